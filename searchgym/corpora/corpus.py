@@ -1,0 +1,134 @@
+"""Ordered passages with a digest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..types import Page, Passage
+
+
+class Corpus(Sequence[Passage]):
+    """Passages in ascending order of id, so that "ties by id" is "ties by position"."""
+
+    def __init__(self, name: str, passages: Iterable[Passage]) -> None:
+        self.name = name
+        self._passages = sorted(passages, key=lambda p: p.id)
+        self._position = {p.id: i for i, p in enumerate(self._passages)}
+        if len(self._position) != len(self._passages):
+            seen: set[str] = set()
+            twice = next(p.id for p in self._passages if p.id in seen or seen.add(p.id))  # type: ignore[func-returns-value]
+            raise DataError(f"corpus {name!r}: passage id {twice!r} occurs twice; ids must differ")
+
+    def __len__(self) -> int:
+        return len(self._passages)
+
+    def __getitem__(self, index: int) -> Passage:  # type: ignore[override]
+        return self._passages[index]
+
+    def __iter__(self) -> Iterator[Passage]:
+        return iter(self._passages)
+
+    def position(self, passage_id: str) -> int:
+        """Index of a passage id; ``KeyError`` if absent."""
+        return self._position[passage_id]
+
+    def passage(self, passage_id: str) -> Passage:
+        return self._passages[self._position[passage_id]]
+
+    def __contains__(self, passage_id: object) -> bool:
+        return passage_id in self._position
+
+    @cached_property
+    def _by_url(self) -> dict[str, list[int]]:
+        urls: dict[str, list[int]] = {}
+        for i, passage in enumerate(self._passages):
+            urls.setdefault(passage.url, []).append(i)
+        return urls
+
+    def page(self, url: str) -> Page | None:
+        """The document behind a URL: its passages joined by blank lines; None if unknown."""
+        where = self._by_url.get(url.strip())
+        if where is None:
+            return None
+        parts = [self._passages[i] for i in where]
+        return Page(
+            parts[0].url,
+            parts[0].title,
+            "\n\n".join(p.text for p in parts),
+            tuple(p.id for p in parts),
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 (hex, 16 characters) over ids, titles, texts and URLs in order."""
+        h = hashlib.sha256()
+        for p in self._passages:
+            for piece in p:
+                h.update(piece.encode("utf-8", "surrogatepass"))
+                h.update(b"\0")
+        return h.hexdigest()[:16]
+
+
+class Statement(NamedTuple):
+    """Where a fact is stated: ``corpus[passage].text[start:end]``."""
+
+    fact: int
+    passage: int
+    start: int
+    end: int
+
+
+class GeneratedCorpus(Corpus):
+    """A corpus rendered from a world: it knows which characters state which fact.
+
+    ``fact, passage, start, end`` are parallel columns (S,), sorted by fact then passage. Entity e's
+    own page is ``corpus[page_of[e]]``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        passages: Iterable[Passage],
+        *,
+        fact: NDArray[np.int64],
+        passage: NDArray[np.int64],
+        start: NDArray[np.int32],
+        end: NDArray[np.int32],
+        page_of: NDArray[np.int64],
+    ) -> None:
+        super().__init__(name, passages)
+        order = np.lexsort((passage, fact))
+        self._fact, self._where = fact[order], passage[order]
+        self._start, self._end = start[order], end[order]
+        self.page_of = page_of
+
+    def statements(self, fact: int) -> list[Statement]:
+        """Every place that states a fact (by its index in the world); may be empty."""
+        lo, hi = np.searchsorted(self._fact, [fact, fact + 1])
+        return [
+            Statement(fact, int(self._where[i]), int(self._start[i]), int(self._end[i]))
+            for i in range(lo, hi)
+        ]
+
+    @cached_property
+    def _by_passage(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for row, where in enumerate(self._where.tolist()):
+            found.setdefault(where, []).append(row)
+        return found
+
+    def stated_in(self, passage: int) -> list[Statement]:
+        """Every fact a passage states, in order of position."""
+        rows = self._by_passage.get(passage, [])
+        found = [
+            Statement(int(self._fact[i]), passage, int(self._start[i]), int(self._end[i]))
+            for i in rows
+        ]
+        return sorted(found, key=lambda s: s.start)

@@ -1,0 +1,59 @@
+"""Everything SearchGym raises on purpose.
+
+A policy's bad action is *not* an error: it is an ``Invalid`` value the episode answers.
+A service's outage is not one either: it is a ``Failure`` value (see ``searchgym.types``).
+Errors are for people: what was got, what was expected, what to type next.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SearchGymError(Exception):
+    """Root of all errors below; the command line prints it as one line and exits with 2."""
+
+
+class CardError(SearchGymError):
+    """Raised when a catalogue card has a typo, a missing key or a value of the wrong kind."""
+
+
+class DataError(SearchGymError):
+    """Raised when a data file is absent, broken, or not what its digest says."""
+
+
+class WorldError(SearchGymError):
+    """Raised when a schema cannot be generated (impossible cardinality, unknown type, …)."""
+
+
+class TaskError(SearchGymError):
+    """Raised when tasks cannot be built as asked, or a task id is unknown."""
+
+
+class EngineError(SearchGymError):
+    """Raised when an engine is misconfigured (not when a query fails: that is a Failure)."""
+
+
+class EpisodeError(SearchGymError):
+    """Raised when the *caller* breaks the episode's order (``act`` while results are awaited)."""
+
+
+class CheckError(SearchGymError):
+    """Raised by ``check_env`` with the first broken promise it finds."""
+
+
+class MissingExtraError(SearchGymError, ImportError):
+    """Raised when an optional package is needed and absent."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f'{what} needs an optional package: pip install "searchgym[{extra}]"')
+
+
+def unknown(kind: str, got: str, known: Iterable[str]) -> str:
+    """The message for an unknown name: what was got, the nearest names, all that exist."""
+    names = sorted(known)
+    near = difflib.get_close_matches(got, names, n=3)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    shown = ", ".join(names[:40]) + (", …" if len(names) > 40 else "")
+    return f"unknown {kind} {got!r}.{hint} Known: {shown or '(none)'}"

@@ -1,0 +1,307 @@
+"""The records and protocols every part of SearchGym shares. Standard library and NumPy only.
+
+Records that exist once per call or turn are ``NamedTuple``s: immutable like a frozen dataclass and
+three times cheaper to make, which the vector environment's throughput needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+Split = Literal["train", "dev", "test"]
+ABSTAIN = "unanswerable"
+"""The canonical text of a refusal; ``searchgym.text.is_abstention`` accepts its variants."""
+
+
+# --- what is searched -------------------------------------------------------------------------
+class Passage(NamedTuple):
+    """One retrieval unit."""
+
+    id: str
+    title: str
+    text: str
+    url: str
+
+
+class Hit(NamedTuple):
+    """One search result: a passage and its engine's score (higher is better)."""
+
+    passage: Passage
+    score: float
+
+
+Ranking = tuple[Hit, ...]
+"""Best first; scores never increase; ties are ordered by passage id."""
+
+
+class Page(NamedTuple):
+    """What a URL shows: full text of a document (one or more passages)."""
+
+    url: str
+    title: str
+    text: str
+    passage_ids: tuple[str, ...]
+
+
+# --- tasks ------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Difficulty:
+    """How hard a task is, each axis on its own scale (REDSearcher, arXiv 2602.14234)."""
+
+    hops: int
+    """Length of the longest chain of facts that must be followed."""
+    branches: int
+    """Number of independent chains that are joined (1 for a single chain)."""
+    treewidth: int
+    """Treewidth of the constraint graph (1 for chains and trees)."""
+    dispersion: int
+    """Least number of passages that jointly state every used fact."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """One node of a reasoning graph. ``given``: named in the question; ``value``: its solution."""
+
+    id: str
+    type: str
+    value: str
+    given: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    """One used fact: ``subject --property--> object`` between node ids, stated by ``passage``."""
+
+    subject: str
+    property: str
+    object: str
+    fact: int
+    passage: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningGraph:
+    """The facts behind a question and how they are combined into its answer."""
+
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+    answer: str
+    """Node id of the answer, or "" when ``operation`` computes it (count, comparison)."""
+    operation: str = "lookup"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A question, what counts as its answer, and (never shown to the agent) how to get there."""
+
+    id: str
+    question: str
+    answers: tuple[str, ...]
+    """Accepted answers, the canonical one first. For tasks to be refused: ``(ABSTAIN,)``."""
+    evidence: tuple[str, ...] = ()
+    """Gold passage ids in hop order."""
+    queries: tuple[str, ...] = ()
+    """Gold queries: ``queries[i]`` retrieves ``evidence[i]``."""
+    family: str = "real"
+    hops: int = 1
+    split: str = "train"
+    graph: ReasoningGraph | None = None
+    difficulty: Difficulty | None = None
+    should_abstain: bool = False
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+# --- calls to the outside ---------------------------------------------------------------------
+class CallContext(NamedTuple):
+    """What travels with each outside call."""
+
+    key: int
+    """Random key, fixed by (episode seed, branch, context, turn, call, purpose)."""
+    episode_id: str
+    params: Mapping[str, float]
+    """Difficulty parameters such as ``noise``; a curriculum drives them."""
+    state: Any = None
+    """Per-episode state a stateless tool handed back last time."""
+    task: Task | None = None
+    """Set only for services that declare ``needs_task`` (engines played by a language model)."""
+
+
+class Query(NamedTuple):
+    text: str
+    k: int
+    ctx: CallContext
+
+
+class PageRequest(NamedTuple):
+    url: str
+    ctx: CallContext
+
+
+class ToolCall(NamedTuple):
+    tool: str
+    args: Mapping[str, Any]
+    index: int
+    """Position within its turn (parallel calls)."""
+    ctx: CallContext
+
+
+class ImageRef(NamedTuple):
+    """A picture by reference; text-only policies never receive one."""
+
+    uri: str
+    alt: str
+
+
+Content = str | ImageRef
+
+
+class ToolResult(NamedTuple):
+    parts: tuple[Content, ...] = ()
+    """Free-form output (a page, a number). Search results live in ``hits``; dialects format them."""
+    hits: tuple[Hit, ...] = ()
+    cost: float = 0.0
+    meta: Mapping[str, Any] = {}
+    state: Any = None
+
+
+class Failure(NamedTuple):
+    """The infrastructure's fault (not the policy's): this item failed, its neighbours did not."""
+
+    kind: Literal["timeout", "unavailable", "rejected", "bad_response", "cache_miss"]
+    message: str
+    retryable: bool = True
+
+
+Req = TypeVar("Req", contravariant=True)
+Res = TypeVar("Res", covariant=True)
+
+
+@runtime_checkable
+class Service(Protocol[Req, Res]):
+    """The one batch verb for everything outside an episode: engines, pages, tools, generators."""
+
+    needs_task: bool
+    fingerprint: str
+    """Changes whenever answers may change; part of every cache key and result row."""
+
+    def cache_key(self, request: Req, /) -> bytes | None:
+        """Equal keys mean equal answers; ``None`` means never share an answer."""
+        ...
+
+    def run(self, batch: Sequence[Req], /) -> Sequence[Res | Failure]:
+        """Answer every item, in order; a failed item is a ``Failure`` in its place."""
+        ...
+
+
+SearchEngine = Service[Query, Ranking]
+PageSource = Service[PageRequest, Page | None]
+"""``None``: no such page (the policy's mistake), as opposed to ``Failure``."""
+
+
+class ToolSpec(NamedTuple):
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON schema of the arguments."""
+
+
+# --- actions ----------------------------------------------------------------------------------
+class Search(NamedTuple):
+    """Ask the engine; several queries run in parallel within one turn."""
+
+    queries: tuple[str, ...]
+
+
+class Access(NamedTuple):
+    """Open a page by URL."""
+
+    url: str
+
+
+class Answer(NamedTuple):
+    """End the episode (or, in a delegated context, report back)."""
+
+    text: str
+
+
+class Judge(NamedTuple):
+    """Keep or hide the newest observation (ReSeek, arXiv 2510.00568)."""
+
+    useful: bool
+
+
+class Delegate(NamedTuple):
+    """Hand a sub-task to a fresh executor context (planner/executor methods)."""
+
+    task: str
+
+
+class Invalid(NamedTuple):
+    """Not an action of this dialect: answered with a corrective observation, costs a turn."""
+
+    reason: str
+
+
+Action = Search | Access | Answer | Judge | Delegate | Invalid
+
+
+class Span(NamedTuple):
+    """A parsed piece of an action's text, in characters: ``text[start:end]``."""
+
+    kind: str
+    start: int
+    end: int
+
+
+class Parsed(NamedTuple):
+    action: Action
+    spans: tuple[Span, ...] = ()
+    cut: int = 0
+    """Characters kept: whatever the policy wrote after ``text[:cut]`` does not count."""
+
+
+# --- what the policy is asked -----------------------------------------------------------------
+class Segment(NamedTuple):
+    """A piece of a context: who wrote it, of what kind, and whether the policy still sees it."""
+
+    id: str
+    context: int
+    author: Literal["env", "policy"]
+    kind: str
+    """instructions | question | action | results | page | stub | invalid | note | task | report"""
+    parts: tuple[Content, ...]
+    visible: bool = True
+    hits: tuple[Hit, ...] = ()
+    """The passages this segment shows, for agents that read records rather than text."""
+
+    @property
+    def text(self) -> str:
+        return "".join(p if isinstance(p, str) else p.alt for p in self.parts)
+
+
+class TurnRequest(NamedTuple):
+    """What a policy is asked: everything it may see, and how its text will be cut and read."""
+
+    episode_id: str
+    turn: int
+    context: int
+    role: str
+    segments: tuple[Segment, ...]
+    """The visible segments of this context, in order."""
+    prefill: str
+    stop: tuple[str, ...]
+    tools: tuple[ToolSpec, ...]
+    max_tokens: int | None
+    dialect: str
+    turns_left: int
+    queries_left: int | None
+    """None: unlimited. 0: searching is not (or no longer) possible."""
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """Answers turn requests with text. Identity is ``episode_id``; prefer stateless agents."""
+
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str]: ...

@@ -1,0 +1,105 @@
+"""What a world is made of: entity types, relations between them, attributes, and their wording.
+
+A schema is data: ``schema.toml`` in a corpus card's folder, so users define their own world without
+writing Python. ``load_schema`` validates it and names the line of thought to fix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Cardinality = Literal["1-1", "n-1", "1-n", "n-n"]
+ValueKind = Literal["date", "year", "count", "category"]
+
+
+@dataclass(frozen=True, slots=True)
+class Phrases:
+    """Ways of saying one thing. ``train`` and ``heldout`` are disjoint; ``heldout`` is used only
+    by worlds that ask for it, so that unseen wording can be measured."""
+
+    train: tuple[str, ...]
+    heldout: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EntityType:
+    """A kind of thing. Wording: ``noun`` fills "Which {noun} …"."""
+
+    name: str
+    noun: str
+    plural: str
+    share: float
+    """Fraction of the world's entities."""
+    names: str
+    """Name grammar, see ``worlds.names``."""
+    lead: Phrases
+    """First sentences of a page; ``{s}`` and attribute or relation names are filled in."""
+    hub: bool = False
+    """Hub types (countries, …) may appear on both sides of a train/test split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """What a fact says of its subject: a relation to an entity, or an attribute with a value.
+
+    Wording uses ``{s}`` for the subject and ``{o}`` for the object or formatted value.
+    """
+
+    name: str
+    source: str
+    """Entity type of the subject."""
+    target: str | None
+    """Entity type of the object; ``None`` for attributes."""
+    cardinality: Cardinality
+    document: Phrases
+    """Sentences of the subject's page that state the fact. At least 6 in all."""
+    question: Phrases
+    """Whole questions asking for the object given ``{s}``. At least 6 in all."""
+    noun: Phrases
+    """Noun phrases for the object given ``{s}``: "the founder of {s}"."""
+    inverse: Phrases = Phrases((), ())
+    """Noun phrases for the subject given ``{o}``: "the company founded by {o}" (relations, and
+    attributes where it reads well)."""
+    acyclic: bool = False
+    symmetric: bool = False
+    presence: float = 1.0
+    """Probability that an entity of the source type has this property at all."""
+    value: ValueKind | None = None
+    """Kind of an attribute's values."""
+    low: int = 0
+    high: int = 0
+    """Range of an attribute's values: years for dates and years, numbers for counts."""
+    unit: str = ""
+    categories: tuple[str, ...] = ()
+    more: str = ""
+    """Comparative and superlative wording for attributes, e.g. "older|oldest"; "" if none."""
+    less: str = ""
+
+    @property
+    def is_relation(self) -> bool:
+        return self.target is not None
+
+    @property
+    def functional(self) -> bool:
+        """Whether a subject has at most one object, so that "the X of S" is unique."""
+        return not self.is_relation or self.cardinality in ("1-1", "n-1")
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    name: str
+    types: tuple[EntityType, ...]
+    properties: tuple[Property, ...]
+    _types: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _properties: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._types.update({t.name: i for i, t in enumerate(self.types)})
+        self._properties.update({p.name: i for i, p in enumerate(self.properties)})
+
+    def type_index(self, name: str) -> int:
+        return self._types[name]
+
+    def property_index(self, name: str) -> int:
+        return self._properties[name]

@@ -1,0 +1,89 @@
+"""A generated world: a knowledge graph in NumPy columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .schema import Property, Schema
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+class Fact(NamedTuple):
+    """``subject --property--> object``; ``object`` is an entity number for relations, else the
+    attribute's value (a date as proleptic Gregorian ordinal, a year, a count, a category number)."""
+
+    index: int
+    subject: int
+    property: int
+    object: int
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Entities 0..n-1 and facts sorted by (subject, property, object).
+
+    All arrays are read-only; shapes: N entities, F facts.
+    """
+
+    schema: Schema
+    seed: int
+    titles: Sequence[str]
+    """Unique page titles, e.g. "Oldeth Marn (film)"."""
+    names: Sequence[str]
+    """What texts call the entity, e.g. "Oldeth Marn"; homonyms share a name."""
+    type_of: NDArray[np.int16]  # (N,)
+    subject: NDArray[np.int32]  # (F,)
+    property: NDArray[np.int16]  # (F,)
+    object: NDArray[np.int64]  # (F,)
+    indptr: NDArray[np.int64]  # (N + 1,) facts of entity e are indptr[e]:indptr[e + 1]
+    inverse_order: NDArray[np.int64]  # (R,) relation facts sorted by (object, property, subject)
+    inverse_indptr: NDArray[np.int64]  # (N + 1,) into inverse_order, by object
+
+    @property
+    def n_entities(self) -> int:
+        return len(self.type_of)
+
+    @property
+    def n_facts(self) -> int:
+        return len(self.subject)
+
+    def fact(self, index: int) -> Fact:
+        return Fact(
+            index, int(self.subject[index]), int(self.property[index]), int(self.object[index])
+        )
+
+    def prop(self, fact: Fact) -> Property:
+        return self.schema.properties[fact.property]
+
+    def facts_of(self, entity: int) -> list[Fact]:
+        """Facts whose subject is ``entity``, by property then object."""
+        lo, hi = int(self.indptr[entity]), int(self.indptr[entity + 1])
+        return [self.fact(i) for i in range(lo, hi)]
+
+    def facts_about(self, entity: int) -> list[Fact]:
+        """Relation facts whose object is ``entity``, by property then subject."""
+        lo, hi = int(self.inverse_indptr[entity]), int(self.inverse_indptr[entity + 1])
+        return [self.fact(int(i)) for i in self.inverse_order[lo:hi]]
+
+    def objects(self, entity: int, prop: int) -> list[Fact]:
+        """Facts ``(entity, prop, ?)``."""
+        return [f for f in self.facts_of(entity) if f.property == prop]
+
+    def subjects(self, prop: int, obj: int) -> list[Fact]:
+        """Facts ``(?, prop, obj)`` of a relation."""
+        return [f for f in self.facts_about(obj) if f.property == prop]
+
+    def entities_of(self, type_index: int) -> NDArray[np.int64]:
+        return np.flatnonzero(self.type_of == type_index)
+
+    def to_networkx(self) -> nx.MultiDiGraph[Any]:
+        from .export import to_networkx
+
+        return to_networkx(self)

@@ -39,9 +39,9 @@ class World:
     names: Sequence[str]
     """What texts call the entity, e.g. "Oldeth Marn"; homonyms share a name."""
     type_of: NDArray[np.int16]  # (N,)
-    subject: NDArray[np.int32]  # (F,)
-    property: NDArray[np.int16]  # (F,)
-    object: NDArray[np.int64]  # (F,)
+    subject_of: NDArray[np.int32]  # (F,)
+    property_of: NDArray[np.int16]  # (F,)
+    object_of: NDArray[np.int64]  # (F,)
     indptr: NDArray[np.int64]  # (N + 1,) facts of entity e are indptr[e]:indptr[e + 1]
     inverse_order: NDArray[np.int64]  # (R,) relation facts sorted by (object, property, subject)
     inverse_indptr: NDArray[np.int64]  # (N + 1,) into inverse_order, by object
@@ -52,11 +52,14 @@ class World:
 
     @property
     def n_facts(self) -> int:
-        return len(self.subject)
+        return len(self.subject_of)
 
     def fact(self, index: int) -> Fact:
         return Fact(
-            index, int(self.subject[index]), int(self.property[index]), int(self.object[index])
+            index,
+            int(self.subject_of[index]),
+            int(self.property_of[index]),
+            int(self.object_of[index]),
         )
 
     def prop(self, fact: Fact) -> Property:

@@ -142,8 +142,8 @@ class PageRequest(NamedTuple):
 class ToolCall(NamedTuple):
     tool: str
     args: Mapping[str, Any]
-    index: int
-    """Position within its turn (parallel calls)."""
+    position: int
+    """Place within its turn (parallel calls)."""
     ctx: CallContext
 
 
@@ -159,7 +159,7 @@ Content = str | ImageRef
 
 class ToolResult(NamedTuple):
     parts: tuple[Content, ...] = ()
-    """Free-form output (a page, a number). Search results live in ``hits``; dialects format them."""
+    """Free-form output (a page, a number). Search results live in ``hits``."""
     hits: tuple[Hit, ...] = ()
     cost: float = 0.0
     meta: Mapping[str, Any] = {}

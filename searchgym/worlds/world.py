@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 class Fact(NamedTuple):
     """``subject --property--> object``; ``object`` is an entity number for relations, else the
-    attribute's value (a date as proleptic Gregorian ordinal, a year, a count, a category number)."""
+    attribute's value (a date as proleptic Gregorian ordinal, a year, a count, a category's place).
+    ``id`` is the fact's row in the world's columns."""
 
-    index: int
+    id: int
     subject: int
     property: int
     object: int

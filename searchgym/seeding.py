@@ -2,7 +2,7 @@
 
 One integer names a world, a task set or an episode. Everything random derives from it through
 *named* streams (TextWorld's per-stage seeds) or *keys* hashed from a path of names and numbers, so
-that results do not depend on batching, process or ``PYTHONHASHSEED``, and no global generator is used.
+that results do not depend on batching, process or ``PYTHONHASHSEED``. No global generator is used.
 """
 
 from __future__ import annotations

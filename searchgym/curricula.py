@@ -1,0 +1,110 @@
+"""What changes while an agent learns: which tasks come next and how hard the engine makes them.
+
+A curriculum drives the *environment*: task choice and difficulty parameters (noise, evidence
+shaping, budgets). It acts at each episode's start, also inside vector environments, where
+autoreset passes no options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from .errors import CardError
+from .types import Task
+
+
+@runtime_checkable
+class Curriculum(Protocol):
+    """Chooses the next task and parameters; told how episodes ended."""
+
+    def choose(self, tasks: Sequence[Task], key: int) -> int:
+        """Index of the task to play, a pure function of the curriculum's state and ``key``."""
+        ...
+
+    def params(self) -> Mapping[str, float]:
+        """Difficulty parameters from now on."""
+        ...
+
+    def observe(self, task_id: str, reward: float) -> None:
+        """An episode of this task ended with this return."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+class Uniform:
+    """Every task equally often; constant parameters. The default."""
+
+    def __init__(self, params: Mapping[str, float] | None = None) -> None:
+        self._params = dict(params or {})
+
+    def choose(self, tasks: Sequence[Task], key: int) -> int:
+        return key % len(tasks)
+
+    def params(self) -> Mapping[str, float]:
+        return self._params
+
+    def observe(self, task_id: str, reward: float) -> None:
+        pass
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"params": dict(self._params)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._params = dict(state["params"])
+
+
+class Staged:
+    """Stages of growing difficulty (SearchGym-RL, arXiv 2601.14615) by ``max_hops[stage]``.
+
+    Promotion when the running mean return (EMA with weight 0.1, ours) reaches ``threshold`` after
+    at least ``min_episodes`` in the stage, or after ``max_episodes`` whatever the return. Never back.
+    """
+
+    def __init__(
+        self,
+        max_hops: Sequence[int] = (1, 2, 6),
+        *,
+        threshold: float = 0.7,
+        min_episodes: int = 100,
+        max_episodes: int = 20_000,
+        params: Sequence[Mapping[str, float]] | None = None,
+    ) -> None:
+        if not max_hops or list(max_hops) != sorted(max_hops):
+            raise CardError(f"max_hops must grow and not be empty, got {list(max_hops)}")
+        if params is not None and len(params) != len(max_hops):
+            raise CardError(f"got {len(params)} params for {len(max_hops)} stages; give one each")
+        self.max_hops = tuple(max_hops)
+        self.threshold, self.min_episodes, self.max_episodes = threshold, min_episodes, max_episodes
+        self._stage_params = tuple(dict(p) for p in params or [{}] * len(max_hops))
+        self.stage, self.episodes, self.ema = 0, 0, 0.0
+        self._eligible: dict[tuple[int, int], list[int]] = {}
+
+    def choose(self, tasks: Sequence[Task], key: int) -> int:
+        at = (self.stage, id(tasks))
+        if at not in self._eligible:
+            limit = self.max_hops[self.stage]
+            found = [i for i, t in enumerate(tasks) if t.hops <= limit]
+            self._eligible = {at: found or list(range(len(tasks)))}
+        eligible = self._eligible[at]
+        return eligible[key % len(eligible)]
+
+    def params(self) -> Mapping[str, float]:
+        return self._stage_params[self.stage]
+
+    def observe(self, task_id: str, reward: float) -> None:
+        self.ema = reward if self.episodes == 0 else 0.9 * self.ema + 0.1 * reward
+        self.episodes += 1
+        learned = self.episodes >= self.min_episodes and self.ema >= self.threshold
+        if self.stage + 1 < len(self.max_hops) and (learned or self.episodes >= self.max_episodes):
+            self.stage, self.episodes, self.ema = self.stage + 1, 0, 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"stage": self.stage, "episodes": self.episodes, "ema": self.ema}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.stage, self.episodes = int(state["stage"]), int(state["episodes"])
+        self.ema = float(state["ema"])

@@ -1,0 +1,468 @@
+"""The rules of one episode, doing no I/O.
+
+``requests()`` says what the policy is asked, ``act`` takes its text and hands out tool calls,
+``receive`` takes their results. Whoever drives it runs the calls: at once (single environment), in
+one batch for many episodes (vector environment), or through a queue. An episode is its config plus
+the log of what it was told, so fork, snapshot, resume and golden replay are one mechanism: replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from .contexts import Contexts
+from .dialects.base import Dialect, View, get_dialect
+from .errors import EpisodeError
+from .records import result_from_json, result_to_json
+from .rules import TOKEN_COUNTERS, EpisodeConfig
+from .scoring.answer import score_answer
+from .seeding import derive
+from .turns import End, Opened, Outcome, Turn
+from .types import (
+    Access,
+    Action,
+    Answer,
+    CallContext,
+    Delegate,
+    Failure,
+    Hit,
+    Invalid,
+    Judge,
+    Page,
+    Parsed,
+    Search,
+    ToolCall,
+    ToolResult,
+    TurnRequest,
+)
+
+Phase = Literal["act", "receive", "done"]
+SNAPSHOT_VERSION = 1
+
+
+class Episode:
+    """One question, from the first request to an answer or an exhausted budget.
+
+    ``phase`` is ``"act"`` (text is awaited), ``"receive"`` (results of ``pending`` are awaited) or
+    ``"done"``. Calling out of order raises ``EpisodeError``.
+    """
+
+    def __init__(self, config: EpisodeConfig, *, parent: tuple[str, int] | None = None) -> None:
+        self.config = config
+        self.parent = parent
+        self.phase: Phase = "act"
+        self.turns: list[Turn] = []
+        self.queries = 0
+        self.retries = 0
+        self.pending: tuple[ToolCall, ...] = ()
+        self.seen: dict[str, None] = {}
+        """Ids of all passages shown so far, in order."""
+        self._rules = config.rules
+        self._dialect: Dialect = get_dialect(self._rules.dialect)
+        self._weights = self._rules.reward.effective(config.params)
+        self._gold = frozenset(config.task.evidence)
+        self._left = set(self._gold)
+        self._events: list[tuple[Any, ...]] = []
+        self._open: Opened | None = None
+        self._calls: tuple[ToolCall, ...] = ()
+        self._results: list[Any] = []
+        self._attempts = 0
+        self._tool_state: dict[str, Any] = {}
+        self._pages_read: dict[str, int] = {}
+        self._news = 0
+        self._end: End | None = None
+        self._answer = ""
+        self._parts: dict[str, float] = {}
+        self._tools = self._rules.tools if config.search_enabled else ()
+        self._tool_names = frozenset(t.name for t in self._tools)
+        self.contexts = Contexts()
+        role = "planner" if self._rules.delegate else "agent"
+        self.contexts.open(role)
+        self._introduce(config.task.question, "question")
+
+    # --- asking -------------------------------------------------------------------------------
+    @property
+    def turns_left(self) -> int:
+        return self._rules.max_turns - len(self.turns)
+
+    @property
+    def queries_left(self) -> int | None:
+        """Queries still allowed; ``None``: unlimited; 0 also when tools are off or time is up."""
+        if "search" not in self._tool_names or self.turns_left <= 1:
+            return 0
+        limit = self._rules.max_queries
+        return None if limit is None else limit - self.queries
+
+    def requests(self) -> tuple[TurnRequest, ...]:
+        """What the policy is asked now: one request while ``phase == "act"``, else none."""
+        if self.phase != "act":
+            return ()
+        top = self.contexts.active
+        return (
+            TurnRequest(
+                self.config.episode_id,
+                len(self.turns),
+                top,
+                self.contexts.role(top),
+                self.contexts.visible(top),
+                "",
+                self._dialect.stop,
+                self._tools,
+                None,
+                self._rules.dialect,
+                self.turns_left,
+                self.queries_left,
+            ),
+        )
+
+    def observation(self, context: int = 0) -> str:
+        """The visible part of a context as one text."""
+        return self.contexts.render(context)
+
+    @property
+    def delta(self) -> str:
+        """What the environment wrote since the policy's last action."""
+        return "".join([s.text for s in self.contexts.segments[self._news :]])
+
+    def _view(self) -> View:
+        rules, role = self._rules, self.contexts.role(self.contexts.active)
+        return View(
+            tools=self._tools,
+            max_parallel=rules.max_parallel,
+            k=rules.k,
+            turns_left=self.turns_left,
+            queries_left=self.queries_left,
+            judge=rules.judge,
+            delegate=rules.delegate and role == "planner",
+            role=role,
+            may_abstain=rules.may_abstain,
+        )
+
+    def _introduce(self, text: str, kind: str) -> None:
+        add = self.contexts.add
+        add("env", "instructions", self._dialect.instructions(self._view()))
+        add("env", kind, self._dialect.question(text))
+
+    # --- acting -------------------------------------------------------------------------------
+    def act(self, text: str, *, context: int | None = None) -> tuple[ToolCall, ...]:
+        """Take the policy's text; return the calls to run. ``()`` means: nothing to run."""
+        active = self.contexts.active
+        if self.phase != "act" or (context is not None and context != active):
+            raise EpisodeError(
+                f"act(context={context}) while phase is {self.phase!r} and context {active} is "
+                f"asked; look at requests() first"
+            )
+        self._events.append(("act", active, text))
+        limit = self._rules.max_action_chars
+        if len(text) > limit:
+            text = text[:limit]
+            parsed = Parsed(Invalid(f"the action is longer than {limit} characters"), (), limit)
+        else:
+            parsed = self._dialect.parse(text)
+        action = self._legal(parsed.action)
+        cut = parsed.cut if parsed.cut else len(text)
+        kept = text if cut >= len(text) else text[:cut]
+        ids = self.contexts.visible_ids(active)
+        role = self.contexts.role(active)
+        self._open = Opened(len(self.turns), active, role, ids, kept, action, parsed.spans)
+        self.contexts.add("policy", "action", kept)
+        self._news = len(self.contexts.segments)
+        return self._dispatch(action)
+
+    def _legal(self, action: Action) -> Action:
+        """The action, or why the rules forbid it."""
+        rules = self._rules
+        if isinstance(action, Search):
+            if "search" not in self._tool_names:
+                return Invalid("search is not available in this episode")
+            if len(action.queries) > rules.max_parallel:
+                return Invalid(f"at most {rules.max_parallel} queries at once")
+            left = rules.max_queries
+            if left is not None and self.queries + len(action.queries) > left:
+                return Invalid(f"the query budget allows {left - self.queries} more")
+        elif isinstance(action, Access):
+            if "access" not in self._tool_names:
+                return Invalid("access is not available in this episode")
+        elif isinstance(action, Judge):
+            if not rules.judge or self.contexts.newest_results() is None:
+                return Invalid("there is nothing to judge")
+        elif isinstance(action, Delegate) and not (
+            rules.delegate and self.contexts.role(self.contexts.active) == "planner"
+        ):
+            return Invalid("tasks cannot be delegated here")
+        return action
+
+    def _dispatch(self, action: Action) -> tuple[ToolCall, ...]:
+        last = self.turns_left <= 1
+        if isinstance(action, (Search, Access)):
+            if last:  # results could never be used
+                self._close((), (), {}, end="max_turns")
+                return ()
+            return self._call(action)
+        if isinstance(action, Answer):
+            self._answered(action)
+        elif isinstance(action, Invalid):
+            self.contexts.add("env", "invalid", self._dialect.render_invalid(action.reason))
+            self._close((), (), {"invalid": 1.0})
+        elif isinstance(action, Judge):
+            if not action.useful:
+                self.contexts.hide_newest_results()
+            self._close((), (), {})
+        else:
+            self.contexts.open("executor")
+            self._introduce(action.task, "task")
+            self._close((), (), {})
+        return ()
+
+    def _answered(self, action: Answer) -> None:
+        if self.contexts.active == 0:
+            self._answer = action.text
+            self._close((), (), {}, end="answered")
+        else:  # an executor reports to whoever delegated
+            self.contexts.close()
+            self.contexts.add("env", "report", self._dialect.render_report(action.text))
+            self._close((), (), {})
+
+    def _call(self, action: Search | Access) -> tuple[ToolCall, ...]:
+        if isinstance(action, Search):
+            tool, argument, values = "search", "query", action.queries
+            self.queries += len(values)
+        else:
+            tool, argument, values = "access", "url", (action.url,)
+        config, turn, active = self.config, len(self.turns), self.contexts.active
+        state = self._tool_state.get(tool)
+        task = config.task if tool in self._rules.needs_task else None
+        self.pending = tuple(
+            ToolCall(
+                tool,
+                {argument: value},
+                i,
+                CallContext(
+                    derive(config.seed, config.branch, active, turn, i, tool),
+                    config.episode_id,
+                    config.params,
+                    state,
+                    task,
+                ),
+            )
+            for i, value in enumerate(values)
+        )
+        self._results = [None] * len(values)
+        self._attempts = 0
+        self.phase = "receive"
+        self._calls = self.pending
+        return self.pending
+
+    # --- receiving ----------------------------------------------------------------------------
+    def receive(self, results: Sequence[ToolResult | Failure]) -> None:
+        """Take the results of ``pending``, in order.
+
+        Retryable failures leave the episode in ``"receive"`` with only the failed calls pending,
+        at most ``max_retries`` times; then it ends with ``infra_error`` and reward 0.
+        """
+        if self.phase != "receive":
+            raise EpisodeError(f"receive() while phase is {self.phase!r}; call act() first")
+        if len(results) != len(self.pending):
+            raise EpisodeError(f"got {len(results)} results for {len(self.pending)} calls")
+        self._events.append(("receive", tuple(results)))
+        failed = []
+        for call, result in zip(self.pending, results, strict=True):
+            self._results[call.position] = result
+            if isinstance(result, Failure):
+                failed.append((call, result))
+        if failed:
+            self._attempts += 1
+            hopeless = any(not failure.retryable for _, failure in failed)
+            if hopeless or self._attempts > self._rules.max_retries:
+                self._close(self._calls, tuple(self._results), {}, end="infra_error")
+            else:
+                self.retries += len(failed)
+                self.pending = tuple(call for call, _ in failed)
+            return
+        self._observe(self._calls, self._results)
+
+    def _observe(self, calls: tuple[ToolCall, ...], results: list[ToolResult]) -> None:
+        assert self._open is not None
+        action = self._open.action
+        parts: dict[str, float]
+        for call, result in zip(calls, results, strict=True):
+            if result.state is not None:
+                self._tool_state[call.tool] = result.state
+        if isinstance(action, Search):
+            parts = {"search": float(len(calls))}
+            groups = [
+                (call.args["query"], self._shown(result.hits))
+                for call, result in zip(calls, results, strict=True)
+            ]
+            hits = groups[0][1] if len(groups) == 1 else tuple(h for _, g in groups for h in g)
+            text = self._dialect.render_hits(groups)
+            self.contexts.add("env", "results", text, hits)
+            found = [h.passage.id for h in hits]
+        else:
+            assert isinstance(action, Access)
+            parts = {"access": 1.0}
+            found = self._show_page(action.url.strip(), results[0].meta.get("page"))
+        fresh = 0
+        for passage_id in found:
+            self.seen[passage_id] = None
+            if passage_id in self._left:
+                self._left.discard(passage_id)
+                fresh += 1
+        if fresh:
+            parts["evidence"] = fresh / len(self._gold)
+        self._close(calls, tuple(results), parts)
+
+    def _shown(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        limit = self._rules.snippet_chars
+        if limit is None or all(len(hit.passage.text) <= limit for hit in hits):
+            return hits
+        return tuple(
+            hit
+            if len(hit.passage.text) <= limit
+            else Hit(hit.passage._replace(text=hit.passage.text[:limit]), hit.score)
+            for hit in hits
+        )
+
+    def _show_page(self, url: str, page: Page | None) -> list[str]:
+        """Show the next unread part of a page; ids of the passages that are now fully shown."""
+        rules, dialect = self._rules, self._dialect
+        if page is None:
+            self.contexts.add("env", "missing", dialect.render_missing(url))
+            return []
+        size = rules.page_chars
+        parts = max(1, -(-len(page.text) // size))
+        part = self._pages_read.get(url, 0) % parts
+        self._pages_read[url] = part + 1
+        shown = page.text[part * size : (part + 1) * size]
+        text = dialect.render_page(page, shown, part=part + 1, parts=parts)
+        stub = None
+        if rules.page_stub_chars is not None and len(shown) > rules.page_stub_chars:
+            stub = dialect.render_stub(page.title, page.url, shown[: rules.page_stub_chars])
+        self.contexts.add("env", "page", text, (), stub)
+        return list(page.passage_ids) if part + 1 == parts else []
+
+    # --- ending -------------------------------------------------------------------------------
+    def _close(
+        self,
+        calls: tuple[ToolCall, ...],
+        results: tuple[ToolResult | Failure, ...],
+        parts: dict[str, float],
+        end: End | None = None,
+    ) -> None:
+        """Finish the open turn; decide whether the episode goes on."""
+        opened = self._open
+        assert opened is not None
+        self.pending = ()
+        turns = len(self.turns) + 1
+        if end is None:
+            end = self._budget(turns)
+        if end is not None:
+            self.phase, self._end = "done", end
+            if end == "answered":
+                self._parts = score_answer(self.config.task, self._answer)
+                bad = sum("invalid" in t.reward_parts for t in self.turns)
+                self._parts["format"] = 1.0 - bad / turns
+                parts = {**parts, **self._parts}
+        else:
+            self.phase = "act"
+        reward = 0.0
+        if end != "infra_error":  # dropped by trainers; Gymnasium wants a number
+            weights = self._weights
+            for name, value in parts.items():
+                reward += weights.get(name, 0.0) * value
+        self.turns.append(Turn(*opened, calls, results, parts, reward))
+        if end is None:
+            self.contexts.retire_pages()
+
+    def _budget(self, turns: int) -> End | None:
+        rules = self._rules
+        if turns >= rules.max_turns:
+            return "max_turns"
+        if self.contexts.chars > rules.max_chars:
+            return "max_chars"
+        if rules.max_tokens is not None:
+            count = TOKEN_COUNTERS[rules.token_counter]
+            if sum(count(s.text) for s in self.contexts.segments) > rules.max_tokens:
+                return "max_tokens"
+        return None
+
+    def outcome(self) -> Outcome | None:
+        """``None`` while the episode runs."""
+        return None if self._end is None else Outcome(self._end, self._answer, self._parts)
+
+    @property
+    def terminated(self) -> bool:
+        """Answered or refused."""
+        return self._end == "answered"
+
+    @property
+    def truncated(self) -> bool:
+        """A budget ran out, or the infrastructure did. Never together with ``terminated``."""
+        return self._end is not None and self._end != "answered"
+
+    @property
+    def missing_evidence(self) -> tuple[str, ...]:
+        """Gold passages not shown yet, in hop order. Privileged: for oracles and signals."""
+        return tuple(e for e in self.config.task.evidence if e in self._left)
+
+    # --- replay -------------------------------------------------------------------------------
+    def fork(self, *, at: int | None = None, branch: int | None = None) -> Episode:
+        """An independent copy after the first ``at`` turns (default: all).
+
+        With ``branch``, later calls get fresh keys (and the copy an id of its own); without, the
+        copy goes on exactly as this one would.
+        """
+        at = len(self.turns) if at is None else at
+        if not 0 <= at <= len(self.turns):
+            raise EpisodeError(f"cannot fork at turn {at} of an episode with {len(self.turns)}")
+        config = self.config
+        if branch is not None:
+            config = replace(config, branch=branch, episode_id=f"{config.episode_id}~{branch}")
+        copy = Episode(config, parent=(self.config.episode_id, at))
+        copy._replay(self._events, turns=at)
+        return copy
+
+    def _replay(self, events: Sequence[tuple[Any, ...]], turns: int | None = None) -> None:
+        for event in events:
+            if turns is not None and len(self.turns) >= turns and event[0] == "act":
+                return
+            if event[0] == "act":
+                self.act(event[2], context=event[1])
+            else:
+                self.receive(event[1])
+
+    def snapshot(self) -> dict[str, Any]:
+        """Config and log as JSON values; :meth:`restore` replays them."""
+        events = [
+            ["act", e[1], e[2]] if e[0] == "act" else ["receive", [result_to_json(r) for r in e[1]]]
+            for e in self._events
+        ]
+        return {
+            "version": SNAPSHOT_VERSION,
+            "config": self.config.to_json(),
+            "events": events,
+            "parent": list(self.parent) if self.parent else None,
+        }
+
+    @classmethod
+    def restore(cls, snapshot: Mapping[str, Any]) -> Episode:
+        """The episode a snapshot was taken of; ``EpisodeError`` for another version's."""
+        if snapshot.get("version") != SNAPSHOT_VERSION:
+            raise EpisodeError(
+                f"snapshot version {snapshot.get('version')!r}, expected {SNAPSHOT_VERSION}"
+            )
+        parent = snapshot.get("parent")
+        episode = cls(
+            EpisodeConfig.from_json(snapshot["config"]), parent=tuple(parent) if parent else None
+        )
+        episode._replay(
+            [
+                ("act", e[1], e[2])
+                if e[0] == "act"
+                else ("receive", tuple(result_from_json(r) for r in e[1]))
+                for e in snapshot["events"]
+            ]
+        )
+        return episode

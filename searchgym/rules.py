@@ -1,0 +1,112 @@
+"""What is fixed before an episode begins: the rules it shares with others, and its own config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from .errors import CardError
+from .records import task_from_json, task_to_json
+from .scoring.reward import RewardSpec
+from .types import Task, ToolSpec
+
+TOKEN_COUNTERS = {
+    "words": lambda text: len(text.split()),
+    "chars/4": lambda text: (len(text) + 3) // 4,
+}
+"""Named counters for ``max_tokens``: a token budget means nothing without its counter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of every episode of an environment. Budgets live here, not in ``TimeLimit``."""
+
+    tools: tuple[ToolSpec, ...]
+    dialect: str = "search_r1"
+    k: int = 3
+    """Hits per query."""
+    max_turns: int = 6
+    """Turns in all, the answer's included. Tools do not run in the last one: it must answer
+    (Search-R1's ``max_turns`` is this number minus one)."""
+    max_queries: int | None = None
+    """Queries in all; parallel ones count one by one."""
+    max_parallel: int = 1
+    """Queries within one turn."""
+    max_chars: int = 1_000_000
+    """Characters of all segments together."""
+    max_tokens: int | None = None
+    token_counter: str = "words"
+    max_action_chars: int = 20_000
+    """A longer action is invalid and kept only up to here."""
+    snippet_chars: int | None = 4_000
+    """Characters of each hit that are shown; ``None``: all."""
+    page_chars: int = 25_000
+    """Characters of an accessed page that are shown."""
+    page_stub_chars: int | None = None
+    """If set, a page is shown in full for one turn and then replaced by this many characters
+    (ASearcher's two-level observation)."""
+    judge: bool = False
+    delegate: bool = False
+    may_abstain: bool = False
+    """Whether the instructions offer to refuse."""
+    reward: RewardSpec = field(default_factory=RewardSpec)
+    needs_task: tuple[str, ...] = ()
+    """Tools played by a language model that is told the task (simulated engines)."""
+    max_retries: int = 2
+    """How often a failed call is tried again before the episode ends with ``infra_error``."""
+
+    def __post_init__(self) -> None:
+        for name in ("k", "max_turns", "max_parallel", "max_chars", "max_action_chars"):
+            if (value := getattr(self, name)) < 1:
+                raise CardError(f"{name} must be at least 1, got {value}")
+        if self.max_queries is not None and self.max_queries < 0:
+            raise CardError(f"max_queries must not be negative, got {self.max_queries}")
+        if self.max_tokens is not None and self.token_counter not in TOKEN_COUNTERS:
+            known = ", ".join(TOKEN_COUNTERS)
+            raise CardError(f"unknown token_counter {self.token_counter!r}; known: {known}")
+
+    def to_json(self) -> dict[str, Any]:
+        out = {f.name: getattr(self, f.name) for f in fields(self)}
+        out["tools"] = [list(t) for t in self.tools]
+        out["needs_task"] = list(self.needs_task)
+        out["reward"] = dict(self.reward.weights)
+        return out
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Rules:
+        values = dict(data)
+        values["tools"] = tuple(ToolSpec(*t) for t in values["tools"])
+        values["needs_task"] = tuple(values["needs_task"])
+        values["reward"] = RewardSpec.of(values["reward"])
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeConfig:
+    """Everything that determines an episode, given the policy's texts and the tools' results."""
+
+    task: Task
+    rules: Rules
+    seed: int
+    episode_id: str
+    search_enabled: bool = True
+    """False: this episode has no tools (closed-book members of a group)."""
+    params: Mapping[str, float] = field(default_factory=dict)
+    """Difficulty parameters, handed to every call."""
+    branch: int = 0
+    """Distinguishes forks that ask for fresh noise."""
+
+    def to_json(self) -> dict[str, Any]:
+        out = {f.name: getattr(self, f.name) for f in fields(self)}
+        out.update(
+            task=task_to_json(self.task), rules=self.rules.to_json(), params=dict(self.params)
+        )
+        return out
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> EpisodeConfig:
+        values = dict(data)
+        values["task"] = task_from_json(values["task"])
+        values["rules"] = Rules.from_json(values["rules"])
+        return cls(**values)

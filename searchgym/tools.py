@@ -1,0 +1,109 @@
+"""Tools an agent can call. Each is a service over tool calls, stateless, and runs a whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from .batching import run_batch
+from .types import (
+    Failure,
+    Page,
+    PageRequest,
+    PageSource,
+    Query,
+    Ranking,
+    SearchEngine,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
+
+
+class Tool(Protocol):
+    """A named tool; ``run`` answers calls in order, each on its own."""
+
+    spec: ToolSpec
+    needs_task: bool
+
+    def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]: ...
+
+
+class SearchTool:
+    """``search(query)`` over any engine."""
+
+    spec = ToolSpec(
+        "search",
+        "Search the corpus; returns the best matching passages.",
+        {
+            "type": "object",
+            "properties": {"query": {"type": "string", "description": "What to look for."}},
+            "required": ["query"],
+        },
+    )
+
+    def __init__(self, engine: SearchEngine, k: int = 3) -> None:
+        self.engine, self.k = engine, k
+        self.needs_task = engine.needs_task
+
+    def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]:
+        k = self.k
+        queries = [Query(call.args["query"], k, call.ctx) for call in batch]
+        rankings: Sequence[Ranking | Failure] = run_batch(self.engine, queries)
+        return [r if isinstance(r, Failure) else ToolResult((), r) for r in rankings]
+
+
+class AccessTool:
+    """``access(url)``: the full page behind a search result. An unknown URL is the policy's error
+    (``meta["page"]`` is None), an outage is a Failure."""
+
+    spec = ToolSpec(
+        "access",
+        "Open a page by its URL and read it in full.",
+        {
+            "type": "object",
+            "properties": {"url": {"type": "string", "description": "URL of a search result."}},
+            "required": ["url"],
+        },
+    )
+
+    def __init__(self, pages: PageSource) -> None:
+        self.pages = pages
+        self.needs_task = pages.needs_task
+
+    def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]:
+        requests = [PageRequest(call.args["url"], call.ctx) for call in batch]
+        pages: Sequence[Page | Failure | None] = run_batch(self.pages, requests)
+        return [p if isinstance(p, Failure) else ToolResult(meta={"page": p}) for p in pages]
+
+
+class Toolbox:
+    """The tools of an environment by name; runs mixed calls as one batch per tool."""
+
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
+        self.tools = dict(tools)
+
+    def specs(self, names: Sequence[str]) -> tuple[ToolSpec, ...]:
+        return tuple(self.tools[name].spec for name in names)
+
+    @property
+    def needs_task(self) -> frozenset[str]:
+        return frozenset(name for name, tool in self.tools.items() if tool.needs_task)
+
+    def run(self, calls: Sequence[ToolCall]) -> list[ToolResult | Failure]:
+        """Results in the order of ``calls``; one ``run`` per tool, however many episodes."""
+        if not calls:
+            return []
+        first = calls[0].tool
+        if all(call.tool == first for call in calls):
+            return self.tools[first].run(calls)
+        by_tool: dict[str, list[int]] = {}
+        for i, call in enumerate(calls):
+            by_tool.setdefault(call.tool, []).append(i)
+        results: list[Any] = [None] * len(calls)
+        for name, where in by_tool.items():
+            for i, result in zip(
+                where, self.tools[name].run([calls[i] for i in where]), strict=True
+            ):
+                results[i] = result
+        return results

@@ -1,0 +1,132 @@
+"""The record of one finished (or interrupted) episode, as JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .episode import Episode
+from .errors import DataError
+from .turns import Turn
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """What happened, complete: the snapshot replays it, the rest is derived for readers.
+
+    ``turns`` hold, per action: context, role, ids of the segments seen, text, action, parsed spans
+    (characters), calls, results, named reward parts. ``segments`` hold every context's text.
+    """
+
+    id: str
+    task_id: str
+    family: str
+    question: str
+    answers: tuple[str, ...]
+    end: str | None
+    answer: str
+    parts: Mapping[str, float]
+    ret: float
+    """Return: the sum of the rewards."""
+    queries: int
+    evidence_recall: float
+    turns: tuple[Mapping[str, Any], ...]
+    segments: tuple[Mapping[str, Any], ...]
+    snapshot: Mapping[str, Any]
+    parent: tuple[str, int] | None = None
+    purpose: str = "evaluation"
+    infra_error: bool = False
+
+    @classmethod
+    def of(cls, episode: Episode, purpose: str = "evaluation") -> Trajectory:
+        """The record of an episode as it stands."""
+        outcome, task = episode.outcome(), episode.config.task
+        return cls(
+            id=episode.config.episode_id,
+            task_id=task.id,
+            family=task.family,
+            question=task.question,
+            answers=task.answers,
+            end=outcome.end if outcome else None,
+            answer=outcome.answer if outcome else "",
+            parts=dict(outcome.parts) if outcome else {},
+            ret=sum(t.reward for t in episode.turns),
+            queries=episode.queries,
+            evidence_recall=evidence_recall(episode),
+            turns=tuple(_turn(t) for t in episode.turns),
+            segments=tuple(
+                {
+                    "id": s.id, "context": s.context, "author": s.author, "kind": s.kind,
+                    "text": s.text, "visible": s.visible, "hits": [h.passage.id for h in s.hits],
+                }
+                for s in episode.contexts.segments
+            ),
+            snapshot=episode.snapshot(),
+            parent=episode.parent,
+            purpose=purpose,
+            infra_error=bool(outcome and outcome.end == "infra_error"),
+        )  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        out = {name: getattr(self, name) for name in self.__slots__}
+        return {"schema_version": SCHEMA_VERSION, **out}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Trajectory:
+        values = dict(data)
+        if (version := values.pop("schema_version", None)) != SCHEMA_VERSION:
+            raise DataError(f"trajectory schema version {version!r}, expected {SCHEMA_VERSION}")
+        values["answers"] = tuple(values["answers"])
+        values["turns"], values["segments"] = tuple(values["turns"]), tuple(values["segments"])
+        values["parent"] = tuple(values["parent"]) if values["parent"] else None
+        return cls(**values)
+
+    def replay(self) -> Episode:
+        """The episode again, exactly; without any outside call."""
+        return Episode.restore(self.snapshot)
+
+
+def evidence_recall(episode: Episode) -> float:
+    """Share of the task's gold passages that were shown; NaN for tasks without any."""
+    gold = episode.config.task.evidence
+    return 1 - len(episode.missing_evidence) / len(gold) if gold else float("nan")
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    return {
+        "number": turn.number,
+        "context": turn.context,
+        "role": turn.role,
+        "prompt": list(turn.prompt),
+        "text": turn.text,
+        "action": [type(turn.action).__name__, *turn.action],
+        "spans": [list(s) for s in turn.spans],
+        "calls": [{"tool": c.tool, "args": dict(c.args), "key": c.ctx.key} for c in turn.calls],
+        "reward_parts": dict(turn.reward_parts),
+        "reward": turn.reward,
+    }
+
+
+def write_jsonl(path: Path, trajectories: Iterable[Trajectory]) -> int:
+    """Write one trajectory a line; return how many."""
+    count = 0
+    with path.open("w", encoding="utf-8") as file:
+        for trajectory in trajectories:
+            file.write(json.dumps(trajectory.to_json(), ensure_ascii=False) + "\n")
+            count += 1
+    return count
+
+
+def read_jsonl(path: Path) -> Iterator[Trajectory]:
+    """Read what :func:`write_jsonl` wrote; ``DataError`` names file and line of a broken one."""
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield Trajectory.from_json(json.loads(line))
+            except (ValueError, KeyError, TypeError) as error:
+                raise DataError(f"{path}:{number}: not a trajectory: {error}") from error

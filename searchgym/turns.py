@@ -1,0 +1,50 @@
+"""What an episode records: its turns and its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from .types import Action, Failure, Span, ToolCall, ToolResult
+
+End = Literal["answered", "max_turns", "max_chars", "max_tokens", "infra_error"]
+"""``answered`` terminates (a refusal is an answer too); all others truncate."""
+
+
+class Outcome(NamedTuple):
+    """How an episode ended. ``parts``: the named measures of the answer; empty when truncated."""
+
+    end: End
+    answer: str
+    parts: Mapping[str, float]
+
+
+class Opened(NamedTuple):
+    """A turn whose action is known and whose results are not."""
+
+    number: int
+    context: int
+    role: str
+    prompt: tuple[str, ...]
+    text: str
+    action: Action
+    spans: tuple[Span, ...]
+
+
+class Turn(NamedTuple):
+    """One action and what it earned."""
+
+    number: int
+    context: int
+    role: str
+    prompt: tuple[str, ...]
+    """Ids of the segments the policy saw, in order."""
+    text: str
+    """What the policy wrote, cut after the action."""
+    action: Action
+    spans: tuple[Span, ...]
+    """Parsed pieces of ``text``, in characters."""
+    calls: tuple[ToolCall, ...]
+    results: tuple[ToolResult | Failure, ...]
+    reward_parts: Mapping[str, float]
+    reward: float

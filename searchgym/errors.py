@@ -35,6 +35,10 @@ class EngineError(SearchGymError):
     """Raised when an engine is misconfigured (not when a query fails: that is a Failure)."""
 
 
+class DialectError(SearchGymError):
+    """Raised for an unknown dialect or option, or an action a dialect has no words for."""
+
+
 class EpisodeError(SearchGymError):
     """Raised when the *caller* breaks the episode's order (``act`` while results are awaited)."""
 

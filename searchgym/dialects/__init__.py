@@ -1,1 +1,1 @@
-"""See the module names."""
+"""How text becomes actions and results become text: one module per wire format."""

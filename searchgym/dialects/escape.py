@@ -1,0 +1,109 @@
+"""Making foreign text harmless, and remembering how passages were written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from searchgym.types import Passage
+
+TAGS: Final = (
+    "think",
+    "search",
+    "information",
+    "answer",
+    "access",
+    "judge",
+    "task",
+    "report",
+    "tool_call",
+    "tool_response",
+)
+"""Reserved in every tag dialect alike, so that a transcript can be read by any of them."""
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Invisible characters that a reader (or a tokenizer's normaliser) may drop from inside a tag.
+_INVISIBLE = "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+_INVISIBLE += "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+
+
+def _loosely(name: str) -> str:
+    """A pattern for a tag name with invisible characters between its letters.
+
+    Possessive quantifiers: each run is read once, so matching stays linear.
+    """
+    return f"[{_INVISIBLE}]*+".join(map(re.escape, name))
+
+
+def opener(names: Iterable[str]) -> re.Pattern[str]:
+    """Matches the ``<`` of anything resembling an opening or closing tag of these names, and of a
+    chat template's special token (``<|im_end|>``)."""
+    loose = "|".join(map(_loosely, names))
+    return re.compile(rf"<(?=[\s/\\{_INVISIBLE}]*+(?:{loose}|\|))", re.IGNORECASE)
+
+
+_RESERVED = opener(TAGS)
+
+
+def clean(text: str) -> str:
+    """Drop control characters (carriage returns become line feeds), replace lone surrogates.
+
+    Line feeds and tabs stay. Text without control characters is returned as it is.
+    """
+    if text.isprintable():  # the common case, and by far the cheapest test
+        return text
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _CONTROL.sub("", text)
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def escape_tags(text: str) -> str:
+    """``clean``, and ``<`` becomes ``&lt;`` wherever a reserved tag might be seen."""
+    text = clean(text)
+    return _RESERVED.sub("&lt;", text) if "<" in text else text
+
+
+def one_line(text: str) -> str:
+    """Line feeds become blanks (titles, URLs, queries inside a line-based format)."""
+    return text.replace("\n", " ") if "\n" in text else text
+
+
+class PassageCache:
+    """Remembers what ``write`` made of a passage; forgets the long unused, holds at most ``size``.
+
+    Two generations instead of an exact LRU: a hit costs one look-up and no bookkeeping. Long
+    results are not kept, so memory is bounded by ``size * longest`` characters.
+    """
+
+    __slots__ = ("_half", "_longest", "_old", "_write", "_young")
+
+    def __init__(
+        self, write: Callable[[Passage], str], *, size: int = 65_536, longest: int = 4_096
+    ) -> None:
+        self._write = write
+        self._half = max(1, size // 2)
+        self._longest = longest
+        self._young: dict[Passage, str] = {}
+        self._old: dict[Passage, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def __call__(self, passage: Passage) -> str:
+        # Keyed by value: Python keeps each string's hash, and equal objects compare by identity
+        # first, so this is as fast as an id and can never confuse two passages.
+        text = self._young.get(passage)
+        if text is not None:
+            return text
+        text = self._old.get(passage)
+        if text is None:
+            text = self._write(passage)
+            if len(text) > self._longest:
+                return text
+        if len(self._young) >= self._half:
+            self._old, self._young = self._young, {}
+        self._young[passage] = text
+        return text

@@ -1,0 +1,58 @@
+"""Task instructions for tag dialects, composed from what the episode allows."""
+
+from __future__ import annotations
+
+from searchgym.dialects.base import View
+from searchgym.types import ABSTAIN, Access, Delegate, Judge
+
+
+def limits(view: View, *, parallel: bool) -> list[str]:
+    """Sentences on budgets, parallel queries and refusing, the same for every dialect."""
+    said = []
+    if parallel and view.max_parallel > 1:
+        said.append(f"One turn may hold up to {view.max_parallel} queries.")
+    if view.queries_left is not None and view.queries_left > 0:
+        said.append(f"You have {view.queries_left} queries in all.")
+    said.append(f"You have {view.turns_left} turns, the answer included.")
+    if view.may_abstain:
+        said.append(f"If no answer can be established, answer: {ABSTAIN}.")
+    return said
+
+
+def opening(view: View) -> str:
+    """The first sentence, which depends on the role."""
+    if view.role == "planner":
+        return "Answer the question by splitting it into sub-tasks for assistants who can search."
+    if view.role == "executor":
+        return "Carry out the task below and report what you found as your answer."
+    return "Answer the question as briefly as you can, a name or a few words."
+
+
+def tag_instructions(view: View, renders: frozenset[type], *, parallel: bool) -> str:
+    """Instructions in terms of ``<search>``-like tags; ends with a blank line."""
+    said = [opening(view), "Think between <think> and </think> whenever you learn something new."]
+    planner = view.role == "planner"
+    if view.queries_left == 0:
+        said.append("Searching is not possible; answer from what you know.")
+    elif not planner:
+        said.append(
+            f"To search, write <search> query </search>; the best {view.k} passages come back "
+            "between <information> and </information>."
+        )
+        if parallel and view.max_parallel > 1:
+            said.append("Separate several queries by ##.")
+    if Access in renders and not planner:
+        said.append("To open a page, write <access> url </access>.")
+    if Judge in renders and view.judge:
+        said.append(
+            "After results you may write <judge>good</judge> to keep them or <judge>bad</judge> "
+            "to have them removed from view."
+        )
+    if Delegate in renders and view.delegate:
+        said.append(
+            "To hand over a sub-task, write <task> what to find out </task>; the report comes "
+            "back between <information> and </information>."
+        )
+    said.append("To finish, write only the answer itself, <answer> like this </answer>.")
+    said += limits(view, parallel=parallel)
+    return " ".join(said) + "\n\n"

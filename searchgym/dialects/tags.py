@@ -1,0 +1,241 @@
+"""What the tag dialects (``<search>…</search>``) share: reading and writing tagged actions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from searchgym.dialects.escape import clean, escape_tags, one_line
+from searchgym.errors import DialectError
+from searchgym.types import (
+    Access,
+    Action,
+    Answer,
+    Delegate,
+    Invalid,
+    Judge,
+    Parsed,
+    Search,
+    Span,
+)
+
+_DOUBLE_HASH = re.compile("#(?=#)")
+_KINDS: dict[str, type] = {
+    "search": Search,
+    "access": Access,
+    "judge": Judge,
+    "task": Delegate,
+    "answer": Answer,
+}
+
+
+class Tag(NamedTuple):
+    kind: str
+    open: str
+    close: str
+    size: int
+    """Length of ``open``."""
+
+
+def make_tag(kind: str) -> Tag:
+    """``<kind>`` and ``</kind>``."""
+    return Tag(kind, f"<{kind}>", f"</{kind}>", len(kind) + 2)
+
+
+_THINK = make_tag("think")
+
+
+def trim(text: str, start: int, end: int) -> tuple[int, int]:
+    """The bounds of ``text[start:end].strip()``."""
+    raw = text[start:end]
+    left = raw.lstrip()
+    start = end - len(left)
+    return start, start + len(left.rstrip())
+
+
+class TagDialect:
+    """Actions as tags. Options: ``parallel`` splits a search on ``##`` (ParallelSearch, arXiv
+    2508.09303); ``access``, ``judge`` (ReSeek, arXiv 2510.00568) and ``delegate`` (CoDA) add tags.
+    """
+
+    BASE: ClassVar[str]
+    FLAGS: ClassVar[tuple[str, ...]] = ("parallel", "access", "judge", "delegate")
+    TOOLS_FIRST: ClassVar[bool]
+    """Whether a closed tool tag ends the text even if an answer was closed before it."""
+    THINKING: ClassVar[bool] = False
+    """Whether the environment's text ends in an open ``<think>``."""
+
+    def __init__(
+        self,
+        *,
+        parallel: bool = False,
+        access: bool = False,
+        judge: bool = False,
+        delegate: bool = False,
+        **extra: bool,
+    ) -> None:
+        chosen = {"parallel": parallel, "access": access, "judge": judge, "delegate": delegate}
+        chosen |= extra
+        self.name = "+".join([self.BASE, *(f for f in self.FLAGS if chosen[f])])
+        self.parallel = parallel
+        kinds = ["search"]
+        kinds += ["access"] * access + ["judge"] * judge + ["task"] * delegate + ["answer"]
+        self._tags = tuple(map(make_tag, kinds))
+        self._tools = self._tags[:-1]
+        self._answer = self._tags[-1]
+        self.stop: tuple[str, ...] = tuple(t.close for t in self._tags)
+        self.renders: frozenset[type] = frozenset(_KINDS[k] for k in kinds)
+
+    # --- reading ------------------------------------------------------------------------------
+    def parse(self, text: str) -> Parsed:
+        cut = self._cut(text)
+        if cut < 0:
+            return Parsed(
+                Invalid("no closed action tag"), self._thoughts(text, len(text)), len(text)
+            )
+        first, first_open, first_close = self._answer, cut, -1
+        for tag in self._tags:
+            start = text.find(tag.open, 0, first_open)
+            if start >= 0:
+                end = text.find(tag.close, start + tag.size, cut)
+                if end >= 0:
+                    first, first_open, first_close = tag, start, end
+        if first_close < 0:
+            return Parsed(Invalid("a tag is closed but not opened"), self._thoughts(text, cut), cut)
+        return self._read(text, first, first_open, first_close, cut)
+
+    def _cut(self, text: str) -> int:
+        """End of the text that counts, or -1 if no action tag is closed."""
+        best = -1
+        for tag in self._tools if self.TOOLS_FIRST else self._tags:
+            at = text.find(tag.close, 0, best if best >= 0 else len(text))
+            if at >= 0:
+                best = at + len(tag.close)
+        if best < 0 and self.TOOLS_FIRST:
+            at = text.find(self._answer.close)
+            best = at + len(self._answer.close) if at >= 0 else -1
+        return best
+
+    def _thoughts(self, text: str, end: int) -> tuple[Span, ...]:
+        spans: list[Span] = []
+        at = 0
+        if self.THINKING:
+            close = text.find(_THINK.close, 0, end)
+            if close >= 0 and text.find(_THINK.open, 0, close) < 0:
+                spans.append(Span("think", *trim(text, 0, close)))
+                at = close
+        while True:
+            start = text.find(_THINK.open, at, end)
+            if start < 0:
+                break
+            start += _THINK.size
+            close = text.find(_THINK.close, start, end)
+            if close < 0:
+                break
+            spans.append(Span("think", *trim(text, start, close)))
+            at = close
+        return tuple(spans)
+
+    def _read(self, text: str, tag: Tag, opened: int, closed: int, cut: int) -> Parsed:
+        start, end = trim(text, opened + tag.size, closed)
+        content = clean(text[start:end]).strip()
+        spans = self._thoughts(text, opened)
+        kind = tag.kind
+        if not content:
+            return Parsed(Invalid(f"empty {kind}"), spans, cut)
+        here = (Span(kind, start, end),)
+        if kind == "search":
+            if self.parallel and "##" in content:
+                return self._read_parallel(text, start, end, spans, cut)
+            return Parsed(Search((content,)), spans + here, cut)
+        if kind == "answer":
+            return Parsed(Answer(content), spans + here, cut)
+        if kind == "access":
+            return Parsed(Access(content), spans + here, cut)
+        if kind == "task":
+            return Parsed(Delegate(content), spans + here, cut)
+        verdict = content.lower()
+        if verdict not in ("good", "bad"):
+            return Parsed(Invalid("a judgement is good or bad"), spans, cut)
+        return Parsed(Judge(verdict == "good"), spans + here, cut)
+
+    def _read_parallel(
+        self, text: str, start: int, end: int, spans: tuple[Span, ...], cut: int
+    ) -> Parsed:
+        queries: list[str] = []
+        found: list[Span] = []
+        for piece in text[start:end].split("##"):
+            query = clean(piece).strip()
+            if query:
+                queries.append(query)
+                found.append(Span("search", *trim(text, start, start + len(piece))))
+            start += len(piece) + 2
+        if not queries:
+            return Parsed(Invalid("empty search"), spans, cut)
+        return Parsed(Search(tuple(queries)), (*spans, *found), cut)
+
+    # --- writing ------------------------------------------------------------------------------
+    def canonical(self, action: Action) -> Action:
+        if type(action) not in self.renders:
+            raise DialectError(
+                f"dialect {self.name!r} cannot write {type(action).__name__}; "
+                f"it writes {', '.join(sorted(t.__name__ for t in self.renders))}"
+            )
+        if isinstance(action, Search):
+            queries = tuple(filter(None, map(self._query, action.queries)))
+            if not queries:
+                raise DialectError("a search needs a query that is not empty")
+            if len(queries) > 1 and not self.parallel:
+                raise DialectError(
+                    f"dialect {self.name!r} writes one query per turn, got {len(queries)}; "
+                    f"use {self.BASE + '+parallel'!r}"
+                )
+            return Search(queries)
+        if isinstance(action, Judge):
+            return Judge(bool(action.useful))
+        text = action.task if isinstance(action, Delegate) else action[0]
+        text = escape_tags(str(text)).strip()
+        if not text:
+            raise DialectError(f"{type(action).__name__} needs a text that is not empty")
+        if isinstance(action, Answer):
+            return Answer(text)
+        return Access(text) if isinstance(action, Access) else Delegate(text)
+
+    def _query(self, text: str) -> str:
+        text = escape_tags(text).strip()
+        # "##" separates queries, so inside one it is written "# #".
+        return _DOUBLE_HASH.sub("# ", text) if self.parallel else text
+
+    def render_action(self, action: Action, thought: str = "") -> str:
+        action = self.canonical(action)
+        if isinstance(action, Search):
+            body = f"<search> {' ## '.join(action.queries)} </search>"
+        elif isinstance(action, Answer):
+            body = f"<answer> {action.text} </answer>"
+        elif isinstance(action, Access):
+            body = f"<access> {action.url} </access>"
+        elif isinstance(action, Judge):
+            body = f"<judge>{'good' if action.useful else 'bad'}</judge>"
+        else:
+            assert isinstance(action, Delegate)
+            body = f"<task> {action.task} </task>"
+        return self._think(escape_tags(thought).strip()) + body
+
+    def _think(self, thought: str) -> str:
+        return f"<think>{thought}</think>\n" if thought else ""
+
+    def escape(self, text: str) -> str:
+        return escape_tags(text)
+
+    def _line(self, text: str) -> str:
+        return one_line(escape_tags(text)).strip()
+
+    def force_answer(self, answer: str) -> tuple[str, str]:
+        text = self.canonical(Answer(answer))[0]
+        return self._think("I know enough to answer.") + "<answer> ", f"{text} </answer>"
+
+
+def headed(groups: Sequence[tuple[str, str]]) -> str:
+    """Bodies of several queries under one wrapper, each headed by its query."""
+    return "\n\n".join(f"Query {i}: {query}\n{body}" for i, (query, body) in enumerate(groups, 1))

@@ -1,0 +1,174 @@
+"""How text becomes index terms: lower-casing, word pattern, stop words, stemming."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..errors import EngineError, MissingExtraError, unknown
+
+LUCENE_STOPWORDS = frozenset(
+    "a an and are as at be but by for if in into is it no not of on or such that the their then "
+    "there these they this to was will with".split()
+)
+"""The 33 words of Lucene's EnglishAnalyzer, which the published BM25 baselines use."""
+
+ENGLISH_STOPWORDS = LUCENE_STOPWORDS | frozenset(
+    "about above after again against all am any because been before being below between both can "
+    "could did do does doing down during each few from further had has have having he her here "
+    "hers herself him himself his how i its itself just me more most my myself nor now off once "
+    "only other our ours ourselves out over own same she should so some than theirs them "
+    "themselves those through too under until up very we were what when where which while who "
+    "whom why would you your yours yourself yourselves".split()
+)
+"""A longer list that also drops pronouns, question words and auxiliaries."""
+
+STEMMERS = ("porter", "snowball")
+STOPWORDS: Mapping[str, frozenset[str]] = {
+    "lucene": LUCENE_STOPWORDS,
+    "english": ENGLISH_STOPWORDS,
+}
+WORD = r"\w+"
+LONGEST_TOKEN = 255
+"""Longer runs of word characters are not words (Lucene's limit); they are not indexed."""
+_CACHED_TOKENS = 1 << 20
+_CACHED_LENGTH = 64
+
+
+class Analyser:
+    """Turns text into index terms; pure and deterministic.
+
+    ``stemmer``: "porter" (Porter, 1980), "snowball" (Porter2, English) or None. ``stopwords``:
+    "lucene", "english", None, or words of your own, compared before stemming. ``pattern``: a
+    regular expression whose matches are the tokens.
+    """
+
+    def __init__(
+        self,
+        *,
+        lowercase: bool = True,
+        pattern: str = WORD,
+        stemmer: str | None = "porter",
+        stopwords: str | Iterable[str] | None = "lucene",
+    ) -> None:
+        if stemmer is not None and stemmer not in STEMMERS:
+            raise EngineError(unknown("stemmer", stemmer, STEMMERS))
+        if isinstance(stopwords, str):
+            if stopwords not in STOPWORDS:
+                raise EngineError(unknown("stop word list", stopwords, STOPWORDS))
+            self.stopwords = STOPWORDS[stopwords]
+        else:
+            self.stopwords = frozenset(stopwords or ())
+        try:
+            self._find = re.compile(pattern).findall
+        except re.error as error:
+            raise EngineError(f"token pattern {pattern!r} is not a regular expression: {error}")
+        if re.compile(pattern).groups > 1:
+            raise EngineError(f"token pattern {pattern!r} has several groups; use (?:…)")
+        self.lowercase, self.pattern, self.stemmer = lowercase, pattern, stemmer
+        self._stem = _stem_function(stemmer)
+        self._terms: dict[str, str | None] = {}
+
+    @property
+    def settings(self) -> str:
+        """JSON of everything the terms depend on; equal settings mean equal terms."""
+        return json.dumps(
+            [self.lowercase, self.pattern, self.stemmer, sorted(self.stopwords)],
+            ensure_ascii=True,
+        )
+
+    def split(self, text: str) -> list[str]:
+        """Raw tokens in order, before stop words and stemming."""
+        return self._find(text.lower() if self.lowercase else text)  # type: ignore[no-any-return]
+
+    def term(self, token: str) -> str | None:
+        """The index term of a raw token, or None if it is not indexed."""
+        if token in self.stopwords or len(token) > LONGEST_TOKEN:
+            return None
+        return self._stem(token) or None
+
+    def terms(self, text: str) -> list[str]:
+        """Index terms of a text, in order, repetitions kept."""
+        known = self._terms
+        found = []
+        for token in self.split(text):
+            try:
+                term = known[token]
+            except KeyError:
+                term = self.term(token)
+                if len(token) <= _CACHED_LENGTH and len(known) < _CACHED_TOKENS:
+                    known[token] = term
+            if term is not None:
+                found.append(term)
+        return found
+
+
+class TermIds(dict[str, int]):
+    """Raw token → term number in one dictionary look-up; −1 for tokens that match nothing.
+
+    Filled on demand and bounded, so that odd tokens of millions of queries cannot use up memory.
+    """
+
+    def __init__(self, analyser: Analyser, vocabulary: Mapping[str, int]) -> None:
+        super().__init__()
+        self._analyser, self._vocabulary = analyser, vocabulary
+
+    def __missing__(self, token: str) -> int:
+        term = self._analyser.term(token)
+        number = -1 if term is None else self._vocabulary.get(term, -1)
+        if len(token) <= _CACHED_LENGTH:
+            if len(self) >= _CACHED_TOKENS:
+                self.clear()
+            self[token] = number
+        return number
+
+    def of(self, text: str) -> list[int]:
+        """Term numbers of a text in order, −1 where a token matches nothing."""
+        return list(map(self.__getitem__, self._analyser.split(text)))
+
+
+def index_terms(
+    analyser: Analyser, texts: Iterable[str]
+) -> tuple[list[list[int]], dict[str, int], dict[str, int]]:
+    """Term numbers per text; vocabulary (term → number, by first appearance); raw token → number."""
+    vocabulary: dict[str, int] = {}
+    raw: dict[str, int] = {}
+    documents: list[list[int]] = []
+    for text in texts:
+        row: list[int] = []
+        for token in analyser.split(text):
+            number = raw.get(token)
+            if number is None:
+                term = analyser.term(token)
+                number = -1 if term is None else vocabulary.setdefault(term, len(vocabulary))
+                if len(token) <= _CACHED_LENGTH:
+                    raw[token] = number
+            if number >= 0:
+                row.append(number)
+        documents.append(row)
+    return documents, vocabulary, raw
+
+
+def _stem_function(stemmer: str | None) -> Callable[[str], str]:
+    if stemmer is None:
+        return str
+    try:
+        import Stemmer
+    except ImportError as error:  # pragma: no cover - a core dependency
+        raise MissingExtraError("stemming (PyStemmer)", "all") from error
+    made: Any = Stemmer.Stemmer("porter" if stemmer == "porter" else "english", 0)
+    lock = threading.Lock()  # a stemmer keeps state; several environments may share this engine
+
+    def stem(token: str) -> str:
+        with lock:
+            return made.stemWord(token)  # type: ignore[no-any-return]
+
+    return stem
+
+
+def as_text(parts: Sequence[str]) -> str:
+    """Fields of a passage joined for indexing; empty fields leave nothing behind."""
+    return "\n".join(part for part in parts if part)

@@ -1,0 +1,213 @@
+"""BM25 over any corpus: bm25s's sparse score matrix, searched by a compiled kernel."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..corpora.corpus import Corpus
+from ..errors import EngineError, unknown
+from ..types import Hit, Query, Ranking
+from .analysis import WORD, Analyser, TermIds
+from .bm25_index import FIELDS, METHODS, Index, build_index, load_index, save_index
+
+_LONG_QUERY = 256
+_LARGE_K = 256
+_make_hit = partial(tuple.__new__, Hit)
+
+
+class BM25Engine:
+    """Lexical search (Robertson and Zaragoza, 2009) with exact ties.
+
+    Rankings hold at most k hits with positive scores, never increasing, ties by passage id; the
+    same (text, k) always gives the same ranking, alone or in a batch. ``method`` is one of
+    "lucene", "robertson", "atire" (bm25s's variants; Kamphuis et al., 2020), "bm25+" and "okapi"
+    (the formula of the package rank_bm25). ``threads`` splits large batches. Raises
+    ``EngineError`` for unknown names or an empty corpus.
+    """
+
+    needs_task = False
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        *,
+        k1: float = 0.9,
+        b: float = 0.4,
+        stemmer: str | None = "porter",
+        stopwords: str | Iterable[str] | None = "lucene",
+        method: str = "lucene",
+        threads: int = 1,
+        fields: Sequence[str] = ("title", "text"),
+        pattern: str = WORD,
+        lowercase: bool = True,
+        _index: Index | None = None,
+    ) -> None:
+        if method not in METHODS:
+            raise EngineError(unknown("BM25 method", method, METHODS))
+        if not fields or any(f not in FIELDS for f in fields):
+            raise EngineError(f"fields must name some of {', '.join(FIELDS)}, got {fields!r}")
+        if k1 < 0 or not 0 <= b <= 1:
+            raise EngineError(f"BM25 needs k1 ≥ 0 and 0 ≤ b ≤ 1, got k1={k1}, b={b}")
+        if threads < 1:
+            raise EngineError(f"threads must be at least 1, got {threads}")
+        if not len(corpus):
+            raise EngineError(f"corpus {corpus.name!r} is empty: there is nothing to search")
+        self.corpus = corpus
+        self.threads = threads
+        self.analyser = Analyser(
+            lowercase=lowercase, pattern=pattern, stemmer=stemmer, stopwords=stopwords
+        )
+        self._settings: dict[str, Any] = {
+            "k1": float(k1),
+            "b": float(b),
+            "stemmer": stemmer,
+            "stopwords": stopwords if isinstance(stopwords, str) else sorted(stopwords or ()),
+            "method": method,
+            "fields": list(fields),
+            "pattern": pattern,
+            "lowercase": lowercase,
+        }
+        self.fingerprint = _fingerprint(corpus.digest, self._settings)
+        self._index = _index or build_index(corpus, self.analyser, self._settings)
+        self._ids = TermIds(self.analyser, self._index.vocabulary)
+        self._scratch: list[tuple[NDArray[np.float32], NDArray[np.float32]]] = []
+
+    # --- Service ------------------------------------------------------------------------------
+    def cache_key(self, request: Query, /) -> bytes | None:
+        """Query text and k: the engine is pure in them."""
+        return f"{request.k}\0{request.text}".encode("utf-8", "surrogatepass")
+
+    def run(self, batch: Sequence[Query], /) -> list[Ranking]:
+        """Answer every query in order; each may have its own k."""
+        if not batch:
+            return []
+        first = batch[0].k
+        if all(query.k == first for query in batch):
+            return self.search([query.text for query in batch], first)
+        found: list[Ranking] = [()] * len(batch)
+        for k in sorted({query.k for query in batch}):
+            rows = [i for i, query in enumerate(batch) if query.k == k]
+            for i, ranking in zip(rows, self.search([batch[i].text for i in rows], k), strict=True):
+                found[i] = ranking
+        return found
+
+    # --- plain calls --------------------------------------------------------------------------
+    def search(self, texts: Sequence[str], k: int) -> list[Ranking]:
+        """One ranking per text; ``k ≤ 0`` gives no hits."""
+        docs, scores = self.search_positions(texts, k)
+        get = self.corpus.__getitem__
+        counts = (docs >= 0).sum(axis=1).tolist()
+        return [
+            tuple(map(_make_hit, zip(map(get, row[:n]), values[:n], strict=True)))
+            for row, values, n in zip(docs.tolist(), scores.tolist(), counts, strict=True)
+        ]
+
+    def search_positions(
+        self, texts: Sequence[str], k: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Corpus positions and scores of the best hits, both of shape (len(texts), min(k, corpus)).
+
+        Places beyond a query's hits hold position −1 and score 0.
+        """
+        k = max(0, min(k, len(self.corpus)))
+        docs = np.full((len(texts), k), -1, dtype=np.int32)
+        scores = np.zeros((len(texts), k), dtype=np.float32)
+        if not k or not len(texts):
+            return docs, scores
+        rows = [self._ids.of(text) for text in texts]
+        weights: NDArray[np.float32] | None = None
+        if max(map(len, rows)) > _LONG_QUERY:
+            rows, weights = _weighted(rows)
+        starts = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum([len(row) for row in rows], out=starts[1:])
+        terms = np.array(list(itertools.chain.from_iterable(rows)), dtype=np.int32)
+        if weights is None:
+            weights = np.ones(len(terms), dtype=np.float32)
+        work = partial(self._fill, terms, weights)
+        if self.threads == 1 or len(texts) < 4 * self.threads:
+            work(starts, docs, scores)
+            return docs, scores
+        edges = np.linspace(0, len(texts), self.threads + 1).astype(int).tolist()
+        with ThreadPoolExecutor(self.threads) as pool:
+            parts = [
+                pool.submit(work, starts[lo : hi + 1], docs[lo:hi], scores[lo:hi])
+                for lo, hi in itertools.pairwise(edges)
+            ]
+            for part in parts:
+                part.result()
+        return docs, scores
+
+    def warm_up(self) -> None:
+        """Compile the kernel, or load it from numba's disk cache, before the first real query."""
+        self.search_positions([""], 1)
+
+    def _fill(
+        self,
+        terms: NDArray[np.int32],
+        weights: NDArray[np.float32],
+        starts: NDArray[np.int64],
+        docs: NDArray[np.int32],
+        scores: NDArray[np.float32],
+    ) -> None:
+        from ._kernel import BLOCK_BITS, best_k
+
+        n = len(self.corpus)
+        try:
+            room = self._scratch.pop()
+        except IndexError:
+            blocks = (n + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS
+            room = np.zeros(n, np.float32), np.zeros(blocks, np.float32)
+        index = self._index
+        best_k(terms, weights, starts, index.data, index.indices, index.indptr, *room, docs, scores)
+        self._scratch.append(room)
+
+    # --- disk ---------------------------------------------------------------------------------
+    def save(self, directory: str | Path) -> None:
+        """Write the index so that it appears whole or not at all, replacing an older one."""
+        meta = {"fingerprint": self.fingerprint, "settings": self._settings}
+        save_index(Path(directory), self._index, meta)
+
+    @classmethod
+    def load(cls, directory: str | Path, corpus: Corpus, *, threads: int = 1) -> Self:
+        """Memory-map a saved index. ``EngineError`` if it was built from another corpus."""
+        index, meta = load_index(Path(directory))
+        settings = dict(meta["settings"])
+        expected = _fingerprint(corpus.digest, settings)
+        if meta["fingerprint"] != expected:
+            raise EngineError(
+                f"the index in {directory} was not built from corpus {corpus.name!r} as it is now "
+                f"(index {meta['fingerprint']}, corpus {expected}): build it again and save it"
+            )
+        return cls(corpus, threads=threads, _index=index, **settings)
+
+
+def _fingerprint(digest: str, settings: Mapping[str, Any]) -> str:
+    shown = json.dumps(settings, sort_keys=True)
+    return f"bm25:{digest}:{hashlib.sha256(shown.encode()).hexdigest()[:16]}"
+
+
+def _weighted(rows: list[list[int]]) -> tuple[list[list[int]], NDArray[np.float32]]:
+    """Long queries with each term once and its count, so that a megabyte costs one pass."""
+    short: list[list[int]] = []
+    weights: list[float] = []
+    for row in rows:
+        if len(row) <= _LONG_QUERY:
+            short.append(row)
+            weights += [1.0] * len(row)
+            continue
+        counts: dict[int, int] = {}
+        for term in row:
+            counts[term] = counts.get(term, 0) + 1
+        short.append(list(counts))
+        weights += map(float, counts.values())
+    return short, np.array(weights, dtype=np.float32)

@@ -1,0 +1,148 @@
+"""The BM25 score matrix: built by bm25s, stored as plain arrays, memory-mapped when loaded."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..corpora.corpus import Corpus
+from ..errors import EngineError
+from .analysis import Analyser, as_text, index_terms
+
+FIELDS = ("title", "text")
+METHODS = ("lucene", "robertson", "atire", "bm25+", "okapi")
+_FORMAT = 1
+_ARRAYS = {"data": np.float32, "indices": np.int32, "indptr": np.int64}
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """Compressed sparse columns: column = term, row = passage position, value = score ≥ 0."""
+
+    data: NDArray[np.float32]  # (postings,)
+    indices: NDArray[np.int32]  # (postings,) ascending within a column
+    indptr: NDArray[np.int64]  # (terms + 1,)
+    vocabulary: Mapping[str, int]
+
+
+def build_index(corpus: Corpus, analyser: Analyser, settings: Mapping[str, Any]) -> Index:
+    """Score every (term, passage) pair of the corpus."""
+    fields = settings["fields"]
+    texts = (as_text([getattr(p, field) for field in fields]) for p in corpus)
+    documents, vocabulary, _ = index_terms(analyser, texts)
+    if not vocabulary:  # nothing but stop words: an index that never matches
+        return Index(
+            _frozen(np.zeros(0, np.float32)),
+            _frozen(np.zeros(0, np.int32)),
+            _frozen(np.zeros(1, np.int64)),
+            {},
+        )
+    method = settings["method"]
+    level = logging.getLogger("bm25s").level
+    import bm25s
+
+    logging.getLogger("bm25s").setLevel(level or logging.WARNING)  # its import sets DEBUG
+    # "okapi" has rank_bm25's idf, which bm25s lacks: start from an idf that is never zero.
+    model = bm25s.BM25(
+        k1=settings["k1"],
+        b=settings["b"],
+        delta=1.0,
+        method="atire" if method == "okapi" else method,
+        idf_method="lucene" if method == "okapi" else method,
+    )
+    built = model.build_index_from_ids(
+        unique_token_ids=list(range(len(vocabulary))),
+        corpus_token_ids=documents,
+        show_progress=False,
+    )
+    data = np.ascontiguousarray(built["data"], dtype=np.float32)
+    indices = np.ascontiguousarray(built["indices"], dtype=np.int32)
+    indptr = np.ascontiguousarray(built["indptr"], dtype=np.int64)
+    if method == "okapi":
+        data = _okapi(data, indptr, len(corpus))
+    elif method == "bm25+":
+        # bm25s stores what a matching passage scores above one that does not match and adds the
+        # rest, the same for all passages, at query time. Here only matching passages are hits.
+        data = np.maximum(data, np.float32(0.0))
+    return Index(_frozen(data), _frozen(indices), _frozen(indptr), vocabulary)
+
+
+def _okapi(
+    data: NDArray[np.float32], indptr: NDArray[np.int64], n_docs: int
+) -> NDArray[np.float32]:
+    """Exchange the idf: log((N − df + ½) / (df + ½)), negative ones raised to ¼ of the mean."""
+    df = np.diff(indptr).astype(np.float64)
+    lucene = np.log1p((n_docs - df + 0.5) / (df + 0.5))
+    okapi = np.log(n_docs - df + 0.5) - np.log(df + 0.5)
+    floor = 0.25 * math.fsum(okapi.tolist()) / len(okapi)
+    okapi[okapi < 0] = floor
+    if floor < 0:
+        raise EngineError(
+            'method "okapi" gives negative scores on this corpus (most words are in more than '
+            'half of the passages); use method="lucene"'
+        )
+    factor = np.repeat(okapi / lucene, np.diff(indptr))
+    return (data * factor).astype(np.float32)
+
+
+def save_index(directory: Path, index: Index, meta: Mapping[str, Any]) -> None:
+    """Write arrays, vocabulary and ``meta`` into a fresh folder, then move it into place."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    try:
+        for name in _ARRAYS:
+            np.save(made / f"{name}.npy", getattr(index, name), allow_pickle=False)
+        terms = sorted(index.vocabulary, key=index.vocabulary.__getitem__)
+        (made / "vocabulary.json").write_text(json.dumps(terms), encoding="ascii")
+        (made / "index.json").write_text(json.dumps({"format": _FORMAT, **meta}), encoding="ascii")
+        if directory.exists():
+            if not (directory / "index.json").exists() and any(directory.iterdir()):
+                raise EngineError(f"{directory} holds other files; choose an empty folder")
+            old = made.with_name(made.name + ".old")
+            os.replace(directory, old)
+            os.replace(made, directory)
+            shutil.rmtree(old)
+        else:
+            os.replace(made, directory)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)  # gone already unless something failed
+
+
+def load_index(directory: Path) -> tuple[Index, dict[str, Any]]:
+    """Memory-map a saved index; ``EngineError`` if it is absent, broken or of another format."""
+    try:
+        meta = json.loads((directory / "index.json").read_text(encoding="ascii"))
+        terms = json.loads((directory / "vocabulary.json").read_text(encoding="ascii"))
+        arrays = {
+            name: np.asarray(np.load(directory / f"{name}.npy", mmap_mode="r", allow_pickle=False))
+            for name in _ARRAYS
+        }
+    except (OSError, ValueError) as error:
+        raise EngineError(f"no readable BM25 index in {directory}: {error}") from error
+    if not isinstance(meta, dict) or meta.get("format") != _FORMAT:
+        raise EngineError(f"the BM25 index in {directory} has another format: build it again")
+    sound = (
+        all(arrays[name].dtype == kind for name, kind in _ARRAYS.items())
+        and len(arrays["indptr"]) == len(terms) + 1
+        and len(arrays["data"]) == len(arrays["indices"]) == int(arrays["indptr"][-1])
+    )
+    if not sound:
+        raise EngineError(f"the BM25 index in {directory} is damaged: build it again")
+    return Index(**arrays, vocabulary={term: i for i, term in enumerate(terms)}), meta
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Read-only like a memory map, so that the kernel is compiled for one kind of array."""
+    array.setflags(write=False)
+    return array

@@ -61,7 +61,7 @@ class Staged:
     """Stages of growing difficulty (SearchGym-RL, arXiv 2601.14615) by ``max_hops[stage]``.
 
     Promotion when the running mean return (EMA with weight 0.1, ours) reaches ``threshold`` after
-    at least ``min_episodes`` in the stage, or after ``max_episodes`` whatever the return. Never back.
+    at least ``min_episodes`` in the stage, or after ``max_episodes`` in any case. Never back.
     """
 
     def __init__(

@@ -54,18 +54,22 @@ def task_from_json(data: Mapping[str, Any]) -> Task:
 
 
 def hits_to_json(hits: tuple[Hit, ...]) -> list[list[Any]]:
+    """``[id, title, text, url, score]`` per hit."""
     return [[*hit.passage, hit.score] for hit in hits]
 
 
 def hits_from_json(rows: list[list[Any]]) -> tuple[Hit, ...]:
+    """The inverse of :func:`hits_to_json`."""
     return tuple(Hit(Passage(*row[:4]), float(row[4])) for row in rows)
 
 
 def content_to_json(parts: tuple[str | ImageRef, ...]) -> list[Any]:
+    """Text stays text, a picture becomes ``{"uri", "alt"}``."""
     return [p if isinstance(p, str) else {"uri": p.uri, "alt": p.alt} for p in parts]
 
 
 def content_from_json(parts: list[Any]) -> tuple[str | ImageRef, ...]:
+    """The inverse of :func:`content_to_json`."""
     return tuple(p if isinstance(p, str) else ImageRef(**p) for p in parts)
 
 
@@ -86,6 +90,7 @@ def result_to_json(result: ToolResult | Failure) -> dict[str, Any]:
 
 
 def result_from_json(data: Mapping[str, Any]) -> ToolResult | Failure:
+    """The inverse of :func:`result_to_json`."""
     if "failure" in data:
         return Failure(*data["failure"])
     meta = dict(data["meta"])

@@ -1,0 +1,106 @@
+"""The catalogue: folders with a card each, from which everything is registered.
+
+``envs/``, ``corpora/`` and ``agents/`` hold a folder per item: ``card.toml``, ``README.md``, data,
+never Python. Adding an item is adding a folder; third parties name their code by
+``use = "package.module:Class"`` and their own catalogue by :func:`read_card`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from .errors import CardError, unknown
+
+Kind = Literal["envs", "corpora", "agents"]
+_KEYS: Mapping[Kind, tuple[frozenset[str], frozenset[str]]] = {  # required, optional
+    "envs": (frozenset({"id", "summary"}), frozenset({"aliases", "use", "vector_use", "kwargs"})),
+    "corpora": (
+        frozenset({"id", "kind", "summary"}),
+        frozenset({"world", "wording", "data", "licence", "citation", "url", "size", "files",
+                   "splits", "use", "get"}),
+    ),
+    "agents": (
+        frozenset({"id", "summary", "use"}),
+        frozenset({"kwargs", "train", "evaluate", "citation"}),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One item of the catalogue. ``body``: every key of the file but id and summary."""
+
+    kind: Kind
+    id: str
+    summary: str
+    folder: Path
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+def catalog(kind: Kind) -> Path:
+    """Folder of a catalogue: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).resolve().parent
+    tried = (package / "_catalog" / kind, package.parent / kind)
+    for folder in tried:
+        if (folder / "README.md").is_file():
+            return folder
+    raise CardError(f"the {kind} catalogue is missing; looked in {tried[0]} and {tried[1]}")
+
+
+def read_card(folder: Path, kind: Kind) -> Card:
+    """Read and validate the envelope of ``folder/card.toml``."""
+    path = folder / "card.toml"
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CardError(f"{path} is missing; every catalogue folder has a card") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CardError(f"{path}: not valid TOML: {error}") from error
+    required, optional = _KEYS[kind]
+    for key in data:
+        if key not in required | optional:
+            raise CardError(f"{path}: {unknown('key', key, required | optional)}")
+    for key in sorted(required):
+        if key not in data:
+            raise CardError(f"{path}: the key {key!r} is missing")
+        if not isinstance(data[key], str) or not data[key]:
+            raise CardError(f"{path}: {key!r} must be a non-empty string, got {data[key]!r}")
+    if data["id"].rsplit("/", 1)[-1] != folder.name:
+        raise CardError(f"{path}: id {data['id']!r} does not match its folder {folder.name!r}")
+    body = {k: v for k, v in data.items() if k not in ("id", "summary")}
+    return Card(kind, data["id"], data["summary"], folder, body)
+
+
+@cache
+def cards(kind: Kind) -> Mapping[str, Card]:
+    """All cards of the shipped catalogue by folder name, in alphabetical order."""
+    folders = sorted(p.parent for p in catalog(kind).glob("*/card.toml"))
+    return {folder.name: read_card(folder, kind) for folder in folders}
+
+
+def card(kind: Kind, name: str) -> Card:
+    """One card by its folder's name, or by the path of a folder of your own."""
+    if "/" in name and (Path(name) / "card.toml").is_file():
+        return read_card(Path(name), kind)
+    name = name.removeprefix("searchgym/")
+    known = cards(kind)
+    if name not in known:
+        raise CardError(unknown(f"card in {kind}/", name, known))
+    return known[name]
+
+
+def load_object(path: str) -> Any:
+    """The object a ``"package.module:Name"`` string names."""
+    module, _, name = path.partition(":")
+    if not name:
+        raise CardError(f"{path!r} is not of the form 'package.module:Name'")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise CardError(f"cannot load {path!r}: {error}") from error

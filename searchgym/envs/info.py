@@ -1,0 +1,66 @@
+"""What ``info`` holds. Never an answer or an evidence id before the end; never a clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..episode import Episode
+from ..trajectory import evidence_recall
+
+UNLIMITED = -1
+
+
+def step_info(episode: Episode) -> dict[str, Any]:
+    """The public state of an episode after ``reset`` or ``step``.
+
+    Keys: ``episode_id``, ``task_id``, ``turn`` (actions taken), ``turns_left``, ``queries`` (run so
+    far), ``queries_left`` (-1: unlimited), ``context`` and ``role`` of whose turn it is, ``delta``
+    (what the environment just wrote), ``action`` (kind of the last action), ``valid``, ``hits``
+    (passage ids it returned), ``reward_parts``. ``params`` if a curriculum set any. At the end also
+    ``outcome``.
+    """
+    turns = episode.turns
+    left = episode.queries_left
+    info: dict[str, Any] = {
+        "episode_id": episode.config.episode_id,
+        "task_id": episode.config.task.id,
+        "turn": len(turns),
+        "turns_left": episode.turns_left,
+        "queries": episode.queries,
+        "queries_left": UNLIMITED if left is None else left,
+        "context": episode.contexts.active,
+        "role": episode.contexts.role(episode.contexts.active),
+        "delta": episode.delta,
+    }
+    if turns:
+        last = turns[-1]
+        info["action"] = type(last.action).__name__
+        info["valid"] = info["action"] != "Invalid"
+        info["hits"] = tuple(
+            [hit.passage.id for result in last.results for hit in getattr(result, "hits", ())]
+        )
+        info["reward_parts"] = dict(last.reward_parts)
+    if episode.config.params:
+        info["params"] = dict(episode.config.params)
+    if episode.phase == "done":
+        info["outcome"] = outcome_info(episode)
+    return info
+
+
+def outcome_info(episode: Episode) -> dict[str, Any]:
+    """How it ended, measured; here, and only here, the answers and evidence are shown."""
+    outcome, task = episode.outcome(), episode.config.task
+    assert outcome is not None
+    return {
+        "end": outcome.end,
+        "infra_error": outcome.end == "infra_error",
+        "answer": outcome.answer,
+        "em": outcome.parts.get("em", 0.0),
+        "f1": outcome.parts.get("f1", 0.0),
+        "cover_em": outcome.parts.get("cover_em", 0.0),
+        "evidence_recall": evidence_recall(episode),
+        "return": sum([turn.reward for turn in episode.turns]),
+        "answers": task.answers,
+        "evidence": task.evidence,
+        "family": task.family,
+    }

@@ -1,0 +1,167 @@
+"""What the episodes of one environment share: corpus, tasks, tools and rules.
+
+Built once per recipe and process, however many environments use it: N single environments and a
+vector environment of N slots hold the same index in memory once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..cards import load_object
+from ..corpora.corpus import Corpus
+from ..dialects.base import get_dialect
+from ..errors import CardError, unknown
+from ..rules import Rules
+from ..scoring.reward import RewardSpec
+from ..tools import AccessTool, SearchTool, Tool, Toolbox
+from ..types import Task
+from ..worlds.world import World
+from .sources import Material, material
+
+TOOLS = ("search", "access")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Keywords of ``gym.make``: strings, numbers and plain containers, so that specs serialise.
+
+    ``corpus``, ``tasks`` and ``engine`` also take objects (a ``Corpus``, a list of ``Task``, a
+    ``SearchEngine``) for people who bring their own.
+    """
+
+    corpus: Any = "encyclopedia"
+    """A corpus card's name, a path to your files, or a ``Corpus``."""
+    split: str = "train"
+    """train | dev | test for worlds (separate worlds); a question file's split for real sets."""
+    world: Mapping[str, Any] | None = None
+    """Overrides of the card's world recipe: ``{"entities": 10_000, "seed": 3}``."""
+    wording: Mapping[str, Any] | None = None
+    """Overrides of how the world is put into words: ``{"phrasing": "heldout", "seed": 1}``."""
+    tasks: Any = None
+    """Tasks per family (``{"simple": 200}``), a question file, or tasks. None: the card's."""
+    families: Sequence[str] | None = None
+    """Keep only tasks of these families."""
+    max_tasks: int | None = None
+    """Keep only the first so many tasks."""
+    data_dir: str | None = None
+    engine: Any = "bm25"
+    """``"bm25"``, ``"graph"``, a mapping with ``name`` and arguments, or a ``SearchEngine``."""
+    tools: Sequence[str] = ("search",)
+    """Any of ``"search"``, ``"access"``."""
+    dialect: str = "search_r1"
+    k: int = 3
+    max_turns: int = 6
+    max_queries: int | None = None
+    max_parallel: int = 1
+    max_chars: int = 1_000_000
+    max_tokens: int | None = None
+    token_counter: str = "words"
+    max_action_chars: int = 20_000
+    snippet_chars: int | None = 4_000
+    page_chars: int = 25_000
+    page_stub_chars: int | None = None
+    judge: bool = False
+    delegate: bool = False
+    may_abstain: bool = False
+    max_retries: int = 2
+    reward: Any = "em"
+    """A reward part's name or weights per part, e.g. ``{"f1": 1, "search": -0.02}``."""
+
+    @classmethod
+    def of(cls, keywords: Mapping[str, Any]) -> Options:
+        """Validate keywords; ``CardError`` suggests the nearest name for an unknown one."""
+        known = {f.name for f in fields(cls)}
+        for name in keywords:
+            if name not in known:
+                raise CardError(unknown("environment option", name, known))
+        return cls(**keywords)
+
+
+class Setting:
+    """Corpus, tasks, toolbox and rules of an environment."""
+
+    def __init__(self, keywords: Mapping[str, Any]) -> None:
+        self.keywords = dict(keywords)
+        self.options = options = Options.of(keywords)
+        found: Material = material(options)
+        self.corpus: Corpus = found.corpus
+        self.world: World | None = found.world
+        self.tasks: Sequence[Task] = found.tasks
+        self._by_id = {task.id: i for i, task in enumerate(self.tasks)}
+        if not self.tasks:
+            raise CardError(f"no task is left for {options.corpus!r} split {options.split!r}")
+        self.engine = found.engine
+        self.toolbox = Toolbox(self._tools())
+        self.rules = self._rules()
+
+    def _tools(self) -> dict[str, Tool]:
+        from ..engines.pages import CorpusPages
+
+        names = tuple(self.options.tools)
+        for name in names:
+            if name not in TOOLS:
+                raise CardError(unknown("tool", name, TOOLS))
+        made: dict[str, Tool] = {}
+        if "search" in names:
+            made["search"] = SearchTool(self.engine, self.options.k)
+        if "access" in names:
+            made["access"] = AccessTool(CorpusPages(self.corpus))
+        return made
+
+    def _rules(self) -> Rules:
+        options = self.options
+        get_dialect(options.dialect)  # a wrong name fails here, by name
+        shared = {f.name for f in fields(Rules)} & {f.name for f in fields(Options)}
+        values = {name: getattr(options, name) for name in shared - {"tools", "reward"}}
+        return Rules(
+            tools=self.toolbox.specs(tuple(self.toolbox.tools)),
+            reward=RewardSpec.of(options.reward),
+            needs_task=tuple(sorted(self.toolbox.needs_task)),
+            **values,
+        )
+
+    def position(self, task_id: str) -> int:
+        """Index of a task; ``CardError`` for an unknown id."""
+        try:
+            return self._by_id[task_id]
+        except KeyError:
+            raise CardError(unknown("task id", str(task_id), list(self._by_id)[:200])) from None
+
+
+_CACHE: OrderedDict[str, Setting] = OrderedDict()
+_CACHED = 4
+"""Settings kept per process: worlds are large, and most programs use one or two."""
+
+
+def setting(keywords: Mapping[str, Any]) -> Setting:
+    """The setting for keywords, from the cache where they are plain values."""
+    try:
+        key = json.dumps(dict(keywords), sort_keys=True)
+    except TypeError:  # objects were passed: theirs to share
+        return Setting(keywords)
+    if key in _CACHE:
+        _CACHE.move_to_end(key)
+        return _CACHE[key]
+    made = _CACHE[key] = Setting(keywords)
+    while len(_CACHE) > _CACHED:
+        _CACHE.popitem(last=False)
+    return made
+
+
+def make_curriculum(spec: Any) -> Any:
+    """A curriculum from None, an object, an import path or ``{"use": path, **arguments}``."""
+    from ..curricula import Uniform
+
+    if spec is None:
+        return Uniform()
+    if isinstance(spec, str):
+        return load_object(spec)()
+    if isinstance(spec, Mapping):
+        arguments = dict(spec)
+        return load_object(arguments.pop("use"))(**arguments)
+    return spec

@@ -1,0 +1,131 @@
+"""Where an environment's corpus, tasks and engine come from: a world, a real set, own files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..cards import Card, card
+from ..corpora.corpus import Corpus, GeneratedCorpus
+from ..errors import CardError
+from ..seeding import derive
+from ..types import SearchEngine, Task
+from ..worlds.world import World
+
+if TYPE_CHECKING:
+    from .setting import Options
+
+SPLITS = ("train", "dev", "test")
+
+
+class Material(NamedTuple):
+    corpus: Corpus
+    tasks: Sequence[Task]
+    engine: SearchEngine
+    world: World | None
+
+
+def material(options: Options) -> Material:
+    """Build or load what an environment is made of."""
+    from ..engines import build_engine
+
+    source = options.corpus
+    world: World | None = None
+    if isinstance(source, Corpus):
+        corpus, tasks = source, _own_tasks(options)
+    elif isinstance(source, str) and _is_files(source):
+        from ..corpora.load import load_corpus
+
+        corpus, tasks = load_corpus(source), _own_tasks(options)
+    else:
+        found = card("corpora", str(source))
+        if found.body["kind"] == "world":
+            return _generated(found, options)
+        from ..corpora.data import load_set
+
+        corpus, tasks = load_set(found.id, split=options.split, data_dir=options.data_dir)
+        if options.tasks is not None:
+            tasks = _own_tasks(options)
+    return Material(corpus, _chosen(tasks, options), build_engine(options.engine, corpus), world)
+
+
+def _is_files(source: str) -> bool:
+    return ("/" in source or source.endswith((".jsonl", ".gz", ".tsv"))) and not (
+        Path(source) / "card.toml"
+    ).is_file()
+
+
+def _own_tasks(options: Options) -> Sequence[Task]:
+    from ..corpora.load import load_questions
+
+    if isinstance(options.tasks, str):
+        return load_questions(options.tasks)
+    if isinstance(options.tasks, Sequence) and all(isinstance(t, Task) for t in options.tasks):
+        return options.tasks
+    raise CardError(
+        "a corpus of your own needs questions: tasks='questions.jsonl' or tasks=[Task(…), …], "
+        f"got {type(options.tasks).__name__}"
+    )
+
+
+def _chosen(tasks: Sequence[Task], options: Options) -> list[Task]:
+    kept = [t for t in tasks if options.families is None or t.family in options.families]
+    return kept[: options.max_tasks]
+
+
+class GeneratedWorld(NamedTuple):
+    """A world put into words and indexed, before tasks are asked about it."""
+
+    world: World
+    corpus: GeneratedCorpus
+    phrasing: str
+    seed: int
+    """Seed of the task set."""
+    wording_seed: int
+
+
+def generate_world(found: Card, options: Options) -> GeneratedWorld:
+    """The world of a card's split. Splits are separate worlds: other seeds, hence other names and
+    facts; the test split speaks in held-out phrasings unless told otherwise."""
+    from ..corpora.render import render
+    from ..worlds.generate import generate
+    from ..worlds.loader import load_schema
+
+    if options.split not in SPLITS:
+        raise CardError(f"split must be one of {', '.join(SPLITS)}, got {options.split!r}")
+    recipe = {**found.body.get("world", {}), **(options.world or {})}
+    wording = {**found.body.get("wording", {}), **(options.wording or {})}
+    schema = load_schema(found.folder / recipe.pop("schema", "schema.toml"))
+    seed = derive(int(recipe.pop("seed", 0)), "split", options.split)
+    tasks = recipe.pop("tasks", None)
+    del tasks
+    phrasing = wording.pop("phrasing", "heldout" if options.split == "test" else "train")
+    wording_seed = int(wording.pop("seed", 0))
+    world = generate(schema, seed=seed, **recipe)
+    name = f"{found.id}-{options.split}"
+    corpus = render(world, wording_seed=wording_seed, phrasing=phrasing, name=name, **wording)
+    return GeneratedWorld(world, corpus, phrasing, seed, wording_seed)
+
+
+def _generated(found: Card, options: Options) -> Material:
+    from ..audit import verify
+    from ..engines import build_engine
+    from ..tasks.build import build_tasks
+
+    made = generate_world(found, options)
+    engine = build_engine(options.engine, made.corpus, made.world)
+    default = {**found.body.get("world", {}), **(options.world or {})}.get("tasks")
+    counts: Any = options.tasks if options.tasks is not None else default
+    if not isinstance(counts, Mapping):
+        tasks: Sequence[Task] = _own_tasks(options)
+        return Material(made.corpus, _chosen(tasks, options), engine, made.world)
+    if options.families is not None:
+        counts = {f: n for f, n in counts.items() if f in options.families}
+    built = build_tasks(
+        made.world, made.corpus, counts=counts, seed=made.seed, wording_seed=made.wording_seed,
+        phrasing=made.phrasing, split=options.split, id_prefix=f"{found.id}-{options.split}",
+    )  # fmt: skip
+    proof = build_engine("bm25", made.corpus) if options.engine != "bm25" else engine
+    report = verify(built, made.world, made.corpus, proof)
+    return Material(made.corpus, _chosen(report.kept, options), engine, made.world)

@@ -1,0 +1,217 @@
+"""``SearchVectorEnv``: many episodes, one call per tool and step for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from ..drive import run_tools
+from ..episode import Episode
+from ..errors import CardError, EpisodeError
+from ..oracle import oracle_texts
+from ..spaces import FreeText
+from ..types import TurnRequest
+from .info import step_info
+from .search import MAX_TEXT
+from .setting import Setting, make_curriculum, setting
+from .stack import stack_infos
+from .start import start_episode
+
+Arrays = tuple[
+    tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
+]
+
+
+class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
+    """``num_envs`` independent episodes with the same results as as many ``SearchEnv``s.
+
+    ``step`` takes a sequence of strings. All tool calls of a step run as one batch. Slot i is
+    seeded with ``seed + i``. All of Gymnasium's autoreset modes work; in ``DISABLED`` mode reset
+    finished slots with ``reset(options={"reset_mask": mask})``.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 (as in Gymnasium)
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        render_mode: str | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        curriculum: Any = None,
+        search_enabled: bool = True,
+        params: Mapping[str, float] | None = None,
+        **options: Any,
+    ) -> None:
+        if num_envs < 1:
+            raise CardError(f"num_envs must be at least 1, got {num_envs}")
+        if render_mode not in (None, "ansi"):
+            raise CardError(f"a vector environment renders 'ansi' only, got {render_mode!r}")
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        self.autoreset_mode = _autoreset_mode(autoreset_mode)
+        self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
+        self.setting: Setting = setting(options)
+        self.curriculum = make_curriculum(curriculum)
+        self.search_enabled = search_enabled
+        self.params = dict(params or {})
+        self.single_action_space = FreeText(MAX_TEXT)
+        self.single_observation_space = FreeText(MAX_TEXT)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self._episodes: list[Episode | None] = [None] * num_envs
+        self._streams: list[np.random.Generator | None] = [None] * num_envs
+        self._finished = [False] * num_envs
+
+    @property
+    def episodes(self) -> tuple[Episode, ...]:
+        """The slots' current episodes; ``EpisodeError`` before the first ``reset``."""
+        found = tuple(e for e in self._episodes if e is not None)
+        if len(found) != self.num_envs:
+            raise EpisodeError("no episodes yet; call reset() first")
+        return found
+
+    # --- reset --------------------------------------------------------------------------------
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Begin new episodes in all slots, or where ``options["reset_mask"]`` is true."""
+        options = dict(options or {})
+        mask = self._mask(options.pop("reset_mask", None))
+        seeds = self._seeds(seed)
+        infos: list[dict[str, Any] | None] = [None] * self.num_envs
+        for i in range(self.num_envs):
+            if mask[i]:
+                infos[i] = self._begin(i, seeds[i], options)
+        return self._observations(), stack_infos(infos)
+
+    def _mask(self, mask: Any) -> Sequence[bool]:
+        if mask is None:
+            return [True] * self.num_envs
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+            raise TypeError("options['reset_mask'] must be a NumPy array of bool")
+        if mask.shape != (self.num_envs,) or not mask.any():
+            raise ValueError(
+                f"options['reset_mask'] must have shape ({self.num_envs},) and a True, got {mask!r}"
+            )
+        return [bool(m) for m in mask]
+
+    def _seeds(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, (int, np.integer)):
+            return [int(seed) + i for i in range(self.num_envs)]
+        if len(seed) != self.num_envs:
+            raise ValueError(f"got {len(seed)} seeds for {self.num_envs} environments")
+        return seed
+
+    def _begin(
+        self, i: int, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        stream = self._streams[i]
+        if seed is not None or stream is None:
+            stream = self._streams[i] = seeding.np_random(seed)[0]
+        key = int(stream.integers(1 << 62))
+        episode = self._episodes[i] = start_episode(
+            self.setting, self.curriculum, key, options, self.search_enabled, self.params
+        )
+        self._finished[i] = False
+        return step_info(episode)
+
+    def _observations(self) -> tuple[str, ...]:
+        return tuple([e.observation(e.contexts.active) for e in self.episodes])
+
+    # --- step ---------------------------------------------------------------------------------
+    def step(self, actions: Sequence[str]) -> Arrays:
+        """Let every slot's text act; one batch per tool for all slots.
+
+        A slot that ended in the step before is reset instead (``NEXT_STEP``), or an error
+        (``DISABLED``); its action is ignored and no tool runs for it.
+        """
+        if isinstance(actions, str) or len(actions) != self.num_envs:
+            raise ValueError(f"expected {self.num_envs} strings, got {actions!r:.80}")
+        episodes, n = self.episodes, self.num_envs
+        if self.autoreset_mode == AutoresetMode.DISABLED and any(self._finished):
+            raise EpisodeError("a slot is over; reset it with options={'reset_mask': mask}")
+        fresh = list(self._finished)  # NEXT_STEP: these slots are reset now
+        for episode, action, over in zip(episodes, actions, fresh, strict=True):
+            if not over:
+                if not isinstance(action, str):
+                    raise TypeError(f"an action is a string, got {type(action).__name__}")
+                episode.act(action)
+        run_tools(episodes, self.setting.toolbox)
+        rewards = np.zeros(n)
+        terminated = np.zeros(n, dtype=np.bool_)
+        truncated = np.zeros(n, dtype=np.bool_)
+        infos: list[dict[str, Any] | None] = [None] * n
+        for i, episode in enumerate(episodes):
+            if fresh[i]:
+                infos[i] = self._begin(i)
+                continue
+            rewards[i] = episode.turns[-1].reward
+            if episode.phase == "done":
+                terminated[i], truncated[i] = episode.terminated, episode.truncated
+                infos[i] = self._ended(i, episode)
+            else:
+                infos[i] = step_info(episode)
+        return self._observations(), rewards, terminated, truncated, stack_infos(infos)
+
+    def _ended(self, i: int, episode: Episode) -> dict[str, Any]:
+        self.curriculum.observe(
+            episode.config.task.id, sum([turn.reward for turn in episode.turns])
+        )
+        info = step_info(episode)
+        if self.autoreset_mode != AutoresetMode.SAME_STEP:
+            self._finished[i] = True
+            return info
+        last = episode.observation(episode.contexts.active)
+        return {**self._begin(i), "final_obs": last, "final_info": info}
+
+    # --- beyond Gymnasium ---------------------------------------------------------------------
+    def requests(self) -> list[TurnRequest]:
+        """What each slot's policy is asked; slots that are over are left out."""
+        return [request for e in self.episodes for request in e.requests()]
+
+    def oracle(self) -> list[list[str]]:
+        """Per slot, the actions that solve its episode from where it stands (privileged)."""
+        return [oracle_texts(episode) for episode in self.episodes]
+
+    def set_params(self, **params: float) -> None:
+        """Difficulty parameters, from each slot's next reset on."""
+        self.params.update(params)
+
+    def render(self) -> tuple[str, ...] | None:
+        """All transcripts, for ``render_mode="ansi"``."""
+        from .render import transcript
+
+        if self.render_mode is None:
+            return None
+        return tuple(transcript(e) for e in self.episodes)
+
+    @property  # type: ignore[misc]
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
+        """The slots' generators."""
+        for i, stream in enumerate(self._streams):
+            if stream is None:
+                self._streams[i] = seeding.np_random(None)[0]
+        return tuple(s for s in self._streams if s is not None)
+
+
+def _autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
+    if isinstance(mode, AutoresetMode):
+        return mode
+    for known in AutoresetMode:
+        if mode in (known.name, known.value, known.name.lower()):
+            return known
+    raise CardError(
+        f"autoreset_mode must be one of {[m.name for m in AutoresetMode]}, got {mode!r}"
+    )

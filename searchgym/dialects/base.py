@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol, cast, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from searchgym.errors import DialectError, unknown
 from searchgym.types import Action, Page, Parsed, Ranking, ToolSpec
@@ -166,4 +166,4 @@ def get_dialect(name: str) -> Dialect:
         raise DialectError(
             f"{where} is not a dialect: expected the methods of searchgym.dialects.base.Dialect"
         )
-    return cast(Dialect, made)
+    return made

@@ -24,24 +24,27 @@ TAGS: Final = (
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Invisible characters that a reader (or a tokenizer's normaliser) may drop from inside a tag.
-_INVISIBLE = "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-_INVISIBLE += "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+INVISIBLE: Final = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+)
+"""Characters (for a regular expression's class) that show nothing, so that a reader or a
+tokenizer's normaliser may drop them from inside a tag."""
 
 
-def _loosely(name: str) -> str:
+def loosely(name: str) -> str:
     """A pattern for a tag name with invisible characters between its letters.
 
     Possessive quantifiers: each run is read once, so matching stays linear.
     """
-    return f"[{_INVISIBLE}]*+".join(map(re.escape, name))
+    return f"[{INVISIBLE}]*+".join(map(re.escape, name))
 
 
 def opener(names: Iterable[str]) -> re.Pattern[str]:
     """Matches the ``<`` of anything resembling an opening or closing tag of these names, and of a
     chat template's special token (``<|im_end|>``)."""
-    loose = "|".join(map(_loosely, names))
-    return re.compile(rf"<(?=[\s/\\{_INVISIBLE}]*+(?:{loose}|\|))", re.IGNORECASE)
+    loose = "|".join(map(loosely, names))
+    return re.compile(rf"<(?=[\s/\\{INVISIBLE}]*+(?:(?:{loose})(?!\w)|\|))", re.IGNORECASE)
 
 
 _RESERVED = opener(TAGS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from searchgym.dialects.base import View
 from searchgym.types import ABSTAIN, Access, Delegate, Judge
 
+NO_SEARCH = "Searching is not possible; answer from what you know."
+
 
 def limits(view: View, *, parallel: bool) -> list[str]:
     """Sentences on budgets, parallel queries and refusing, the same for every dialect."""
@@ -31,17 +33,26 @@ def opening(view: View) -> str:
 def tag_instructions(view: View, renders: frozenset[type], *, parallel: bool) -> str:
     """Instructions in terms of ``<search>``-like tags; ends with a blank line."""
     said = [opening(view), "Think between <think> and </think> whenever you learn something new."]
-    planner = view.role == "planner"
-    if view.queries_left == 0:
-        said.append("Searching is not possible; answer from what you know.")
-    elif not planner:
+    said += tag_tools(view, renders, parallel=parallel)
+    said.append("To finish, write only the answer itself, <answer> like this </answer>.")
+    said += limits(view, parallel=parallel)
+    return " ".join(said) + "\n\n"
+
+
+def tag_tools(view: View, renders: frozenset[type], *, parallel: bool) -> list[str]:
+    """Sentences on every tool that the episode offers and the dialect can write."""
+    said = []
+    tools = {spec.name for spec in view.tools} if view.role != "planner" else set()
+    if "search" in tools and view.queries_left != 0:
         said.append(
             f"To search, write <search> query </search>; the best {view.k} passages come back "
             "between <information> and </information>."
         )
         if parallel and view.max_parallel > 1:
             said.append("Separate several queries by ##.")
-    if Access in renders and not planner:
+    elif view.role != "planner":
+        said.append(NO_SEARCH)
+    if "access" in tools and Access in renders:
         said.append("To open a page, write <access> url </access>.")
     if Judge in renders and view.judge:
         said.append(
@@ -53,6 +64,4 @@ def tag_instructions(view: View, renders: frozenset[type], *, parallel: bool) ->
             "To hand over a sub-task, write <task> what to find out </task>; the report comes "
             "back between <information> and </information>."
         )
-    said.append("To finish, write only the answer itself, <answer> like this </answer>.")
-    said += limits(view, parallel=parallel)
-    return " ".join(said) + "\n\n"
+    return said

@@ -14,10 +14,9 @@ from typing import ClassVar
 from searchgym.dialects.base import View
 from searchgym.dialects.escape import PassageCache, escape_tags
 from searchgym.dialects.instructions import tag_instructions
-from searchgym.dialects.tags import TagDialect, headed
+from searchgym.dialects.tags import MALFORMED, TagDialect, headed
 from searchgym.types import Page, Passage, Ranking
 
-STUB_CHARS = 100
 _EXTRA_HINTS = {
     "access": "If I want to open a page, I should put its URL between <access> and </access>. ",
     "judge": "If I want to judge the last results, I should put good or bad between <judge> and "
@@ -74,7 +73,7 @@ class SearchR1(TagDialect):
             body = self._docs(groups[0][1])
         else:
             body = headed([(self._line(q), self._docs(hits)) for q, hits in groups])
-        return f"\n\n<information>{body}</information>\n\n"
+        return self._wrap(body)
 
     def _docs(self, hits: Ranking) -> str:
         tail = self._tail
@@ -89,14 +88,16 @@ class SearchR1(TagDialect):
 
     def render_stub(self, page_title: str, url: str, text: str, *, part: int = 1) -> str:
         head = f"Page(Title: {self._line(page_title)}) {self._line(url)}"
-        start = escape_tags(text[:STUB_CHARS]).strip()
-        return self._wrap(f"{head} (part {part}, shortened)\n{start}")
+        return self._wrap(f"{head} (part {part}, shortened)\n{escape_tags(text)}")
 
     def render_missing(self, url: str) -> str:
         return self._wrap(f"No page has the URL {self._line(url)}")
 
     def render_invalid(self, reason: str) -> str:
-        return self._hint
+        if reason in MALFORMED:
+            return self._hint
+        # Rules that Search-R1 does not have (budgets, search switched off): say which.
+        return f"\nMy previous action is invalid: {self._line(reason)}. Let me try again.\n"
 
     def render_report(self, text: str) -> str:
         return self._wrap(escape_tags(text).strip())

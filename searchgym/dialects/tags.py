@@ -30,6 +30,13 @@ _KINDS: dict[str, type] = {
 }
 
 
+UNCLOSED = "no closed action tag"
+UNOPENED = "a tag is closed but not opened"
+BAD_JUDGEMENT = "a judgement is good or bad"
+MALFORMED = frozenset({UNCLOSED, UNOPENED, BAD_JUDGEMENT, *(f"empty {kind}" for kind in _KINDS)})
+"""Why ``parse`` found no action, as opposed to what an episode's rules forbid."""
+
+
 class Tag(NamedTuple):
     kind: str
     open: str
@@ -52,6 +59,49 @@ def trim(text: str, start: int, end: int) -> tuple[int, int]:
     left = raw.lstrip()
     start = end - len(left)
     return start, start + len(left.rstrip())
+
+
+def thoughts(text: str, end: int, *, inside: bool = False) -> tuple[Span, ...]:
+    """Closed, non-empty ``<think>`` spans before ``end``; ``inside``: the text begins in one."""
+    spans: list[Span] = []
+    at = 0
+    if inside:
+        close = text.find(_THINK.close, 0, end)
+        if close >= 0 and text.find(_THINK.open, 0, close) < 0:
+            at = close
+            if text[:close].strip():
+                spans.append(Span("think", *trim(text, 0, close)))
+    while True:
+        start = text.find(_THINK.open, at, end)
+        if start < 0:
+            break
+        start += _THINK.size
+        close = text.find(_THINK.close, start, end)
+        if close < 0:
+            break
+        bounds = trim(text, start, close)
+        if bounds[0] < bounds[1]:
+            spans.append(Span("think", *bounds))
+        at = close
+    return tuple(spans)
+
+
+def split_queries(text: str, start: int, end: int) -> tuple[tuple[str, ...], tuple[Span, ...]]:
+    """The queries in ``text[start:end]``, separated by ``##``, and their spans; empty ones go."""
+    queries: list[str] = []
+    spans: list[Span] = []
+    for piece in text[start:end].split("##"):
+        query = clean(piece).strip()
+        if query:
+            queries.append(query)
+            spans.append(Span("search", *trim(text, start, start + len(piece))))
+        start += len(piece) + 2
+    return tuple(queries), tuple(spans)
+
+
+def spread_hashes(query: str) -> str:
+    """``##`` separates queries, so inside one it is written ``# #``."""
+    return _DOUBLE_HASH.sub("# ", query)
 
 
 class TagDialect:
@@ -91,9 +141,7 @@ class TagDialect:
     def parse(self, text: str) -> Parsed:
         cut = self._cut(text)
         if cut < 0:
-            return Parsed(
-                Invalid("no closed action tag"), self._thoughts(text, len(text)), len(text)
-            )
+            return Parsed(Invalid(UNCLOSED), self._thoughts(text, len(text)), len(text))
         first, first_open, first_close = self._answer, cut, -1
         for tag in self._tags:
             start = text.find(tag.open, 0, first_open)
@@ -102,7 +150,7 @@ class TagDialect:
                 if end >= 0:
                     first, first_open, first_close = tag, start, end
         if first_close < 0:
-            return Parsed(Invalid("a tag is closed but not opened"), self._thoughts(text, cut), cut)
+            return Parsed(Invalid(UNOPENED), self._thoughts(text, cut), cut)
         return self._read(text, first, first_open, first_close, cut)
 
     def _cut(self, text: str) -> int:
@@ -118,24 +166,7 @@ class TagDialect:
         return best
 
     def _thoughts(self, text: str, end: int) -> tuple[Span, ...]:
-        spans: list[Span] = []
-        at = 0
-        if self.THINKING:
-            close = text.find(_THINK.close, 0, end)
-            if close >= 0 and text.find(_THINK.open, 0, close) < 0:
-                spans.append(Span("think", *trim(text, 0, close)))
-                at = close
-        while True:
-            start = text.find(_THINK.open, at, end)
-            if start < 0:
-                break
-            start += _THINK.size
-            close = text.find(_THINK.close, start, end)
-            if close < 0:
-                break
-            spans.append(Span("think", *trim(text, start, close)))
-            at = close
-        return tuple(spans)
+        return thoughts(text, end, inside=self.THINKING)
 
     def _read(self, text: str, tag: Tag, opened: int, closed: int, cut: int) -> Parsed:
         start, end = trim(text, opened + tag.size, closed)
@@ -144,10 +175,13 @@ class TagDialect:
         kind = tag.kind
         if not content:
             return Parsed(Invalid(f"empty {kind}"), spans, cut)
-        here = (Span(kind, start, end),)
+        here: tuple[Span, ...] = (Span(kind, start, end),)
         if kind == "search":
             if self.parallel and "##" in content:
-                return self._read_parallel(text, start, end, spans, cut)
+                queries, here = split_queries(text, start, end)
+                if not queries:
+                    return Parsed(Invalid("empty search"), spans, cut)
+                return Parsed(Search(queries), spans + here, cut)
             return Parsed(Search((content,)), spans + here, cut)
         if kind == "answer":
             return Parsed(Answer(content), spans + here, cut)
@@ -157,23 +191,8 @@ class TagDialect:
             return Parsed(Delegate(content), spans + here, cut)
         verdict = content.lower()
         if verdict not in ("good", "bad"):
-            return Parsed(Invalid("a judgement is good or bad"), spans, cut)
+            return Parsed(Invalid(BAD_JUDGEMENT), spans, cut)
         return Parsed(Judge(verdict == "good"), spans + here, cut)
-
-    def _read_parallel(
-        self, text: str, start: int, end: int, spans: tuple[Span, ...], cut: int
-    ) -> Parsed:
-        queries: list[str] = []
-        found: list[Span] = []
-        for piece in text[start:end].split("##"):
-            query = clean(piece).strip()
-            if query:
-                queries.append(query)
-                found.append(Span("search", *trim(text, start, start + len(piece))))
-            start += len(piece) + 2
-        if not queries:
-            return Parsed(Invalid("empty search"), spans, cut)
-        return Parsed(Search(tuple(queries)), (*spans, *found), cut)
 
     # --- writing ------------------------------------------------------------------------------
     def canonical(self, action: Action) -> Action:
@@ -204,8 +223,7 @@ class TagDialect:
 
     def _query(self, text: str) -> str:
         text = escape_tags(text).strip()
-        # "##" separates queries, so inside one it is written "# #".
-        return _DOUBLE_HASH.sub("# ", text) if self.parallel else text
+        return spread_hashes(text) if self.parallel else text
 
     def render_action(self, action: Action, thought: str = "") -> str:
         action = self.canonical(action)

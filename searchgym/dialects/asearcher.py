@@ -1,0 +1,83 @@
+"""ASearcher's tags (Gao et al., arXiv 2508.07976): search and access, pages read part by part.
+
+Observations are byte-compatible: ``[Doc k](url):`` results, ``>>>> Page k >>>>`` chunks and their
+stubs, fixed messages for nothing found, and a ``<think>`` left open for the policy to go on in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from searchgym.dialects.base import View
+from searchgym.dialects.escape import PassageCache, escape_tags
+from searchgym.dialects.instructions import tag_instructions
+from searchgym.dialects.tags import TagDialect, headed
+from searchgym.types import Page, Passage, Ranking
+
+DOCUMENT_CHARS = 5_000
+"""Characters of a search result that are shown (title included)."""
+
+
+class ASearcher(TagDialect):
+    """Every policy text begins inside a thought: ``reasoning </think> <search> q </search>``."""
+
+    BASE: ClassVar[str] = "asearcher"
+    FLAGS: ClassVar[tuple[str, ...]] = ("parallel", "judge", "delegate")
+    TOOLS_FIRST: ClassVar[bool] = False
+    THINKING: ClassVar[bool] = True
+
+    def __init__(
+        self, *, parallel: bool = False, judge: bool = False, delegate: bool = False
+    ) -> None:
+        super().__init__(parallel=parallel, access=True, judge=judge, delegate=delegate)
+        self._tail = PassageCache(self._write_tail, longest=2 * DOCUMENT_CHARS)
+
+    def instructions(self, view: View) -> str:
+        return tag_instructions(view, self.renders, parallel=self.parallel)
+
+    def question(self, text: str) -> str:
+        return f"Question: {escape_tags(text).strip()}\n\n<think>\n"
+
+    def _write_tail(self, passage: Passage) -> str:
+        title, text = self._line(passage.title), passage.text
+        document = f"{title}\n{text}" if title else text
+        return f"]({self._line(passage.url)}):\n{escape_tags(document[:DOCUMENT_CHARS])}"
+
+    def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:
+        if len(groups) == 1:
+            return self._wrap(self._docs(groups[0][1]))
+        return self._wrap(headed([(self._line(q), self._docs(hits)) for q, hits in groups]))
+
+    def _docs(self, hits: Ranking) -> str:
+        if not hits:
+            return "No search results are found."
+        tail = self._tail
+        return "\n\n".join([f"[Doc {i}{tail(hit.passage)}" for i, hit in enumerate(hits, 1)])
+
+    def _wrap(self, body: str) -> str:
+        return f"\n\n<information>\n{body}\n</information>\n<think>\n"
+
+    def render_page(self, page: Page, text: str, *, part: int, parts: int) -> str:
+        return self._wrap(f">>>> Page {part} >>>>\n\n{escape_tags(text)}")
+
+    def render_stub(self, page_title: str, url: str, text: str, *, part: int = 1) -> str:
+        return self._wrap(f">>>> Page {part} >>>>\n\n{escape_tags(text)}")
+
+    def render_missing(self, url: str) -> str:
+        return self._wrap("No More Information is Found for this URL.")
+
+    def render_invalid(self, reason: str) -> str:
+        return self._wrap(
+            f"That was not a valid action: {self._line(reason)}. Close the thought, then write one "
+            f"of {', '.join(t.open + ' … ' + t.close for t in self._tags)}."
+        )
+
+    def render_report(self, text: str) -> str:
+        return self._wrap(escape_tags(text).strip())
+
+    def render_note(self, text: str) -> str:
+        return self._wrap(escape_tags(text).strip())
+
+    def _think(self, thought: str) -> str:
+        return f"{thought}\n</think>\n\n" if thought else "</think>\n\n"

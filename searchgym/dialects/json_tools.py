@@ -1,0 +1,324 @@
+"""JSON tool calls in the Hermes/Qwen form: ``<tool_call>{"name": …, "arguments": …}</tool_call>``.
+
+What a JSON string can hold, an action can say: tags inside queries survive a round trip, written
+with ``\\u003c``. An answer is a call of the tool ``answer``, or an ``<answer>`` tag.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from searchgym.dialects.base import View
+from searchgym.dialects.escape import PassageCache, clean, escape_tags, one_line
+from searchgym.dialects.instructions import NO_SEARCH, limits, opening
+from searchgym.dialects.tags import make_tag, thoughts, trim
+from searchgym.errors import DialectError
+from searchgym.types import (
+    Access,
+    Action,
+    Answer,
+    Delegate,
+    Invalid,
+    Judge,
+    Page,
+    Parsed,
+    Passage,
+    Ranking,
+    Search,
+    Span,
+)
+
+_CALL = make_tag("tool_call")
+_ANSWER = make_tag("answer")
+_SPACE = re.compile(r"\s*+")
+# A JSON string value of a key, quotes excluded. Possessive: read once, so linear.
+_VALUE = r'"{}"\s*+:\s*+"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
+_VALUES = {
+    key: re.compile(_VALUE.format(key), re.DOTALL) for key in ("query", "url", "answer", "task")
+}
+_SHOWN_NAME = 40
+
+
+def _spec(name: str, description: str, key: str, kind: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "description": description,
+        "parameters": {"type": "object", "properties": {key: {"type": kind}}, "required": [key]},
+    }
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _decode(literal: str) -> str | None:
+    try:
+        return str(json.loads(f'"{literal}"', strict=False))
+    except ValueError:
+        return None
+
+
+class JsonTools:
+    """Option ``parallel``: several calls of ``search`` in one turn, or a list ``queries``."""
+
+    FLAGS: ClassVar[tuple[str, ...]] = ("parallel",)
+
+    def __init__(self, *, parallel: bool = False) -> None:
+        self.name = "json_tools+parallel" if parallel else "json_tools"
+        self.parallel = parallel
+        # Where several calls may follow each other, generation must not stop after the first.
+        self.stop: tuple[str, ...] = (_ANSWER.close,) if parallel else (_CALL.close, _ANSWER.close)
+        self.renders: frozenset[type] = frozenset({Search, Access, Answer, Judge, Delegate})
+        self._tail = PassageCache(self._write_tail)
+
+    # --- reading ------------------------------------------------------------------------------
+    def parse(self, text: str) -> Parsed:
+        call_end = text.find(_CALL.close)
+        answer_end = text.find(_ANSWER.close, 0, call_end if call_end >= 0 else len(text))
+        if answer_end >= 0:
+            return self._read_answer(text, answer_end)
+        if call_end < 0:
+            return Parsed(Invalid("no closed tool call"), thoughts(text, len(text)), len(text))
+        cut = call_end + len(_CALL.close)
+        start = text.find(_CALL.open, 0, call_end)
+        if start < 0:
+            return Parsed(Invalid("a tool call is closed but not opened"), thoughts(text, cut), cut)
+        before = thoughts(text, start)
+        action, spans = self._read_call(text, start + _CALL.size, call_end)
+        if self.parallel and isinstance(action, Search):
+            queries, found = list(action.queries), list(spans)
+            while (more := self._read_next(text, cut)) is not None:
+                extra, extra_spans, cut = more
+                queries += extra
+                found += extra_spans
+            action, spans = Search(tuple(queries)), tuple(found)
+        return Parsed(action, before + spans, cut)
+
+    def _read_answer(self, text: str, end: int) -> Parsed:
+        cut = end + len(_ANSWER.close)
+        start = text.find(_ANSWER.open, 0, end)
+        if start < 0:
+            return Parsed(Invalid("an answer is closed but not opened"), thoughts(text, cut), cut)
+        before = thoughts(text, start)
+        start, end = trim(text, start + _ANSWER.size, end)
+        content = clean(text[start:end]).strip()
+        if not content:
+            return Parsed(Invalid("empty answer"), before, cut)
+        return Parsed(Answer(content), (*before, Span("answer", start, end)), cut)
+
+    def _read_next(
+        self, text: str, at: int
+    ) -> tuple[tuple[str, ...], tuple[Span, ...], int] | None:
+        """A further search call right behind the last one, if there is a sound one."""
+        space = _SPACE.match(text, at)
+        start = space.end() if space else at
+        if not text.startswith(_CALL.open, start):
+            return None
+        end = text.find(_CALL.close, start)
+        if end < 0:
+            return None
+        action, spans = self._read_call(text, start + _CALL.size, end)
+        if not isinstance(action, Search):
+            return None
+        return action.queries, spans, end + len(_CALL.close)
+
+    def _read_call(self, text: str, start: int, end: int) -> tuple[Action, tuple[Span, ...]]:
+        try:
+            # strict=False: models write raw line feeds inside strings.
+            call = json.loads(text[start:end], strict=False)
+            if isinstance(call, dict):
+                arguments = call.get("arguments", call.get("args"))
+                if isinstance(arguments, str):
+                    arguments = json.loads(arguments, strict=False)
+            else:
+                arguments = None
+        except (ValueError, RecursionError):
+            return Invalid("a tool call holds one JSON object"), ()
+        if not isinstance(call, dict) or not isinstance(arguments, dict):
+            return Invalid('a tool call has "name" and "arguments"'), ()
+        return self._read_arguments(text, start, end, call.get("name"), arguments)
+
+    def _read_arguments(
+        self, text: str, start: int, end: int, name: object, arguments: dict[str, Any]
+    ) -> tuple[Action, tuple[Span, ...]]:
+        if name == "search" and "query" not in arguments and "queries" in arguments:
+            return self._read_queries(text, start, end, arguments["queries"])
+        if name == "judge":
+            useful = arguments.get("useful")
+            if not isinstance(useful, bool):
+                return Invalid('judge needs "useful": true or false'), ()
+            return Judge(useful), (Span("judge", *trim(text, start, end)),)
+        kind: tuple[str, Callable[[str], Action]]
+        match name:
+            case "search":
+                kind = "query", lambda s: Search((s,))
+            case "access":
+                kind = "url", Access
+            case "answer":
+                kind = "answer", Answer
+            case "delegate":
+                kind = "task", Delegate
+            case str():
+                return Invalid(f"unknown tool {one_line(clean(name))[:_SHOWN_NAME]!r}"), ()
+            case _:
+                return Invalid("the name of a tool is a string"), ()
+        key, make = kind
+        value = arguments.get(key)
+        if not isinstance(value, str):
+            return Invalid(f'{name} needs "{key}", a string'), ()
+        content = clean(value).strip()
+        if not content:
+            return Invalid(f"empty {key}"), ()
+        label = "search" if key == "query" else "access" if key == "url" else key
+        return make(content), (Span(label, *self._locate(text, start, end, key, value)),)
+
+    def _read_queries(
+        self, text: str, start: int, end: int, queries: object
+    ) -> tuple[Action, tuple[Span, ...]]:
+        if not isinstance(queries, list) or not all(isinstance(q, str) for q in queries):
+            return Invalid('"queries" is a list of strings'), ()
+        kept = tuple(filter(None, (clean(q).strip() for q in queries)))
+        if not kept:
+            return Invalid("empty query"), ()
+        if len(kept) > 1 and not self.parallel:
+            return Invalid("one query per turn"), ()
+        return Search(kept), (Span("search", *trim(text, start, end)),)
+
+    def _locate(self, text: str, start: int, end: int, key: str, value: str) -> tuple[int, int]:
+        """Where the value's literal stands (JSON keeps the last of equal keys), else the call."""
+        found = trim(text, start, end)
+        for match in _VALUES[key].finditer(text, start, end):
+            literal = match[1]
+            if literal == value or ("\\" in literal and _decode(literal) == value):
+                found = trim(text, match.start(1), match.end(1))
+        return found
+
+    # --- writing ------------------------------------------------------------------------------
+    def canonical(self, action: Action) -> Action:
+        if isinstance(action, Invalid):
+            raise DialectError(f"dialect {self.name!r} cannot write Invalid")
+        if isinstance(action, Judge):
+            return Judge(bool(action.useful))
+        if isinstance(action, Search):
+            queries = tuple(filter(None, (clean(q).strip() for q in action.queries)))
+            if not queries:
+                raise DialectError("a search needs a query that is not empty")
+            if len(queries) > 1 and not self.parallel:
+                raise DialectError(
+                    f"dialect 'json_tools' writes one query per turn, got {len(queries)}; "
+                    "use 'json_tools+parallel'"
+                )
+            return Search(queries)
+        text = clean(action[0]).strip()
+        if not text:
+            raise DialectError(f"{type(action).__name__} needs a text that is not empty")
+        return type(action)(text)
+
+    def render_action(self, action: Action, thought: str = "") -> str:
+        action = self.canonical(action)
+        calls: list[tuple[str, dict[str, object]]]
+        if isinstance(action, Search):
+            calls = [("search", {"query": q}) for q in action.queries]
+        elif isinstance(action, Access):
+            calls = [("access", {"url": action.url})]
+        elif isinstance(action, Judge):
+            calls = [("judge", {"useful": action.useful})]
+        elif isinstance(action, Delegate):
+            calls = [("delegate", {"task": action.task})]
+        else:
+            assert isinstance(action, Answer)
+            calls = [("answer", {"answer": action.text})]
+        thought = escape_tags(thought).strip()
+        head = f"<think>\n{thought}\n</think>\n\n" if thought else ""
+        return head + "\n".join([self._call(name, args) for name, args in calls])
+
+    def _call(self, name: str, arguments: dict[str, object]) -> str:
+        body = _dumps({"name": name, "arguments": arguments}).replace("<", "\\u003c")
+        return f"{_CALL.open}\n{body}\n{_CALL.close}"
+
+    def _wrap(self, *bodies: str) -> str:
+        blocks = [f"\n<tool_response>\n{body}\n</tool_response>" for body in bodies]
+        return "".join(blocks) + "\n"
+
+    def _write_tail(self, passage: Passage) -> str:
+        fields = {"title": passage.title, "url": passage.url, "text": passage.text}
+        return _dumps({key: escape_tags(value) for key, value in fields.items()})[1:]
+
+    def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:
+        tail = self._tail
+        bodies = []
+        for query, hits in groups:
+            docs = ", ".join(
+                [f'{{"rank": {i}, {tail(hit.passage)}' for i, hit in enumerate(hits, 1)]
+            )
+            bodies.append(f'{{"query": {_dumps(escape_tags(query))}, "results": [{docs}]}}')
+        return self._wrap(*bodies)
+
+    def _object(self, **fields: object) -> str:
+        safe = {k: escape_tags(v) if isinstance(v, str) else v for k, v in fields.items()}
+        return self._wrap(_dumps(safe))
+
+    def render_page(self, page: Page, text: str, *, part: int, parts: int) -> str:
+        return self._object(title=page.title, url=page.url, part=part, parts=parts, text=text)
+
+    def render_stub(self, page_title: str, url: str, text: str, *, part: int = 1) -> str:
+        return self._object(title=page_title, url=url, part=part, shortened=True, text=text)
+
+    def render_missing(self, url: str) -> str:
+        return self._object(error="no page has this URL", url=url)
+
+    def render_invalid(self, reason: str) -> str:
+        return self._object(
+            error=f"invalid action: {reason}",
+            expected='<tool_call>{"name": …, "arguments": {…}}</tool_call>',
+        )
+
+    def render_report(self, text: str) -> str:
+        return self._object(report=text)
+
+    def render_note(self, text: str) -> str:
+        return self._object(note=text)
+
+    def escape(self, text: str) -> str:
+        return escape_tags(text)
+
+    def force_answer(self, answer: str) -> tuple[str, str]:
+        text = escape_tags(answer).strip()
+        if not text:
+            raise DialectError("Answer needs a text that is not empty")
+        return "<think>\nI know enough to answer.\n</think>\n\n<answer> ", f"{text} </answer>"
+
+    def instructions(self, view: View) -> str:
+        specs = []
+        for tool in view.tools:
+            if view.role != "planner" and (tool.name != "search" or view.queries_left != 0):
+                specs.append(
+                    {
+                        "name": tool.name,
+                        "description": tool.description,
+                        "parameters": dict(tool.parameters),
+                    }
+                )
+        said = [opening(view)]
+        if view.role != "planner" and view.queries_left == 0:
+            said.append(NO_SEARCH)
+        if view.judge:
+            specs.append(_spec("judge", "Keep or remove the newest results.", "useful", "boolean"))
+        if view.delegate:
+            specs.append(_spec("delegate", "Hand over a sub-task.", "task", "string"))
+        specs.append(_spec("answer", "Finish with the answer alone.", "answer", "string"))
+        said += limits(view, parallel=self.parallel)
+        if self.parallel and view.max_parallel > 1:
+            said.append("Write several search calls one after another to run them together.")
+        listed = "\n".join(_dumps({"type": "function", "function": spec}) for spec in specs)
+        return (
+            f"{' '.join(said)}\n\nYour tools, one JSON signature per line:\n{listed}\n\n"
+            "After thinking between <think> and </think>, call a tool like this:\n"
+            '<tool_call>\n{"name": "answer", "arguments": {"answer": "…"}}\n</tool_call>\n\n'
+        )
+
+    def question(self, text: str) -> str:
+        return f"Question: {escape_tags(text).strip()}\n"

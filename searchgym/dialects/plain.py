@@ -1,0 +1,180 @@
+"""One line per action, for scripts and people: ``search: …``, ``access: …``, ``answer: …``.
+
+The first line of that form counts; lines before it are thought, lines after it are ignored.
+Several queries stand in one line, separated by ``##``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from searchgym.dialects.base import View
+from searchgym.dialects.escape import INVISIBLE, PassageCache, clean, loosely, one_line
+from searchgym.dialects.instructions import NO_SEARCH, limits, opening
+from searchgym.dialects.tags import split_queries, spread_hashes, trim
+from searchgym.errors import DialectError
+from searchgym.types import (
+    Access,
+    Action,
+    Answer,
+    Delegate,
+    Invalid,
+    Judge,
+    Page,
+    Parsed,
+    Passage,
+    Ranking,
+    Search,
+    Span,
+)
+
+_LINE = re.compile(
+    r"^[ \t]*+(search|access|answer|judge|delegate)[ \t]*+:[ \t]*+([^\n]*+)",
+    re.MULTILINE | re.IGNORECASE,
+)
+# Looser than _LINE on purpose (see ``escape``): other blanks, invisible characters, Unicode case.
+_KEYWORDS = "|".join(map(loosely, ("search", "access", "answer", "judge", "delegate")))
+_LOOKALIKE = re.compile(
+    rf"^(?=(?:[^\S\n]|[{INVISIBLE}])*+(?:{_KEYWORDS})(?:[^\S\n]|[{INVISIBLE}])*+:)",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+class Plain:
+    """Minimal; no options. Observations are lines that can never look like an action."""
+
+    FLAGS: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self) -> None:
+        self.name = "plain"
+        self.stop: tuple[str, ...] = ()
+        self.renders: frozenset[type] = frozenset({Search, Access, Answer, Judge, Delegate})
+        self._tail = PassageCache(self._write_tail)
+
+    # --- reading ------------------------------------------------------------------------------
+    def parse(self, text: str) -> Parsed:
+        match = _LINE.search(text)
+        if match is None:
+            return Parsed(Invalid("no line like 'search: …' or 'answer: …'"), (), len(text))
+        kind, cut = match[1].lower(), match.end()
+        before = trim(text, 0, match.start())
+        thought = (Span("think", *before),) if before[0] < before[1] else ()
+        start, end = trim(text, match.start(2), cut)
+        content = self._one(text[start:end])
+        if not content:
+            return Parsed(Invalid(f"empty {kind}"), thought, cut)
+        spans: tuple[Span, ...] = (Span(kind, start, end),)
+        action: Action
+        if kind == "search":
+            queries, spans = split_queries(text, start, end)
+            queries = tuple(map(one_line, queries))
+            action = Search(queries) if queries else Invalid("empty search")
+        elif kind == "answer":
+            action = Answer(content)
+        elif kind == "access":
+            action = Access(content)
+        elif kind == "delegate":
+            action = Delegate(content)
+        elif content.lower() in ("good", "bad"):
+            action = Judge(content.lower() == "good")
+        else:
+            action, spans = Invalid("a judgement is good or bad"), ()
+        return Parsed(action, thought + spans, cut)
+
+    @staticmethod
+    def _one(text: str) -> str:
+        return one_line(clean(text)).strip()
+
+    # --- writing ------------------------------------------------------------------------------
+    def canonical(self, action: Action) -> Action:
+        if isinstance(action, Invalid):
+            raise DialectError("dialect 'plain' cannot write Invalid")
+        if isinstance(action, Judge):
+            return Judge(bool(action.useful))
+        if isinstance(action, Search):
+            queries = tuple(filter(None, (spread_hashes(self._one(q)) for q in action.queries)))
+            if not queries:
+                raise DialectError("a search needs a query that is not empty")
+            return Search(queries)
+        text = self._one(action[0])
+        if not text:
+            raise DialectError(f"{type(action).__name__} needs a text that is not empty")
+        return type(action)(text)
+
+    def render_action(self, action: Action, thought: str = "") -> str:
+        action = self.canonical(action)
+        if isinstance(action, Search):
+            line = f"search: {' ## '.join(action.queries)}"
+        elif isinstance(action, Judge):
+            line = f"judge: {'good' if action.useful else 'bad'}"
+        else:
+            line = f"{type(action).__name__.lower()}: {action[0]}"
+        thought = self.escape(thought).strip()
+        return f"{thought}\n{line}" if thought else line
+
+    def _write_tail(self, passage: Passage) -> str:
+        return f". {self._one(passage.title)} <{self._one(passage.url)}>: {self._one(passage.text)}"
+
+    def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:
+        tail = self._tail
+        blocks = []
+        for query, hits in groups:
+            rows = [f"  {i}{tail(hit.passage)}" for i, hit in enumerate(hits, 1)]
+            blocks.append("\n".join([f"results for {self._one(query)!r}:", *(rows or ["  none"])]))
+        return "\n" + "\n".join(blocks) + "\n"
+
+    def render_page(self, page: Page, text: str, *, part: int, parts: int) -> str:
+        return self._page(page.title, page.url, f"part {part} of {parts}", text)
+
+    def render_stub(self, page_title: str, url: str, text: str, *, part: int = 1) -> str:
+        return self._page(page_title, url, f"part {part}, shortened", text)
+
+    def _page(self, title: str, url: str, what: str, text: str) -> str:
+        head = f"page {self._one(title)} <{self._one(url)}> ({what}):"
+        return f"\n{head}\n{self.escape(text)}\n"
+
+    def render_missing(self, url: str) -> str:
+        return f"\nno page has the URL {self._one(url)}\n"
+
+    def render_invalid(self, reason: str) -> str:
+        return (
+            f"\ninvalid action ({self._one(reason)}); write one line, for example\n"
+            "  'search: a query' or 'answer: a name'\n"
+        )
+
+    def render_report(self, text: str) -> str:
+        return f"\nreport: {self._one(text)}\n"
+
+    def render_note(self, text: str) -> str:
+        return f"\nnote: {self._one(text)}\n"
+
+    def escape(self, text: str) -> str:
+        text = clean(text)
+        return _LOOKALIKE.sub("| ", text) if ":" in text else text
+
+    def force_answer(self, answer: str) -> tuple[str, str]:
+        line = self.render_action(Answer(answer))
+        bridge = "answer: "
+        return f"I know enough to answer.\n{bridge}", line.removeprefix(bridge)
+
+    def instructions(self, view: View) -> str:
+        tools = {spec.name for spec in view.tools} if view.role != "planner" else set()
+        said = [opening(view), "Act by one line:"]
+        if "search" in tools and view.queries_left != 0:
+            several = " (or several: a ## b)" if view.max_parallel > 1 else ""
+            said.append(f"'search: query'{several}, which shows {view.k} passages;")
+        elif view.role != "planner":
+            said.insert(1, NO_SEARCH)
+        if "access" in tools:
+            said.append("'access: url', which opens a page;")
+        if view.judge:
+            said.append("'judge: good' or 'judge: bad', which keeps or removes the last results;")
+        if view.delegate:
+            said.append("'delegate: what to find out', which hands over a sub-task;")
+        said.append("'answer: the answer alone', which ends the episode.")
+        return " ".join(said + limits(view, parallel=True)) + "\n\n"
+
+    def question(self, text: str) -> str:
+        return f"question: {self._one(text)}\n"

@@ -1,0 +1,56 @@
+# Two commands matter: `make quickstart` (the main job) and `make test` (everything CI checks).
+# Each makes .venv and installs what it needs; a second run starts at once.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Installed first and pinned: "==2.13.0" is also met by a "+cpu" build where pip is configured to
+# find one, while a plain "torch" requirement takes the newest build, which drags in gigabytes of
+# CUDA libraries that nothing here needs. Another build: make TORCH=torch==2.15.0 …
+TORCH ?= torch==2.13.0
+PYTEST ?= $(BIN)/python -m pytest
+
+.PHONY: help quickstart test check lint types format bench slow clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# The stamp depends on pyproject.toml alone: an editable install follows the sources by itself.
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet "$(TORCH)"
+	$(BIN)/python -m pip install --quiet -e ".[test]"
+	@touch $@
+
+quickstart: $(STAMP) ## Train an agent in generated worlds and print the transfer table
+	$(BIN)/searchgym quickstart $(ARGS)
+
+check: lint types ## Lint, formatting and types
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+format: $(STAMP) ## Format the code and sort its imports
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+# pytest runs last, so that its own closing line is the last thing printed.
+test: check ## Everything CI checks: lint, formatting, types, tests
+	$(PYTEST) $(ARGS)
+
+slow: $(STAMP) ## The tests that take minutes
+	$(PYTEST) -m slow $(ARGS)
+
+bench: $(STAMP) ## The benchmarks: tables of ratios
+	$(PYTEST) -m benchmark -s tests/benchmarks $(ARGS)
+
+clean: ## Remove what was built (not .venv)
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +

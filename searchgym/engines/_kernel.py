@@ -1,9 +1,11 @@
 """Compiled BM25 retrieval over bm25s's score matrix. Importing this module imports numba.
 
-bm25s's own kernel leaves the order of tied documents open, at the cut-off too, and reads every
-document's score once more to find the best. Here postings keep a running maximum per block of 64
-documents, so that only blocks which can hold a hit are read, in ascending order of position: a
-later document with an equal score never displaces an earlier one, which makes ties exact.
+bm25s's own kernel leaves the order of tied documents open, at the cut-off too. This one orders them
+by position, and does not read what cannot matter (MaxScore; Turtle and Flood, 1995): terms are
+added in the order of their largest score; once the k-th best document so far beats what all remaining
+terms can give together, only documents already seen can still be hits, and only those close enough
+are looked up in the remaining, longest lists. The result equals the exhaustive one, bit for bit,
+because every score is summed in the same order either way.
 
 ``cache=True`` keeps the machine code on disk: compilation is waited for once per installation.
 """
@@ -14,10 +16,36 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-BLOCK_BITS = 6
+_LARGE_K = 64
+_SLACK = np.float32(1.00001)  # covers the rounding of the bounds, never that of the scores
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@njit(nogil=True, cache=True)
+def _insert(
+    docs: NDArray[np.int32], best: NDArray[np.float32], found: int, doc: int, score: float
+) -> int:
+    """Put (score, doc) into its place among the ``found`` best; returns how many there are now."""
+    k = docs.shape[0]
+    if found == k:
+        last = best[k - 1]
+        if score < last or (score == last and doc > docs[k - 1]):
+            return found
+        place = k - 1
+    else:
+        place = found
+        found += 1
+    while place > 0 and (
+        best[place - 1] < score or (best[place - 1] == score and docs[place - 1] > doc)
+    ):
+        best[place] = best[place - 1]
+        docs[place] = docs[place - 1]
+        place -= 1
+    best[place] = score
+    docs[place] = doc
+    return found
+
+
+@njit(nogil=True, cache=True)
 def best_k(
     terms: NDArray[np.int32],
     weights: NDArray[np.float32],
@@ -25,59 +53,124 @@ def best_k(
     data: NDArray[np.float32],
     indices: NDArray[np.int32],
     indptr: NDArray[np.int64],
+    largest: NDArray[np.float32],
     scores: NDArray[np.float32],
-    block_max: NDArray[np.float32],
+    seen: NDArray[np.int32],
     out_docs: NDArray[np.int32],
     out_scores: NDArray[np.float32],
 ) -> None:
-    """Write each query's best documents, best first, ties by position; unused places stay −1.
+    """Write each query's best documents, best first, ties by position.
 
     ``terms[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
     ``weights``: how often each counts. ``data, indices, indptr``: compressed sparse columns
-    (column = term, row = document), values ≥ 0. ``scores`` (documents,) and ``block_max`` (blocks
-    of 64,) must be all zero and are left so. ``out_docs`` (Q, k) filled with −1, ``out_scores``
-    (Q, k) with 0.
+    (column = term, row = document, ascending), values > 0; ``largest``: maximum of each column.
+    ``scores`` (documents,) must be all zero and is left so; ``seen`` (documents,) is scratch.
+    ``out_docs`` (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places stay so.
     """
-    n_docs = scores.shape[0]
-    n_blocks = block_max.shape[0]
     k = out_docs.shape[1]
+    longest = 0
     for q in range(starts.shape[0] - 1):
-        for t in range(starts[q], starts[q + 1]):
+        longest = max(longest, starts[q + 1] - starts[q])
+    own = np.empty(longest, np.int32)
+    weight = np.empty(longest, np.float32)
+    bound = np.empty(longest, np.float32)
+    rest = np.empty(longest + 1, np.float32)
+    top_docs = np.empty(k, np.int32)
+    top = np.empty(k, np.float32)
+    for q in range(starts.shape[0] - 1):
+        n = 0
+        for t in range(starts[q], starts[q + 1]):  # insertion sort: largest possible score first
             term = terms[t]
             if term < 0:
                 continue
-            weight = weights[t]
-            for i in range(indptr[term], indptr[term + 1]):
-                doc = indices[i]
-                score = scores[doc] + weight * data[i]
-                scores[doc] = score
-                block = doc >> BLOCK_BITS
-                if score > block_max[block]:
-                    block_max[block] = score
-        docs = out_docs[q]
-        best = out_scores[q]
-        found = 0
-        least = np.float32(0.0)
-        for block in range(n_blocks):
-            top = block_max[block]
-            if top <= 0.0:
+            most = weights[t] * largest[term]
+            i = n
+            while i > 0 and (bound[i - 1] < most or (bound[i - 1] == most and own[i - 1] > term)):
+                own[i] = own[i - 1]
+                weight[i] = weight[i - 1]
+                bound[i] = bound[i - 1]
+                i -= 1
+            own[i] = term
+            weight[i] = weights[t]
+            bound[i] = most
+            n += 1
+        rest[n] = np.float32(0.0)
+        for i in range(n - 1, -1, -1):
+            rest[i] = rest[i + 1] + bound[i]
+
+        n_seen = 0
+        done = 0
+        threshold = np.float32(0.0)
+        while done < n:
+            w = weight[done]
+            for p in range(indptr[own[done]], indptr[own[done] + 1]):
+                doc = np.uint32(indices[p])
+                score = scores[doc]
+                if score == 0.0:
+                    seen[n_seen] = doc
+                    n_seen += 1
+                scores[doc] = score + w * data[p]
+            done += 1
+            if done == n or n_seen < k or k > _LARGE_K or rest[0] - rest[done] <= rest[done]:
                 continue
-            block_max[block] = 0.0
-            first = block << BLOCK_BITS
-            last = min(first + (1 << BLOCK_BITS), n_docs)
-            if top > least:
-                for doc in range(first, last):
-                    score = scores[doc]
-                    if score > least:
-                        place = found if found < k else k - 1
-                        while place > 0 and best[place - 1] < score:
-                            best[place] = best[place - 1]
-                            docs[place] = docs[place - 1]
-                            place -= 1
-                        best[place] = score
-                        docs[place] = doc
-                        if found < k:
-                            found += 1
-                        if found == k:
-                            least = best[k - 1]
-            scores[first:last] = 0.0
+            if 2 * (indptr[own[done] + 1] - indptr[own[done]]) < n_seen:
+                continue  # cheaper to add the next list than to look for the threshold
+            found = 0
+            for i in range(n_seen):
+                score = scores[np.uint32(seen[i])]
+                if found < k or score > top[k - 1]:
+                    found = _insert(top_docs, top, found, seen[i], score)
+            if top[k - 1] > rest[done] * _SLACK:
+                threshold = top[k - 1]
+                break
+
+        candidates = n_seen
+        for i in range(done, n):
+            # Drop what cannot reach the threshold any more; dropped documents move to the back,
+            # where they still get cleared.
+            i_kept = 0
+            for j in range(candidates):
+                doc = np.uint32(seen[j])
+                if (scores[doc] + rest[i]) * _SLACK >= threshold:
+                    seen[j] = seen[i_kept]
+                    seen[i_kept] = doc
+                    i_kept += 1
+            candidates = i_kept
+            w = weight[i]
+            first = indptr[own[i]]
+            last = indptr[own[i] + 1]
+            if candidates * 16 > last - first:
+                for p in range(first, last):
+                    doc = np.uint32(indices[p])
+                    if scores[doc] > 0.0:
+                        scores[doc] += w * data[p]
+            else:
+                for j in range(candidates):
+                    doc = seen[j]
+                    lo = first
+                    hi = last
+                    while lo < hi:
+                        mid = (lo + hi) >> 1
+                        if indices[mid] < doc:
+                            lo = mid + 1
+                        else:
+                            hi = mid
+                    if lo < last and indices[lo] == doc:
+                        scores[np.uint32(doc)] += w * data[lo]
+
+        if k <= _LARGE_K:
+            found = 0
+            for i in range(candidates):
+                doc = seen[i]
+                score = scores[np.uint32(doc)]
+                if found < k or score >= out_scores[q, k - 1]:
+                    found = _insert(out_docs[q], out_scores[q], found, doc, score)
+        else:
+            docs = np.sort(seen[:candidates])
+            values = scores[docs]
+            order = np.argsort(-values, kind="mergesort")
+            for i in range(min(k, candidates)):
+                out_docs[q, i] = docs[order[i]]
+                out_scores[q, i] = values[order[i]]
+        for i in range(n_seen):
+            scores[np.uint32(seen[i])] = np.float32(0.0)

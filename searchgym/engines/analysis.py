@@ -10,19 +10,24 @@ from typing import Any
 
 from ..errors import EngineError, MissingExtraError, unknown
 
-LUCENE_STOPWORDS = frozenset(
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+LUCENE_STOPWORDS = _words(
     "a an and are as at be but by for if in into is it no not of on or such that the their then "
-    "there these they this to was will with".split()
+    "there these they this to was will with"
 )
 """The 33 words of Lucene's EnglishAnalyzer, which the published BM25 baselines use."""
 
-ENGLISH_STOPWORDS = LUCENE_STOPWORDS | frozenset(
+ENGLISH_STOPWORDS = LUCENE_STOPWORDS | _words(
     "about above after again against all am any because been before being below between both can "
     "could did do does doing down during each few from further had has have having he her here "
     "hers herself him himself his how i its itself just me more most my myself nor now off once "
     "only other our ours ourselves out over own same she should so some than theirs them "
     "themselves those through too under until up very we were what when where which while who "
-    "whom why would you your yours yourself yourselves".split()
+    "whom why would you your yours yourself yourselves"
 )
 """A longer list that also drops pronouns, question words and auxiliaries."""
 
@@ -65,7 +70,9 @@ class Analyser:
         try:
             self._find = re.compile(pattern).findall
         except re.error as error:
-            raise EngineError(f"token pattern {pattern!r} is not a regular expression: {error}")
+            raise EngineError(
+                f"token pattern {pattern!r} is not a regular expression: {error}"
+            ) from error
         if re.compile(pattern).groups > 1:
             raise EngineError(f"token pattern {pattern!r} has several groups; use (?:…)")
         self.lowercase, self.pattern, self.stemmer = lowercase, pattern, stemmer
@@ -82,7 +89,7 @@ class Analyser:
 
     def split(self, text: str) -> list[str]:
         """Raw tokens in order, before stop words and stemming."""
-        return self._find(text.lower() if self.lowercase else text)  # type: ignore[no-any-return]
+        return self._find(text.lower() if self.lowercase else text)
 
     def term(self, token: str) -> str | None:
         """The index term of a raw token, or None if it is not indexed."""
@@ -133,7 +140,7 @@ class TermIds(dict[str, int]):
 def index_terms(
     analyser: Analyser, texts: Iterable[str]
 ) -> tuple[list[list[int]], dict[str, int], dict[str, int]]:
-    """Term numbers per text; vocabulary (term → number, by first appearance); raw token → number."""
+    """Term numbers per text; vocabulary (by first appearance); raw token → term number."""
     vocabulary: dict[str, int] = {}
     raw: dict[str, int] = {}
     documents: list[list[int]] = []
@@ -164,7 +171,7 @@ def _stem_function(stemmer: str | None) -> Callable[[str], str]:
 
     def stem(token: str) -> str:
         with lock:
-            return made.stemWord(token)  # type: ignore[no-any-return]
+            return made.stemWord(token)
 
     return stem
 

@@ -21,7 +21,6 @@ from .analysis import WORD, Analyser, TermIds
 from .bm25_index import FIELDS, METHODS, Index, build_index, load_index, save_index
 
 _LONG_QUERY = 256
-_LARGE_K = 256
 _make_hit = partial(tuple.__new__, Hit)
 
 
@@ -80,7 +79,8 @@ class BM25Engine:
         self.fingerprint = _fingerprint(corpus.digest, self._settings)
         self._index = _index or build_index(corpus, self.analyser, self._settings)
         self._ids = TermIds(self.analyser, self._index.vocabulary)
-        self._scratch: list[tuple[NDArray[np.float32], NDArray[np.float32]]] = []
+        self._scratch: list[tuple[NDArray[np.float32], NDArray[np.int32]]] = []
+        self._passages = list(corpus)
 
     # --- Service ------------------------------------------------------------------------------
     def cache_key(self, request: Query, /) -> bytes | None:
@@ -105,7 +105,7 @@ class BM25Engine:
     def search(self, texts: Sequence[str], k: int) -> list[Ranking]:
         """One ranking per text; ``k ≤ 0`` gives no hits."""
         docs, scores = self.search_positions(texts, k)
-        get = self.corpus.__getitem__
+        get = self._passages.__getitem__
         counts = (docs >= 0).sum(axis=1).tolist()
         return [
             tuple(map(_make_hit, zip(map(get, row[:n]), values[:n], strict=True)))
@@ -159,17 +159,16 @@ class BM25Engine:
         docs: NDArray[np.int32],
         scores: NDArray[np.float32],
     ) -> None:
-        from ._kernel import BLOCK_BITS, best_k
+        from ._kernel import best_k
 
-        n = len(self.corpus)
+        n, index = len(self.corpus), self._index
         try:
-            room = self._scratch.pop()
+            seen_scores, seen = self._scratch.pop()
         except IndexError:
-            blocks = (n + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS
-            room = np.zeros(n, np.float32), np.zeros(blocks, np.float32)
-        index = self._index
-        best_k(terms, weights, starts, index.data, index.indices, index.indptr, *room, docs, scores)
-        self._scratch.append(room)
+            seen_scores, seen = np.zeros(n, np.float32), np.zeros(n, np.int32)
+        columns = (index.data, index.indices, index.indptr, index.largest)
+        best_k(terms, weights, starts, *columns, seen_scores, seen, docs, scores)
+        self._scratch.append((seen_scores, seen))
 
     # --- disk ---------------------------------------------------------------------------------
     def save(self, directory: str | Path) -> None:

@@ -23,16 +23,17 @@ from .analysis import Analyser, as_text, index_terms
 FIELDS = ("title", "text")
 METHODS = ("lucene", "robertson", "atire", "bm25+", "okapi")
 _FORMAT = 1
-_ARRAYS = {"data": np.float32, "indices": np.int32, "indptr": np.int64}
+_ARRAYS = {"data": np.float32, "indices": np.int32, "indptr": np.int64, "largest": np.float32}
 
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """Compressed sparse columns: column = term, row = passage position, value = score ≥ 0."""
+    """Compressed sparse columns: column = term, row = passage position, value = score > 0."""
 
     data: NDArray[np.float32]  # (postings,)
     indices: NDArray[np.int32]  # (postings,) ascending within a column
     indptr: NDArray[np.int64]  # (terms + 1,)
+    largest: NDArray[np.float32]  # (terms,) maximum of each column, 0 where it is empty
     vocabulary: Mapping[str, int]
 
 
@@ -42,12 +43,8 @@ def build_index(corpus: Corpus, analyser: Analyser, settings: Mapping[str, Any])
     texts = (as_text([getattr(p, field) for field in fields]) for p in corpus)
     documents, vocabulary, _ = index_terms(analyser, texts)
     if not vocabulary:  # nothing but stop words: an index that never matches
-        return Index(
-            _frozen(np.zeros(0, np.float32)),
-            _frozen(np.zeros(0, np.int32)),
-            _frozen(np.zeros(1, np.int64)),
-            {},
-        )
+        empty = np.zeros(0, np.float32)
+        return _pack(empty, np.zeros(0, np.int32), np.zeros(1, np.int64), vocabulary)
     method = settings["method"]
     level = logging.getLogger("bm25s").level
     import bm25s
@@ -71,11 +68,27 @@ def build_index(corpus: Corpus, analyser: Analyser, settings: Mapping[str, Any])
     indptr = np.ascontiguousarray(built["indptr"], dtype=np.int64)
     if method == "okapi":
         data = _okapi(data, indptr, len(corpus))
-    elif method == "bm25+":
-        # bm25s stores what a matching passage scores above one that does not match and adds the
-        # rest, the same for all passages, at query time. Here only matching passages are hits.
-        data = np.maximum(data, np.float32(0.0))
-    return Index(_frozen(data), _frozen(indices), _frozen(indptr), vocabulary)
+    # For "bm25+", bm25s stores what a matching passage scores above one that does not match, and
+    # adds the rest, the same for all passages, at query time. Only matching passages are hits
+    # here, so the rest is left out.
+    return _pack(data, indices, indptr, vocabulary)
+
+
+def _pack(
+    data: NDArray[np.float32],
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    vocabulary: Mapping[str, int],
+) -> Index:
+    """Drop postings that score nothing (idf 0) and add each column's maximum."""
+    kept = data > 0
+    before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+    data, indices, indptr = data[kept], indices[kept], before[indptr]
+    largest = np.zeros(len(vocabulary), np.float32)
+    filled = np.flatnonzero(np.diff(indptr))
+    if len(filled):
+        largest[filled] = np.maximum.reduceat(data, indptr[filled])
+    return Index(_frozen(data), _frozen(indices), _frozen(indptr), _frozen(largest), vocabulary)
 
 
 def _okapi(
@@ -134,7 +147,7 @@ def load_index(directory: Path) -> tuple[Index, dict[str, Any]]:
         raise EngineError(f"the BM25 index in {directory} has another format: build it again")
     sound = (
         all(arrays[name].dtype == kind for name, kind in _ARRAYS.items())
-        and len(arrays["indptr"]) == len(terms) + 1
+        and len(arrays["indptr"]) == len(terms) + 1 == len(arrays["largest"]) + 1
         and len(arrays["data"]) == len(arrays["indices"]) == int(arrays["indptr"][-1])
     )
     if not sound:

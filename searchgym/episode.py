@@ -123,8 +123,8 @@ class Episode:
 
     @property
     def delta(self) -> str:
-        """What the environment wrote since the policy's last action."""
-        return "".join([s.text for s in self.contexts.segments[self._news :]])
+        """What the environment wrote since the policy's last action (stubs are old news)."""
+        return "".join([s.text for s in self.contexts.segments[self._news :] if s.kind != "stub"])
 
     def _view(self) -> View:
         rules, role = self._rules, self.contexts.role(self.contexts.active)
@@ -339,7 +339,8 @@ class Episode:
         text = dialect.render_page(page, shown, part=part + 1, parts=parts)
         stub = None
         if rules.page_stub_chars is not None and len(shown) > rules.page_stub_chars:
-            stub = dialect.render_stub(page.title, page.url, shown[: rules.page_stub_chars])
+            short = shown[: rules.page_stub_chars]
+            stub = dialect.render_stub(page.title, page.url, short, part=part + 1)
         self.contexts.add("env", "page", text, (), stub)
         return list(page.passage_ids) if part + 1 == parts else []
 

@@ -1,0 +1,226 @@
+"""Single and vector environments over a small corpus of one's own."""
+
+from __future__ import annotations
+
+import pickle
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+import searchgym
+from searchgym.checker import MALFORMED, check_env, same
+from searchgym.envs.search import SearchEnv
+from searchgym.envs.setting import setting
+from searchgym.envs.vector import SearchVectorEnv
+from searchgym.errors import CardError, EpisodeError
+from searchgym.types import Failure
+
+from ..small import CORPUS, TASKS
+
+OWN = {"corpus": CORPUS, "tasks": TASKS}
+
+
+def env(**keywords) -> SearchEnv:
+    return SearchEnv(**{**OWN, **keywords})
+
+
+def test_people_can_bring_their_own_corpus_and_tasks():
+    e = env()
+    observation, info = e.reset(seed=0, options={"task_id": "t1"})
+    assert "In which town was the founder of Aldor born?" in observation
+    assert info["task_id"] == "t1"
+    for action in e.oracle():
+        observation, reward, terminated, truncated, info = e.step(action)
+    assert (reward, terminated, truncated) == (1.0, True, False)
+    assert info["outcome"]["em"] == 1.0
+    assert info["outcome"]["answers"] == TASKS[0].answers
+    with pytest.raises(EpisodeError, match="call reset"):
+        e.step("x")
+
+
+def test_it_passes_its_own_checker():
+    check_env(env())
+    check_env(env(tools=("search", "access"), dialect="asearcher", reward={"f1": 1.0}))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"dialekt": "plain"}, "Did you mean 'dialect'"),
+        ({"dialect": "plane"}, "plain"),
+        ({"engine": "bm26"}, "bm25"),
+        ({"tools": ("serch",)}, "search"),
+        ({"reward": "emm"}, "em"),
+        ({"max_turns": 0}, "max_turns must be at least 1"),
+        ({"corpus": "encyclopaedia"}, "encyclopedia"),
+        ({"tasks": 3}, "questions.jsonl"),
+        ({"render_mode": "rgb_array"}, "ansi"),
+        ({"max_tokens": 5, "token_counter": "tokens"}, "words"),
+    ],
+)
+def test_mistakes_are_one_clear_error(keywords, message):
+    with pytest.raises(searchgym.SearchGymError, match=message):
+        env(**keywords)
+
+
+def test_reset_options_are_checked():
+    e = env()
+    with pytest.raises(CardError, match="task id 't9'"):
+        e.reset(options={"task_id": "t9"})
+    with pytest.raises(CardError, match="Did you mean 'task_id'"):
+        e.reset(options={"taskid": "t1"})
+    with pytest.raises(EpisodeError, match="call reset"):
+        env().step("x")
+    e.reset()
+    with pytest.raises(TypeError, match="a string, got int"):
+        e.step(3)
+
+
+def test_seeds_determine_the_task_and_unseeded_resets_go_on():
+    first, second = env(), env()
+    runs = []
+    for e in (first, second):
+        keys = [e.reset(seed=5)[1]["episode_id"]]
+        keys += [e.reset()[1]["episode_id"] for _ in range(5)]
+        runs.append(keys)
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) == 6
+
+
+def test_forks_share_the_setting_and_nothing_else():
+    e = env()
+    e.reset(seed=1, options={"task_id": "t1"})
+    e.step("<search>Aldor founder</search>")
+    twin = e.fork()
+    assert twin.setting is e.setting
+    twin.step("<answer>x</answer>")
+    assert e.episode.phase == "act"
+    assert same(e.step("<answer>Quell</answer>")[1], 1.0)
+    assert twin.reset()[1]["turn"] == 0
+
+
+def test_snapshots_and_pickles_continue_alike():
+    e = env()
+    e.reset(seed=1)
+    e.step("<search>Aldor</search>")
+    copies = [pickle.loads(pickle.dumps(e)), env()]
+    copies[1].restore(e.snapshot())
+    for action in ("<search>Quell</search>", "<answer>Quell</answer>"):
+        results = [x.step(action) for x in (e, *copies)]
+        assert same(results[0], results[1])
+        assert same(results[0], results[2])
+
+
+def test_renderings_show_the_question_the_hits_and_the_verdict(capsys):
+    e = env(render_mode="ansi")
+    e.reset(seed=0, options={"task_id": "t1"})
+    e.step("<search>Aldor founder</search>")
+    e.step("<answer>nowhere</answer>")
+    text = e.render()
+    for piece in ("QUESTION", "founder of Aldor", "1. Aldor", "WRONG", "Quell"):
+        assert piece in text
+    human = env(render_mode="human")
+    human.reset(seed=0)
+    human.step("<search>Aldor [bold]</search>")
+    out = capsys.readouterr().out
+    assert "RESULTS" in out
+    assert "[bold]" in out
+
+
+class Flaky:
+    """An engine that is down for chosen queries."""
+
+    needs_task = False
+    fingerprint = "flaky"
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def cache_key(self, request):
+        return None
+
+    def run(self, batch):
+        self.batches.append(len(batch))
+        return [Failure("timeout", "down") if "down" in q.text else () for q in batch]
+
+
+def test_an_outage_is_not_the_policys_fault_and_hurts_no_neighbour():
+    engine = Flaky()
+    vector = SearchVectorEnv(3, engine=engine, **OWN)
+    vector.reset(seed=0)
+    _, rewards, terminated, truncated, infos = vector.step(
+        ["<search>down</search>", "<search>fine</search>", "no"]
+    )
+    assert truncated.tolist() == [True, False, False]
+    assert not terminated.any()
+    assert rewards[0] == 0.0
+    assert infos["outcome"]["infra_error"][0]
+    assert engine.batches == [2, 1, 1]  # both, then two retries of the failed one alone
+    vector.step(["<search>down</search>", "<search>fine</search>", "no"])
+    assert engine.batches[3:] == [1]  # a finished slot never reaches the engine
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_a_vector_env_equals_single_envs(mode):
+    n = 4
+    vector = SearchVectorEnv(n, autoreset_mode=mode, **OWN)
+    singles = gym.vector.SyncVectorEnv([env for _ in range(n)], autoreset_mode=mode)
+    assert same(vector.reset(seed=3), singles.reset(seed=3))
+    rng = np.random.default_rng(0)
+    over = np.zeros(n, dtype=bool)
+    texts = ["<search>Aldor founder</search>", "<answer>Quell</answer>", *MALFORMED[:6]]
+    for _ in range(25):
+        if mode == AutoresetMode.DISABLED and over.any():
+            pair = [x.reset(options={"reset_mask": over.copy()}) for x in (vector, singles)]
+            assert same(*pair)
+        actions = tuple(texts[i] for i in rng.integers(len(texts), size=n))
+        got, expected = vector.step(actions), singles.step(actions)
+        assert same(got, expected)
+        for key, value in expected[4].items():
+            if isinstance(value, np.ndarray):
+                assert got[4][key].dtype == value.dtype, key
+        over = got[2] | got[3]
+    assert vector.observation_space.contains(got[0])
+
+
+def test_vector_mistakes_are_clear():
+    vector = SearchVectorEnv(2, autoreset_mode="disabled", **OWN)
+    with pytest.raises(EpisodeError, match="reset"):
+        vector.step(["a", "b"])
+    vector.reset(seed=0)
+    with pytest.raises(ValueError, match="expected 2 strings"):
+        vector.step("ab")
+    with pytest.raises(TypeError, match="a string"):
+        vector.step([1, 2])
+    with pytest.raises(ValueError, match="reset_mask"):
+        vector.reset(options={"reset_mask": np.zeros(2, dtype=bool)})
+    with pytest.raises(ValueError, match="3 seeds for 2"):
+        vector.reset(seed=[1, 2, 3])
+    with pytest.raises(CardError, match="autoreset_mode"):
+        SearchVectorEnv(2, autoreset_mode="sometimes", **OWN)
+    vector.step(["<answer>x</answer>", "<answer>y</answer>"])
+    with pytest.raises(EpisodeError, match="reset_mask"):
+        vector.step(["a", "b"])
+
+
+def test_settings_are_built_once_per_recipe():
+    assert setting({"k": 2, **OWN}) is not setting({"k": 2, **OWN})  # objects are the caller's
+
+
+def test_the_curriculum_drives_tasks_and_parameters():
+    e = env(curriculum={"use": "searchgym.curricula:Staged", "max_hops": [1, 2],
+                        "min_episodes": 2, "params": [{"noise": 0.0}, {"noise": 0.5}]})  # fmt: skip
+    for _ in range(2):
+        _, info = e.reset()
+        assert (info["task_id"], info["params"]) == ("t2", {"noise": 0.0})
+        e.step("<answer>Mira Venn</answer>")
+    seen = set()
+    for _ in range(20):
+        _, info = e.reset()
+        assert info["params"] == {"noise": 0.5}
+        seen.add(info["task_id"])
+    assert seen == {"t1", "t2"}
+    e.set_params(noise=0.9)
+    assert e.reset()[1]["params"] == {"noise": 0.9}

@@ -2,10 +2,10 @@
 
 bm25s's own kernel leaves the order of tied documents open, at the cut-off too. This one orders them
 by position, and does not read what cannot matter (MaxScore; Turtle and Flood, 1995): terms are
-added in the order of their largest score; once the k-th best document so far beats what all remaining
-terms can give together, only documents already seen can still be hits, and only those close enough
-are looked up in the remaining, longest lists. The result equals the exhaustive one, bit for bit,
-because every score is summed in the same order either way.
+added in the order of their largest score; once the k-th best document so far beats what all
+remaining terms can give together, only documents already seen can still be hits, and only those
+close enough are looked up in the remaining, longest lists. The result equals the exhaustive one,
+bit for bit, because every score is summed in the same order either way.
 
 ``cache=True`` keeps the machine code on disk: compilation is waited for once per installation.
 """
@@ -64,7 +64,7 @@ def best_k(
     ``terms[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
     ``weights``: how often each counts. ``data, indices, indptr``: compressed sparse columns
     (column = term, row = document, ascending), values > 0; ``largest``: maximum of each column.
-    ``scores`` (documents,) must be all zero and is left so; ``seen`` (documents,) is scratch.
+    ``scores`` (documents,) must be all zero and is left so; ``seen`` (documents + 1,) is scratch.
     ``out_docs`` (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places stay so.
     """
     k = out_docs.shape[1]
@@ -106,22 +106,28 @@ def best_k(
             for p in range(indptr[own[done]], indptr[own[done] + 1]):
                 doc = np.uint32(indices[p])
                 score = scores[doc]
-                if score == 0.0:
-                    seen[n_seen] = doc
-                    n_seen += 1
+                seen[n_seen] = doc  # kept only if new; no branch, it could not be predicted
+                n_seen += score == 0.0
                 scores[doc] = score + w * data[p]
             done += 1
-            if done == n or n_seen < k or k > _LARGE_K or rest[0] - rest[done] <= rest[done]:
+            # A pass for the threshold pays only where it can succeed (the k-th best document has
+            # about 0.6 of what the added terms can give) and much is left to skip.
+            if (
+                done == n
+                or n_seen < k
+                or k > _LARGE_K
+                or 0.6 * (rest[0] - rest[done]) <= rest[done]
+            ):
                 continue
-            if 2 * (indptr[own[done] + 1] - indptr[own[done]]) < n_seen:
-                continue  # cheaper to add the next list than to look for the threshold
+            if indptr[own[done] + 1] - indptr[own[done]] < n_seen:
+                continue
             found = 0
             for i in range(n_seen):
                 score = scores[np.uint32(seen[i])]
-                if found < k or score > top[k - 1]:
+                if score >= threshold and (found < k or score > top[k - 1]):
                     found = _insert(top_docs, top, found, seen[i], score)
-            if top[k - 1] > rest[done] * _SLACK:
-                threshold = top[k - 1]
+            threshold = top[k - 1]  # k documents have it now, and scores only grow
+            if threshold > rest[done] * _SLACK:
                 break
 
         candidates = n_seen
@@ -163,10 +169,16 @@ def best_k(
             for i in range(candidates):
                 doc = seen[i]
                 score = scores[np.uint32(doc)]
-                if found < k or score >= out_scores[q, k - 1]:
-                    found = _insert(out_docs[q], out_scores[q], found, doc, score)
+                if score >= threshold and (found < k or score >= top[k - 1]):
+                    found = _insert(top_docs, top, found, doc, score)
+            out_docs[q, :found] = top_docs[:found]
+            out_scores[q, :found] = top[:found]
         else:
-            docs = np.sort(seen[:candidates])
+            docs = seen[:candidates].copy()
+            if candidates > k:
+                values = scores[docs]
+                docs = docs[values >= np.partition(values, candidates - k)[candidates - k]]
+            docs.sort()
             values = scores[docs]
             order = np.argsort(-values, kind="mergesort")
             for i in range(min(k, candidates)):

@@ -165,7 +165,7 @@ class BM25Engine:
         try:
             seen_scores, seen = self._scratch.pop()
         except IndexError:
-            seen_scores, seen = np.zeros(n, np.float32), np.zeros(n, np.int32)
+            seen_scores, seen = np.zeros(n, np.float32), np.zeros(n + 1, np.int32)
         columns = (index.data, index.indices, index.indptr, index.largest)
         best_k(terms, weights, starts, *columns, seen_scores, seen, docs, scores)
         self._scratch.append((seen_scores, seen))

@@ -24,8 +24,9 @@ text = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
 
 def corpus_of(texts: list[str]) -> Corpus:
     # Ids whose order differs from the texts' order, so that ties by id are really tested.
-    n = len(texts)
-    return Corpus("t", [Passage(f"{(7 * i) % 101:03}", "", t, f"u:{i}") for i, t in enumerate(texts)])  # fmt: skip
+    return Corpus(
+        "t", [Passage(f"{(7 * i) % 101:03}", "", t, f"u:{i}") for i, t in enumerate(texts)]
+    )
 
 
 def shape(ranking: Ranking) -> list[tuple[str, float]]:
@@ -84,7 +85,8 @@ def test_six_equal_passages_are_ordered_by_id_at_the_cut() -> None:
 def test_no_hits_for_empty_unknown_and_stop_word_queries() -> None:
     engine = BM25Engine(corpus_of(["a red fox", "a blue fox"]))
     assert engine.search(["", "the of and", "zebra", "   ", "?!", "\x00\ud800"], 5) == [()] * 6
-    assert engine.search(["fox"], 0) == [()] and engine.search([], 5) == []
+    assert engine.search(["fox"], 0) == [()]
+    assert engine.search([], 5) == []
     assert engine.search(["fox"], -3) == [()]
     assert engine.run([]) == []
     assert len(engine.search(["fox"], 1000)[0]) == 2
@@ -95,7 +97,8 @@ def test_a_megabyte_of_text_is_a_query_and_a_passage() -> None:
     engine = BM25Engine(corpus_of([big, "blue fox", "x" * 1_000_000]))
     ranking = engine.search([big, "z" * 1_000_000, "blue"], 5)
     assert [h.passage.text[:4] for h in ranking[0]] == ["red ", "blue"]
-    assert ranking[1] == () and len(ranking[2]) == 1
+    assert ranking[1] == ()
+    assert len(ranking[2]) == 1
 
 
 def test_batch_order_threads_and_repetition_change_nothing() -> None:

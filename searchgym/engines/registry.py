@@ -1,0 +1,65 @@
+"""Engines by name: what ``engine="bm25"`` of an environment means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..cards import load_object
+from ..corpora.corpus import Corpus, GeneratedCorpus
+from ..errors import CardError, EngineError, unknown
+from ..types import SearchEngine
+from ..worlds.world import World
+
+Maker = Callable[..., SearchEngine]
+
+
+def _bm25(corpus: Corpus, world: World | None, **options: Any) -> SearchEngine:
+    from .bm25 import BM25Engine
+
+    return BM25Engine(corpus, **options)
+
+
+def _graph(corpus: Corpus, world: World | None, **options: Any) -> SearchEngine:
+    from .graph import GraphEngine
+
+    if world is None or not isinstance(corpus, GeneratedCorpus):
+        raise EngineError('engine "graph" needs a generated world; use engine="bm25" here')
+    return GraphEngine(world, corpus, **options)
+
+
+ENGINES: dict[str, Maker] = {"bm25": _bm25, "graph": _graph}
+"""Name → ``maker(corpus, world, **options)``. Add your own before making an environment."""
+
+
+def build_engine(
+    spec: str | Mapping[str, Any] | SearchEngine, corpus: Corpus, world: World | None = None
+) -> SearchEngine:
+    """An engine over ``corpus`` from its name, or from ``{"name": …, **options}``.
+
+    A name of the form ``"package.module:Class"`` is called as ``Class(corpus, **options)``. A ready
+    engine is passed through. ``EngineError`` for unknown names and options.
+    """
+    if not isinstance(spec, str | Mapping):
+        if callable(getattr(spec, "run", None)) and callable(getattr(spec, "cache_key", None)):
+            return spec
+        raise EngineError(
+            f"an engine is a name, a mapping with 'name', or a service, got {type(spec).__name__}"
+        )
+    options = {} if isinstance(spec, str) else {k: v for k, v in spec.items() if k != "name"}
+    name = spec if isinstance(spec, str) else spec.get("name")
+    if not isinstance(name, str):
+        raise EngineError(f"an engine mapping needs the key 'name', got {dict(spec)!r}")  # type: ignore[arg-type]
+    try:
+        if name in ENGINES:
+            return ENGINES[name](corpus, world, **options)
+        if ":" in name:
+            made: SearchEngine = load_object(name)(corpus, **options)
+            return made
+    except CardError as error:
+        raise EngineError(str(error)) from error
+    except TypeError as error:
+        if "argument" not in str(error):
+            raise
+        raise EngineError(f"engine {name!r}: {error}") from error
+    raise EngineError(unknown("engine", name, ENGINES) + ", or 'package.module:Class'")

@@ -1,0 +1,200 @@
+"""``comparison``: which of two is older, bigger or first; or yes/no, are two things alike.
+
+Of five tasks three compare two named things, one compares them by something they lead to ("which
+film has the older director"), one asks yes or no. The winner is mentioned first in half of them,
+and half the yes/no questions are true, so that no constant answer pays.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ..worlds.schema import Phrases
+from .context import Context, pick
+from .draft import Draft, Sketch
+from .paths import Path, forward
+from .wording import PEOPLE, Voice, capitalised
+
+_CHOICE = Phrases(
+    (
+        "Which {n} {is}, {a} or {b}?",
+        "Which {n} {is}: {a} or {b}?",
+        "Between {a} and {b}, which {n} {is}?",
+        "Of {a} and {b}, which {n} {is}?",
+    ),
+    (
+        "{a} or {b}: which {n} {is}?",
+        "Comparing {a} with {b}, which {n} {is}?",
+        "Take {a} and {b}. Which {n} {is}?",
+    ),
+)
+_SAME = Phrases(
+    (
+        "Is {x} the same as {y}?",
+        "Are {x} and {y} the same?",
+        "Is {y} also {x}?",
+    ),
+    ("Is {x} identical to {y}?", "Do {x} and {y} coincide?"),
+)
+_SAME_LABEL = Phrases(
+    (
+        "Do {a} and {b} have the same {l}?",
+        "Do {a} and {b} share the same {l}?",
+        "Is the {l} of {a} the same as that of {b}?",
+        "Are {a} and {b} alike in their {l}?",
+    ),
+    ("Have {a} and {b} got the same {l}?", "Is it true that {a} and {b} have the same {l}?"),
+)
+_LABEL = re.compile(r"^the ([\w' -]+) of \{s\}$")
+_VERBS = ("is", "was", "were", "are", "has", "had", "came", "covers", "lies", "holds", "opened")
+
+
+def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
+    """A comparison; the kind and the winner's place follow from ``turn``."""
+    kind = turn % 5
+    if kind == 4:
+        return _alike(ctx, rng, same=turn // 5 % 2 == 0)
+    return _choice(ctx, rng, first=turn // 5 % 2 == 0, bridged=kind == 3)
+
+
+def labels(phrases: Phrases) -> Phrases:
+    """Bare labels ("director") of the phrases that read "the director of {s}"."""
+
+    def bare(side: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(m.group(1) for m in map(_LABEL.match, side) if m)
+
+    return Phrases(bare(phrases.train), bare(phrases.heldout))
+
+
+def is_phrase(wording: str) -> str:
+    """ "older" -> "is older"; wording that begins with a verb stays as it is."""
+    return wording if wording.split()[0] in _VERBS else f"is {wording}"
+
+
+def comparable(ctx: Context) -> list[int]:
+    """Attributes with comparative wording for at least one direction."""
+    return [
+        i for i, p in enumerate(ctx.schema.properties) if not p.is_relation and (p.more or p.less)
+    ]
+
+
+def _choice(ctx: Context, rng: np.random.Generator, *, first: bool, bridged: bool) -> Draft | None:
+    keys = comparable(ctx)
+    if not keys:
+        return None
+    key = pick(rng, keys)
+    about = ctx.prop(key)
+    via = None
+    if bridged:
+        bridges = [
+            i
+            for i, p in enumerate(ctx.schema.properties)
+            if p.target == about.source and not p.symmetric and _labelled(p.noun)
+        ]
+        if not bridges:
+            return None
+        via = pick(rng, bridges)
+    source = ctx.schema.type_index(about.source if via is None else ctx.prop(via).source)
+    least = bool(about.less) and (not about.more or rng.random() < 0.5)
+    if not ctx.of_type[source]:
+        return None
+    a, b = (_keyed(ctx, pick(rng, ctx.of_type[source]), via, key) for _ in range(2))
+    if a is None or b is None or a.start == b.start or a.end == b.end:
+        return None
+    if via is not None and a.steps[0].value == b.steps[0].value:
+        return None
+    if ((a.end < b.end) == least) != first:
+        a, b = b, a
+    winner = a.start if first else b.start
+    sketch = Sketch(ctx)
+    ends = [(sketch.path(p), p) for p in (a, b)]
+    if not sketch.hidden:
+        return None
+    choices = ",".join(f"{sketch.entity(p.start, given=True)}={end}" for end, p in ends)
+    words = (about.less if least else about.more).split("|")[0]
+    noun = ctx.schema.types[source].noun
+    who = "who" if ctx.noun(a.entities[-1]) in PEOPLE else "that"
+
+    def render(voice: Voice) -> str:
+        is_what = is_phrase(words)
+        if via is not None:
+            label = voice.pick(labels(ctx.prop(via).noun))
+            is_what = f"has the {label} {who} {is_what}"
+        text = voice.pick(_CHOICE).replace("{is}", is_what).replace("{n}", noun)
+        text = text.replace("{a}", voice.named(a.start)).replace("{b}", voice.named(b.start))
+        return capitalised(text)
+
+    return sketch.finish(
+        "comparison", shape="a-or-b" if via is None else "bridged-a-or-b",
+        answers=ctx.names.entity_answers(winner), hops=len(a.steps), branches=2,
+        operation=f"{'argmin' if least else 'argmax'}:{choices}", render=render,
+    )  # fmt: skip
+
+
+def _labelled(phrases: Phrases) -> bool:
+    bare = labels(phrases)
+    return bool(bare.train) and bool(bare.heldout)
+
+
+def _keyed(ctx: Context, entity: int, via: int | None, key: int) -> Path | None:
+    """The path from a nameable entity to its value of ``key``, if definite and stated."""
+    if ctx.names.given(entity) is None:
+        return None
+    path = Path(entity)
+    for prop in (key,) if via is None else (via, key):
+        facts = ctx.lookup.objects(path.end, prop)
+        step = forward(facts[0]) if len(facts) == 1 else None
+        if step is None or not ctx.stated(step.fact) or not ctx.usable_as_value(step):
+            return None
+        path = path.then(step)
+    return path
+
+
+def _alike(ctx: Context, rng: np.random.Generator, *, same: bool) -> Draft | None:
+    kinds = [i for i, p in enumerate(ctx.schema.properties) if _alike_property(ctx, i)]
+    if not kinds:
+        return None
+    prop = pick(rng, kinds)
+    fact = ctx.any_fact(rng, prop)
+    if fact is None:
+        return None
+    mates = [f for f in ctx.lookup.subjects(prop, fact.object) if f.subject != fact.subject]
+    if not mates:  # asked of true and of false questions alike: the first thing must not tell
+        return None
+    other = pick(rng, mates) if same else ctx.any_fact(rng, prop)
+    if other is None or (other.object == fact.object) != same or other.subject == fact.subject:
+        return None
+    a, b = (_keyed(ctx, f.subject, None, prop) for f in (fact, other))
+    if a is None or b is None:
+        return None
+    sketch = Sketch(ctx)
+    nodes = sketch.path(a), sketch.path(b)
+    about = ctx.prop(prop)
+    bare = labels(about.noun)
+
+    def render(voice: Voice) -> str:
+        if _labelled(about.noun) and voice.coin():
+            text = voice.pick(_SAME_LABEL).replace("{l}", voice.pick(bare))
+            text = text.replace("{a}", voice.named(a.start)).replace("{b}", voice.named(b.start))
+        else:
+            text = (
+                voice.pick(_SAME)
+                .replace("{x}", voice.describe(a))
+                .replace("{y}", voice.describe(b))
+            )
+        return capitalised(text)
+
+    return sketch.finish(
+        "comparison", shape="yes-no", answers=("yes",) if same else ("no",), hops=1, branches=2,
+        operation=f"equal:{nodes[0]},{nodes[1]}", render=render,
+    )  # fmt: skip
+
+
+def _alike_property(ctx: Context, index: int) -> bool:
+    """Properties many things share: categories and single-valued relations many subjects have."""
+    prop = ctx.prop(index)
+    if prop.is_relation:
+        return prop.cardinality == "n-1" and not prop.acyclic
+    return prop.value == "category"

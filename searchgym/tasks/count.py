@@ -1,0 +1,47 @@
+"""``count``: how many things a relation links to one thing. Answers: digits and number word."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..worlds.schema import Phrases
+from .context import Context
+from .draft import Draft, Sketch
+from .groups import describe_group, random_group
+from .names import number_answers
+from .paths import backward, forward
+from .wording import Voice, capitalised
+
+_HOW_MANY = Phrases(
+    (
+        "How many {g} are there?",
+        "How many {g} are known?",
+        "What is the number of {g}?",
+        "Count the {g}. How many are there?",
+    ),
+    ("How many {g} exist?", "Give the number of {g}."),
+)
+MOST = 12
+
+
+def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
+    """Counts two to twelve members; one-member groups would give "how many" away as a lookup."""
+    group = random_group(ctx, rng, 2, MOST)
+    if group is None:
+        return None
+    sketch = Sketch(ctx)
+    anchor = sketch.entity(group.anchor, given=True)
+    member = sketch.entity(group.members[0])
+    for fact in group.facts:
+        step = backward(fact) if group.inverse else forward(fact)
+        sketch.edge(anchor, step, member, sketch.query(group.anchor, step))
+
+    def render(voice: Voice) -> str:
+        text = voice.pick(_HOW_MANY)
+        return capitalised(text.replace("{g}", describe_group(ctx, voice, group)))
+
+    return sketch.finish(
+        "count", shape="subjects" if group.inverse else "objects",
+        answers=number_answers(len(group.facts)), hops=1, operation=f"count:{member}",
+        render=render,
+    )  # fmt: skip

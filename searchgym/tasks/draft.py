@@ -1,0 +1,162 @@
+"""A task before it is put into words: its reasoning graph, evidence plan and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..types import Difficulty, GraphEdge, GraphNode, ReasoningGraph
+from .context import Context
+from .dispersion import minimal_cover
+from .paths import Path, Step
+from .treewidth import treewidth
+from .wording import Voice
+
+Render = Callable[[Voice], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Everything but the wording. ``render`` writes the question with a given voice."""
+
+    family: str
+    graph: ReasoningGraph
+    answers: tuple[str, ...]
+    evidence: tuple[str, ...]
+    queries: tuple[str, ...]
+    difficulty: Difficulty
+    render: Render
+    shape: str
+    """Kind within the family ("a-or-b", "yes-no"), recorded in the task's meta."""
+    should_abstain: bool = False
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """Equal signatures ask the same thing, in whatever order or words."""
+        nodes = {n.id: (n.value if n.given else "?") for n in self.graph.nodes}
+        edges = sorted(
+            (nodes[e.subject], e.property, nodes[e.object], e.fact) for e in self.graph.edges
+        )
+        return (self.family, self.shape, self.graph.operation.split(":")[0], tuple(edges))
+
+
+class Sketch:
+    """Builds a draft's graph, evidence and queries from paths."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._nodes: list[GraphNode] = []
+        self._edges: list[GraphEdge] = []
+        self._given: dict[int, str] = {}
+        self._evidence: dict[str, str] = {}
+        self._stated: list[list[int]] = []
+        self.named: list[int] = []
+        self.unnamed: list[int] = []
+
+    def entity(self, entity: int, *, given: bool = False) -> str:
+        """A node for an entity; given entities share one node."""
+        if given and entity in self._given:
+            return self._given[entity]
+        kind = self._ctx.schema.types[int(self._ctx.world.type_of[entity])].name
+        node = self._add(kind, self._ctx.names.title(entity), given)
+        if given:
+            self._given[entity] = node
+            self.named.append(entity)
+        else:
+            self.unnamed.append(entity)
+        return node
+
+    def value(self, prop: int, value: int, *, given: bool = False) -> str:
+        """A node for an attribute's value; its type is the attribute's name."""
+        name = self._ctx.prop(prop).name
+        return self._add(name, self._ctx.names.text(prop, value), given)
+
+    def unknown(self, prop: int, inverse: bool) -> str:
+        """A node for something the world does not hold (unanswerable questions)."""
+        about = self._ctx.prop(prop)
+        kind = about.source if inverse else about.target or about.name
+        return self._add(kind, "", False)
+
+    def _add(self, kind: str, value: str, given: bool) -> str:
+        node = GraphNode(f"n{len(self._nodes)}", kind, value, given)
+        self._nodes.append(node)
+        return node.id
+
+    def path(self, path: Path, end: str | None = None, last_query: str | None = None) -> str:
+        """Nodes, edges and evidence of a path; returns its last node (``end`` if handed in).
+
+        ``last_query`` replaces the query of the last step.
+        """
+        here, node = path.start, self.entity(path.start, given=True)
+        for i, step in enumerate(path.steps):
+            last = i == len(path.steps) - 1
+            if last and end is not None:
+                after = end
+            elif step.inverse or self._ctx.prop(step.property).is_relation:
+                after = self.entity(step.value)
+            else:
+                after = self.value(step.property, step.value)
+            query = last_query if last and last_query else self.query(here, step)
+            self.edge(node, step, after, query)
+            here, node = step.value, after
+        return node
+
+    def edge(self, near: str, step: Step, far: str, query: str) -> None:
+        """A used fact, walked from ``near`` to ``far``; evidence is the page it is taken from.
+
+        Several facts may fill one constraint (the members of a group): they repeat the edge.
+        """
+        subject, obj = (far, near) if step.inverse else (near, far)
+        page = self._ctx.page(step.fact)
+        passage = self._ctx.corpus[page].id
+        name = self._ctx.prop(step.property).name
+        self._edges.append(GraphEdge(subject, name, obj, step.fact, passage))
+        self._stated.append(self._ctx.passages(step.fact))
+        self._evidence.setdefault(passage, query)
+
+    def absent(self, near: str, prop: int, inverse: bool, far: str) -> None:
+        """An edge the question asks about and the world does not hold."""
+        subject, obj = (far, near) if inverse else (near, far)
+        self._edges.append(GraphEdge(subject, self._ctx.prop(prop).name, obj, -1, ""))
+
+    def look_at(self, entity: int, query: str) -> None:
+        """Evidence that states no used fact: the page on which an absent fact would stand."""
+        page = int(self._ctx.corpus.page_of[entity])
+        self._evidence.setdefault(self._ctx.corpus[page].id, query)
+
+    def query(self, known: int, step: Step) -> str:
+        """What an agent that knows one end of a step can search for."""
+        prop = self._ctx.prop(step.property)
+        words = prop.name.replace("_", " ")
+        name = self._ctx.names.title(known)
+        if step.inverse:
+            source = self._ctx.schema.types[self._ctx.schema.type_index(prop.source)].noun
+            return f"{source} {words} {name}"
+        return f"{name} {self._ctx.noun(known)} {words}"
+
+    @property
+    def hidden(self) -> bool:
+        return self._ctx.hidden(self.named, self.unnamed)
+
+    def finish(
+        self,
+        family: str,
+        *,
+        shape: str,
+        answers: tuple[str, ...],
+        render: Render,
+        hops: int,
+        branches: int = 1,
+        answer: str = "",
+        operation: str = "lookup",
+        should_abstain: bool = False,
+    ) -> Draft:
+        graph = ReasoningGraph(tuple(self._nodes), tuple(self._edges), answer, operation)
+        width = treewidth((e.subject, e.object) for e in self._edges)
+        spread = len(minimal_cover(self._stated))
+        return Draft(
+            family, graph, answers, tuple(self._evidence), tuple(self._evidence.values()),
+            Difficulty(hops, branches, width, spread), render, shape, should_abstain,
+        )  # fmt: skip

@@ -1,0 +1,189 @@
+"""``intersection``: several constraints, each satisfied by many things, jointly by one.
+
+Every constraint is necessary: without it more than one candidate is left (InfoSeek's necessity,
+arXiv 2509.00375; BMGQ's weak clues, arXiv 2510.24151). One in three names the object of a
+constraint only by description, which adds a hop.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from ..worlds.schema import Phrases
+from .context import Context, both_sides, pick
+from .draft import Draft, Sketch
+from .paths import Path, Step, backward, forward
+from .wording import Voice, capitalised, clause, listed
+
+MOST_CONSTRAINTS = 3
+WIDEST = 12
+"""At least one constraint has at most this many candidates, so that a search can start there."""
+
+_BOTH = Phrases(
+    (
+        "Which {n} is both {l}?",
+        "Name the {n} that is at once {l}.",
+        "What is the name of the {n} that is both {l}?",
+    ),
+    ("Find the {n} that is {l} at the same time.", "There is one {n} that is {l}. Which?"),
+)
+_CLAUSES = Phrases(
+    (
+        "Which is the {n} {l}?",
+        "What is the name of the {n} {l}?",
+        "Name the {n} {l}.",
+    ),
+    ("Can you name the {n} {l}?", "Tell me the name of the {n} {l}."),
+)
+
+
+class Constraint(NamedTuple):
+    """``step`` leads from ``known`` to the answer; ``candidates`` are all it could lead to."""
+
+    known: int
+    step: Step
+    candidates: frozenset[int]
+
+
+def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
+    """The smallest necessary set of constraints on a random entity, two or three."""
+    answer = ctx.any_entity(rng)
+    if not ctx.names.clear(answer):
+        return None
+    found = constraints(ctx, answer)
+    order = rng.permutation(len(found)).tolist()
+    chosen = necessary([found[i] for i in order], answer)
+    if chosen is None:
+        return None
+    paths = [Path(c.known, (c.step,)) for c in chosen]
+    if turn % 3 == 2:
+        longer = _described(ctx, rng, chosen, answer)
+        if longer is None:
+            return None
+        paths = longer
+    if any(ctx.names.given(p.start) is None for p in paths):
+        return None
+    if len({p.start for p in paths} | {answer}) <= len(paths):
+        return None
+    sketch = Sketch(ctx)
+    node = sketch.entity(answer)
+    # Pages that list the answer among others come first: they tell its name.
+    for path in sorted(paths, key=lambda p: (p.steps[-1].inverse, -len(p.steps))):
+        query = _query(ctx, chosen, answer) if path.steps[-1].inverse else None
+        sketch.path(path, end=node, last_query=query)
+    if not sketch.hidden:
+        return None
+    kind = ctx.schema.types[int(ctx.world.type_of[answer])]
+
+    def render(voice: Voice) -> str:
+        parts = []
+        clauses = []
+        for path in paths:
+            step = path.steps[-1]
+            phrase = voice.phrase(step)
+            known = voice.describe(path.prefix)
+            parts.append(phrase.replace("{o}", known).replace("{s}", known))
+            rest = clause(phrase, kind)
+            if rest is not None:
+                clauses.append(rest.replace("{o}", known).replace("{s}", known))
+        if len(clauses) == len(parts):
+            text = voice.pick(_CLAUSES).replace("{l}", listed(clauses))
+        else:
+            text = voice.pick(_BOTH).replace("{l}", listed(parts))
+        return capitalised(text.replace("{n}", kind.noun))
+
+    longest = max(len(p.steps) for p in paths)
+    return sketch.finish(
+        "intersection", shape=f"constraints-{len(chosen)}", answer=node,
+        answers=ctx.names.entity_answers(answer), hops=longest, branches=len(chosen),
+        render=render,
+    )  # fmt: skip
+
+
+def _query(ctx: Context, chosen: list[Constraint], answer: int) -> str:
+    """What finds the answer's own page: its name where another page lists it, else everything
+    that is known of it."""
+    listed_elsewhere = any(not c.step.inverse for c in chosen)
+    words = [ctx.noun(answer)]
+    if listed_elsewhere:
+        words.insert(0, ctx.names.title(answer))
+    for c in chosen:
+        if c.step.inverse:
+            name = ctx.prop(c.step.property).name.replace("_", " ")
+            words.append(name if listed_elsewhere else f"{name} {ctx.names.title(c.known)}")
+    return " ".join(words)
+
+
+def constraints(ctx: Context, entity: int) -> list[Constraint]:
+    """Stated facts about an entity that leave at least two candidates each."""
+    found = []
+    for prop, facts in ctx.lookup.out(entity).items():
+        if not ctx.invertible[prop]:
+            continue
+        for fact in facts:
+            others = frozenset(f.subject for f in ctx.lookup.subjects(prop, fact.object))
+            if len(others) > 1 and ctx.stated(fact.id) and ctx.names.clear(fact.object):
+                found.append(Constraint(fact.object, backward(fact), others))
+    for prop, facts in ctx.lookup.into(entity).items():
+        if not both_sides(ctx.prop(prop).noun) or ctx.prop(prop).symmetric:
+            continue
+        for fact in facts:
+            others = frozenset(f.object for f in ctx.lookup.objects(fact.subject, prop))
+            if len(others) > 1 and ctx.stated(fact.id) and ctx.names.clear(fact.subject):
+                found.append(Constraint(fact.subject, forward(fact), others))
+    return found
+
+
+def necessary(found: list[Constraint], answer: int) -> list[Constraint] | None:
+    """The first smallest set of constraints that leaves only ``answer`` and of which none can be
+    dropped; None if there is none of at most ``MOST_CONSTRAINTS``."""
+    for size in range(2, MOST_CONSTRAINTS + 1):
+        for chosen in combinations(found[:8], size):
+            if min(len(c.candidates) for c in chosen) > WIDEST:
+                continue
+            if frozenset.intersection(*(c.candidates for c in chosen)) != {answer}:
+                continue
+            if all(len(_without(chosen, i)) > 1 for i in range(size)):
+                return list(chosen)
+    return None
+
+
+def _without(chosen: tuple[Constraint, ...], i: int) -> frozenset[int]:
+    return frozenset.intersection(*(c.candidates for j, c in enumerate(chosen) if j != i))
+
+
+def _described(
+    ctx: Context, rng: np.random.Generator, chosen: list[Constraint], answer: int
+) -> list[Path] | None:
+    """The constraints' paths, one of them starting a definite step further away."""
+    which = int(rng.random() * len(chosen))
+    about = chosen[which].known
+    taken = {c.known for c in chosen} | {answer}
+    options = [
+        (step, other)
+        for other, step in definite_into(ctx, about)
+        if other not in taken and ctx.names.given(other) is not None
+    ]
+    if not options:
+        return None
+    step, other = pick(rng, options)
+    paths = [Path(c.known, (c.step,)) for c in chosen]
+    paths[which] = Path(other, (step, chosen[which].step))
+    return paths
+
+
+def definite_into(ctx: Context, entity: int) -> list[tuple[int, Step]]:
+    """Definite steps that lead to an entity, with where they start; few are looked at, since a
+    country has thousands."""
+    found = []
+    for facts in ctx.lookup.into(entity).values():
+        for fact in facts[:3]:
+            if forward(fact) in ctx.steps(fact.subject):
+                found.append((fact.subject, forward(fact)))
+    for prop, facts in ctx.lookup.out(entity).items():
+        if ctx.prop(prop).is_relation:
+            found += [(f.object, backward(f)) for f in facts if backward(f) in ctx.steps(f.object)]
+    return found

@@ -1,0 +1,103 @@
+"""What questions, queries and answers call things."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+from itertools import permutations, product
+
+from ..worlds.values import value_answers
+from ..worlds.world import World
+
+_NUMBER_WORDS = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+    *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen"),
+    *("eighteen", "nineteen", "twenty"),
+)
+
+
+def number_answers(number: int) -> tuple[str, ...]:
+    """Digits first, then the number word up to twenty."""
+    words = (_NUMBER_WORDS[number],) if 0 <= number < len(_NUMBER_WORDS) else ()
+    return (str(number), *words)
+
+
+def joined_answers(parts: tuple[tuple[str, ...], ...], limit: int = 64) -> tuple[str, ...]:
+    """Accepted forms of a list answer: "X and Y" first, then "X, Y" and "X, Y and Z", in every
+    order of the parts.
+
+    Exact match deletes commas, so "X, Y", "X; Y" and "X Y" count as one. Orders of the canonical
+    parts come first, then combinations of their other forms, ``limit`` in all.
+    """
+    forms: dict[str, None] = {}
+    for chosen in product(*parts):
+        for order in permutations(chosen):
+            forms[" and ".join(order)] = None
+            forms[", ".join(order)] = None
+            if len(order) > 2:
+                forms[f"{', '.join(order[:-1])} and {order[-1]}"] = None
+        if len(forms) >= limit:
+            break
+    return tuple(forms)[:limit]
+
+
+class Names:
+    """Surfaces of one world's entities and values."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._bearers = Counter(name.lower() for name in world.names)
+        self._bearers.update(alias.lower() for alias in world.alias_of if alias)
+        self._clear: dict[int, bool] = {}
+
+    def given(self, entity: int) -> str | None:
+        """How a question names an entity so that nothing else is meant: its name if nobody else
+        bears it, else its title if that carries a disambiguator, else None (do not name it)."""
+        name, title = self._world.names[entity], self._world.titles[entity]
+        if self._bearers[name.lower()] == 1:
+            return name
+        return title if not self._bearers[title.lower()] else None
+
+    def clear(self, entity: int) -> bool:
+        """Whether a reader who knows the kind of thing meant cannot mistake it for a namesake."""
+        name = self._world.names[entity]
+        if self._bearers[name.lower()] == 1:
+            return True
+        found = self._clear.get(entity)
+        if found is None:
+            kind = self._world.type_of[entity]
+            found = self._clear[entity] = self._namesakes[name.lower()].count(int(kind)) == 1
+        return found
+
+    @cached_property
+    def _namesakes(self) -> dict[str, list[int]]:
+        """Types of the bearers of every shared name."""
+        found: dict[str, list[int]] = {}
+        world = self._world
+        for entity in range(world.n_entities):
+            for name in {world.names[entity].lower(), world.alias_of[entity].lower()}:
+                if self._bearers[name] > 1:
+                    found.setdefault(name, []).append(int(world.type_of[entity]))
+        return found
+
+    def name(self, entity: int) -> str:
+        return self._world.names[entity]
+
+    def title(self, entity: int) -> str:
+        return self._world.titles[entity]
+
+    def entity_answers(self, entity: int) -> tuple[str, ...]:
+        """Name, title with its disambiguator, other names."""
+        world = self._world
+        forms = (world.names[entity], world.titles[entity], *world.aliases(entity))
+        return tuple(dict.fromkeys(forms))
+
+    def value_answers(self, prop: int, value: int) -> tuple[str, ...]:
+        """Accepted forms of a relation's object or an attribute's value, canonical first."""
+        about = self._world.schema.properties[prop]
+        return self.entity_answers(value) if about.is_relation else value_answers(about, value)
+
+    def text(self, prop: int, value: int) -> str:
+        """Canonical text of a reasoning graph's node: a unique title, or the formatted value."""
+        about = self._world.schema.properties[prop]
+        return self._world.titles[value] if about.is_relation else value_answers(about, value)[0]

@@ -1,0 +1,105 @@
+"""``parallel``: independent sub-questions, joined.
+
+Scored like everything else, by exact match: the answer is the list "X and Y", accepted in every
+order, with "and" or commas (``names.joined_answers``), or the difference of two years in digits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..worlds.schema import Phrases
+from .context import Context
+from .draft import Draft, Sketch
+from .names import joined_answers, number_answers
+from .paths import Path
+from .simple import answers, definite_fact, ends
+from .wording import Voice, capitalised, listed
+
+_JOIN = Phrases(
+    (
+        "What are {d}, respectively?",
+        "Name each of these: {d}.",
+        "Give {d}, in that order.",
+        "Which answers fit {d}, in this order?",
+        "List {d}.",
+    ),
+    ("Tell me {d}.", "I need {d}. What are they?", "State {d} in turn."),
+)
+_APART = Phrases(
+    (
+        "How many years lie between {x} and {y}?",
+        "By how many years do {x} and {y} differ?",
+        "What is the difference in years between {x} and {y}?",
+    ),
+    ("How many years apart are {x} and {y}?", "Count the years between {x} and {y}."),
+)
+
+
+def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
+    """Of ten tasks eight join two answers, one joins three, one takes a difference of years."""
+    if turn % 10 == 9:
+        made = _difference(ctx, rng)
+        if made is not None or any(p.value == "year" for p in ctx.schema.properties):
+            return made
+    parts = 3 if turn % 10 == 8 else 2
+    paths = [_branch(ctx, rng, 2 if turn % 4 == 3 and i == 0 else 1) for i in range(parts)]
+    known = [p for p in paths if p is not None]
+    if len(known) < parts or not _independent(ctx, known):
+        return None
+    accepted = tuple(answers(ctx, p) for p in known)
+    if len({a[0].lower() for a in accepted}) < parts:
+        return None
+    sketch = Sketch(ctx)
+    nodes = [sketch.path(p) for p in known]
+
+    def render(voice: Voice) -> str:
+        described = listed([voice.describe(p) for p in known])
+        return capitalised(voice.pick(_JOIN).replace("{d}", described))
+
+    return sketch.finish(
+        "parallel", shape=f"join-{parts}", answers=joined_answers(accepted),
+        hops=max(len(p.steps) for p in known), branches=parts,
+        operation=f"join:{','.join(nodes)}", render=render,
+    )  # fmt: skip
+
+
+def _branch(ctx: Context, rng: np.random.Generator, hops: int) -> Path | None:
+    if hops > 1:
+        start = ctx.any_start(rng)
+        return None if start is None else ctx.walk(rng, start, hops)
+    found = definite_fact(ctx, rng, inverse=rng.random() < 0.2)
+    if found is None or ctx.names.given(found[0]) is None:
+        return None
+    return Path(found[0], (found[1],))
+
+
+def _independent(ctx: Context, paths: list[Path]) -> bool:
+    """Whether the branches share no entity and no name gives another away."""
+    starts = [p.start for p in paths]
+    reached = [e for p in paths for e in ends(ctx, p)]
+    return len({*starts, *reached}) == len(starts) + len(reached) and ctx.hidden(starts, reached)
+
+
+def _difference(ctx: Context, rng: np.random.Generator) -> Draft | None:
+    years = [i for i, p in enumerate(ctx.schema.properties) if p.value == "year"]
+    paths: list[Path] = []
+    for _ in range(2 if years else 0):
+        found = definite_fact(ctx, rng, inverse=False, among=years)
+        if found is None or ctx.names.given(found[0]) is None:
+            return None
+        paths.append(Path(found[0], (found[1],)))
+    if len(paths) < 2 or paths[0].start == paths[1].start or paths[0].end == paths[1].end:
+        return None
+    a, b = paths
+    sketch = Sketch(ctx)
+    nodes = sketch.path(a), sketch.path(b)
+
+    def render(voice: Voice) -> str:
+        text = voice.pick(_APART)
+        return capitalised(text.replace("{x}", voice.describe(a)).replace("{y}", voice.describe(b)))
+
+    return sketch.finish(
+        "parallel", shape="difference", answers=number_answers(abs(a.end - b.end)), hops=1,
+        branches=2, operation=f"difference:{nodes[0]},{nodes[1]}", render=render,
+    )  # fmt: skip

@@ -1,0 +1,98 @@
+"""Ordered tasks with a digest, saved as JSON lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from ..errors import DataError, TaskError, unknown
+from ..types import Task
+from .record import task_from_dict, task_to_dict
+
+
+class TaskSet(Sequence[Task]):
+    """Tasks in the given order; ids must differ (``TaskError``)."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._tasks = tuple(tasks)
+        self._position: dict[str, int] = {}
+        for i, task in enumerate(self._tasks):
+            if self._position.setdefault(task.id, i) != i:
+                raise TaskError(f"task id {task.id!r} occurs twice; ids must differ")
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __getitem__(self, index: int) -> Task:  # type: ignore[override]
+        return self._tasks[index]
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._tasks)
+
+    def position(self, task_id: str) -> int:
+        """Index of a task id; ``TaskError`` if unknown."""
+        try:
+            return self._position[task_id]
+        except KeyError:
+            raise TaskError(unknown("task id", task_id, list(self._position)[:200])) from None
+
+    def get(self, task_id: str) -> Task:
+        """The task with this id; ``TaskError`` if unknown."""
+        return self._tasks[self.position(task_id)]
+
+    def by_family(self) -> dict[str, TaskSet]:
+        """Families in order of first occurrence."""
+        found: dict[str, list[Task]] = {}
+        for task in self._tasks:
+            found.setdefault(task.family, []).append(task)
+        return {name: TaskSet(tasks) for name, tasks in found.items()}
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 (hex, 16 characters) over the tasks' records in order."""
+        h = hashlib.sha256()
+        for task in self._tasks:
+            h.update(_line(task).encode("utf-8", "surrogatepass"))
+        return h.hexdigest()[:16]
+
+    def save(self, path: str | Path) -> None:
+        """Write one JSON object per line, whole or not at all."""
+        target = Path(path)
+        partial = target.with_name(target.name + ".part")
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(map(_line, self._tasks))
+        partial.replace(target)
+
+    @classmethod
+    def load(cls, path: str | Path) -> TaskSet:
+        """Read what ``save`` wrote. ``DataError`` names file and line of the first broken one."""
+        tasks = []
+        try:
+            with Path(path).open(encoding="utf-8") as file:
+                for number, line in enumerate(file, 1):
+                    tasks.append(_task(line, f"{path}:{number}"))
+        except OSError as error:
+            raise DataError(f"cannot read tasks from {path}: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path} is not UTF-8 text: {error.reason}") from None
+        return cls(tasks)
+
+
+def _line(task: Task) -> str:
+    return json.dumps(task_to_dict(task), ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _task(line: str, where: str) -> Task:
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where}: not JSON: {error.msg} at column {error.colno}") from None
+    if not isinstance(record, dict):
+        raise DataError(f"{where}: expected a JSON object, got {type(record).__name__}")
+    try:
+        return task_from_dict(record)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None

@@ -22,7 +22,7 @@ class Contexts:
         self._roles: list[str] = []
         self._stack: list[int] = []
         self._text: list[str | None] = []  # rendered visible text; None: must be rebuilt
-        self._ids: list[tuple[str, ...] | None] = []
+        self._ids: list[list[str] | None] = []
         self._stubs: dict[int, str] = {}  # position of a page -> the stub that will replace it
 
     @property
@@ -39,7 +39,7 @@ class Contexts:
         self._roles.append(role)
         self._where.append([])
         self._text.append("")
-        self._ids.append(())
+        self._ids.append([])
 
     def close(self) -> None:
         """Return to the context below."""
@@ -59,10 +59,10 @@ class Contexts:
         self.segments.append(Segment(segment_id, context, author, kind, (text,), True, hits))
         self._where[context].append(position)
         self.chars += len(text)
-        if (rendered := self._text[context]) is not None:
+        rendered, ids = self._text[context], self._ids[context]
+        if rendered is not None and ids is not None:
             self._text[context] = rendered + text
-        if (ids := self._ids[context]) is not None:
-            self._ids[context] = (*ids, segment_id)
+            ids.append(segment_id)
         if stub is not None:
             self._stubs[position] = stub
 
@@ -72,8 +72,8 @@ class Contexts:
 
     def visible_ids(self, context: int) -> tuple[str, ...]:
         if (ids := self._ids[context]) is None:
-            ids = self._ids[context] = tuple(s.id for s in self.visible(context))
-        return ids
+            ids = self._ids[context] = [s.id for s in self.visible(context)]
+        return tuple(ids)
 
     def render(self, context: int) -> str:
         if (text := self._text[context]) is None:

@@ -266,24 +266,26 @@ class Episode:
             raise EpisodeError(f"receive() while phase is {self.phase!r}; call act() first")
         if len(results) != len(self.pending):
             raise EpisodeError(f"got {len(results)} results for {len(self.pending)} calls")
-        self._events.append(("receive", tuple(results)))
+        results = tuple(results)
+        self._events.append(("receive", results))
         failed = []
         for call, result in zip(self.pending, results, strict=True):
             self._results[call.position] = result
             if isinstance(result, Failure):
                 failed.append((call, result))
-        if failed:
-            self._attempts += 1
-            hopeless = any(not failure.retryable for _, failure in failed)
-            if hopeless or self._attempts > self._rules.max_retries:
-                self._close(self._calls, tuple(self._results), {}, end="infra_error")
-            else:
-                self.retries += len(failed)
-                self.pending = tuple(call for call, _ in failed)
+        if not failed:
+            self._observe(self._calls, self._results)
             return
-        self._observe(self._calls, self._results)
+        self._attempts += 1
+        hopeless = any(not failure.retryable for _, failure in failed)
+        if hopeless or self._attempts > self._rules.max_retries:
+            self._close(self._calls, tuple(self._results), {}, end="infra_error")
+        else:
+            self.retries += len(failed)
+            self.pending = tuple(call for call, _ in failed)
 
     def _observe(self, calls: tuple[ToolCall, ...], results: list[ToolResult]) -> None:
+        """Show the results of a turn and close it."""
         assert self._open is not None
         action = self._open.action
         parts: dict[str, float]
@@ -293,37 +295,33 @@ class Episode:
         if isinstance(action, Search):
             parts = {"search": float(len(calls))}
             groups = [
-                (call.args["query"], self._shown(result.hits))
-                for call, result in zip(calls, results, strict=True)
+                (query, self._shown(result.hits))
+                for query, result in zip(action.queries, results, strict=True)
             ]
             hits = groups[0][1] if len(groups) == 1 else tuple(h for _, g in groups for h in g)
-            text = self._dialect.render_hits(groups)
-            self.contexts.add("env", "results", text, hits)
-            found = [h.passage.id for h in hits]
+            self.contexts.add("env", "results", self._dialect.render_hits(groups), hits)
+            found = [hit[0][0] for hit in hits]  # passage ids
         else:
             assert isinstance(action, Access)
             parts = {"access": 1.0}
             found = self._show_page(action.url.strip(), results[0].meta.get("page"))
-        fresh = 0
-        for passage_id in found:
-            self.seen[passage_id] = None
-            if passage_id in self._left:
-                self._left.discard(passage_id)
-                fresh += 1
-        if fresh:
-            parts["evidence"] = fresh / len(self._gold)
+        self.seen.update(dict.fromkeys(found))
+        if fresh := self._left.intersection(found):
+            self._left -= fresh
+            parts["evidence"] = len(fresh) / len(self._gold)
         self._close(calls, tuple(results), parts)
 
     def _shown(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        """Hits with texts cut to the rules' length; the same tuple if none is longer."""
         limit = self._rules.snippet_chars
-        if limit is None or all(len(hit.passage.text) <= limit for hit in hits):
+        if limit is None:
             return hits
-        return tuple(
-            hit
-            if len(hit.passage.text) <= limit
-            else Hit(hit.passage._replace(text=hit.passage.text[:limit]), hit.score)
-            for hit in hits
-        )
+        for hit in hits:
+            if len(hit.passage.text) > limit:
+                return tuple(
+                    Hit(h.passage._replace(text=h.passage.text[:limit]), h.score) for h in hits
+                )
+        return hits
 
     def _show_page(self, url: str, page: Page | None) -> list[str]:
         """Show the next unread part of a page; ids of the passages that are now fully shown."""

@@ -47,6 +47,10 @@ class CheckError(SearchGymError):
     """Raised by ``check_env`` with the first broken promise it finds."""
 
 
+class EvaluationError(SearchGymError):
+    """Raised when results cannot be compared or saved results are not what they should be."""
+
+
 class MissingExtraError(SearchGymError, ImportError):
     """Raised when an optional package is needed and absent."""
 

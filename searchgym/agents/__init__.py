@@ -1,1 +1,1 @@
-"""See the module names."""
+"""Agents: anything that answers turn requests with text."""

@@ -1,1 +1,1 @@
-"""See the module names."""
+"""Candidate actions of a state and their numeric features, for agents without language models."""

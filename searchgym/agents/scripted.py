@@ -1,0 +1,172 @@
+"""Agents that learn nothing: the bars a trained agent must clear.
+
+All are stateless: what they do depends on the request (and, for ``RandomAgent``, on a key made of
+its seed, the episode's id and the turn), never on earlier calls or on batching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..candidates.actions import Candidate
+from ..candidates.features import FEATURE_NAMES, FeatureBuilder, Scored
+from ..candidates.passages import bare_title
+from ..candidates.question import read_question
+from ..candidates.state import State, read_state
+from ..dialects.base import get_dialect
+from ..errors import EpisodeError
+from ..seeding import derive
+from ..text import normalise_answer
+from ..types import ABSTAIN, Action, Answer, Search, TurnRequest
+
+
+class _Scripted:
+    """An agent that decides on one state at a time."""
+
+    def decide(self, state: State, request: TurnRequest) -> Action:
+        raise NotImplementedError
+
+    def act(self, requests: Sequence[TurnRequest]) -> list[str]:
+        out = []
+        for request in requests:
+            action = self.decide(read_state(request), request)
+            out.append(get_dialect(request.dialect).render_action(action))
+        return out
+
+
+class RandomAgent(_Scripted):
+    """Uniform over the legal candidate actions."""
+
+    def __init__(self, seed: int = 0, *, builder: FeatureBuilder | None = None) -> None:
+        self.seed = seed
+        self._builder = builder or FeatureBuilder(None)
+
+    def decide(self, state: State, request: TurnRequest) -> Action:
+        found = self._builder(state).candidates
+        key = derive(self.seed, "random-agent", request.episode_id, request.turn, request.context)
+        return found[key % len(found)].action
+
+
+class FirstHitAgent(_Scripted):
+    """Searches the question, then answers with the title of the top hit."""
+
+    def decide(self, state: State, request: TurnRequest) -> Action:
+        if state.can_search and not state.queries:
+            return Search((state.question,))
+        return Answer(bare_title(state.found[0][0].title) if state.found else ABSTAIN)
+
+
+_COLUMN = {name: i for i, name in enumerate(FEATURE_NAMES)}
+
+
+class BestSentenceAgent(_Scripted):
+    """Searches the question, then answers with the name or value nearest to the question's words:
+    best coverage of the question by its sentence and window, not itself in the question."""
+
+    def __init__(self, builder: FeatureBuilder | None = None) -> None:
+        self._builder = builder or FeatureBuilder(None)
+
+    def decide(self, state: State, request: TurnRequest) -> Action:
+        if state.can_search and not state.queries:
+            return Search((state.question,))
+        best = _best(self._builder(state), lambda c: True)
+        return Answer(best.text if best else ABSTAIN)
+
+
+def _best(scored: Scored, keep: Callable[[Candidate], bool]) -> Candidate | None:
+    """The answer span with the best lexical evidence (ties: the first)."""
+    top, best = 0.0, None
+    for row, c in zip(scored.features, scored.candidates, strict=True):
+        if c.form != "span" or row[_COLUMN["in_question"]] or not keep(c):
+            continue
+        score = float(row[_COLUMN["sent_all_lex"]] + row[_COLUMN["near_rel_lex"]])
+        if best is None or score > top:
+            top, best = score, c
+    return best
+
+
+class RulesAgent(_Scripted):
+    """Hand-written rules, the harder bar: one search, then
+
+    * "yes" for polar questions,
+    * for "A or B" the alternative whose page ranks first,
+    * for "when" and "how many" the date or number with the best lexical evidence,
+    * else the first retrieved title that is not named in the question.
+    """
+
+    def __init__(self, builder: FeatureBuilder | None = None) -> None:
+        self._builder = builder or FeatureBuilder(None)
+
+    def decide(self, state: State, request: TurnRequest) -> Action:
+        if state.can_search and not state.queries:
+            return Search((state.question,))
+        q = read_question(state.question)
+        titles = [bare_title(p.title) for p, _, _ in state.found]
+        if q.polar:
+            return Answer("yes")
+        if q.alternatives:
+            for title in titles:
+                norm = normalise_answer(title)
+                for side in q.alternatives:
+                    named = normalise_answer(side)
+                    if norm and (f" {norm} " in f" {named} " or f" {named} " in f" {norm} "):
+                        return Answer(side)
+            return Answer(q.alternatives[0])
+        if q.type in ("date", "year", "number"):
+            numeric = "date_wanted" if q.type == "date" else f"{q.type}_wanted"
+            scored = self._builder(state)
+            fitting = {
+                c.norm
+                for row, c in zip(scored.features, scored.candidates, strict=True)
+                if row[_COLUMN[numeric]]
+            }
+            best = _best(scored, lambda c: c.norm in fitting)
+            if best is not None:
+                return Answer(best.text)
+        for title in titles:
+            norm = normalise_answer(title)
+            if norm and f" {norm} " not in f" {q.norm} ":
+                return Answer(title)
+        return Answer(titles[0] if titles else ABSTAIN)
+
+
+class ConstantAgent:
+    """Always the same answer without searching: "yes", the majority answer, or a refusal."""
+
+    def __init__(self, answer: str = ABSTAIN) -> None:
+        self.answer = answer
+
+    def act(self, requests: Sequence[TurnRequest]) -> list[str]:
+        return [get_dialect(r.dialect).render_action(Answer(self.answer)) for r in requests]
+
+
+class CallableAgent:
+    """Wraps any callable.
+
+    Args:
+        call: ``str -> str`` (the visible text in, the next text out), or with ``batched=True``
+            ``list[str] -> list[str]``.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[str], str] | Callable[[list[str]], list[str]],
+        *,
+        batched: bool = False,
+    ) -> None:
+        self._call, self._batched = call, batched
+
+    def act(self, requests: Sequence[TurnRequest]) -> list[str]:
+        """Raises ``EpisodeError`` if the callable does not return one text per request."""
+        texts = ["".join(s.text for s in r.segments if s.visible) for r in requests]
+        out: object
+        if self._batched:
+            out = self._call(texts)  # type: ignore[arg-type]
+        else:
+            out = [self._call(t) for t in texts]  # type: ignore[arg-type]
+        if not isinstance(out, list) or len(out) != len(requests):
+            raise EpisodeError(f"the callable returned {out!r:.80}, expected {len(requests)} texts")
+        for text in out:
+            if not isinstance(text, str):
+                raise EpisodeError(f"the callable returned {text!r:.80}, expected a string")
+        return out

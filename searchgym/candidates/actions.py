@@ -1,0 +1,183 @@
+"""The legal candidate actions of a state: a short, deterministic list a small policy can score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..text import normalise_answer
+from ..types import ABSTAIN, Action, Answer, Search
+from .lexical import STOP
+from .passages import Document, analyse, bare_title
+from .question import Question, read_question
+from .state import State
+
+FORMS = ("question", "mention", "mention+relation", "span", "yes", "no", "abstain")
+
+
+class Candidate(NamedTuple):
+    """An action with where it came from."""
+
+    action: Action
+    form: str
+    """One of ``FORMS``."""
+    text: str
+    """The query, or the answer."""
+    norm: str
+    """Normalised text of the span behind it ("" if there is none)."""
+    places: tuple[tuple[int, int], ...] = ()
+    """(document, span) indices of every occurrence among the state's documents."""
+    mention: int = -1
+    """Index into the question's mentions, for searches that come from it."""
+
+    @property
+    def is_search(self) -> bool:
+        return isinstance(self.action, Search)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many candidates of each sort a state offers."""
+
+    answers: int = 150
+    question_mentions: int = 6
+    passage_mentions: int = 12
+    words: int = 12
+    """Longer spans are not offered as answers."""
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def documents(state: State) -> tuple[Document, ...]:
+    """The analysed passages of a state, in the order they were first seen."""
+    return tuple(analyse(p.title, p.text) for p, _, _ in state.found)
+
+
+def candidates(state: State, limits: Limits = DEFAULT_LIMITS) -> list[Candidate]:
+    """All candidate actions, deduplicated by normalised text, in a fixed order.
+
+    Searches come first (question, its mentions, passage mentions), then yes/no (polar questions
+    only), then spans in order of appearance, then the refusal. Never empty.
+    """
+    question = read_question(state.question)
+    docs = documents(state)
+    merged = _merge(docs)
+    out: list[Candidate] = []
+    if state.can_search:
+        out.extend(_searches(state, question, docs, merged, limits))
+    if question.polar:
+        out.append(Candidate(Answer("yes"), "yes", "yes", "yes"))
+        out.append(Candidate(Answer("no"), "no", "no", "no"))
+    spans = 0
+    for norm, (text, places) in merged.items():
+        if norm in ("yes", "no") or not _answerable(norm, limits):
+            continue
+        out.append(Candidate(Answer(text), "span", text, norm, places))
+        spans += 1
+        if spans == limits.answers:
+            break
+    for text in question.alternatives:
+        norm = normalise_answer(text)
+        if norm and norm not in merged:
+            out.append(Candidate(Answer(text), "span", text, norm))
+    out.append(Candidate(Answer(ABSTAIN), "abstain", ABSTAIN, ""))
+    return out
+
+
+def _answerable(norm: str, limits: Limits) -> bool:
+    words = norm.split()
+    return len(words) <= limits.words and any(w not in STOP for w in words)
+
+
+def _merge(docs: tuple[Document, ...]) -> dict[str, tuple[str, tuple[tuple[int, int], ...]]]:
+    """Normalised text → (surface text of the first occurrence, all places)."""
+    merged: dict[str, tuple[str, list[tuple[int, int]]]] = {}
+    for d, doc in enumerate(docs):
+        for s, norm in enumerate(doc.norms):
+            if norm in merged:
+                merged[norm][1].append((d, s))
+            else:
+                merged[norm] = (_clean(doc.span_text(s)), [(d, s)])
+    return {norm: (text, tuple(places)) for norm, (text, places) in merged.items()}
+
+
+def _clean(text: str) -> str:
+    return text[:-2] if text.endswith(("'s", "’s")) else text
+
+
+def _searches(
+    state: State,
+    question: Question,
+    docs: tuple[Document, ...],
+    merged: dict[str, tuple[str, tuple[tuple[int, int], ...]]],
+    limits: Limits,
+) -> list[Candidate]:
+    asked = {normalise_answer(q) for q in state.queries}
+    out: list[Candidate] = []
+
+    def offer(
+        query: str, form: str, norm: str, places: tuple[tuple[int, int], ...], m: int
+    ) -> None:
+        key = normalise_answer(query)
+        if key and key not in asked:
+            asked.add(key)
+            out.append(Candidate(Search((query,)), form, query, norm, places, m))
+
+    offer(state.question, "question", "", (), -1)
+    relation = question.relation_text()
+    kept = 0
+    for m, text in enumerate(question.mention_texts):
+        if question.mentions[m].kind in ("date", "year") or kept == limits.question_mentions:
+            continue
+        text = _clean(text)
+        norm = normalise_answer(text)
+        if not norm or any(norm == normalise_answer(t) for t in question.mention_texts[:m]):
+            continue
+        kept += 1
+        places = merged[norm][1] if norm in merged else ()
+        offer(text, "mention", norm, places, m)
+        if relation:
+            offer(f"{text} {relation}", "mention+relation", norm, places, m)
+    for text, norm, places in _passage_mentions(question, docs, merged)[: limits.passage_mentions]:
+        offer(text, "mention", norm, places, -1)
+        if relation:
+            offer(f"{text} {relation}", "mention+relation", norm, places, -1)
+    return out
+
+
+def _passage_mentions(
+    question: Question,
+    docs: tuple[Document, ...],
+    merged: dict[str, tuple[str, tuple[tuple[int, int], ...]]],
+) -> list[tuple[str, str, tuple[tuple[int, int], ...]]]:
+    """Names worth following, the likeliest first: those in sentences that share most content
+    words with the question; names of the question itself and of pages already read come last."""
+    content = {
+        s for s, w in zip(question.words.stem, question.words.lower, strict=True) if w not in STOP
+    }
+    titles = {normalise_answer(bare_title(doc.title)) for doc in docs}
+    overlap = [_sentence_overlap(doc, content) for doc in docs]
+    ranked = []
+    for order, (norm, (text, places)) in enumerate(merged.items()):
+        names = [
+            (d, s)
+            for d, s in places
+            if docs[d].spans[s].kind in ("name", "quote", "title") and docs[d].bounds[s, 0] >= 0
+        ]
+        if not names or norm in question.norm or len(norm.split()) > 8:
+            continue
+        best = max(overlap[d][docs[d].words.sentence[docs[d].spans[s].first]] for d, s in names)
+        ranked.append((norm in titles, -best, order, text, norm, places))
+    ranked.sort(key=lambda r: r[:3])
+    return [(text, norm, places) for _, _, _, text, norm, places in ranked]
+
+
+def _sentence_overlap(doc: Document, content: set[str]) -> list[int]:
+    seen: dict[int, set[str]] = {}
+    for sentence, stemmed in zip(doc.words.sentence, doc.words.stem, strict=True):
+        if stemmed in content:
+            seen.setdefault(sentence, set()).add(stemmed)
+    title = seen.get(0, set())
+    last = doc.words.sentence[-1] if doc.words.sentence else 0
+    return [len(seen.get(s, set()) | title) for s in range(last + 1)]

@@ -1,0 +1,155 @@
+"""Does a span look like what is asked for? Shapes of spans against expected answer types."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .lexical import STOP
+from .passages import Document
+from .question import Question, noun_type
+
+SHAPE_NAMES = (
+    "is_name",
+    "is_part",
+    "is_title",
+    "is_quote",
+    "is_lower",
+    "is_numeric",
+    "words",
+    "one_word",
+    "long",
+    "type_fits",
+    "type_clashes",
+    "date_wanted",
+    "date_full",
+    "year_wanted",
+    "number_wanted",
+    "person_name",
+    "place_context",
+    "person_context",
+    "page_type_fits",
+    "page_type_clashes",
+    "kind_wanted_lower",
+    "name_wanted_lower",
+    "by_before",
+    "possessive",
+    "maximal",
+)
+_PLACE_WORDS = frozenset("in at near from to of".split())
+_PERSON_WORDS = frozenset("by with and starring mr mrs dr".split())
+_GROUP_WORDS = frozenset(
+    """university college school company corporation inc records group band club league party
+    association society institute church orchestra team press studios pictures entertainment
+    foundation council bank ltd museum library united fc f.c""".split()
+)
+_NUMERIC = frozenset(("date", "year", "number", "quantity"))
+_NAMES = frozenset(("name", "part", "title", "title_part", "quote"))
+
+
+def page_type(doc: Document) -> str:
+    """The coarse type of a page's subject, from the noun its first sentence calls it ("is a
+    Canadian *singer*"), else "other"."""
+    lower, stemmed, sentence = doc.words.lower, doc.words.stem, doc.words.sentence
+    for i in range(doc.body):  # a disambiguator says it best
+        if doc.words.start[i] > len(doc.title.split(" (")[0]):
+            kind = noun_type(lower[i], stemmed[i])
+            if kind != "other":
+                return kind
+    verb = next(
+        (
+            i
+            for i in range(doc.body, len(lower))
+            if lower[i] in ("is", "was", "are", "were") and sentence[i] <= 2
+        ),
+        -1,
+    )
+    if verb < 0:
+        return "other"
+    for i in range(verb + 1, min(len(lower), verb + 14)):
+        if i > verb + 2 and lower[i] in ("of", "in", "by", "from", "who", "that", "which", "for"):
+            break
+        kind = noun_type(lower[i], stemmed[i])
+        if kind in ("person", "place", "group", "work"):
+            following = i + 1
+            if following < len(lower) and doc.words.gap[i] == " ":
+                after = noun_type(lower[following], stemmed[following])
+                if after in ("person", "place", "group", "work"):
+                    return after
+            return kind
+    if any(w in ("born", "died") for w in lower[doc.body : verb]):
+        return "person"
+    return "other"
+
+
+def shape_columns(out: NDArray[np.float32], q: Question, doc: Document) -> None:
+    """Fill (M, len(SHAPE_NAMES)) in place."""
+    lower, gap, capital = doc.words.lower, doc.words.gap, doc.words.capital
+    wanted, own = q.type, page_type(doc)
+    column = {name: i for i, name in enumerate(SHAPE_NAMES)}
+    previous_end = -1
+    for row, span in enumerate(doc.spans):
+        a, b, kind = span
+        length = b - a
+        numeric = kind in _NUMERIC
+        name = kind in _NAMES and not numeric
+        before = lower[a - 1] if a else ""
+        title = kind in ("title", "title_part")
+        low = not numeric and not any(capital[a:b])
+        person = name and 2 <= length <= 4 and not any(w in _GROUP_WORDS for w in lower[a:b])
+        person = person and all(
+            capital[i] or lower[i] in STOP or len(lower[i]) <= 3 for i in range(a, b)
+        )
+        place = name and before in _PLACE_WORDS and length <= 4
+        apposed = noun_type(before, doc.words.stem[a - 1]) if a and gap[a - 1] == " " else "other"
+        subject = title or (a <= doc.body + 1 and not numeric)
+        guess = own if subject else apposed
+        if guess == "other" and name and any(w in _GROUP_WORDS for w in lower[a:b]):
+            guess = "group"
+        fits = _fits(wanted, kind, guess, low)
+        values = {
+            "is_name": kind == "name",
+            "is_part": kind in ("part", "head", "title_part"),
+            "is_title": title,
+            "is_quote": kind == "quote",
+            "is_lower": low,
+            "is_numeric": numeric,
+            "words": min(length, 10) / 10,
+            "one_word": length == 1,
+            "long": length > 4,
+            "type_fits": fits > 0,
+            "type_clashes": fits < 0,
+            "date_wanted": wanted == "date" and kind in ("date", "year"),
+            "date_full": wanted == "date" and kind == "date" and length == 3,
+            "year_wanted": wanted == "year" and kind == "year",
+            "number_wanted": wanted == "number" and kind in ("number", "quantity"),
+            "person_name": wanted == "person" and person,
+            "place_context": wanted == "place" and place,
+            "person_context": wanted == "person" and name and before in _PERSON_WORDS,
+            "page_type_fits": subject and own != "other" and own == wanted,
+            "page_type_clashes": subject and own != "other" and wanted != "other" and own != wanted,
+            "kind_wanted_lower": wanted == "kind" and low,
+            "name_wanted_lower": wanted in ("person", "place", "group", "work") and low,
+            "by_before": before == "by",
+            "possessive": doc.words.lower[b - 1].endswith(("'s", "’s")),
+            "maximal": a >= previous_end,
+        }
+        previous_end = max(previous_end, b)
+        out[row] = [float(values[n]) for n in column]
+
+
+def _fits(wanted: str, kind: str, guess: str, low: bool) -> int:
+    """1: the span's shape agrees with the wanted type; -1: it cannot; 0: unknown."""
+    if wanted in ("date", "year"):
+        return 1 if kind in ("date", "year") else -1
+    if wanted == "number":
+        return 1 if kind in ("number", "quantity") else -1
+    if wanted == "other":
+        return 0
+    if kind in _NUMERIC:
+        return -1
+    if wanted == "kind":
+        return 1 if low else 0
+    if guess == wanted:
+        return 1
+    return -1 if low or guess in ("person", "place", "group", "work") else 0

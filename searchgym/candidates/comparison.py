@@ -1,0 +1,220 @@
+"""Questions that compare two things: evidence for "A or B" and for "yes or no"."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..text import normalise_answer
+from .answer_types import page_type
+from .lexical import MONTHS, NUMBER_WORDS, STOP
+from .passages import Document, bare_title
+from .question import Question
+
+CHOICE_NAMES = (
+    "choice_is",
+    "choice_page_found",
+    "choice_both_found",
+    "choice_time",
+    "choice_death_time",
+    "choice_number",
+    "choice_rel_lex",
+    "choice_rel_soft",
+    "choice_focus",
+    "choice_comparative",
+)
+POLAR_NAMES = (
+    "polar_sign",
+    "polar_found",
+    "polar_rel_lex_least",
+    "polar_rel_soft_least",
+    "polar_rel_lex_most",
+    "polar_same_kind",
+    "polar_same_lead",
+    "polar_same_capitals",
+    "polar_asks_same",
+)
+_EARLY = frozenset(
+    """first earlier older oldest earliest elder before eldest sooner longest prior oldest""".split()
+)
+_LATE = frozenset(
+    """later younger youngest latest newer newest last recently recent second after""".split()
+)
+_MORE = frozenset(
+    """more most larger largest bigger biggest higher highest taller tallest longer longest greater
+    greatest larger heavier""".split()
+)
+_LESS = frozenset("fewer fewest less least smaller smallest lower lowest shorter shortest".split())
+_YEAR = re.compile(r"\b(1[0-9]{3}|20[0-9]{2})\b")
+_NUMBER = re.compile(r"\b\d{1,3}(?:,\d{3})+\b|\b\d+(?:\.\d+)?\b")
+
+
+@lru_cache(maxsize=60_000)
+def _dates(text: str) -> tuple[float, ...]:
+    """Dates of a text as years with fractions, in order of mention."""
+    found = []
+    for match in _YEAR.finditer(text):
+        around = text[max(0, match.start() - 22) : match.start()].lower()
+        month, day = 0.0, 0.0
+        for i, name in enumerate(_MONTH_LIST):
+            at = around.rfind(name)
+            if at >= 0:
+                month = i / 12
+                digits = re.findall(r"\d{1,2}", around[max(0, at - 4) :])
+                day = int(digits[-1]) / 372 if digits and int(digits[-1]) <= 31 else 0.0
+                break
+        found.append(int(match.group()) + month + day)
+    return tuple(found)
+
+
+_MONTH_LIST = tuple(
+    m
+    for m in """january february march april may june july august september october november
+    december""".split()
+    if m in MONTHS
+)
+
+
+def _numbers(doc: Document) -> list[float]:
+    out = [float(m.group().replace(",", "")) for m in _NUMBER.finditer(doc.words.text)]
+    out.extend(float(NUMBER_WORDS[w]) for w in doc.words.lower if w in NUMBER_WORDS)
+    return [x for x in out if not (1000 <= x <= 2100 and x == int(x))]
+
+
+def direction(question: Question) -> tuple[int, int]:
+    """(time, amount): +1 if the later (larger) is asked for, -1 if the earlier (smaller), else 0."""
+    words = question.words.lower
+    time = 1 if any(w in _LATE for w in words) else 0
+    if any(w in _EARLY for w in words):
+        time = -1
+    if "younger" in words or "youngest" in words:
+        time = 1
+    amount = 1 if any(w in _MORE for w in words) else -1 if any(w in _LESS for w in words) else 0
+    if "born" in words and amount:
+        time = -amount
+    return time, amount
+
+
+def pages_of(question_norms: tuple[str, ...], titles: list[str]) -> list[int]:
+    """For each name the first document titled so (-1 if none); containment counts as a match."""
+    out = []
+    for norm in question_norms:
+        exact = next((i for i, t in enumerate(titles) if t == norm), -1)
+        if exact < 0 and norm:
+            exact = next(
+                (
+                    i
+                    for i, t in enumerate(titles)
+                    if t and (f" {norm} " in f" {t} " or f" {t} " in f" {norm} ")
+                ),
+                -1,
+            )
+        out.append(exact)
+    return out
+
+
+def _lead(doc: Document) -> list[int]:
+    return [i for i in range(doc.body, len(doc.words.lower)) if doc.words.sentence[i] <= 2]
+
+
+def choice_columns(
+    question: Question,
+    docs: tuple[Document, ...],
+    covers: NDArray[np.float32],
+    leads: NDArray[np.float32],
+) -> dict[str, NDArray[np.float32]]:
+    """Normalised alternative → (len(CHOICE_NAMES),). Empty unless the question offers a choice.
+
+    ``covers`` (D, 5) and ``leads`` (D, 2) are the pages' coverages of the question (``pairs``).
+    Signed columns are positive where the evidence speaks for that side.
+    """
+    if not question.alternatives:
+        return {}
+    norms = tuple(normalise_answer(a) for a in question.alternatives)
+    titles = [normalise_answer(bare_title(d.title)) for d in docs]
+    where = pages_of(norms, titles)
+    time, amount = direction(question)
+    both = min(where) >= 0 and where[0] != where[1]
+    signed = np.zeros(6, dtype=np.float32)
+    if both:
+        a, b = docs[where[0]], docs[where[1]]
+        da, db = _dates(a.words.text), _dates(b.words.text)
+        if da and db:
+            signed[0] = time * np.sign(da[0] - db[0])
+        death = any(w in ("died", "die", "death", "dead") for w in question.words.lower)
+        if death and len(da) > 1 and len(db) > 1:
+            signed[1] = time * np.sign(da[1] - db[1])
+        na, nb = _numbers(a), _numbers(b)
+        if na and nb:
+            signed[2] = amount * np.sign(max(na) - max(nb))
+        gap = covers[where[0]] - covers[where[1]]
+        signed[3:5] = gap[:2]
+        signed[5] = leads[where[0], 1] - leads[where[1], 1]
+    out = {}
+    for side, norm in enumerate(norms):
+        sign = 1 if side == 0 else -1
+        row = np.zeros(len(CHOICE_NAMES), dtype=np.float32)
+        row[0] = 1
+        row[1] = where[side] >= 0
+        row[2] = both
+        row[3:9] = sign * signed
+        row[9] = time != 0 or amount != 0
+        out[norm] = row
+        title = titles[where[side]] if where[side] >= 0 else ""
+        if title and title != norm:
+            out.setdefault(title, row * np.float32(1))
+    return out
+
+
+def polar_columns(
+    question: Question, docs: tuple[Document, ...], covers: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """(len(POLAR_NAMES) - 1,) evidence columns for yes/no (the sign column is the caller's)."""
+    out = np.zeros(len(POLAR_NAMES) - 1, dtype=np.float32)
+    words = question.words.lower
+    out[7] = "same" in words or "both" in words or "share" in words
+    norms = tuple(
+        dict.fromkeys(
+            normalise_answer(t)
+            for t, f in zip(question.mention_texts, question.mentions, strict=True)
+            if f.kind in ("name", "quote")
+        )
+    )
+    titles = [normalise_answer(bare_title(d.title)) for d in docs]
+    pages = list(dict.fromkeys(p for p in pages_of(norms, titles) if p >= 0))[:2]
+    out[0] = len(pages) / 2
+    if len(pages) < 2:
+        if pages:
+            out[1], out[2], out[3] = covers[pages[0], 0], covers[pages[0], 1], covers[pages[0], 0]
+        return out
+    a, b = docs[pages[0]], docs[pages[1]]
+    pair = covers[pages]
+    out[1], out[2], out[3] = pair[:, 0].min(), pair[:, 1].min(), pair[:, 0].max()
+    kinds = page_type(a), page_type(b)
+    out[4] = 0 if "other" in kinds else (1 if kinds[0] == kinds[1] else -1)
+    out[5] = _overlap(a, b, capitals=False)
+    out[6] = _overlap(a, b, capitals=True)
+    return out
+
+
+def _overlap(a: Document, b: Document, *, capitals: bool) -> float:
+    """Jaccard overlap of the first sentences' content words (lower-case ones, or capitalised)."""
+    sets = []
+    for doc in (a, b):
+        title = set(doc.words.stem[: doc.body])
+        sets.append(
+            {
+                doc.words.stem[i]
+                for i in _lead(doc)
+                if doc.words.lower[i] not in STOP
+                and doc.words.capital[i] == capitals
+                and not doc.words.lower[i][0].isdigit()
+                and doc.words.lower[i] not in MONTHS
+                and doc.words.stem[i] not in title
+            }
+        )
+    union = sets[0] | sets[1]
+    return len(sets[0] & sets[1]) / len(union) if union else 0.0

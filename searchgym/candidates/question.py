@@ -1,0 +1,296 @@
+"""What a question asks for: its mentions, wh-word, focus noun, expected type and alternatives."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..text import normalise_answer
+from .lexical import AUXILIARIES, STOP, Words, tokenise
+from .spans import Found, find_spans
+
+WH = ("who", "what", "which", "when", "where", "how", "why")
+TYPES = ("person", "place", "group", "work", "date", "year", "number", "kind", "other")
+"""Coarse answer types; ``kind`` is a lower-case answer (occupation, genre, nationality, …)."""
+
+_PERSON = frozenset(
+    """actor actress singer director writer author player politician president person man woman
+    artist musician composer producer painter poet scientist king queen leader founder owner wife
+    husband father mother son daughter brother sister child children spouse sibling uncle
+    grandfather grandmother parent novelist journalist drummer guitarist bassist vocalist rapper
+    comedian model architect engineer coach manager footballer golfer boxer wrestler driver general
+    officer emperor prince princess saint bishop pope governor senator mayor minister secretary
+    lawyer judge teacher professor philosopher star host character people member performer
+    cinematographer screenwriter playwright editor inventor designer explorer killer criminal
+    captain chairman ceo chief lyricist songwriter filmmaker celebrity athlete""".split()
+)
+_PLACE = frozenset(
+    """city country state county town village place location area region province district
+    continent island river lake mountain capital nation neighborhood suburb borough municipality
+    parish peninsula ocean sea street venue stadium arena building airport hotel park museum
+    headquarters community territory birthplace hometown kingdom empire valley bay settlement
+    planet prefecture""".split()
+)
+_GROUP = frozenset(
+    """company band group team university college school organization organisation label party
+    club network studio agency corporation airline league conference church army publisher
+    manufacturer retailer institution association brand firm franchise duo orchestra government
+    newspaper channel station tribe family dynasty union chain developer distributor academy
+    institute division brewery bank guild society foundation""".split()
+)
+_WORK = frozenset(
+    """film movie album song book novel magazine show series game single play musical opera sitcom
+    episode soundtrack anime manga poem story comic program programme documentary record
+    publication journal award title video work composition ballet painting drama""".split()
+)
+_KIND = frozenset(
+    """occupation profession nationality genre language type kind ethnicity religion style sport
+    position instrument color colour species breed category form job role race animal currency
+    cause subject field industry descent heritage denomination color material""".split()
+)
+_NUMBER = frozenset("many much old population number long tall far percentage percent".split())
+_FOCUS_END = frozenset(
+    """that who which whose where when of in on at for by with from to and or as based located
+    known born founded released published used""".split()
+)
+_NAMEISH = re.compile(r"^(name|names|title|type|kind|part|one|pseudonym|nickname)s?$")
+
+
+class Question(NamedTuple):
+    """An analysed question (pure function of its text)."""
+
+    words: Words
+    mentions: tuple[Found, ...]
+    mention_texts: tuple[str, ...]
+    in_mention: tuple[bool, ...]
+    """Per word: whether it belongs to a mention."""
+    wh: str
+    """One of ``WH`` or ""."""
+    wh_at: int
+    """Word index of the wh-word, -1 if there is none."""
+    focus: tuple[int, int]
+    """Word bounds of the phrase that names what is asked ("American actor"); empty if a == b."""
+    head: int
+    """Word index of the focus phrase's head noun, -1 if there is none."""
+    type: str
+    """One of ``TYPES``."""
+    polar: bool
+    """Answerable by yes or no."""
+    alternatives: tuple[str, ...]
+    """The two sides of "A or B", empty unless the question offers a choice."""
+    norm: str
+
+    @property
+    def relation(self) -> tuple[int, ...]:
+        """Word indices that say *how* things relate: content words outside mentions."""
+        return tuple(
+            i
+            for i, w in enumerate(self.words.lower)
+            if not self.in_mention[i] and w not in STOP and w not in AUXILIARIES
+        )
+
+    def relation_text(self) -> str:
+        return " ".join(self.words.lower[i] for i in self.relation)
+
+
+def _mentions(w: Words) -> tuple[Found, ...]:
+    """Names, quotes, dates and numbers; a capitalised first word counts only if it is no wh-word
+    or auxiliary (``find_spans`` already drops stop words that open a sentence)."""
+    spans = [f for f in find_spans(w) if f.kind in ("name", "quote", "date", "year", "part")]
+    kept = []
+    for f in spans:
+        first = f.first
+        while first < f.last - 1 and (w.lower[first] in AUXILIARIES or w.lower[first] in STOP):
+            first += 1
+        lone = f.last - first == 1
+        if lone and (w.lower[first] in STOP or w.lower[first] in AUXILIARIES):
+            continue
+        if lone and first == 0 and w.stem[0] in ("name", "between", "besid", "befor"):
+            continue
+        if f.kind == "part" and not (w.capital[first] or w.capital[f.last - 1]):
+            continue
+        kept.append(Found(first, f.last, f.kind))
+    return tuple(dict.fromkeys(kept))
+
+
+def _wh(w: Words) -> tuple[str, int]:
+    places = [i for i, x in enumerate(w.lower) if x in WH or x in ("whose", "whom")]
+    if not places:
+        return "", -1
+    asked = [
+        i
+        for i in places
+        if i == 0
+        or w.gap[i - 1].strip() in (",", ".", ";")
+        or w.lower[i - 1]
+        in ("in", "on", "of", "by", "for", "at", "to", "from", "with", "and", "is")
+    ]
+    if w.lower[0] in WH or w.lower[0] in ("whose", "whom"):
+        at = places[0]
+        if w.lower[0] in ("when", "where", "who") and len(places) > 1:
+            late = [i for i in places[1:] if w.lower[i] in ("what", "which", "how") and i in asked]
+            at = late[-1] if late and w.gap[max(0, late[-1] - 1)].strip() == "," else at
+    else:
+        strong = [i for i in asked if w.lower[i] != "who" or i == places[-1]]
+        at = (strong or asked or places)[-1]
+    word = {"whose": "who", "whom": "who"}.get(w.lower[at], w.lower[at])
+    return word, at
+
+
+def _focus(w: Words, wh: str, at: int) -> tuple[int, int]:
+    n = len(w.lower)
+    if at < 0 or wh not in ("what", "which", "how"):
+        return 0, 0
+    first = at + 1
+    if first < n and w.lower[first] in AUXILIARIES and wh != "how":
+        first += 1
+        while first < n and w.lower[first] in ("the", "a", "an", "his", "her", "their", "one"):
+            first += 1
+    elif first < n and w.lower[first] in ("of", "one"):
+        while first < n and w.lower[first] in ("of", "the", "one", "these", "two", "his", "her"):
+            first += 1
+    last = first
+    while last < n and last - first < 6:
+        if w.lower[last] in AUXILIARIES or (w.lower[last] in _FOCUS_END and last > first):
+            break
+        last += 1
+        if w.gap[last - 1] not in (" ", "-", ", ") or last == n:
+            break
+        if w.gap[last - 1] == ", " and not (last < n and w.lower[last].isalpha()):
+            break
+    while first < last and w.lower[first] in STOP:
+        first += 1
+    return (first, last) if first < last else (0, 0)
+
+
+def _head(w: Words, focus: tuple[int, int], in_mention: tuple[bool, ...]) -> int:
+    """Head noun: the last word before a verb-like word; known nouns win."""
+    first, last = focus
+    known = [i for i in range(first, last) if noun_type(w.lower[i], w.stem[i]) != "other"]
+    if known:
+        run = [known[0]]
+        for i in known[1:]:
+            if i == run[-1] + 1 or w.gap[i - 1] != ", ":
+                run.append(i)
+        return run[-1] if run[-1] - run[0] <= 2 else run[0]
+    for i in range(last - 1, first - 1, -1):
+        if w.lower[i] not in STOP and not in_mention[i] and not w.lower[i].endswith("ed"):
+            return i
+    return first if first < last else -1
+
+
+def noun_type(lower: str, stemmed: str) -> str:
+    """The coarse type a noun names ("singer": person), "other" if it is not on the lists."""
+    for word in (lower, lower[:-1] if lower.endswith("s") else lower, stemmed):
+        if word in _PERSON:
+            return "person"
+        if word in _PLACE:
+            return "place"
+        if word in _GROUP:
+            return "group"
+        if word in _WORK:
+            return "work"
+        if word in _KIND:
+            return "kind"
+        if word in _NUMBER:
+            return "number"
+        if word in ("year", "decade", "century"):
+            return "year"
+        if word in ("date", "day", "month", "birthday", "birthdate"):
+            return "date"
+    if len(lower) > 5 and lower.endswith(("ist", "ian")):
+        return "person"
+    return "other"
+
+
+def _type(w: Words, wh: str, at: int, head: int) -> str:
+    if wh == "who":
+        return "person"
+    if wh == "where":
+        return "place"
+    if wh == "when":
+        return "date"
+    if wh == "how":
+        following = w.lower[at + 1] if at + 1 < len(w.lower) else ""
+        return "number" if following in _NUMBER else "other"
+    return noun_type(w.lower[head], w.stem[head]) if head >= 0 else "other"
+
+
+def _alternatives(w: Words, mentions: tuple[Found, ...]) -> tuple[str, ...]:
+    """The sides of "A or B" (also "between A and B", "A and B, which …")."""
+    text = w.text
+    spans = [f for f in mentions if f.kind in ("name", "quote")]
+    for i, word in enumerate(w.lower):
+        if word not in ("or", "and"):
+            continue
+        left = [f for f in spans if f.last == i]
+        right = [
+            f for f in spans if f.first == i + 1 or (f.first == i + 2 and w.lower[i + 1] in STOP)
+        ]
+        if not left or not right:
+            wide = [f for f in spans if f.first < i < f.last - 1] if word == "or" else []
+            if wide:
+                f = max(wide, key=lambda f: f.last - f.first)
+                return w.slice(f.first, i), w.slice(i + 1, f.last)
+            if word == "or" and right:
+                near = [f for f in spans if f.last <= i and i - f.last <= 6]
+                left = near[-1:] or left
+        if not left or not right:
+            continue
+        a = max(left, key=lambda f: f.last - f.first)
+        b = max(right, key=lambda f: f.last - f.first)
+        if (
+            word == "or"
+            or "between" in w.lower[:i]
+            or re.search(
+                r"\b(which|who|whose)\b.*\b(\w+er|more|first|last|earlier|later|most|least)\b",
+                text.lower(),
+            )
+        ):
+            return w.slice(a.first, a.last), w.slice(b.first, b.last)
+    return ()
+
+
+@lru_cache(maxsize=60_000)
+def read_question(text: str) -> Question:
+    """Analyse a question. Total: any string gives a ``Question``."""
+    w = tokenise(text)
+    mentions = _mentions(w)
+    inside = [False] * len(w.lower)
+    for f in mentions:
+        if f.kind != "part":
+            inside[f.first : f.last] = [True] * (f.last - f.first)
+    in_mention = tuple(inside)
+    wh, at = _wh(w) if w.lower else ("", -1)
+    focus = _focus(w, wh, at)
+    head = _head(w, focus, in_mention) if focus[0] < focus[1] else -1
+    alternatives = _alternatives(w, mentions)
+    opens = bool(w.lower) and w.lower[0] in AUXILIARIES
+    polar = opens and not (alternatives and "or" in w.lower)
+    return Question(
+        w,
+        mentions,
+        tuple(w.slice(f.first, f.last) for f in mentions),
+        in_mention,
+        wh,
+        at,
+        focus,
+        head,
+        "other" if polar else _type(w, wh, at, head),
+        polar,
+        () if polar else alternatives,
+        normalise_answer(text),
+    )
+
+
+def rarity_weights(question: Question, rarity: object) -> NDArray[np.float32]:
+    """(Q,) rarity of each word of the question, 0 for stop words and auxiliaries."""
+    weigh = rarity if callable(rarity) else (lambda _: 0.7)
+    return np.asarray(
+        [0.0 if w in AUXILIARIES or w in STOP else weigh(w) for w in question.words.lower],
+        dtype=np.float32,
+    )

@@ -1,0 +1,63 @@
+"""What has happened so far, read from a turn request alone: stateless, hence cacheable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..types import Passage, TurnRequest
+
+_WRAPPED = re.compile(r"^\s*(?:question:)?\s*(.*?)\s*(?:<think>)?\s*$", re.DOTALL | re.IGNORECASE)
+"""Dialects put "Question: " before a question; one also opens a tag after it."""
+
+
+class State(NamedTuple):
+    """A decision point. Equal states have equal candidates and features."""
+
+    question: str
+    queries: tuple[str, ...]
+    """Everything searched so far, in order."""
+    found: tuple[tuple[Passage, int, int], ...]
+    """Each passage seen, first sighting only: (passage, rank from 0, number of the turn)."""
+    turns_left: int
+    queries_left: int | None
+    can_search: bool
+
+
+def read_state(request: TurnRequest) -> State:
+    """The state behind a request: its question, own queries and the passages shown.
+
+    Own queries are read with the request's dialect from the policy's ``action`` segments.
+    """
+    from ..dialects.base import get_dialect
+
+    dialect = get_dialect(request.dialect)
+    question = ""
+    queries: list[str] = []
+    found: dict[str, tuple[Passage, int, int]] = {}
+    turn = 0
+    for segment in request.segments:
+        if segment.kind in ("question", "task") and not question:
+            match = _WRAPPED.match(segment.text)
+            question = match.group(1) if match else segment.text
+        elif segment.kind == "action" and segment.author == "policy":
+            action = dialect.parse(segment.text).action
+            queries.extend(getattr(action, "queries", ()))
+        if segment.hits:
+            for rank, hit in enumerate(segment.hits):
+                found.setdefault(hit.passage.id, (hit.passage, rank, turn))
+            turn += 1
+    return make_state(question, queries, found.values(), request.turns_left, request.queries_left)
+
+
+def make_state(
+    question: str,
+    queries: Iterable[str],
+    found: Iterable[tuple[Passage, int, int]],
+    turns_left: int,
+    queries_left: int | None,
+) -> State:
+    """A state from its parts; searching needs a turn to spare for the answer and a query left."""
+    can_search = turns_left > 1 and (queries_left is None or queries_left > 0)
+    return State(question, tuple(queries), tuple(found), turns_left, queries_left, can_search)

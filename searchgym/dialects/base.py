@@ -69,7 +69,9 @@ class Dialect(Protocol):
 
         ``cut`` is where the policy's text ends; ``spans`` lie before it. A span covers its content
         without surrounding white space; ``text[start:end]`` is that content, except that control
-        characters (which are dropped from actions) and JSON escapes still stand in the text.
+        characters (which are dropped from actions) and JSON escapes still stand in the text. Kinds:
+        think, search (one per query), access, answer, judge, task. Where a call has no literal of
+        its own (a judgement or a list of queries in JSON) the span covers the call.
         """
         ...
 

@@ -22,8 +22,8 @@ TAGS: Final = (
 )
 """Reserved in every tag dialect alike, so that a transcript can be read by any of them."""
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]++")
+_DROP_CONTROL = dict.fromkeys([*range(9), *range(11, 32), 127])
 INVISIBLE: Final = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
@@ -51,7 +51,7 @@ _RESERVED = opener(TAGS)
 
 
 def clean(text: str) -> str:
-    """Drop control characters (carriage returns become line feeds), replace lone surrogates.
+    """Drop control characters (carriage returns become line feeds); lone surrogates become ``?``.
 
     Line feeds and tabs stay. Text without control characters is returned as it is.
     """
@@ -59,8 +59,9 @@ def clean(text: str) -> str:
         return text
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = _CONTROL.sub("", text)
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+    if text.isascii():
+        return text.translate(_DROP_CONTROL)
+    return _CONTROL.sub("", text).encode("utf-8", "replace").decode()
 
 
 def escape_tags(text: str) -> str:

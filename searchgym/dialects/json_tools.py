@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from searchgym.dialects.base import View
 from searchgym.dialects.escape import PassageCache, clean, escape_tags, one_line
 from searchgym.dialects.instructions import NO_SEARCH, limits, opening
-from searchgym.dialects.tags import make_tag, thoughts, trim
+from searchgym.dialects.tags import MAX_QUERIES, TOO_MANY, checked_queries, make_tag, thoughts, trim
 from searchgym.errors import DialectError
 from searchgym.types import (
     Access,
@@ -90,11 +90,13 @@ class JsonTools:
         action, spans = self._read_call(text, start + _CALL.size, call_end)
         if self.parallel and isinstance(action, Search):
             queries, found = list(action.queries), list(spans)
-            while (more := self._read_next(text, cut)) is not None:
+            while len(queries) <= MAX_QUERIES and (more := self._read_next(text, cut)) is not None:
                 extra, extra_spans, cut = more
                 queries += extra
                 found += extra_spans
             action, spans = Search(tuple(queries)), tuple(found)
+            if len(queries) > MAX_QUERIES:
+                action, spans = Invalid(TOO_MANY), ()
         return Parsed(action, before + spans, cut)
 
     def _read_answer(self, text: str, end: int) -> Parsed:
@@ -183,8 +185,8 @@ class JsonTools:
         kept = tuple(filter(None, (clean(q).strip() for q in queries)))
         if not kept:
             return Invalid("empty query"), ()
-        if len(kept) > 1 and not self.parallel:
-            return Invalid("one query per turn"), ()
+        if len(kept) > (MAX_QUERIES if self.parallel else 1):
+            return Invalid(TOO_MANY), ()
         return Search(kept), (Span("search", *trim(text, start, end)),)
 
     def _locate(self, text: str, start: int, end: int, key: str, value: str) -> tuple[int, int]:
@@ -203,15 +205,8 @@ class JsonTools:
         if isinstance(action, Judge):
             return Judge(bool(action.useful))
         if isinstance(action, Search):
-            queries = tuple(filter(None, (clean(q).strip() for q in action.queries)))
-            if not queries:
-                raise DialectError("a search needs a query that is not empty")
-            if len(queries) > 1 and not self.parallel:
-                raise DialectError(
-                    f"dialect 'json_tools' writes one query per turn, got {len(queries)}; "
-                    "use 'json_tools+parallel'"
-                )
-            return Search(queries)
+            queries = (clean(q).strip() for q in action.queries)
+            return checked_queries(queries, self.name, parallel=self.parallel)
         text = clean(action[0]).strip()
         if not text:
             raise DialectError(f"{type(action).__name__} needs a text that is not empty")
@@ -273,7 +268,7 @@ class JsonTools:
     def render_invalid(self, reason: str) -> str:
         return self._object(
             error=f"invalid action: {reason}",
-            expected='<tool_call>{"name": …, "arguments": {…}}</tool_call>',
+            expected='{"name": …, "arguments": {…}} between tool_call tags',
         )
 
     def render_report(self, text: str) -> str:

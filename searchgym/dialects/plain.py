@@ -13,7 +13,7 @@ from typing import ClassVar
 from searchgym.dialects.base import View
 from searchgym.dialects.escape import INVISIBLE, PassageCache, clean, loosely, one_line
 from searchgym.dialects.instructions import NO_SEARCH, limits, opening
-from searchgym.dialects.tags import split_queries, spread_hashes, trim
+from searchgym.dialects.tags import checked_queries, split_queries, spread_hashes, trim
 from searchgym.errors import DialectError
 from searchgym.types import (
     Access,
@@ -65,12 +65,13 @@ class Plain:
         content = self._one(text[start:end])
         if not content:
             return Parsed(Invalid(f"empty {kind}"), thought, cut)
-        spans: tuple[Span, ...] = (Span(kind, start, end),)
+        label = "task" if kind == "delegate" else kind
+        spans: tuple[Span, ...] = (Span(label, start, end),)
         action: Action
         if kind == "search":
-            queries, spans = split_queries(text, start, end)
-            queries = tuple(map(one_line, queries))
-            action = Search(queries) if queries else Invalid("empty search")
+            action, spans = split_queries(text, start, end)
+            if isinstance(action, Search):
+                action = Search(tuple(map(one_line, action.queries)))
         elif kind == "answer":
             action = Answer(content)
         elif kind == "access":
@@ -94,10 +95,8 @@ class Plain:
         if isinstance(action, Judge):
             return Judge(bool(action.useful))
         if isinstance(action, Search):
-            queries = tuple(filter(None, (spread_hashes(self._one(q)) for q in action.queries)))
-            if not queries:
-                raise DialectError("a search needs a query that is not empty")
-            return Search(queries)
+            queries = (spread_hashes(self._one(q)) for q in action.queries)
+            return checked_queries(queries, self.name, parallel=True)
         text = self._one(action[0])
         if not text:
             raise DialectError(f"{type(action).__name__} needs a text that is not empty")

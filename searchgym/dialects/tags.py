@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
 from searchgym.dialects.escape import clean, escape_tags, one_line
@@ -28,10 +28,14 @@ _KINDS: dict[str, type] = {
     "task": Delegate,
     "answer": Answer,
 }
-
+MAX_QUERIES = 64
+"""Most queries a turn can hold in any dialect; episodes usually allow far fewer."""
+MAX_THOUGHTS = 64
+"""Thoughts that get a span; a megabyte of tiny ones is not worth a hundred thousand records."""
 
 UNCLOSED = "no closed action tag"
 UNOPENED = "a tag is closed but not opened"
+TOO_MANY = "too many queries"
 BAD_JUDGEMENT = "a judgement is good or bad"
 MALFORMED = frozenset({UNCLOSED, UNOPENED, BAD_JUDGEMENT, *(f"empty {kind}" for kind in _KINDS)})
 """Why ``parse`` found no action, as opposed to what an episode's rules forbid."""
@@ -71,7 +75,7 @@ def thoughts(text: str, end: int, *, inside: bool = False) -> tuple[Span, ...]:
             at = close
             if text[:close].strip():
                 spans.append(Span("think", *trim(text, 0, close)))
-    while True:
+    while len(spans) < MAX_THOUGHTS:
         start = text.find(_THINK.open, at, end)
         if start < 0:
             break
@@ -86,17 +90,35 @@ def thoughts(text: str, end: int, *, inside: bool = False) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-def split_queries(text: str, start: int, end: int) -> tuple[tuple[str, ...], tuple[Span, ...]]:
-    """The queries in ``text[start:end]``, separated by ``##``, and their spans; empty ones go."""
+def split_queries(text: str, start: int, end: int) -> tuple[Search | Invalid, tuple[Span, ...]]:
+    """The queries in ``text[start:end]``, separated by ``##``, with spans; empty ones go."""
+    pieces = text[start:end].split("##")
+    if len(pieces) > MAX_QUERIES:
+        return Invalid(TOO_MANY), ()
     queries: list[str] = []
     spans: list[Span] = []
-    for piece in text[start:end].split("##"):
+    for piece in pieces:
         query = clean(piece).strip()
         if query:
             queries.append(query)
             spans.append(Span("search", *trim(text, start, start + len(piece))))
         start += len(piece) + 2
-    return tuple(queries), tuple(spans)
+    return (Search(tuple(queries)) if queries else Invalid("empty search")), tuple(spans)
+
+
+def checked_queries(queries: Iterable[str], name: str, *, parallel: bool) -> Search:
+    """The non-empty queries as an action; DialectError if none, or more than can be written."""
+    kept = tuple(filter(None, queries))
+    if not kept:
+        raise DialectError("a search needs a query that is not empty")
+    if len(kept) > 1 and not parallel:
+        raise DialectError(
+            f"dialect {name!r} writes one query per turn, got {len(kept)}; "
+            f"use {name.partition('+')[0] + '+parallel'!r}"
+        )
+    if len(kept) > MAX_QUERIES:
+        raise DialectError(f"a turn holds at most {MAX_QUERIES} queries, got {len(kept)}")
+    return Search(kept)
 
 
 def spread_hashes(query: str) -> str:
@@ -178,10 +200,8 @@ class TagDialect:
         here: tuple[Span, ...] = (Span(kind, start, end),)
         if kind == "search":
             if self.parallel and "##" in content:
-                queries, here = split_queries(text, start, end)
-                if not queries:
-                    return Parsed(Invalid("empty search"), spans, cut)
-                return Parsed(Search(queries), spans + here, cut)
+                action, here = split_queries(text, start, end)
+                return Parsed(action, spans + here, cut)
             return Parsed(Search((content,)), spans + here, cut)
         if kind == "answer":
             return Parsed(Answer(content), spans + here, cut)
@@ -202,15 +222,9 @@ class TagDialect:
                 f"it writes {', '.join(sorted(t.__name__ for t in self.renders))}"
             )
         if isinstance(action, Search):
-            queries = tuple(filter(None, map(self._query, action.queries)))
-            if not queries:
-                raise DialectError("a search needs a query that is not empty")
-            if len(queries) > 1 and not self.parallel:
-                raise DialectError(
-                    f"dialect {self.name!r} writes one query per turn, got {len(queries)}; "
-                    f"use {self.BASE + '+parallel'!r}"
-                )
-            return Search(queries)
+            return checked_queries(
+                map(self._query, action.queries), self.name, parallel=self.parallel
+            )
         if isinstance(action, Judge):
             return Judge(bool(action.useful))
         text = action.task if isinstance(action, Delegate) else action[0]

@@ -143,6 +143,8 @@ def setting(keywords: Mapping[str, Any]) -> Setting:
     try:
         key = json.dumps(dict(keywords), sort_keys=True)
     except TypeError:  # objects were passed: theirs to share
+        key = None
+    if key is None:
         return Setting(keywords)
     if key in _CACHE:
         _CACHE.move_to_end(key)

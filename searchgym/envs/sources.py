@@ -57,9 +57,9 @@ def _is_files(source: str) -> bool:
 
 
 def _own_tasks(options: Options) -> Sequence[Task]:
-    from ..corpora.load import load_questions
-
     if isinstance(options.tasks, str):
+        from ..corpora.load import load_questions
+
         return load_questions(options.tasks)
     if isinstance(options.tasks, Sequence) and all(isinstance(t, Task) for t in options.tasks):
         return options.tasks

@@ -20,7 +20,6 @@ help: ## Show this list
 # The stamp depends on pyproject.toml alone: an editable install follows the sources by itself.
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet "$(TORCH)"
 	$(BIN)/python -m pip install --quiet -e ".[test]"
 	@touch $@

@@ -1,0 +1,184 @@
+"""The record of an evaluation: one row per question and every setting that moves the number."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import EvaluationError
+from .intervals import RESAMPLES, Interval, paired_interval, sign_flip_p
+from .metrics import Row, by_family, column, infra_by_searches, means
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class EvalResult:
+    """How an agent did on a set of questions. Equal inputs give equal results, timing apart."""
+
+    agent: str
+    set: str
+    rows: tuple[Row, ...]
+    settings: Mapping[str, Any]
+    """See :func:`searchgym.evaluation.run.settings_of`."""
+    seed: int
+    complete: bool = True
+    """False: interrupted; ``rows`` holds what was done."""
+    duration_s: float = field(default=0.0, compare=False)
+
+    @cached_property
+    def means(self) -> dict[str, Interval]:
+        """Mean and 95 % bootstrap interval over questions of every metric."""
+        return means(self.rows, seed=self.seed)
+
+    def by_family(self, metric: str = "em") -> dict[str, float]:
+        return by_family(self.rows, metric)
+
+    def values(self, metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """A metric per question (n,), in the order of ``rows``."""
+        return column(self.rows, metric)
+
+    @property
+    def infra_errors(self) -> int:
+        return sum(row.infra_error for row in self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values; NaN becomes null. ``means`` is there for readers and not read back."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "agent": self.agent,
+            "set": self.set,
+            "seed": self.seed,
+            "complete": self.complete,
+            "duration_s": round(self.duration_s, 3),
+            "settings": dict(self.settings),
+            "means": {name: _clean(interval._asdict()) for name, interval in self.means.items()},
+            "infra_errors_by_searches": {
+                str(k): list(v) for k, v in infra_by_searches(self.rows).items()
+            },
+            "columns": list(Row._fields),
+            "rows": [[_null(value) for value in row] for row in self.rows],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> EvalResult:
+        """The inverse of :meth:`to_json`; ``EvaluationError`` for another version's."""
+        version = data.get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise EvaluationError(f"result schema version {version!r}, expected {SCHEMA_VERSION}")
+        if data["columns"] != list(Row._fields):
+            raise EvaluationError(f"columns {data['columns']}, expected {list(Row._fields)}")
+        recall = Row._fields.index("evidence_recall")
+        rows = []
+        for number, values in enumerate(data["rows"], 1):
+            if len(values) != len(Row._fields):
+                raise EvaluationError(f"row {number} has {len(values)} values")
+            values = list(values)
+            values[recall] = math.nan if values[recall] is None else values[recall]
+            rows.append(Row(*values))
+        return cls(
+            agent=data["agent"],
+            set=data["set"],
+            rows=tuple(rows),
+            settings=data["settings"],
+            seed=data["seed"],
+            complete=data["complete"],
+            duration_s=data["duration_s"],
+        )
+
+    def save(self, path: Path | str) -> Path:
+        """Write as JSON; returns the path."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(path.name + ".part")  # an interrupted write leaves no half file
+        partial.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1), "utf-8")
+        partial.replace(path)
+        return path
+
+    @classmethod
+    def load(cls, path: Path | str) -> EvalResult:
+        """Read what :meth:`save` wrote; ``EvaluationError`` names a broken file."""
+        try:
+            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise EvaluationError(f"{path} does not exist; make it with 'searchgym eval'") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise EvaluationError(f"{path}: not an evaluation result: {error}") from error
+
+
+class Comparison(NamedTuple):
+    """Agent ``a`` minus agent ``b`` on the same questions."""
+
+    a: str
+    b: str
+    metric: str
+    mean_a: float
+    mean_b: float
+    difference: Interval
+    p: float
+    """Two-sided sign-flip p-value, not adjusted; see ``intervals.holm`` for families of tests."""
+
+
+def compare(
+    a: EvalResult, b: EvalResult, metric: str = "f1", *, seed: int = 0, resamples: int = RESAMPLES
+) -> Comparison:
+    """Paired comparison of two results over exactly the same questions.
+
+    Pairs go by task id, whatever the order. Questions that the infrastructure failed for either
+    agent are left out of both means.
+
+    Raises:
+        EvaluationError: different sets, different questions, or a question that occurs twice.
+    """
+    first, second = pair(a, b, metric)
+    kept = ~(np.isnan(first) | np.isnan(second))
+    first, second = first[kept], second[kept]
+    difference = paired_interval(first, second, seed=seed, resamples=resamples)
+    return Comparison(
+        a.agent,
+        b.agent,
+        metric,
+        float(first.mean()) if len(first) else math.nan,
+        float(second.mean()) if len(second) else math.nan,
+        difference,
+        sign_flip_p(first - second, seed=seed, resamples=resamples),
+    )
+
+
+def pair(a: EvalResult, b: EvalResult, metric: str) -> tuple[Any, Any]:
+    """A metric of both results (n,), aligned by task id in the order of ``a``."""
+    for result in (a, b):
+        ids = [row.task_id for row in result.rows]
+        if len(set(ids)) != len(ids):
+            twice = next(i for i in ids if ids.count(i) > 1)
+            raise EvaluationError(f"{result.agent} on {result.set}: question {twice!r} twice")
+    digests = [r.settings.get("corpus", {}).get("digest") for r in (a, b)]
+    if digests[0] != digests[1]:
+        raise EvaluationError(
+            f"not comparable: {a.agent} searched corpus {digests[0]}, {b.agent} {digests[1]}"
+        )
+    where = {row.task_id: i for i, row in enumerate(b.rows)}
+    ours = [row.task_id for row in a.rows]
+    missing = [i for i in ours if i not in where]
+    if missing or len(ours) != len(where):
+        odd = missing[0] if missing else next(i for i in where if i not in set(ours))
+        raise EvaluationError(
+            f"not paired: {a.agent} has {len(ours)} questions, {b.agent} {len(where)}, and "
+            f"{odd!r} is in one only; evaluate both on the same tasks"
+        )
+    return a.values(metric), b.values(metric)[[where[i] for i in ours]]
+
+
+def _null(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _clean(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: _null(v) for k, v in values.items()}

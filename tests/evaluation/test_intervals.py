@@ -1,0 +1,171 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from searchgym.errors import EvaluationError
+from searchgym.evaluation.intervals import (
+    crossed_interval,
+    holm,
+    mean_interval,
+    paired_interval,
+    sign_flip_p,
+    wilson,
+)
+
+
+def test_wilson_matches_hand_computed_values() -> None:
+    low, high = wilson(0, 10)
+    assert low == 0.0
+    assert high == pytest.approx(0.27753, abs=1e-5)  # z² / (n + z²)
+    low, high = wilson(50, 100)
+    assert (low, high) == pytest.approx((0.40383, 0.59617), abs=1e-5)
+
+
+def test_percentile_of_a_binary_sample_is_the_binomial_quantile() -> None:
+    x = np.r_[np.ones(30), np.zeros(70)]
+    interval = mean_interval(x, method="percentile", resamples=200_000)
+    # resampled successes are Binomial(100, 0.3): its 2.5 % and 97.5 % quantiles are 21 and 39
+    assert (interval.mean, interval.low, interval.high) == (0.3, 0.21, 0.39)
+
+
+def test_bca_follows_the_skew() -> None:
+    x = np.r_[np.ones(5), np.zeros(95)]
+    percentile = mean_interval(x, method="percentile")
+    bca = mean_interval(x, unit=True)
+    assert bca.low >= percentile.low
+    assert bca.high > percentile.high
+    assert bca.high - bca.mean > bca.mean - bca.low
+
+
+def test_bca_agrees_with_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    x = np.random.Generator(np.random.PCG64(1)).gamma(1.0, size=80)
+    theirs = stats.bootstrap((x,), np.mean, n_resamples=40_000, random_state=1).confidence_interval
+    ours = mean_interval(x, resamples=40_000)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.012)
+
+
+def test_equal_values_keep_an_honest_width() -> None:
+    none_right = mean_interval(np.zeros(58), unit=True)
+    assert none_right.low == 0
+    assert none_right.high == pytest.approx(wilson(0, 58)[1])
+    assert mean_interval(np.ones(58), unit=True).low < 0.95
+    assert mean_interval(np.full(9, 2.0)) == (2.0, 2.0, 2.0, 9, "bca")
+
+
+def test_missing_values_are_not_counted() -> None:
+    assert mean_interval([1.0, np.nan, 0.0]).n == 2
+    assert np.isnan(mean_interval([np.nan]).mean)
+    assert mean_interval([]).n == 0
+
+
+def test_errors_name_what_was_got() -> None:
+    with pytest.raises(EvaluationError, match="must lie in"):
+        mean_interval([0.5, 1.5], unit=True)
+    with pytest.raises(EvaluationError, match="0 or 1"):
+        mean_interval([0.5, 1.0], method="wilson")
+    with pytest.raises(EvaluationError, match=r"unknown interval method 'bcca'.*'bca'"):
+        mean_interval([0.5, 1.0], method="bcca")  # type: ignore[arg-type]
+    with pytest.raises(EvaluationError, match="got 2 and 3"):
+        paired_interval([1, 2], [1, 2, 3])
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.floats(0, 1, allow_subnormal=False), min_size=1, max_size=60), st.integers(0, 99)
+)
+def test_an_interval_holds_its_mean_and_stays_inside(x: list[float], seed: int) -> None:
+    interval = mean_interval(x, unit=True, seed=seed, resamples=300)
+    assert 0 <= interval.low <= interval.high <= 1
+    assert min(x) - 1e-9 <= interval.mean <= max(x) + 1e-9
+    assert interval == mean_interval(x, unit=True, seed=seed, resamples=300)
+
+
+def _coverage(draw, truth: float, method: str, trials: int = 300) -> float:
+    hit = 0
+    for trial in range(trials):
+        interval = mean_interval(draw(), seed=trial, method=method, resamples=600, unit=True)  # type: ignore[arg-type]
+        hit += interval.low <= truth <= interval.high
+    return hit / trials
+
+
+@pytest.mark.parametrize(("n", "p"), [(58, 0.1), (58, 0.5), (250, 0.1)])
+def test_bca_covers_means_of_zero_one_and_partial_scores(n: int, p: float) -> None:
+    rng = np.random.Generator(np.random.PCG64(3))
+
+    def draw() -> np.ndarray:
+        u = rng.random(n)
+        return np.where(u < p, 1.0, np.where(u < 1.4 * p, 0.5, 0.0))
+
+    covered = _coverage(draw, 1.2 * p, "bca")
+    assert 0.92 <= covered <= 1.0  # ±0.025 is two standard errors of 300 trials
+    assert covered >= _coverage(draw, 1.2 * p, "percentile") - 0.03
+
+
+def test_pairing_narrows_the_interval() -> None:
+    rng = np.random.Generator(np.random.PCG64(0))
+    hard = rng.random(300)
+    a, b = np.clip(hard + 0.05, 0, 1), hard
+    paired = paired_interval(a, b)
+    assert paired.excludes(0)
+    assert paired.high - paired.low < 0.2 * (mean_interval(a).high - mean_interval(a).low)
+
+
+def test_crossed_interval_speaks_of_seeds_and_questions() -> None:
+    rng = np.random.Generator(np.random.PCG64(0))
+    question = 0.3 * rng.standard_normal((1, 400))
+    alike = 0.1 + question + np.zeros((3, 1))
+    apart = alike + np.array([[-0.1], [0.0], [0.1]])
+    one, same, wide = (crossed_interval(t) for t in (alike[:1], alike, apart))
+    assert one.mean == pytest.approx(same.mean)
+    # copies of one seed add no information, and none is claimed
+    assert same.high - same.low == pytest.approx(one.high - one.low, rel=0.05)
+    assert wide.high - wide.low > 1.5 * (same.high - same.low)
+    assert crossed_interval([[1.0, np.nan], [1.0, 2.0]]).n == 1
+
+
+def test_crossed_interval_covers() -> None:
+    rng = np.random.Generator(np.random.PCG64(5))
+    hit = 0
+    for trial in range(200):
+        table = (
+            0.02 * rng.standard_normal((3, 1))
+            + 0.3 * rng.standard_normal((1, 120))
+            + 0.3 * rng.standard_normal((3, 120))
+        )
+        interval = crossed_interval(table, seed=trial, resamples=400)
+        hit += interval.low <= 0 <= interval.high
+    assert hit / 200 >= 0.91
+
+
+def test_sign_flips_count_every_arrangement() -> None:
+    # 3 equal differences: of 8 arrangements, 2 are as extreme
+    assert sign_flip_p([1, 1, 1], resamples=40_000) == pytest.approx(0.25, abs=0.01)
+    assert sign_flip_p([0.0, 0.0]) == 1.0
+    assert sign_flip_p([1.0] * 30) == pytest.approx(1 / 10_001)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.6]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_intervals_do_not_depend_on_the_process() -> None:
+    code = (
+        "from searchgym.evaluation.intervals import mean_interval, crossed_interval\n"
+        "x = [0.0, 1.0, 0.5, 0.0, 0.25] * 9\n"
+        "print(mean_interval(x, seed=4), crossed_interval([x, x[::-1]], seed=4))"
+    )
+    got = {
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+            env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": ":".join(sys.path)},
+        ).stdout
+        for hash_seed in ("0", "77")
+    }  # fmt: skip
+    assert len(got) == 1

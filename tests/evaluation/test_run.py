@@ -1,0 +1,197 @@
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from searchgym.agents.oracle import OracleAgent
+from searchgym.agents.scripted import ConstantAgent, FirstHitAgent
+from searchgym.dialects.base import get_dialect
+from searchgym.envs.setting import Setting, setting
+from searchgym.errors import EvaluationError
+from searchgym.evaluation.metrics import infra_by_searches, row_of
+from searchgym.evaluation.result import EvalResult, compare
+from searchgym.evaluation.run import episode_for, evaluate
+from searchgym.types import ABSTAIN, Failure, Query, Ranking, Search, Task, TurnRequest
+from tests.small import CORPUS, TASKS
+
+REFUSE = Task("t3", "Who founded Osten?", (ABSTAIN,), family="unanswerable", should_abstain=True)
+
+
+def _setting(**keywords: object) -> Setting:
+    return setting({"corpus": CORPUS, "tasks": [*TASKS, REFUSE], **keywords})
+
+
+def test_oracle_rows_by_hand() -> None:
+    shared = _setting()
+    result = evaluate(OracleAgent(shared.tasks), shared, name="oracle")
+    first, second, third = result.rows
+    assert (first.em, first.f1, first.cover_em, first.evidence_recall) == (1, 1, 1, 1)
+    assert (first.searches, first.turns, first.invalid, first.end) == (2, 3, 0, "answered")
+    assert (second.searches, second.turns) == (1, 2)
+    assert third.em == 1
+    assert np.isnan(third.evidence_recall)
+    assert result.means["em"].mean == 1
+    assert result.means["em"].low < 1  # three questions prove little
+    assert result.means["evidence_recall"].n == 2
+    assert result.means["searches"].mean == 1
+    assert result.by_family() == {"chain": 1.0, "simple": 1.0, "unanswerable": 1.0}
+
+
+def test_settings_record_what_moves_the_number() -> None:
+    shared = _setting(k=2, max_turns=4)
+    found = evaluate(ConstantAgent("yes"), shared).settings
+    assert found["corpus"] == {"name": "small", "passages": 5, "digest": CORPUS.digest}
+    assert found["rules"]["k"] == 2
+    assert found["rules"]["max_turns"] == 4
+    assert found["rules"]["dialect"] == "search_r1"
+    assert found["engine"] == shared.engine.fingerprint
+    assert found["questions"]["count"] == 3
+    assert found["versions"]["gymnasium"]
+    assert found["agent"]["class"] == "searchgym.agents.scripted:ConstantAgent"
+    json.dumps(found)
+
+
+def test_closed_book_has_no_tools() -> None:
+    shared = _setting()
+    result = evaluate(OracleAgent(shared.tasks), shared, search_enabled=False)
+    assert result.means["searches"].mean == 0
+    assert [row.em for row in result.rows] == [0, 0, 1]  # it never saw the evidence
+    assert result.settings["search_enabled"] is False
+
+
+def test_batches_and_order_do_not_matter() -> None:
+    shared = _setting()
+    agent = FirstHitAgent()
+    whole = evaluate(agent, shared, seed=5)
+    one = evaluate(agent, shared, seed=5, batch=1, tasks=list(shared.tasks)[::-1])
+    assert sorted(map(str, whole.rows)) == sorted(map(str, one.rows))
+    assert episode_for(shared, shared.tasks[0], 5).config.seed != (
+        episode_for(shared, shared.tasks[0], 6).config.seed
+    )
+
+
+def test_saving_and_loading(tmp_path: Path) -> None:
+    shared = _setting()
+    result = evaluate(FirstHitAgent(), shared)
+    path = result.save(tmp_path / "deep" / "r.json")
+    again = EvalResult.load(path)
+    assert str(again.rows) == str(result.rows)  # NaN differs from itself
+    assert again.settings == result.settings
+    assert again.means["f1"] == result.means["f1"]
+    text = path.read_text(encoding="utf-8")
+    assert "NaN" not in text
+    path.write_text(text.replace('"schema_version": 1', '"schema_version": 9'), "utf-8")
+    with pytest.raises(EvaluationError, match="version 9, expected 1"):
+        EvalResult.load(path)
+    path.write_text(text[:-40], "utf-8")
+    with pytest.raises(EvaluationError, match=r"r\.json: not an evaluation result"):
+        EvalResult.load(path)
+    with pytest.raises(EvaluationError, match="does not exist"):
+        EvalResult.load(tmp_path / "absent.json")
+
+
+def test_comparison_is_paired_by_task() -> None:
+    shared = _setting()
+    oracle = evaluate(OracleAgent(shared.tasks), shared, name="oracle")
+    refuse = evaluate(ConstantAgent(), shared, name="refuse", tasks=list(shared.tasks)[::-1])
+    found = compare(oracle, refuse, "em")
+    assert (found.mean_a, found.mean_b) == (1.0, pytest.approx(1 / 3))
+    assert found.difference.mean == pytest.approx(2 / 3)
+    assert found.p > 0.2  # two questions differ: 2 of 4 sign patterns are as extreme
+
+
+def test_comparison_refuses_what_is_not_paired() -> None:
+    shared = _setting()
+    whole = evaluate(ConstantAgent(), shared)
+    part = evaluate(ConstantAgent(), shared, tasks=shared.tasks[:2])
+    with pytest.raises(EvaluationError, match=r"3 questions.* 2.*'t3' is in one only"):
+        compare(whole, part)
+    with pytest.raises(EvaluationError, match="'t1' twice"):
+        compare(replace(whole, rows=whole.rows + whole.rows[:1]), part)
+    other = replace(whole, settings={**whole.settings, "corpus": {"digest": "other"}})
+    with pytest.raises(EvaluationError, match="not comparable"):
+        compare(whole, other)
+    with pytest.raises(EvaluationError, match="unknown metric 'F1'"):
+        compare(whole, whole, "F1")
+
+
+def test_tasks_are_checked() -> None:
+    shared = _setting()
+    with pytest.raises(EvaluationError, match="no tasks"):
+        evaluate(ConstantAgent(), shared, tasks=[])
+    with pytest.raises(EvaluationError, match="occurs twice"):
+        evaluate(ConstantAgent(), shared, tasks=[TASKS[0], TASKS[0]])
+    with pytest.raises(EvaluationError, match="has not ended"):
+        row_of(episode_for(shared, TASKS[0], 0))
+
+
+class _Down:
+    """An engine that is down for queries about Mira."""
+
+    needs_task = False
+    fingerprint = "down"
+
+    def __init__(self, engine: object) -> None:
+        self.engine = engine
+
+    def cache_key(self, request: Query, /) -> bytes | None:
+        return None
+
+    def run(self, batch: Sequence[Query], /) -> list[Ranking | Failure]:
+        return [
+            Failure("unavailable", "down") if "Mira" in q.text else self.engine.run([q])[0]  # type: ignore[attr-defined]
+            for q in batch
+        ]
+
+
+def test_outages_are_counted_by_searches_and_left_out_of_means() -> None:
+    up = _setting()
+    shared = _setting(engine=_Down(up.engine))
+    result = evaluate(OracleAgent(shared.tasks), shared)
+    assert [row.end for row in result.rows] == ["infra_error", "answered", "answered"]
+    assert result.rows[0].retries == shared.rules.max_retries
+    assert result.means["em"].mean == 1
+    assert result.means["em"].n == 2
+    assert result.infra_errors == 1
+    assert infra_by_searches(result.rows) == {0: (0, 1), 1: (0, 1), 2: (1, 1)}
+    clean = evaluate(OracleAgent(up.tasks), up)
+    assert compare(clean, result, "em").difference.n == 2
+
+
+class _Interrupts:
+    """Answers, and is interrupted by its person after some calls."""
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
+        if self.calls == 0:
+            raise KeyboardInterrupt
+        self.calls -= 1
+        return ConstantAgent("x").act(requests)
+
+
+def test_an_interrupt_keeps_what_is_done() -> None:
+    shared = _setting()
+    result = evaluate(_Interrupts(2), shared, batch=1)
+    assert not result.complete
+    assert [row.task_id for row in result.rows] == ["t1", "t2"]
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(_Interrupts(0), shared)
+
+
+class _Rambler:
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
+        render = get_dialect("search_r1").render_action
+        return ["hm" if r.turn == 0 else render(Search(("Aldor",))) for r in requests]
+
+
+def test_budget_ends_score_nothing() -> None:
+    result = evaluate(_Rambler(), _setting(max_turns=3))
+    assert {row.end for row in result.rows} == {"max_turns"}
+    assert {row.invalid for row in result.rows} == {1}
+    assert {row.em for row in result.rows} == {0.0}
+    assert {row.searches for row in result.rows} == {1}

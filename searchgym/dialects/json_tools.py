@@ -50,13 +50,15 @@ def _spec(name: str, description: str, key: str, kind: str) -> dict[str, Any]:
     }
 
 
-def _dumps(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+# Made once: json.loads and json.dumps build a new coder per call when given options.
+# strict=False: models write raw line feeds inside strings.
+_loads = json.JSONDecoder(strict=False).decode
+_dumps = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _decode(literal: str) -> str | None:
     try:
-        return str(json.loads(f'"{literal}"', strict=False))
+        return str(_loads(f'"{literal}"'))
     except ValueError:
         return None
 
@@ -129,12 +131,11 @@ class JsonTools:
 
     def _read_call(self, text: str, start: int, end: int) -> tuple[Action, tuple[Span, ...]]:
         try:
-            # strict=False: models write raw line feeds inside strings.
-            call = json.loads(text[start:end], strict=False)
+            call = _loads(text[start:end])
             if isinstance(call, dict):
                 arguments = call.get("arguments", call.get("args"))
                 if isinstance(arguments, str):
-                    arguments = json.loads(arguments, strict=False)
+                    arguments = _loads(arguments)
             else:
                 arguments = None
         except (ValueError, RecursionError):

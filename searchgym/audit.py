@@ -138,9 +138,9 @@ class _Prover:
             return "not stated", f"{shown}: the corpus has no passage {edge.passage!r}"
         where = self._corpus.position(edge.passage)
         text = self._corpus[where].text.lower()
-        surfaces = [*self._names.value_answers(fact.property, fact.object)]
-        if where != int(self._corpus.page_of[fact.subject]):
-            surfaces = [s for s in surfaces] + [*self._names.entity_answers(fact.subject)]
+        surfaces = self._names.value_answers(fact.property, fact.object)
+        if where != int(self._corpus.page_of[fact.subject]):  # there the object may be a pronoun
+            surfaces = (*surfaces, *self._names.entity_answers(fact.subject))
         for statement in self._corpus.statements(edge.fact):
             if statement.passage == where:
                 span = text[statement.start : statement.end]

@@ -132,8 +132,9 @@ class Sketch:
         words = prop.name.replace("_", " ")
         name = self._ctx.names.title(known)
         if step.inverse:
-            source = self._ctx.schema.types[self._ctx.schema.type_index(prop.source)].noun
-            return f"{source} {words} {name}"
+            # The schema's first wording, whatever the question's: queries must not follow it.
+            described = prop.inverse.train[0].removeprefix("the ").replace("{o}", name)
+            return f"{described} {words}"
         return f"{name} {self._ctx.noun(known)} {words}"
 
     @property

@@ -34,8 +34,8 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     if group is None:
         return None
     values = []
-    for member in group.members:
-        facts = ctx.lookup.objects(member, key)
+    for one in group.members:
+        facts = ctx.lookup.objects(one, key)
         if len(facts) != 1 or not ctx.stated(facts[0].id):
             return None
         values.append(facts[0])

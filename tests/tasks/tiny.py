@@ -1,4 +1,4 @@
-"""A small schema, a hand-made world one can check on paper, and random worlds of the same schema."""
+"""A small schema, worlds of it made by hand (to be checked on paper) or at random, and pages."""
 
 from __future__ import annotations
 
@@ -51,6 +51,10 @@ def _attribute(name: str, source: str, kind: str, **more: object) -> Property:
     )  # fmt: skip
 
 
+AGE = {"more": "younger|youngest", "less": "older|oldest"}
+NEW = {"more": "newer|newest", "less": "older|oldest"}
+SIZE = {"more": "larger|largest", "less": "smaller|smallest"}
+
 SCHEMA = Schema(
     "tiny",
     (
@@ -65,10 +69,10 @@ SCHEMA = Schema(
         _relation("spouse", "person", "person", "1-1", "married", symmetric=True),
         _relation("birthplace", "person", "city", "n-1", "was born in"),
         _relation("country", "city", "country", "n-1", "lies in"),
-        _attribute("birth_date", "person", "date", low=1900, high=1990, more="younger|youngest", less="older|oldest"),
-        _attribute("release", "film", "year", low=1950, high=2000, more="newer|newest", less="older|oldest"),
+        _attribute("birth_date", "person", "date", low=1900, high=1990, **AGE),
+        _attribute("release", "film", "year", low=1950, high=2000, **NEW),
         _attribute("genre", "film", "category", categories=("drama", "comedy", "western")),
-        _attribute("residents", "city", "count", low=10, high=9000, more="larger|largest", less="smaller|smallest"),
+        _attribute("residents", "city", "count", low=10, high=9000, **SIZE),
     ),
 )  # fmt: skip
 

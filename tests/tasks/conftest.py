@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+
+from searchgym.tasks.build import build_tasks
+
+from .tiny import make_corpus, random_world
+
+COUNTS = {
+    "simple": 40,
+    "chain": 40,
+    "comparison": 60,
+    "intersection": 20,
+    "count": 20,
+    "parallel": 20,
+    "superlative": 15,
+    "unanswerable": 20,
+}
+
+
+@pytest.fixture(scope="session", params=[0, 1, 2])
+def built(request):
+    """World, corpus and tasks of every family for three seeds."""
+    world = random_world(request.param)
+    corpus = make_corpus(world)
+    return world, corpus, build_tasks(world, corpus, counts=COUNTS, seed=request.param)

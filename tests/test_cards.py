@@ -1,0 +1,136 @@
+"""The catalogue: every card is read, pages have their sections, mistakes are named."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+from gymnasium.envs.registration import EnvSpec
+
+import searchgym  # noqa: F401  (registers)
+from searchgym.cards import Card, card, cards, catalog, read_card
+from searchgym.dialects.base import get_dialect
+from searchgym.envs.setting import Options
+from searchgym.errors import CardError
+from searchgym.registration import ENTRY_POINT, env_ids, ids_of, register_card
+
+KINDS = ("envs", "corpora", "agents")
+SECTIONS = [
+    "Description", "Action Space", "Observation Space", "Rewards", "Starting State",
+    "Episode End", "Arguments", "Version History",
+]  # fmt: skip
+ENVS = list(cards("envs").values())
+REAL = {"HotpotQA", "2WikiMultihopQA", "MuSiQue", "NQ", "TriviaQA", "PopQA", "Bamboogle"}
+
+
+def write_card(folder: Path, text: str) -> Path:
+    folder.mkdir()
+    (folder / "card.toml").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_card_is_read_and_has_a_page(kind: str) -> None:
+    found = cards(kind)
+    assert found, f"no card in {kind}/"
+    for name, item in found.items():
+        assert item.folder.name == name
+        page = item.folder / "README.md"
+        assert page.is_file(), f"{page} is missing"
+        assert len(page.read_text(encoding="utf-8")) > 200
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_python_in_a_catalogue(kind: str) -> None:
+    assert not list(catalog(kind).rglob("*.py"))
+    assert (catalog(kind) / "README.md").is_file()
+
+
+@pytest.mark.parametrize("item", ENVS, ids=lambda c: c.id)
+def test_an_environments_page_has_the_fixed_sections(item: Card) -> None:
+    text = (item.folder / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == SECTIONS
+    assert text.startswith(f"# {item.folder.name}\n\n{item.summary}\n")
+    for section in text.split("\n## ")[1:]:
+        assert section.partition("\n")[2].strip(), f"{section.splitlines()[0]} is empty"
+
+
+@pytest.mark.parametrize("item", ENVS, ids=lambda c: c.id)
+def test_an_environments_options_exist(item: Card) -> None:
+    if item.body.get("use", ENTRY_POINT) != ENTRY_POINT:
+        pytest.skip("an environment of its own class")
+    options = Options.of(item.body["kwargs"])
+    get_dialect(options.dialect)
+    card("corpora", options.corpus)
+
+
+def test_the_page_on_environments_names_every_option() -> None:
+    text = (catalog("envs") / "README.md").read_text(encoding="utf-8")
+    table = text.partition("## Keywords")[2]
+    missing = [f.name for f in dataclasses.fields(Options) if f"`{f.name}`" not in table]
+    assert not missing
+
+
+def test_the_expected_ids_are_registered() -> None:
+    ids = set(env_ids())
+    assert "SearchQA-v0" in ids
+    named = {"SearchQA", "SimpleQA", "MultiHopQA", "DeepSearchQA", *REAL}
+    assert {f"searchgym/{name}-v0" for name in named} <= ids
+    assert ids <= set(gym.registry)
+
+
+@pytest.mark.parametrize("env_id", env_ids())
+def test_a_spec_survives_json(env_id: str) -> None:
+    spec = gym.spec(env_id)
+    assert EnvSpec.from_json(spec.to_json()) == spec
+
+
+def test_a_bad_key_suggests_the_right_one(tmp_path: Path) -> None:
+    folder = write_card(tmp_path / "X-v0", 'id = "a/X-v0"\nsumary = "typo"\n')
+    with pytest.raises(CardError, match=r"unknown key 'sumary'. Did you mean 'summary'"):
+        read_card(folder, "envs")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('id = "a/X-v0"\n', "'summary' is missing"),
+        ('id = 3\nsummary = "s"\n', "'id' must be a non-empty string, got 3"),
+        ('id = "a/Y-v0"\nsummary = "s"\n', "does not match its folder 'X-v0'"),
+        ('id = "a/X-v0\n', "not valid TOML"),
+    ],
+)
+def test_a_broken_card_is_one_clear_error(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(CardError, match=message):
+        read_card(write_card(tmp_path / "X-v0", text), "envs")
+
+
+def test_a_missing_card_and_an_unknown_name() -> None:
+    with pytest.raises(CardError, match=r"card\.toml is missing"):
+        read_card(Path("nowhere"), "envs")
+    with pytest.raises(CardError, match="Did you mean 'SimpleQA-v0'"):
+        card("envs", "SimpelQA-v0")
+
+
+def test_a_card_of_ones_own_is_registered(tmp_path: Path) -> None:
+    folder = write_card(
+        tmp_path / "MineQA-v0",
+        'id = "mine/MineQA-v0"\naliases = ["MineQA-v0"]\nsummary = "s"\n[kwargs]\nmax_turns = 2\n',
+    )
+    mine = read_card(folder, "envs")
+    register_card(mine)
+    try:
+        assert ids_of(mine) == ("mine/MineQA-v0", "MineQA-v0")
+        assert gym.spec("MineQA-v0").kwargs == {"max_turns": 2}
+        register_card(mine)  # twice is harmless
+    finally:
+        for env_id in ids_of(mine):
+            gym.registry.pop(env_id)
+
+
+def test_an_unknown_option_of_make_is_named() -> None:
+    with pytest.raises(CardError, match=r"'max_turn'. Did you mean 'max_turns'"):
+        gym.make("SearchQA-v0", max_turn=3)

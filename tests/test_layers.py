@@ -1,0 +1,104 @@
+"""Who may import whom: a total order over the package's modules, read off the source.
+
+A module may import only what stands before its own group; imports inside functions count, too, for
+a late import hides a cycle, it does not remove one. Imports that only a type checker runs
+(``if TYPE_CHECKING``) do not count. ``searchgym/__init__.py`` stands outside: it names everything,
+lazily.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
+
+ORDER = (
+    "errors", "types", "seeding", "text", "spaces", "batching", "records", "cards", "worlds",
+    "corpora", "tasks", "curricula", "scoring", "rules", "turns", "llms", "engines", "tools",
+    "dialects", "contexts", "episode", "drive", "trajectory", "oracle", "audit", "candidates",
+    "envs", "wrappers", "registration", "checker", "rollout", "agents", "evaluation", "rl",
+    "transfer", "serve", "integrations", "cli", "__main__",
+)  # fmt: skip
+"""Groups, lowest first. ``rollout`` stands before ``agents``: it needs only their protocol, which
+is in ``types``, while an agent that looks ahead plays episodes itself."""
+
+RANK = {name: i for i, name in enumerate(ORDER)}
+
+
+def modules() -> list[Path]:
+    found = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")
+    assert len(found) > 30, "the package was not found"
+    return found
+
+
+def group(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and (
+        (isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING")
+        or (isinstance(node.test, ast.Attribute) and node.test.attr == "TYPE_CHECKING")
+    )
+
+
+def imported(path: Path) -> list[tuple[int, str]]:
+    """(line, group) of every import of our own package in a file."""
+    here = path.relative_to(PACKAGE.parent).with_suffix("").parts  # ("searchgym", "envs", "info")
+    found: list[tuple[int, str]] = []
+
+    def add(line: int, parts: tuple[str, ...], names: list[str]) -> None:
+        if parts[:1] != ("searchgym",):
+            return
+        for target in [parts[1]] if len(parts) > 1 else names:
+            if target in RANK or (PACKAGE / target).is_dir() or (PACKAGE / f"{target}.py").is_file():
+                found.append((line, target))
+
+    def visit(node: ast.AST) -> None:
+        if type_checking(node):
+            for child in node.orelse:  # type: ignore[attr-defined]
+                visit(child)
+            return
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                add(node.lineno, tuple(alias.name.split(".")), [])
+        elif isinstance(node, ast.ImportFrom):
+            module = tuple(node.module.split(".")) if node.module else ()
+            if node.level:
+                package = here[:-1]
+                module = package[: len(package) - node.level + 1] + module
+            add(node.lineno, module, [alias.name for alias in node.names])
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(ast.parse(path.read_text(encoding="utf-8"), str(path)))
+    return found
+
+
+def test_every_module_has_a_place_in_the_order() -> None:
+    unplaced = sorted({group(p) for p in modules()} - set(ORDER))
+    assert not unplaced, f"give these a place in ORDER: {unplaced}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_module_imports_only_what_stands_before_it(path: Path) -> None:
+    own = group(path)
+    wrong = [
+        f"{path.relative_to(PACKAGE.parent)}:{line} imports {target}"
+        for line, target in imported(path)
+        if target != own and RANK[target] > RANK[own]
+    ]
+    assert not wrong, f"{own} stands before what it imports: " + "; ".join(wrong)
+
+
+def test_the_reader_of_imports_sees_every_form(tmp_path: Path) -> None:
+    """The test above must not pass because nothing was read."""
+    seen = {t for p in modules() for _, t in imported(p)}
+    assert {"errors", "types", "cards", "envs", "episode"} <= seen
+    oracle = {t for _, t in imported(PACKAGE / "oracle.py")}
+    assert oracle == {"dialects", "episode", "types"}
+    setting = {t for _, t in imported(PACKAGE / "envs" / "setting.py")}
+    assert {"curricula", "engines"} <= setting, "imports inside functions must count"

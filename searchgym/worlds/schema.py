@@ -37,6 +37,15 @@ class EntityType:
     """First sentences of a page; ``{s}`` and attribute or relation names are filled in."""
     hub: bool = False
     """Hub types (countries, …) may appear on both sides of a train/test split."""
+    facets: tuple[str, ...] = ()
+    """Kinds within the type that relations may ask for ("male", "female"); equally likely."""
+    pronouns: tuple[str, ...] = ("it/its",)
+    """Subject and possessive pronoun, one per facet (or one for all)."""
+    reference: str = ""
+    """How later sentences may call the entity ("the film"); "" uses the last word of its name."""
+    alias: str = ""
+    """How a page states the other name its grammar gives: "full" (the page begins with it) or a
+    parenthesis such as "also known as {a}"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,19 @@ class Property:
     more: str = ""
     """Comparative and superlative wording for attributes, e.g. "older|oldest"; "" if none."""
     less: str = ""
+    target_facet: str = ""
+    """Relations: the object must be of this facet of its type ("male" for fathers)."""
+    gap: float = 0.0
+    """Acyclic relations: least distance in the type's order between subject and object, as a
+    fraction of the type's size (a parent is a generation older, not a day)."""
+    ordered: bool = False
+    """Attributes: values grow along the order that acyclic relations follow, so that a father is
+    older than his child and a film later than what it is the sequel to."""
+    after: str = ""
+    """Dates and years: the value is that of this attribute plus ``low`` to ``high`` years."""
+    within: str = ""
+    """Relations: the object must have this relation to the subject (a capital lies in its
+    country)."""
 
     @property
     def is_relation(self) -> bool:
@@ -91,6 +113,8 @@ class Schema:
     name: str
     types: tuple[EntityType, ...]
     properties: tuple[Property, ...]
+    distractors: Phrases = Phrases((), ())
+    """Sentences about ``{s}`` (and another entity ``{x}``) that state none of the properties."""
     _types: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
     _properties: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 

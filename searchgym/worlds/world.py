@@ -46,6 +46,9 @@ class World:
     indptr: NDArray[np.int64]  # (N + 1,) facts of entity e are indptr[e]:indptr[e + 1]
     inverse_order: NDArray[np.int64]  # (R,) relation facts sorted by (object, property, subject)
     inverse_indptr: NDArray[np.int64]  # (N + 1,) into inverse_order, by object
+    facet_of: NDArray[np.int8]  # (N,) place in the type's facets; 0 where it has none
+    alias_of: Sequence[str]
+    """Another name the entity's page states ("Donna Paige Marn"); "" where there is none."""
 
     @property
     def n_entities(self) -> int:
@@ -83,6 +86,11 @@ class World:
     def subjects(self, prop: int, obj: int) -> list[Fact]:
         """Facts ``(?, prop, obj)`` of a relation."""
         return [f for f in self.facts_about(obj) if f.property == prop]
+
+    def aliases(self, entity: int) -> tuple[str, ...]:
+        """Accepted other surface forms of an entity, all of them stated on its page."""
+        alias = self.alias_of[entity]
+        return (alias,) if alias else ()
 
     def entities_of(self, type_index: int) -> NDArray[np.int64]:
         return np.flatnonzero(self.type_of == type_index)

@@ -1,0 +1,260 @@
+"""Generating a world from a schema and a seed: types, facets, edges, values, names.
+
+Independent named streams: ``graph`` (types' order, facets, edges), ``values`` (attributes), ``names``.
+The wording has its own seed where pages are rendered. The recipe follows the synthetic world of
+arXiv 2601.14615: Zipf-like out-degrees, cardinalities, hierarchies without cycles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import WorldError
+from ..seeding import stream
+from . import relations as rel
+from .attributes import draw_values
+from .lookalikes import plan_lookalikes
+from .names import add_homonyms, draw_names
+from .schema import Property, Schema
+from .titles import draw_titles
+from .world import World
+
+Ints = NDArray[np.int64]
+
+
+def generate(
+    schema: Schema,
+    *,
+    entities: int = 3600,
+    seed: int = 0,
+    graph_seed: int | None = None,
+    names_seed: int | None = None,
+    values_seed: int | None = None,
+    zipf: float = 1.5,
+    max_degree: int = 12,
+    popularity: float = 0.0,
+    homonyms: float = 0.0,
+    lookalikes: float = 0.0,
+) -> World:
+    """A world of ``entities`` entities; the same arguments give the same bytes everywhere.
+
+    ``graph_seed``, ``names_seed`` and ``values_seed`` default to ``seed`` and change only their
+    part. ``zipf``: exponent of the out-degrees of multi-valued relations, cut at ``max_degree``.
+    ``popularity``: exponent of the targets' popularity (0: uniform; 1: a few entities are in many
+    facts). ``homonyms``: share of entities whose name another entity also has (their titles stay
+    different). ``lookalikes``: share of entities that get a twin of their type sharing all facts
+    that can be shared but one; twins come *on top of* ``entities``, as the last ones, and are
+    ordinary entities, so whoever proves an answer unique sees them.
+
+    Raises ``WorldError`` when the schema does not fit the size or an argument is out of range.
+    """
+    if max_degree < 1 or zipf < 0 or popularity < 0:
+        raise WorldError(
+            f"needs max_degree >= 1, zipf >= 0 and popularity >= 0, got {max_degree}, {zipf}, "
+            f"{popularity}"
+        )
+    graph = seed if graph_seed is None else graph_seed
+    names_from = seed if names_seed is None else names_seed
+    type_of = _types(schema, entities)
+    layout = _layout(schema, type_of, graph)
+    columns = []
+    done: dict[str, rel.Edges] = {}
+    # Relations that lie within another one come after it, whatever their order in the file.
+    for p in sorted(schema.properties, key=lambda p: bool(p.within)):
+        index = schema.property_index(p.name)
+        if p.is_relation:
+            rng = stream(graph, "graph", p.name)
+            edges = _edges(p, layout, done, zipf, max_degree, popularity, rng)
+            done[p.name] = edges
+            base_s = layout.first[p.source]
+            base_o = layout.first[p.target or ""]
+            columns.append((edges[0] + base_s, index, edges[1] + base_o))
+    value_root = seed if values_seed is None else values_seed
+    for index, where, values in draw_values(schema, layout.first, layout.order, value_root):
+        columns.append((where, index, values))
+    subject = np.concatenate([c[0] for c in columns])
+    prop = np.concatenate([np.full(len(c[0]), c[1], np.int64) for c in columns])
+    obj = np.concatenate([c[2] for c in columns])
+    facet_of = layout.facet_of
+    if lookalikes:
+        plan = plan_lookalikes(schema, type_of, facet_of, subject, prop, obj, lookalikes, graph)
+        type_of, facet_of = plan.type_of, plan.facet_of
+        subject, prop, obj = plan.subject, plan.property, plan.object
+    order = np.lexsort((obj, prop, subject))
+    subject, prop, obj = subject[order], prop[order], obj[order]
+    names, aliases = draw_names(schema, type_of, facet_of, names_from)
+    add_homonyms(names, aliases, type_of, homonyms, names_from)
+    return assemble(schema, seed, names, aliases, type_of, facet_of, subject, prop, obj)
+
+
+def assemble(
+    schema: Schema,
+    seed: int,
+    names: list[str],
+    aliases: list[str],
+    type_of: NDArray[np.int16],
+    facet_of: NDArray[np.int8],
+    subject: Ints,
+    prop: Ints,
+    obj: Ints,
+) -> World:
+    """A world from facts already sorted by (subject, property, object): titles and indices."""
+    n = len(type_of)
+    relation = np.array([p.is_relation for p in schema.properties])
+    about = np.flatnonzero(relation[prop]) if len(prop) else np.zeros(0, np.int64)
+    about = about[np.lexsort((subject[about], prop[about], obj[about]))]
+    titles = draw_titles(schema, names, type_of, subject, prop, obj)
+    world = World(
+        schema=schema,
+        seed=seed,
+        titles=titles,
+        names=names,
+        type_of=type_of,
+        subject_of=subject.astype(np.int32),
+        property_of=prop.astype(np.int16),
+        object_of=obj.astype(np.int64),
+        indptr=np.searchsorted(subject, np.arange(n + 1)).astype(np.int64),
+        inverse_order=about.astype(np.int64),
+        inverse_indptr=np.searchsorted(obj[about], np.arange(n + 1)).astype(np.int64),
+        facet_of=facet_of,
+        alias_of=aliases,
+    )
+    for name in (
+        "type_of", "subject_of", "property_of", "object_of", "indptr", "inverse_order",
+        "inverse_indptr", "facet_of",
+    ):  # fmt: skip
+        getattr(world, name).flags.writeable = False
+    return world
+
+
+def _types(schema: Schema, entities: int) -> NDArray[np.int16]:
+    """Type of each entity: blocks in the schema's order, largest remainders, none empty."""
+    least = len(schema.types)
+    if entities < least:
+        raise WorldError(
+            f"{entities} entities are too few for the {least} types of schema {schema.name!r}; "
+            f"ask for at least {least}"
+        )
+    share = np.array([t.share for t in schema.types], dtype=np.float64)
+    ideal = share / share.sum() * (entities - least)
+    counts = np.floor(ideal).astype(np.int64)
+    by_rest = np.argsort(-(ideal - counts), kind="stable")
+    counts[by_rest[: entities - least - int(counts.sum())]] += 1
+    return np.repeat(np.arange(least), counts + 1).astype(np.int16)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    first: dict[str, int]
+    count: dict[str, int]
+    order: dict[str, Ints]
+    """Per type: entity positions by rank, (n,); acyclic relations and ordered values follow it."""
+    rank: dict[str, Ints]
+    facet_of: NDArray[np.int8]
+    facet: dict[tuple[str, str], Ints]
+    """Positions of the entities of a type's facet."""
+
+
+def _layout(schema: Schema, type_of: NDArray[np.int16], seed: int) -> _Layout:
+    facet_of = np.zeros(len(type_of), np.int8)
+    first, count, order, rank = {}, {}, {}, {}
+    facet: dict[tuple[str, str], Ints] = {}
+    for i, t in enumerate(schema.types):
+        lo, hi = np.searchsorted(type_of, [i, i + 1])
+        n = int(hi - lo)
+        first[t.name], count[t.name] = int(lo), n
+        rng = stream(seed, "graph", "order", t.name)
+        order[t.name] = rng.permutation(n)
+        rank[t.name] = np.argsort(order[t.name])
+        if t.facets:
+            drawn = rng.integers(len(t.facets), size=n)
+            facet_of[lo:hi] = drawn
+            for k, name in enumerate(t.facets):
+                facet[t.name, name] = np.flatnonzero(drawn == k)
+    return _Layout(first, count, order, rank, facet_of, facet)
+
+
+def _edges(
+    p: Property,
+    layout: _Layout,
+    done: dict[str, rel.Edges],
+    zipf: float,
+    cap: int,
+    popularity: float,
+    rng: np.random.Generator,
+) -> rel.Edges:
+    assert p.target is not None
+    n, m = layout.count[p.source], layout.count[p.target]
+    present = rng.random(n) < p.presence
+    sources = np.flatnonzero(present)
+    targets = layout.facet[p.target, p.target_facet] if p.target_facet else np.arange(m)
+    loops = p.source == p.target
+    if p.within:
+        return _inside(sources, done[p.within], p.cardinality, rng)
+    if not len(sources) or not len(targets) or (loops and m < 2):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    degrees = rel.zipf_degrees(len(sources), zipf, cap, rng)
+    if p.symmetric:
+        if p.cardinality == "1-1":
+            return rel.paired(sources, rng)
+        return rel.mutual(sources, degrees, rng)
+    if p.acyclic:
+        return _acyclic(p, layout, sources, targets, degrees, rng)
+    if p.cardinality == "1-1":
+        return rel.one_to_one(sources, targets, loops, rng)
+    if p.cardinality == "1-n":
+        return rel.one_to_many(sources, targets, degrees, loops, rng)
+    drawer = rel.Popularity(targets, popularity, rng)
+    if p.cardinality == "n-1":
+        return rel.many_to_one(sources, drawer, loops)
+    return rel.many_to_many(sources, degrees, drawer, len(targets), loops)
+
+
+def _acyclic(
+    p: Property,
+    layout: _Layout,
+    sources: Ints,
+    targets: Ints,
+    degrees: Ints,
+    rng: np.random.Generator,
+) -> rel.Edges:
+    """Edges from a higher rank to a rank at least ``gap`` lower."""
+    order, rank = layout.order[p.source], layout.rank[p.source]
+    n = len(order)
+    gap = max(1, round(p.gap * n))
+    ranks, allowed = rank[sources], np.sort(rank[targets])
+    if p.cardinality == "1-1":
+        s, t = rel.chain_below(ranks, allowed, gap, n, rng)
+    elif p.cardinality == "n-1":
+        s, t = rel.lower_rank(ranks, allowed, gap, rng)
+    elif p.cardinality == "1-n":
+        # Ranks are reversed because a one-to-many source takes objects that come after it.
+        present = np.zeros(n, bool)
+        present[n - 1 - ranks] = True
+        spread = np.zeros(n, np.int64)
+        spread[n - 1 - ranks] = degrees
+        s, t = rel.tree_order(present, spread, gap)
+        s, t = n - 1 - s, n - 1 - t
+        keep = np.isin(t, allowed)
+        s, t = s[keep], t[keep]
+    else:
+        s, t = rel.lower_rank(np.repeat(ranks, degrees), allowed, gap, rng)
+        pairs = np.unique(s * n + t)
+        s, t = pairs // n, pairs % n
+    return order[s], order[t]
+
+
+def _inside(sources: Ints, via: rel.Edges, cardinality: str, rng: np.random.Generator) -> rel.Edges:
+    """For each source a random object among those whose ``within`` relation leads to it."""
+    shuffle = rng.permutation(len(via[0]))
+    objects, holders = via[0][shuffle], via[1][shuffle]
+    holder, where = np.unique(holders, return_index=True)
+    found = np.isin(holder, sources)
+    s, t = holder[found], objects[where[found]]
+    if cardinality == "1-1":
+        t, where = np.unique(t, return_index=True)
+        s = s[where]
+    return s, t

@@ -1,0 +1,171 @@
+"""Names that look like names: unique within a world, equal to no stop-listed real name."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import WorldError
+from ..seeding import stream
+from .grammar import LISTED, OPEN, Pattern, kind_of, parse_grammar
+from .schema import EntityType, Schema
+from .syllables import demonym, english, stop_names, words
+
+_DELETE = str.maketrans("", "", string.punctuation)
+_ARTICLES = frozenset(("a", "an", "the"))
+_ROUNDS = 60
+
+
+def name_key(name: str) -> str:
+    """``text.normalise_answer`` for ASCII names, five times faster: two names with equal keys
+    would be the same answer."""
+    parts = name.lower().translate(_DELETE).split()
+    return " ".join([w for w in parts if w not in _ARTICLES])
+
+
+def draw_names(
+    schema: Schema, type_of: NDArray[np.int16], facet_of: NDArray[np.int8], seed: int
+) -> tuple[list[str], list[str]]:
+    """A name and an alias ("" if none) per entity; all keys differ. Lengths (N,).
+
+    Raises ``WorldError`` if a grammar cannot make enough different names.
+    """
+    names = [""] * len(type_of)
+    aliases = [""] * len(type_of)
+    taken = set(stop_names())
+    for index, t in enumerate(schema.types):
+        where = np.flatnonzero(type_of == index)
+        maker = _Maker(t, len(where), seed)
+        maker.fill(where, facet_of, names, aliases, taken)
+    return names, aliases
+
+
+class _Maker:
+    """Draws the names of one type: whole batches, then again for those that collided."""
+
+    def __init__(self, t: EntityType, n: int, seed: int) -> None:
+        self._type = t
+        self._rng = stream(seed, "names", t.name)
+        self._patterns = parse_grammar(t.names)
+        # Pools grow slowly with the world: people share first names more than family names.
+        self._sizes = {"given": 120 + n // 200, "family": 300 + n // 12}
+        self._pools: dict[str, list[str]] = {}
+
+    def fill(
+        self,
+        where: NDArray[np.int64],
+        facet_of: NDArray[np.int8],
+        names: list[str],
+        aliases: list[str],
+        taken: set[str],
+    ) -> None:
+        open_ = where
+        for attempt in range(_ROUNDS):
+            if not len(open_):
+                return
+            facets = facet_of[open_] if self._type.facets else np.full(len(open_), -1)
+            which = self._rng.integers(len(self._patterns), size=len(open_))
+            drawn = [("", "")] * len(open_)
+            for p, pattern in enumerate(self._patterns):
+                mine = np.flatnonzero(which == p)
+                made = self._draw(pattern, facets[mine], attempt)
+                for i, pair in zip(mine.tolist(), made, strict=True):
+                    drawn[i] = pair
+            failed = []
+            for i, (entity, (name, alias)) in enumerate(zip(open_.tolist(), drawn, strict=True)):
+                key = name_key(name)
+                if not key or key in taken:
+                    failed.append(i)
+                    continue
+                taken.add(key)
+                names[entity] = name
+                if alias and (other := name_key(alias)) and other not in taken:
+                    taken.add(other)
+                    aliases[entity] = alias
+            open_ = open_[failed]
+        raise WorldError(
+            f"types.{self._type.name}: the name grammar {self._type.names!r} ran out of different "
+            f"names ({len(open_)} of {len(where)} missing); add a pattern with another slot"
+        )
+
+    def _draw(
+        self, pattern: Pattern, facets: NDArray[np.int64], attempt: int
+    ) -> list[tuple[str, str]]:
+        n = len(facets)
+        slots = dict.fromkeys((*pattern.slots, *pattern.alias_slots))
+        drawn: dict[str, Sequence[str]] = {
+            s: self._slot(s, n, facets, attempt) for s in slots if s != "demonym"
+        }
+        if "demonym" in slots:
+            picks = self._rng.integers(12, size=n).tolist()
+            base = drawn[pattern.alias_slots[0]]
+            drawn["demonym"] = [
+                demonym(c, k) if c else "" for c, k in zip(base, picks, strict=True)
+            ]
+        whole = [all(words) for words in zip(*drawn.values(), strict=True)]
+        names = _join(pattern.pieces, [drawn[s] for s in pattern.slots], n)
+        others = _join(pattern.alias_pieces, [drawn[s] for s in pattern.alias_slots], n)
+        return [
+            (name, alias) if ok else ("", "")
+            for name, alias, ok in zip(names, others, whole, strict=True)
+        ]
+
+    def _slot(self, slot: str, n: int, facets: NDArray[np.int64], attempt: int) -> Sequence[str]:
+        kind = kind_of(slot)
+        if kind.startswith("="):
+            listed: Sequence[str] = kind[1:].split(",")
+        elif kind in LISTED:
+            listed = english(kind)
+        elif kind in OPEN:
+            # After some rounds the short words of a large world are used up: make longer ones.
+            return words(kind, n, self._rng, syllables=0 if attempt < 4 else 2 + (attempt > 12))
+        elif kind == "given":
+            pools = [self._pool("given0"), self._pool("given1")]
+            pick = self._rng.random(n)
+            side = np.where(facets >= 0, facets % 2, self._rng.integers(2, size=n))
+            return [
+                pools[s][int(u * len(pools[s]))]
+                for s, u in zip(side.tolist(), pick.tolist(), strict=True)
+            ]
+        else:
+            listed = self._pool(kind)
+        return [listed[i] for i in self._rng.integers(len(listed), size=n).tolist()]
+
+    def _pool(self, kind: str) -> list[str]:
+        if kind not in self._pools:
+            size = self._sizes["given" if kind.startswith("given") else kind]
+            found: dict[str, None] = {}
+            while len(found) < size:
+                found.update(dict.fromkeys(words(kind, size, self._rng)))
+                found.pop("", None)
+            self._pools[kind] = list(found)[:size]
+        return self._pools[kind]
+
+
+def _join(pieces: tuple[str, ...], columns: list[Sequence[str]], n: int) -> list[str]:
+    if not columns:
+        return ["".join(pieces)] * n
+    if len(columns) == 1:
+        a, b = pieces
+        return [a + x + b for x in columns[0]]
+    form = "{}".join(p.replace("{", "{{").replace("}", "}}") for p in pieces).format
+    return [form(*row) for row in zip(*columns, strict=True)]
+
+
+def add_homonyms(
+    names: list[str], aliases: list[str], type_of: NDArray[np.int16], rate: float, seed: int
+) -> None:
+    """Give a share of the entities the name of another one (of any type), in place."""
+    if not 0.0 <= rate <= 0.9:
+        raise WorldError(f"homonyms must be a share in [0, 0.9], got {rate}")
+    n = len(names)
+    count = int(round(rate * n / 2)) * (n > 1)
+    if not count:
+        return
+    order = stream(seed, "names", "homonyms").permutation(n)
+    for copy, original in zip(order[:count].tolist(), order[count : 2 * count].tolist()):
+        names[copy] = names[original]
+        aliases[copy] = aliases[original] = ""

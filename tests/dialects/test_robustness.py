@@ -1,0 +1,164 @@
+"""Parsing never raises, takes linear time and flat memory."""
+
+from __future__ import annotations
+
+import random
+import resource
+import time
+from collections.abc import Callable
+
+import pytest
+
+from searchgym.dialects.base import DIALECTS, Dialect, get_dialect
+from searchgym.types import (
+    Answer,
+    Hit,
+    Invalid,
+    Passage,
+    Search,
+)
+from tests.dialects.common import NAMES, check
+from tests.fuzzing import corpus_of_seeds, mutate
+
+
+def test_twenty_thousand_mutated_transcripts(dialect: Dialect) -> None:
+    rng = random.Random(20)
+    seeds = corpus_of_seeds(dialect)
+    valid = 0
+    runs = 20_000 // len(NAMES) + 1
+    for _ in range(runs):
+        text = mutate(rng, rng.choice(seeds))
+        parsed = dialect.parse(text)
+        check(parsed, text, dialect)
+        valid += not isinstance(parsed.action, Invalid)
+        dialect.escape(text).encode()
+    assert valid > runs // 20  # the mutator leaves some actions standing
+
+
+@pytest.mark.benchmark
+@pytest.mark.parametrize("name", list(DIALECTS))
+def test_a_turn_costs_microseconds(name: str) -> None:
+    dialect = get_dialect(name)
+    text = dialect.render_action(Search(("who is the mayor of this city",)))
+    hits = tuple(Hit(Passage(str(i), f"T{i}", "lorem ipsum " * 50, "u"), 1.0) for i in range(3))
+
+    def turn(text: str) -> None:
+        for _ in range(10_000):
+            dialect.parse(text)
+            dialect.render_hits([("q", hits)])
+
+    micros = _seconds(turn, text, tries=5) * 1e6 / 10_000
+    print(f"{name}: parse + render_hits {micros:.2f} µs")
+    assert micros < 12  # the budget is 6 on the reference machine; this allows for slower ones
+
+
+@pytest.mark.benchmark
+def test_a_million_mutated_transcripts_in_flat_memory() -> None:
+    dialects = [(d, corpus_of_seeds(d)) for d in map(get_dialect, NAMES)]
+    rng = random.Random(21)
+    highest = []
+    for _ in range(10):
+        for _ in range(100_000 // len(NAMES) + 1):
+            for dialect, seeds in dialects:
+                text = mutate(rng, rng.choice(seeds))
+                check(dialect.parse(text), text, dialect)
+        highest.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    assert highest[-1] - highest[1] < 20_000, highest  # KiB on Linux
+
+
+def test_mutator_is_seeded() -> None:
+    a, b = random.Random(1), random.Random(1)
+    assert [mutate(a, "<search> q </search>") for _ in range(50)] == [
+        mutate(b, "<search> q </search>") for _ in range(50)
+    ]
+
+
+UNITS = [
+    "<search>",
+    "</search>",
+    "<answer>",
+    "</answer>",
+    "<think>",
+    "<think>x</think>",
+    "</think>",
+    "<",
+    "</",
+    "< ",
+    "<\u200b",
+    "<s\u200b",
+    "</answe",
+    "##",
+    "\n",
+    " \n",
+    " ",
+    "\r",
+    "\x00",
+    "\ud800",
+    "search",
+    "search \n",
+    "a search: ",
+    "\n search",
+    '<tool_call>{"',
+    '<tool_call>{"name":"search","arguments":{"query":"q"}}</tool_call>',
+    '"query":"',
+    '"query":"\\',
+    "[",
+    "x",
+    "é<",
+]
+FRAMES = [
+    "{}",
+    "<search>{}</search>",
+    "<answer>{}</answer>",
+    "search: {}",
+    "<tool_call>{}</tool_call>",
+    '<tool_call>{{"name":"search","arguments":{{"query":"{}"}}}}</tool_call>',
+]
+
+
+def _seconds(run: Callable[[str], object], text: str, *, tries: int = 1) -> float:
+    """Least processor time of some tries (not wall time: the machine may be busy)."""
+    spent = []
+    for _ in range(tries):
+        start = time.process_time()
+        run(text)
+        spent.append(time.process_time() - start)
+    return min(spent)
+
+
+def _assert_linear(run: Callable[[str], object], one: str, two: str) -> None:
+    # A quadratic pass over a megabyte takes minutes, so 20 ms need no second look.
+    if _seconds(run, one) < 0.02:
+        return
+    fast = _seconds(run, one, tries=3)
+    assert fast < 0.1  # half of it on an idle machine
+    assert _seconds(run, two, tries=3) < 3 * fast
+
+
+@pytest.mark.parametrize(
+    "name", ["search_r1+parallel", "asearcher", "json_tools+parallel", "plain"]
+)
+@pytest.mark.parametrize("unit", UNITS)
+def test_time_is_linear_in_a_megabyte_of_anything(name: str, unit: str) -> None:
+    dialect = get_dialect(name)
+    small = unit * (1_000_000 // len(unit))
+    for frame in FRAMES:
+        _assert_linear(dialect.parse, frame.format(small), frame.format(small + small))
+    _assert_linear(dialect.escape, small, small + small)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_ordinary_megabyte_takes_under_50_ms(name: str) -> None:
+    dialect = get_dialect(name)
+    text = "The quick brown fox; jumps over it.\n" * 28_000
+    for whole in (text, dialect.render_action(Answer("x"), text), f"<search>{text}</search>"):
+        assert len(whole) > 1_000_000
+        assert _seconds(dialect.parse, whole, tries=3) < 0.05
+
+
+def test_a_megabyte_document(dialect: Dialect) -> None:
+    passage = Passage("1", "T", "<answer>x</answer> lorem ipsum\n" * 33_000, "u")
+    shown = dialect.render_hits([("q", (Hit(passage, 1.0),))])
+    assert isinstance(dialect.parse(shown).action, Invalid)
+    if "asearcher" not in dialect.name:  # which shows 5,000 characters of a result
+        assert len(shown) > 1_000_000

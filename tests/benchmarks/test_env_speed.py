@@ -1,0 +1,149 @@
+"""How much the environments add to the search itself. Ratios, all taken in one run."""
+
+from __future__ import annotations
+
+import statistics
+
+import numpy as np
+import pytest
+
+from searchgym.corpora.data import load_set
+from searchgym.dialects.base import get_dialect
+from searchgym.envs.search import SearchEnv
+from searchgym.envs.vector import SearchVectorEnv
+
+from .table import in_turn, seconds, show
+
+pytestmark = pytest.mark.benchmark
+EPISODES, K = 1_024, 3
+
+
+def test_vector_env_against_raw_bm25s(data_dir):
+    """All 1,024 episodes search at once over 21,842 passages, with full info, on one thread."""
+    import bm25s
+    import Stemmer
+
+    corpus, tasks = load_set("hotpotqa", split="public", data_dir=data_dir)
+    more = [*load_set("hotpotqa", split="dev_extra", data_dir=data_dir)[1],
+            *load_set("hotpotqa", split="train", data_dir=data_dir)[1]]  # fmt: skip
+    questions = [t.question for t in [*tasks, *more]][:EPISODES]
+    assert len(questions) == EPISODES
+    stemmer = Stemmer.Stemmer("porter")
+    texts = bm25s.tokenize(
+        [f"{p.title} {p.text}" for p in corpus], stopwords="en", stemmer=stemmer,
+        show_progress=False,
+    )  # fmt: skip
+    raw = bm25s.BM25(k1=0.9, b=0.4, backend="numba")
+    raw.index(texts, show_progress=False)
+
+    def search_raw() -> None:
+        tokens = bm25s.tokenize(questions, stopwords="en", stemmer=stemmer, show_progress=False)
+        raw.retrieve(tokens, k=K, n_threads=1, show_progress=False)
+
+    env = SearchVectorEnv(EPISODES, corpus=corpus, tasks=tasks, k=K, max_turns=1_000_000)
+    actions = [f"<search>{q}</search>" for q in questions]
+    env.reset(seed=0)
+    infos = env.step(actions)[-1]
+    assert all(len(hits) == K for hits in infos["hits"])
+
+    def step_only() -> None:
+        env.step(actions)
+
+    dialect = get_dialect("search_r1")
+    engine = env.setting.engine
+
+    def bare() -> None:
+        queries = [dialect.parse(a).action.queries[0] for a in actions]
+        for query, ranking in zip(queries, engine.search(queries, K), strict=True):
+            dialect.render_hits([(query, ranking)])
+
+    times = []
+    for _ in range(6):  # contexts of up to five turns, as in training
+        env.reset(seed=0)
+        times.append(in_turn(search_raw, step_only, bare, rounds=4))
+    raw_s, step_s, bare_s = (
+        statistics.median([t for round_ in times for t in round_[i]]) for i in range(3)
+    )
+    show(
+        f"{EPISODES:,} episodes searching, {len(corpus):,} passages, k = {K}, one thread",
+        ("what", "per second", "relative to raw"),
+        [
+            ("bm25s (numba) tokenise + retrieve", EPISODES / raw_s, 1.0),
+            ("parse + engine + format, bare loop", EPISODES / bare_s, raw_s / bare_s),
+            ("vector environment, full info", EPISODES / step_s, raw_s / step_s),
+        ],
+    )
+    assert raw_s / step_s >= 0.6
+
+
+def test_vector_env_over_the_graph():
+    """At least 20,000 steps a second on one core over the generated world's look-up engine."""
+    env = SearchVectorEnv(EPISODES, engine="graph", max_turns=8)
+    env.reset(seed=0)
+    plans = env.oracle()
+    actions = [plan[0] for plan in plans]
+
+    def walk() -> None:
+        env.reset(seed=0)
+        for _ in range(4):
+            env.step(actions)
+
+    def resets() -> None:
+        env.reset(seed=0)
+
+    both, reset = in_turn(walk, resets)
+    per_step = (statistics.median(both) - statistics.median(reset)) / 4
+    show(
+        f"SearchQA-v0 over the graph engine, {EPISODES:,} slots",
+        ("what", "per second"),
+        [("steps", EPISODES / per_step), ("resets", EPISODES / statistics.median(reset))],
+    )
+    assert EPISODES / per_step >= 20_000
+
+
+def test_single_env_overhead():
+    """One environment's step costs at most 100 µs more than the engine's answer."""
+    env = SearchEnv(max_turns=1_000)
+    env.reset(seed=0)
+    query = env.episode.config.task.queries[0]
+    action = f"<search>{query}</search>"
+    engine = env.setting.engine
+
+    def steps() -> None:
+        env.reset(seed=0)
+        for _ in range(50):
+            env.step(action)
+
+    def searches() -> None:
+        for _ in range(50):
+            engine.search([query], 3)
+
+    def resets() -> None:
+        env.reset(seed=0)
+
+    step_s, engine_s, reset_s = (statistics.median(t) for t in in_turn(steps, searches, resets))
+    overhead = (step_s - reset_s - engine_s) / 50 * 1e6
+    show(
+        "One environment",
+        ("what", "µs"),
+        [
+            ("step, search included", (step_s - reset_s) / 50 * 1e6),
+            ("engine alone", engine_s / 50 * 1e6),
+            ("overhead", overhead),
+        ],
+    )
+    assert overhead <= 100
+
+
+def test_make_is_quick():
+    """Building the default environment: world, passages, index, tasks and their proof."""
+    from searchgym.envs import setting
+
+    def make() -> None:
+        setting._CACHE.clear()
+        SearchEnv()
+
+    took = seconds(make, rounds=3)
+    show("gym.make of SearchQA-v0", ("what", "seconds"), [("build from nothing", took)])
+    assert np.isfinite(took)
+    assert took < 20

@@ -1,0 +1,205 @@
+"""Real sets: where their files are, whether they are whole, and loading them.
+
+The catalogue ``corpora/<set>/card.toml`` says which files a set has. Files are looked for in a data
+directory: the ``data_dir`` argument, else the environment variable ``SEARCHGYM_DATA``, else the
+user's cache. Nothing is read before a function here is called.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..cards import Card, card, cards
+from ..errors import DataError, unknown
+from ..types import ABSTAIN, Passage, Split, Task
+from .corpus import Corpus
+from .load import load_corpus, load_questions
+
+ALIASES = {"test": "public", "dev": "dev_extra"}
+"""Names of splits that environments share → names of the files' splits."""
+_ROLE: Mapping[str, Split] = {"train": "train", "dev_extra": "dev"}
+MANIFEST = "download.json"
+
+
+class SetStatus(NamedTuple):
+    """What is known of a real set on this machine."""
+
+    id: str
+    summary: str
+    folder: Path
+    present: bool
+    """All of its files are there."""
+    missing: tuple[str, ...]
+    bytes: int
+    digest_ok: bool | None
+    """Whether all digests agree; ``None`` if not present or not asked for."""
+    licence: str
+    url: str
+    get: str
+    """How to get it, in one sentence."""
+
+
+def data_directory(data_dir: str | Path | None = None) -> Path:
+    """The data directory: the argument, else ``SEARCHGYM_DATA``, else the user's cache."""
+    chosen = data_dir or os.environ.get("SEARCHGYM_DATA")
+    if chosen:
+        return Path(chosen).expanduser()
+    if sys.platform == "darwin":
+        cache = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        cache = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "searchgym" / "data"
+
+
+def real_sets() -> list[str]:
+    """Ids of the catalogue's real sets, in alphabetical order."""
+    return [name for name, found in cards("corpora").items() if found.body["kind"] == "real"]
+
+
+def real_card(name: str) -> Card:
+    """The card of a real set; ``DataError`` if there is none."""
+    known = real_sets()
+    if name not in known:
+        raise DataError(unknown("real set", name, known))
+    return card("corpora", name)
+
+
+def status(data_dir: str | Path | None = None, *, verify: bool = True) -> list[SetStatus]:
+    """One row per real set of the catalogue. ``verify`` reads every file to check its digest."""
+    return [_status(real_card(name), data_directory(data_dir), verify) for name in real_sets()]
+
+
+def load_set(
+    name: str, split: str = "public", data_dir: str | Path | None = None
+) -> tuple[Corpus, list[Task]]:
+    """Passages and questions of a real set's split ("test" means "public", "dev" "dev_extra").
+
+    A set without passages of its own searches the passages of all sets present. Raises
+    ``DataError`` if the set or split is unknown or files are missing, saying how to get them.
+    """
+    found, folder = real_card(name), data_directory(data_dir) / name
+    splits = found.body.get("splits", {})
+    if not splits:
+        raise DataError(f"{name} has relevance judgements, not answers: use load_beir({folder})")
+    chosen = split if split in splits else ALIASES.get(split, split)
+    if chosen not in splits:
+        raise DataError(unknown(f"split of {name}", split, splits))
+    options = splits[chosen]
+    questions = folder / options["questions"]
+    _require(found, questions)
+    tasks = load_questions(
+        questions, split=_ROLE.get(chosen, "test"), skip_split_answers=bool(options.get("torn"))
+    )
+    if options.get("abstain"):
+        tasks = [_refusal(task) for task in tasks]
+    return _corpus(found, options, data_directory(data_dir)), tasks
+
+
+def union_corpus(data_dir: str | Path | None = None) -> Corpus:
+    """The passages of all question sets present, each (title, text) once: the set "all"."""
+    seen: set[tuple[str, str]] = set()
+    passages: list[Passage] = []
+    for name in real_sets():
+        found = real_card(name)
+        if not found.body.get("splits") and not found.body.get("data", {}).get("union"):
+            continue
+        paths = [data_directory(data_dir) / name / f for f in found.body.get("files", {})]
+        present = [p for p in paths if p.name.startswith("corpus") and p.is_file()]
+        for passage in load_corpus(present, name=name, url=_url(found)) if present else ():
+            if (passage.title, passage.text) not in seen:
+                seen.add((passage.title, passage.text))
+                passages.append(passage)
+    if not passages:
+        raise DataError(
+            f"no passages of any real set in {data_directory(data_dir)}: `searchgym data` says "
+            "how to get them"
+        )
+    return Corpus("all", passages)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def how_to_get(found: Card) -> str:
+    """One sentence: the command, or what to do by hand."""
+    get: Mapping[str, Any] = found.body.get("get", {})
+    if get.get("repository"):
+        return f"searchgym data get {found.id}  (from {get['repository']})"
+    return str(get.get("manual") or f"see {found.body.get('url', 'its README')}")
+
+
+def _corpus(found: Card, options: Mapping[str, Any], root: Path) -> Corpus:
+    names: list[str] = options.get("corpus", found.body.get("data", {}).get("corpus", []))
+    paths = [root / found.id / name for name in names]
+    downloaded = (root / found.id / MANIFEST).is_file()
+    if downloaded:  # the hub's files hold passages for some sets only, all in one file
+        paths = [path for path in paths if path.is_file()]
+    if not paths:
+        return union_corpus(root)
+    for path in paths:
+        _require(found, path)
+    return load_corpus(paths, name=found.id, url=_url(found))
+
+
+def _url(found: Card) -> str | None:
+    pattern = found.body.get("data", {}).get("url")
+    return str(pattern) if pattern else None
+
+
+def _require(found: Card, path: Path) -> None:
+    if not path.is_file():
+        raise DataError(
+            f"{found.id} is not on this machine: {path} does not exist. Get it: {how_to_get(found)}"
+            "; or point SEARCHGYM_DATA to where it is"
+        )
+
+
+def _refusal(task: Task) -> Task:
+    meta = {**task.meta, "withheld_answers": list(task.answers)}
+    return Task(
+        task.id, task.question, (ABSTAIN,), task.evidence, task.queries, task.family, task.hops,
+        task.split, should_abstain=True, meta=meta,
+    )  # fmt: skip
+
+
+def _status(found: Card, root: Path, verify: bool) -> SetStatus:
+    folder = root / found.id
+    digests: Mapping[str, str] = found.body.get("files", {})
+    manifest = folder / MANIFEST
+    if manifest.is_file():
+        try:
+            digests = json.loads(manifest.read_text(encoding="utf-8"))["files"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(
+                f"{manifest} is broken ({error!r}): download {found.id} again"
+            ) from None
+    missing = tuple(name for name in digests if not (folder / name).is_file())
+    there = [name for name in digests if name not in missing]
+    present = bool(there) and not missing
+    return SetStatus(
+        id=found.id,
+        summary=found.summary,
+        folder=folder,
+        present=present,
+        missing=missing,
+        bytes=sum((folder / name).stat().st_size for name in there),
+        digest_ok=(
+            all(sha256_of(folder / name) == digests[name] for name in there)
+            if present and verify
+            else None
+        ),
+        licence=str(found.body.get("licence", "")),
+        url=str(found.body.get("url", "")),
+        get=how_to_get(found),
+    )

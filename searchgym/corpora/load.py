@@ -1,0 +1,173 @@
+"""Passages and questions from files: JSONL, JSONL.gz, TSV, Search-R1's and FlashRAG's formats.
+
+Every fault is a ``DataError`` with file and line; nothing half-loaded is ever returned.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+from urllib.parse import quote
+
+from ..errors import DataError
+from ..types import ABSTAIN, Passage, Split, Task
+from .corpus import Corpus
+from .lines import Line, Unique, id_of, is_tsv, read_json, read_tsv, text_of
+
+_PASSAGE_COLUMNS = {2: ("id", "text"), 3: ("id", "text", "title")}  # MS MARCO; DPR
+_QUESTION_COLUMNS = {2: ("question", "answers"), 3: ("id", "question", "answers")}
+_NAMES = frozenset({"id", "_id", "title", "text", "url", "question", "answers", "hops", "type"})
+_TASK_KEYS = frozenset(
+    {"id", "_id", "question", "answers", "golden_answers", "supporting_ids", "hops"}
+)
+WIKIPEDIA = "https://en.wikipedia.org/wiki/{title}"
+
+
+def load_corpus(
+    source: str | Path | Iterable[str | Path], *, name: str | None = None, url: str | None = None
+) -> Corpus:
+    """Passages from one or several files, or from a folder of text files (see ``load_folder``).
+
+    A record has ``id`` (or ``_id``), ``text`` and optionally ``title`` and ``url``; or, as in
+    Search-R1's wiki-18, ``id`` and ``contents`` whose first line is the quoted title. TSV rows are
+    ``id, text[, title]`` unless a header says otherwise. ``url``: pattern for passages without one,
+    with ``{title}`` and ``{id}``; by default ``corpus://name/id``. Raises ``DataError``.
+    """
+    if isinstance(source, str | Path) and Path(source).is_dir():
+        from .folder import load_folder
+
+        return load_folder(source, name=name)
+    paths = [Path(source)] if isinstance(source, str | Path) else [Path(p) for p in source]
+    if not paths:
+        raise DataError("no passage file was named")
+    name = name or paths[0].name.split(".")[0]
+    passages: list[Passage] = []
+    unique = Unique()
+    for path in paths:
+        for where, record in _records(path, _PASSAGE_COLUMNS):
+            passage = passage_of(record, where, name, url)
+            unique.check(passage.id, where)
+            passages.append(passage)
+    if not passages:
+        raise DataError(f"{', '.join(map(str, paths))}: no passages")
+    return Corpus(name, passages)
+
+
+def load_questions(
+    source: str | Path, *, split: Split | None = None, skip_split_answers: bool = False
+) -> list[Task]:
+    """Questions with answers as tasks of family "real", in the file's order.
+
+    A record has ``id``, ``question`` and ``answers`` (or FlashRAG's ``golden_answers``), and
+    optionally ``supporting_ids`` (gold passages in hop order) and ``hops``; every other key is kept
+    in ``Task.meta``. TSV rows are ``[id,] question, answers``, the answers a JSON or Python list.
+    ``skip_split_answers`` leaves out records whose answer list was torn into single characters by
+    whoever made the file; otherwise such a record is an error. Raises ``DataError``.
+    """
+    path = Path(source)
+    tasks: list[Task] = []
+    unique = Unique()
+    for where, record in _records(path, _QUESTION_COLUMNS):
+        if "id" not in record and "_id" not in record and is_tsv(path):
+            record["id"] = f"{path.name.split('.')[0]}-{where.number}"
+        if _torn(record):
+            if skip_split_answers:
+                continue
+            raise DataError(f"{where}: 'answers' is a list torn into single characters")
+        task = task_of(record, where, split)
+        unique.check(task.id, where)
+        tasks.append(task)
+    if not tasks:
+        raise DataError(f"{path}: no questions")
+    return tasks
+
+
+def passage_of(record: dict[str, Any], where: Line, name: str, url: str | None = None) -> Passage:
+    """A passage from one record; see ``load_corpus``."""
+    key = id_of(record, where)
+    if "contents" in record and "text" not in record:
+        head, _, text = text_of(record, "contents", where).partition("\n")
+        title = head.strip()
+        if len(title) >= 2 and title[0] == title[-1] == '"':
+            title = title[1:-1]
+    else:
+        text = text_of(record, "text", where)
+        title = text_of(record, "title", where) if record.get("title") is not None else ""
+    if record.get("url"):
+        return Passage(key, title, text, text_of(record, "url", where))
+    made = (url if url and title else None) or f"corpus://{quote(name)}/{{id}}"
+    shown = quote(title.replace(" ", "_"), safe="/:,()!'*@$;~", errors="replace")
+    return Passage(key, title, text, made.format(title=shown, id=quote(key, errors="replace")))
+
+
+def task_of(record: dict[str, Any], where: Line, split: Split | None = None) -> Task:
+    """A task from one record; see ``load_questions``."""
+    question = text_of(record, "question", where).strip()
+    if not question:
+        raise DataError(f"{where}: 'question' is empty")
+    key = "golden_answers" if "answers" not in record else "answers"
+    answers = _texts(record, key, where)
+    if not answers and "answer_items" in record:  # a list to be given whole (FanOutQA)
+        answers = ("; ".join(_texts(record, "answer_items", where)),)
+    if not any(answer.strip() for answer in answers):
+        raise DataError(f"{where}: no answer in {key!r}; a refusal is written as [{ABSTAIN!r}]")
+    evidence = _texts(record, "supporting_ids", where) if record.get("supporting_ids") else ()
+    hops = record.get("hops", 1)
+    if isinstance(hops, str) and hops.isdigit():
+        hops = int(hops)
+    if not isinstance(hops, int) or isinstance(hops, bool) or hops < 1:
+        raise DataError(f"{where}: 'hops' must be a whole number from 1, got {hops!r}")
+    own = record.get("split")
+    return Task(
+        id=id_of(record, where),
+        question=question,
+        answers=tuple(dict.fromkeys(a for a in answers if a.strip())),
+        evidence=evidence,
+        family="real",
+        hops=hops,
+        split=split or (own if own in get_args(Split) else "test"),  # type: ignore[arg-type]
+        should_abstain=answers == (ABSTAIN,),
+        meta={k: v for k, v in record.items() if k not in _TASK_KEYS},
+    )
+
+
+def _records(
+    path: Path, columns: dict[int, tuple[str, ...]]
+) -> Iterator[tuple[Line, dict[str, Any]]]:
+    return read_tsv(path, columns, _NAMES) if is_tsv(path) else read_json(path)
+
+
+def _texts(record: dict[str, Any], key: str, where: Line) -> tuple[str, ...]:
+    if key not in record:
+        raise DataError(f"{where}: no {key!r}; it has {', '.join(map(repr, record))}")
+    value = record[key]
+    if isinstance(value, str):
+        value = _parse_list(value)
+    if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
+        raise DataError(f"{where}: {key!r} must be a list of texts, got {str(value)[:80]!r}")
+    return tuple(value)
+
+
+def _parse_list(text: str) -> list[Any]:
+    if text.lstrip().startswith("["):
+        for parse in (json.loads, ast.literal_eval):  # DPR's files hold Python lists
+            try:
+                value = parse(text)
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                continue
+            if isinstance(value, list):
+                return value
+    return [text]
+
+
+def _torn(record: dict[str, Any]) -> bool:
+    answers = record.get("answers")
+    return (
+        isinstance(answers, list)
+        and len(answers) > 2
+        and answers[0] == "["
+        and all(isinstance(a, str) and len(a) == 1 for a in answers)
+    )

@@ -14,12 +14,12 @@ from typing import Any
 
 from ..cards import load_object
 from ..corpora.corpus import Corpus
-from ..dialects.base import get_dialect
+from ..dialects.base import DIALECTS, get_dialect
 from ..errors import CardError, unknown
 from ..rules import Rules
 from ..scoring.reward import RewardSpec
 from ..tools import AccessTool, SearchTool, Tool, Toolbox
-from ..types import Task
+from ..types import Access, Delegate, Judge, Task
 from ..worlds.world import World
 from .sources import Material, material
 
@@ -115,9 +115,9 @@ class Setting:
 
     def _rules(self) -> Rules:
         options = self.options
-        get_dialect(options.dialect)  # a wrong name fails here, by name
         shared = {f.name for f in fields(Rules)} & {f.name for f in fields(Options)}
         values = {name: getattr(options, name) for name in shared - {"tools", "reward"}}
+        values["dialect"] = _able(options)
         return Rules(
             tools=self.toolbox.specs(tuple(self.toolbox.tools)),
             reward=RewardSpec.of(options.reward),
@@ -131,6 +131,30 @@ class Setting:
             return self._by_id[task_id]
         except KeyError:
             raise CardError(unknown("task id", str(task_id), list(self._by_id)[:200])) from None
+
+
+def _able(options: Options) -> str:
+    """The dialect's name with every option switched on that the rules need, so that no tool is
+    offered which the policy has no way to call."""
+    needs = {
+        "access": "access" in options.tools,
+        "parallel": options.max_parallel > 1,
+        "judge": options.judge,
+        "delegate": options.delegate,
+    }
+    name = options.dialect
+    base, *chosen = name.split("+")
+    get_dialect(name)  # a wrong name fails here, by name
+    flags = getattr(load_object(DIALECTS.get(base, base)), "FLAGS", ())
+    kinds = {"access": Access, "judge": Judge, "delegate": Delegate}
+    for flag, needed in needs.items():
+        if not needed or flag in chosen:
+            continue
+        if flag in flags:
+            name += f"+{flag}"
+        elif flag in kinds and kinds[flag] not in get_dialect(name).renders:
+            raise CardError(f"the dialect {base!r} has no way to say {flag!r}; choose another")
+    return get_dialect(name).name
 
 
 _CACHE: OrderedDict[str, Setting] = OrderedDict()

@@ -224,3 +224,11 @@ def test_the_curriculum_drives_tasks_and_parameters():
     assert seen == {"t1", "t2"}
     e.set_params(noise=0.9)
     assert e.reset()[1]["params"] == {"noise": 0.9}
+
+
+def test_the_dialect_is_made_able_to_say_what_the_rules_offer():
+    e = env(tools=("search", "access"), max_parallel=2, judge=True)
+    assert set(e.setting.rules.dialect.split("+")) == {"search_r1", "access", "parallel", "judge"}
+    assert env().setting.rules.dialect == "search_r1"
+    assert env(dialect="plain", max_parallel=3).setting.rules.dialect == "plain"
+    assert env(dialect="json_tools", delegate=True).setting.rules.dialect == "json_tools"

@@ -11,11 +11,12 @@ import re
 
 import numpy as np
 
-from ..worlds.schema import Phrases
+from ..worlds.schema import Phrases, Property
 from .context import Context, pick
 from .draft import Draft, Sketch
+from .grammar import PEOPLE, capitalised
 from .paths import Path, forward
-from .wording import PEOPLE, Voice, capitalised
+from .wording import Voice
 
 _CHOICE = Phrases(
     (
@@ -59,13 +60,15 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     return _choice(ctx, rng, first=turn // 5 % 2 == 0, bridged=kind == 3)
 
 
-def labels(phrases: Phrases) -> Phrases:
-    """Bare labels ("director") of the phrases that read "the director of {s}"."""
+def labels(prop: Property) -> Phrases:
+    """Bare labels ("director") of the phrases that read "the director of {s}"; a side that has
+    none gets the property's name without its type."""
+    name = prop.name.removeprefix(f"{prop.source}_").replace("_", " ")
 
     def bare(side: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(m.group(1) for m in map(_LABEL.match, side) if m)
+        return tuple(m.group(1) for m in map(_LABEL.match, side) if m) or (name,)
 
-    return Phrases(bare(phrases.train), bare(phrases.heldout))
+    return Phrases(bare(prop.noun.train), bare(prop.noun.heldout))
 
 
 def is_phrase(wording: str) -> str:
@@ -91,7 +94,7 @@ def _choice(ctx: Context, rng: np.random.Generator, *, first: bool, bridged: boo
         bridges = [
             i
             for i, p in enumerate(ctx.schema.properties)
-            if p.target == about.source and not p.symmetric and _labelled(p.noun)
+            if p.target == about.source and p.functional
         ]
         if not bridges:
             return None
@@ -120,7 +123,7 @@ def _choice(ctx: Context, rng: np.random.Generator, *, first: bool, bridged: boo
     def render(voice: Voice) -> str:
         is_what = is_phrase(words)
         if via is not None:
-            label = voice.pick(labels(ctx.prop(via).noun))
+            label = voice.pick(labels(ctx.prop(via)))
             is_what = f"has the {label} {who} {is_what}"
         text = voice.pick(_CHOICE).replace("{is}", is_what).replace("{n}", noun)
         text = text.replace("{a}", voice.named(a.start)).replace("{b}", voice.named(b.start))
@@ -131,11 +134,6 @@ def _choice(ctx: Context, rng: np.random.Generator, *, first: bool, bridged: boo
         answers=ctx.names.entity_answers(winner), hops=len(a.steps), branches=2,
         operation=f"{'argmin' if least else 'argmax'}:{choices}", render=render,
     )  # fmt: skip
-
-
-def _labelled(phrases: Phrases) -> bool:
-    bare = labels(phrases)
-    return bool(bare.train) and bool(bare.heldout)
 
 
 def _keyed(ctx: Context, entity: int, via: int | None, key: int) -> Path | None:
@@ -172,10 +170,10 @@ def _alike(ctx: Context, rng: np.random.Generator, *, same: bool) -> Draft | Non
     sketch = Sketch(ctx)
     nodes = sketch.path(a), sketch.path(b)
     about = ctx.prop(prop)
-    bare = labels(about.noun)
+    bare = labels(about)
 
     def render(voice: Voice) -> str:
-        if _labelled(about.noun) and voice.coin():
+        if voice.coin():
             text = voice.pick(_SAME_LABEL).replace("{l}", voice.pick(bare))
             text = text.replace("{a}", voice.named(a.start)).replace("{b}", voice.named(b.start))
         else:

@@ -7,10 +7,11 @@ import numpy as np
 from ..worlds.schema import Phrases
 from .context import Context
 from .draft import Draft, Sketch
+from .grammar import capitalised
 from .groups import describe_group, random_group
 from .names import number_answers
 from .paths import backward, forward
-from .wording import Voice, capitalised
+from .wording import Voice
 
 _HOW_MANY = Phrases(
     (

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from ..worlds.schema import EntityType, Phrases
+from ..worlds.schema import Phrases
 from ..worlds.world import Fact
 from .context import Context, both_sides, pick
-from .wording import Voice, clause, plural_clause
+from .grammar import plural_description
+from .wording import Voice
 
 MOST_INVERSE = 3
 """Subjects are found by searching their common object, so no more than one result list holds."""
-
-_SINGULAR = re.compile(
-    r"^(?:the|an?|one of the) ((?:\w+ )*?)([\w-]+) "
-    r"(of|in|at|by|for|from|on|with|to|that|who|which|whose|where) (.*\{s\}.*)$"
-)
-_WITH_S = re.compile(r"^(?:the|an?|one of the) \{s\}'s? (?:s )?((?:\w+ )*?)([\w-]+)$")
-_IRREGULAR = {"person": "people", "child": "children", "man": "men", "woman": "women"}
 
 
 class Group(NamedTuple):
@@ -36,49 +28,17 @@ class Group(NamedTuple):
         return tuple(f.subject if self.inverse else f.object for f in self.facts)
 
 
-def plural(noun: str) -> str:
-    """English plural of a noun phrase's head."""
-    head, _, last = noun.rpartition(" ")
-    if last in _IRREGULAR:
-        last = _IRREGULAR[last]
-    elif re.search(r"[^aeiou]y$", last):
-        last = last[:-1] + "ies"
-    elif re.search(r"(s|x|z|ch|sh)$", last):
-        last += "es"
-    else:
-        last += "s"
-    return f"{head} {last}" if head else last
-
-
 def group_phrases(ctx: Context, prop: int, inverse: bool) -> Phrases:
     """Plural descriptions of a relation's members, with a slot {x} for the anchor. Empty sides
     where the schema's wording has no plural that is sure to be grammatical."""
     about = ctx.prop(prop)
-    if inverse:
-        kind = ctx.schema.types[ctx.schema.type_index(about.source)]
-        return _each(about.inverse, lambda p: _plural_subject(p, kind))
-    return _each(about.noun, _plural_object)
+    phrases, slot = (about.inverse, "{o}") if inverse else (about.noun, "{s}")
 
-
-def _each(phrases: Phrases, made: Callable[[str], str | None]) -> Phrases:
     def side(texts: tuple[str, ...]) -> tuple[str, ...]:
-        found = (made(text) for text in texts)
-        return tuple(t for t in found if t is not None)
+        made = (plural_description(text) for text in texts)
+        return tuple(text.replace(slot, "{x}") for text in made if text is not None)
 
     return Phrases(side(phrases.train), side(phrases.heldout))
-
-
-def _plural_subject(phrase: str, kind: EntityType) -> str | None:
-    rest = clause(phrase, kind)
-    return None if rest is None else f"{kind.plural} {plural_clause(rest)}".replace("{o}", "{x}")
-
-
-def _plural_object(phrase: str) -> str | None:
-    found = _SINGULAR.match(phrase)
-    if found is None:
-        return None
-    adjectives, head, link, rest = found.groups()
-    return f"{adjectives}{plural(head)} {plural_clause(f'{link} {rest}')}".replace("{s}", "{x}")
 
 
 def random_group(

@@ -15,8 +15,9 @@ import numpy as np
 from ..worlds.schema import Phrases
 from .context import Context, both_sides, pick
 from .draft import Draft, Sketch
+from .grammar import capitalised, clause, indefinite, listed
 from .paths import Path, Step, backward, forward
-from .wording import Voice, capitalised, clause, listed
+from .wording import Voice
 
 MOST_CONSTRAINTS = 3
 WIDEST = 12
@@ -85,8 +86,8 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
             step = path.steps[-1]
             phrase = voice.phrase(step)
             known = voice.describe(path.prefix)
-            parts.append(phrase.replace("{o}", known).replace("{s}", known))
-            rest = clause(phrase, kind)
+            parts.append(indefinite(phrase).replace("{o}", known).replace("{s}", known))
+            rest = clause(phrase, kind.noun)
             if rest is not None:
                 clauses.append(rest.replace("{o}", known).replace("{s}", known))
         if len(clauses) == len(parts):

@@ -11,10 +11,11 @@ import numpy as np
 from ..worlds.schema import Phrases
 from .context import Context
 from .draft import Draft, Sketch
+from .grammar import capitalised, listed
 from .names import joined_answers, number_answers
 from .paths import Path
 from .simple import answers, definite_fact, ends
-from .wording import Voice, capitalised, listed
+from .wording import Voice
 
 _JOIN = Phrases(
     (

@@ -8,9 +8,10 @@ from ..worlds.schema import Phrases
 from .comparison import comparable, is_phrase
 from .context import Context, pick
 from .draft import Draft, Sketch
+from .grammar import capitalised
 from .groups import describe_group, random_group
 from .paths import backward, forward
-from .wording import Voice, capitalised
+from .wording import Voice
 
 _WHICH = Phrases(
     (

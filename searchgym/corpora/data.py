@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -82,11 +83,14 @@ def load_set(
 ) -> tuple[Corpus, list[Task]]:
     """Passages and questions of a real set's split ("test" means "public", "dev" "dev_extra").
 
-    A set without passages of its own searches the passages of all sets present. Raises
-    ``DataError`` if the set or split is unknown or files are missing, saying how to get them.
+    A set of passages only (``wiki18``) has no tasks; a set without passages of its own searches
+    those of all sets present. Raises ``DataError`` if the set or split is unknown or files are
+    missing, saying how to get them.
     """
     found, folder = real_card(name), data_directory(data_dir) / name
     splits = found.body.get("splits", {})
+    if not splits and found.body.get("data", {}).get("corpus"):
+        return _corpus(found, {}, data_directory(data_dir)), []
     if not splits:
         raise DataError(f"{name} has relevance judgements, not answers: use load_beir({folder})")
     chosen = split if split in splits else ALIASES.get(split, split)
@@ -104,7 +108,8 @@ def load_set(
 
 
 def union_corpus(data_dir: str | Path | None = None) -> Corpus:
-    """The passages of all question sets present, each (title, text) once: the set "all"."""
+    """The passages of all question sets present: the set "all". Of passages with equal title and
+    equal letters and digits only the first is kept, sets in alphabetical order."""
     seen: set[tuple[str, str]] = set()
     passages: list[Passage] = []
     for name in real_sets():
@@ -114,8 +119,9 @@ def union_corpus(data_dir: str | Path | None = None) -> Corpus:
         paths = [data_directory(data_dir) / name / f for f in found.body.get("files", {})]
         present = [p for p in paths if p.name.startswith("corpus") and p.is_file()]
         for passage in load_corpus(present, name=name, url=_url(found)) if present else ():
-            if (passage.title, passage.text) not in seen:
-                seen.add((passage.title, passage.text))
+            key = passage.title, re.sub(r"[\W_]+", "", passage.text).casefold()
+            if key not in seen:
+                seen.add(key)
                 passages.append(passage)
     if not passages:
         raise DataError(

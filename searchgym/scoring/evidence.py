@@ -1,0 +1,77 @@
+"""Was the evidence found? Retrieval metrics over passage ids, as trec_eval defines them.
+
+``ranked`` is best first; a repeated id counts at its first place only. Without gold every metric is
+``nan``: such queries have nothing to find and must be left out of means, not counted as failures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+
+def recall_at(ranked: Sequence[str], gold: Collection[str], k: int | None = None) -> float:
+    """Share of the gold ids among the first k (all of ``ranked`` if k is None)."""
+    wanted = set(gold)
+    return len(wanted.intersection(ranked[:k])) / len(wanted) if wanted else math.nan
+
+
+def hit_at(ranked: Sequence[str], gold: Collection[str], k: int | None = None) -> float:
+    """1.0 if any gold id is among the first k ("Any@k", "Hit@k")."""
+    wanted = set(gold)
+    return float(not wanted.isdisjoint(ranked[:k])) if wanted else math.nan
+
+
+def all_at(ranked: Sequence[str], gold: Collection[str], k: int | None = None) -> float:
+    """1.0 if every gold id is among the first k ("Full@k", all-gold@k)."""
+    wanted = set(gold)
+    return float(wanted.issubset(ranked[:k])) if wanted else math.nan
+
+
+def reciprocal_rank(ranked: Sequence[str], gold: Collection[str], k: int | None = None) -> float:
+    """1 / rank of the first gold id within the first k, else 0. Its mean is MRR."""
+    wanted = set(gold)
+    if not wanted:
+        return math.nan
+    return next((1 / rank for rank, key in enumerate(ranked[:k], 1) if key in wanted), 0.0)
+
+
+def average_precision(ranked: Sequence[str], gold: Collection[str], k: int | None = None) -> float:
+    """Mean over *all* gold ids of the precision at their rank (0 if not found). Mean: MAP."""
+    wanted = set(gold)
+    if not wanted:
+        return math.nan
+    total, found = 0.0, 0
+    for rank, key in _first_places(ranked[:k]):
+        if key in wanted:
+            found += 1
+            total += found / rank
+    return total / len(wanted)
+
+
+def ndcg_at(ranked: Sequence[str], grades: Mapping[str, int], k: int | None = None) -> float:
+    """Normalised discounted cumulative gain (Järvelin and Kekäläinen, 2002), gain = grade.
+
+    Negative grades count as 0, as in trec_eval.
+    """
+    ideal = sorted((g for g in grades.values() if g > 0), reverse=True)[:k]
+    if not ideal:
+        return math.nan
+    gain = sum(
+        max(grades.get(key, 0), 0) / math.log2(rank + 1) for rank, key in _first_places(ranked[:k])
+    )
+    return gain / sum(grade / math.log2(rank + 1) for rank, grade in enumerate(ideal, 1))
+
+
+def mean_defined(values: Iterable[float]) -> float:
+    """Mean of the values that are not ``nan``; ``nan`` if there are none."""
+    known = [value for value in values if not math.isnan(value)]
+    return math.fsum(known) / len(known) if known else math.nan
+
+
+def _first_places(ranked: Sequence[str]) -> Iterable[tuple[int, str]]:
+    seen: set[str] = set()
+    for rank, key in enumerate(ranked, 1):
+        if key not in seen:
+            seen.add(key)
+            yield rank, key

@@ -36,7 +36,11 @@ def draw_values(
         if p.ordered:
             values = values.copy()
             values[ranks] = np.sort(values)
-        where = np.flatnonzero(rng.random(n) < p.presence)
+        present = rng.random(n) < p.presence
+        if p.latest:
+            last = date(p.latest, 12, 31).toordinal() if p.value == "date" else p.latest
+            present &= values <= last
+        where = np.flatnonzero(present)
         known[p.name] = (where, values)
         yield schema.property_index(p.name), where + first[p.source], values[where]
 

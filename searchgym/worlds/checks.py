@@ -42,7 +42,7 @@ def slots(phrase: str) -> list[str]:
 def certain(p: Property) -> bool:
     """Whether every entity of the source type has the property, whatever the seed."""
     crowded = p.is_relation and (p.cardinality in ("1-1", "1-n") or p.acyclic or p.symmetric)
-    return p.presence >= 1.0 and not crowded and not p.within
+    return p.presence >= 1.0 and not crowded and not p.within and not p.latest
 
 
 def _all(phrases: Phrases) -> Iterable[str]:
@@ -181,6 +181,8 @@ def _attribute(p: Property, properties: dict[str, Property], where: str) -> None
             raise WorldError(
                 f"{where}: write 'older|oldest' (comparative|superlative), got {name!r}"
             )
+    if p.latest and not (p.after and 0 < p.latest <= 9000):
+        raise WorldError(f"{where}: latest goes with after and is a year, got {p.latest}")
     if p.after:
         first = properties.get(p.after)
         if first is None:

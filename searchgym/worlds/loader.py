@@ -28,7 +28,7 @@ _RELATION = _BOTH | {
 }  # fmt: skip
 _ATTRIBUTE = _BOTH | {
     "value": str, "low": int, "high": int, "unit": str, "categories": list, "more": str,
-    "less": str, "after": str,
+    "less": str, "after": str, "latest": int,
 }  # fmt: skip
 _KINDS = {str: "text", float: "a number", int: "a whole number", bool: "true or false",
           list: "a list of texts"}  # fmt: skip
@@ -176,6 +176,7 @@ def _property(
         gap=float(merged.get("gap", 0.0)),
         ordered=bool(merged.get("ordered", False)),
         after=str(merged.get("after", "")),
+        latest=int(merged.get("latest", 0)),
         within=str(merged.get("within", "")),
     )
 

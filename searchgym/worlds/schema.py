@@ -94,6 +94,8 @@ class Property:
     older than his child and a film later than what it is the sequel to."""
     after: str = ""
     """Dates and years: the value is that of this attribute plus ``low`` to ``high`` years."""
+    latest: int = 0
+    """With ``after``: entities whose value would lie past this year do not have the attribute."""
     within: str = ""
     """Relations: the object must have this relation to the subject (a capital lies in its
     country)."""

@@ -106,7 +106,9 @@ def _syllable_table() -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
     starts, sizes = [], []
     for onsets, nuclei, codas in _FLAVOURS:
         starts.append(len(table))
-        table += [o + v + c for o in onsets for v in nuclei for c in (*codas, *[""] * len(codas))]
+        table += [
+            o + v + c for o in onsets for v in nuclei for c in (*codas, *[""] * 2 * len(codas))
+        ]
         sizes.append(len(table) - starts[-1])
     return table, np.array(starts), np.array(sizes)
 

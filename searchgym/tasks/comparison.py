@@ -60,13 +60,12 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     return _choice(ctx, rng, first=turn // 5 % 2 == 0, bridged=kind == 3)
 
 
-def labels(prop: Property) -> Phrases:
+def labels(prop: Property, label: str) -> Phrases:
     """Bare labels ("director") of the phrases that read "the director of {s}"; a side that has
     none gets the property's name without its type."""
-    name = prop.name.removeprefix(f"{prop.source}_").replace("_", " ")
 
     def bare(side: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(m.group(1) for m in map(_LABEL.match, side) if m) or (name,)
+        return tuple(m.group(1) for m in map(_LABEL.match, side) if m) or (label,)
 
     return Phrases(bare(prop.noun.train), bare(prop.noun.heldout))
 
@@ -123,7 +122,7 @@ def _choice(ctx: Context, rng: np.random.Generator, *, first: bool, bridged: boo
     def render(voice: Voice) -> str:
         is_what = is_phrase(words)
         if via is not None:
-            label = voice.pick(labels(ctx.prop(via)))
+            label = voice.pick(labels(ctx.prop(via), ctx.label(via)))
             is_what = f"has the {label} {who} {is_what}"
         text = voice.pick(_CHOICE).replace("{is}", is_what).replace("{n}", noun)
         text = text.replace("{a}", voice.named(a.start)).replace("{b}", voice.named(b.start))
@@ -170,7 +169,7 @@ def _alike(ctx: Context, rng: np.random.Generator, *, same: bool) -> Draft | Non
     sketch = Sketch(ctx)
     nodes = sketch.path(a), sketch.path(b)
     about = ctx.prop(prop)
-    bare = labels(about)
+    bare = labels(about, ctx.label(prop))
 
     def render(voice: Voice) -> str:
         if voice.coin():

@@ -50,6 +50,11 @@ class Context:
     def prop(self, index: int) -> Property:
         return self.schema.properties[index]
 
+    def label(self, prop: int) -> str:
+        """A property's name in words, without its type: "genre" for ``film_genre``."""
+        about = self.schema.properties[prop]
+        return about.name.removeprefix(f"{about.source}_").replace("_", " ")
+
     def noun(self, entity: int) -> str:
         return self.schema.types[int(self.world.type_of[entity])].noun
 
@@ -66,6 +71,10 @@ class Context:
             where = self.passages(fact)
             found = self._pages[fact] = where[0] if where else -1
         return found
+
+    def mentions(self, entity: int) -> int:
+        """Number of other entities' pages that mention an entity in a fact."""
+        return len({f.subject for facts in self.lookup.into(entity).values() for f in facts})
 
     def stated(self, fact: int) -> bool:
         return self.page(fact) >= 0

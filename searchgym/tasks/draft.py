@@ -121,21 +121,20 @@ class Sketch:
         subject, obj = (far, near) if inverse else (near, far)
         self._edges.append(GraphEdge(subject, self._ctx.prop(prop).name, obj, -1, ""))
 
-    def look_at(self, entity: int, query: str) -> None:
+    def look_at(self, entity: int) -> None:
         """Evidence that states no used fact: the page on which an absent fact would stand."""
         page = int(self._ctx.corpus.page_of[entity])
-        self._evidence.setdefault(self._ctx.corpus[page].id, query)
+        self._evidence.setdefault(self._ctx.corpus[page].id, self._ctx.names.title(entity))
 
     def query(self, known: int, step: Step) -> str:
-        """What an agent that knows one end of a step can search for."""
+        """What an agent that knows one end of a step can search for: the name of the page that
+        states the fact; or, where only the object is known, its name and what is sought."""
+        title = self._ctx.names.title(known)
+        if not step.inverse:
+            return title
         prop = self._ctx.prop(step.property)
-        words = prop.name.replace("_", " ")
-        name = self._ctx.names.title(known)
-        if step.inverse:
-            # The schema's first wording, whatever the question's: queries must not follow it.
-            described = prop.inverse.train[0].removeprefix("the ").replace("{o}", name)
-            return f"{described} {words}"
-        return f"{name} {self._ctx.noun(known)} {words}"
+        source = self._ctx.schema.types[self._ctx.schema.type_index(prop.source)].noun
+        return f"{source} {self._ctx.label(step.property)} {title}"
 
     @property
     def hidden(self) -> bool:

@@ -12,8 +12,10 @@ from .context import Context, both_sides, pick
 from .grammar import plural_description
 from .wording import Voice
 
-MOST_INVERSE = 3
-"""Subjects are found by searching their common object, so no more than one result list holds."""
+MOST_INVERSE = 2
+"""Subjects are found by searching their common object, whose own page takes one of three places."""
+MOST_MENTIONS = 3
+"""Other pages that mention the common object push subjects out of the results."""
 
 
 class Group(NamedTuple):
@@ -71,6 +73,8 @@ def random_group(
     anchor = fact.object if inverse else fact.subject
     facts = ctx.lookup.subjects(prop, anchor) if inverse else ctx.lookup.objects(anchor, prop)
     high = min(high, MOST_INVERSE) if inverse else high
+    if inverse and ctx.mentions(anchor) > MOST_MENTIONS:
+        return None
     if not low <= len(facts) <= high or ctx.names.given(anchor) is None:
         return None
     group = Group(anchor, prop, inverse, tuple(facts))

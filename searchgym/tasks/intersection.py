@@ -107,14 +107,12 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
 def _query(ctx: Context, chosen: list[Constraint], answer: int) -> str:
     """What finds the answer's own page: its name where another page lists it, else everything
     that is known of it."""
-    listed_elsewhere = any(not c.step.inverse for c in chosen)
+    if any(not c.step.inverse for c in chosen):
+        return ctx.names.title(answer)
     words = [ctx.noun(answer)]
-    if listed_elsewhere:
-        words.insert(0, ctx.names.title(answer))
     for c in chosen:
         if c.step.inverse:
-            name = ctx.prop(c.step.property).name.replace("_", " ")
-            words.append(name if listed_elsewhere else f"{name} {ctx.names.title(c.known)}")
+            words.append(f"{ctx.label(c.step.property)} {ctx.names.title(c.known)}")
     return " ".join(words)
 
 

@@ -54,7 +54,7 @@ def _draft(ctx: Context, path: Path, prop: int, *, inverse: bool) -> Draft | Non
     end = sketch.unknown(prop, inverse)
     asked = Step(prop, inverse, -1, -1)
     sketch.absent(here, prop, inverse, end)
-    sketch.look_at(path.end, sketch.query(path.end, asked))
+    sketch.look_at(path.end)
     whole = path.then(asked)
 
     def render(voice: Voice) -> str:

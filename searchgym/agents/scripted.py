@@ -159,11 +159,8 @@ class CallableAgent:
     def act(self, requests: Sequence[TurnRequest]) -> list[str]:
         """Raises ``EpisodeError`` if the callable does not return one text per request."""
         texts = ["".join(s.text for s in r.segments if s.visible) for r in requests]
-        out: object
-        if self._batched:
-            out = self._call(texts)  # type: ignore[arg-type]
-        else:
-            out = [self._call(t) for t in texts]  # type: ignore[arg-type]
+        call: Callable[..., object] = self._call
+        out = call(texts) if self._batched else [call(t) for t in texts]
         if not isinstance(out, list) or len(out) != len(requests):
             raise EpisodeError(f"the callable returned {out!r:.80}, expected {len(requests)} texts")
         for text in out:

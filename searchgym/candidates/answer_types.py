@@ -43,6 +43,7 @@ _GROUP_WORDS = frozenset(
     association society institute church orchestra team press studios pictures entertainment
     foundation council bank ltd museum library united fc f.c""".split()
 )
+_PHRASES = frozenset(("predicate", "head"))
 _NUMERIC = frozenset(("date", "year", "number", "quantity"))
 _NAMES = frozenset(("name", "part", "title", "title_part", "quote"))
 
@@ -95,7 +96,7 @@ def shape_columns(out: NDArray[np.float32], q: Question, doc: Document) -> None:
         name = kind in _NAMES and not numeric
         before = lower[a - 1] if a else ""
         title = kind in ("title", "title_part")
-        low = not numeric and not any(capital[a:b])
+        low = not numeric and not capital[b - 1] and (kind in _PHRASES or not any(capital[a:b]))
         person = name and 2 <= length <= 4 and not any(w in _GROUP_WORDS for w in lower[a:b])
         person = person and all(
             capital[i] or lower[i] in STOP or len(lower[i]) <= 3 for i in range(a, b)

@@ -37,9 +37,7 @@ POLAR_NAMES = (
     "polar_same_capitals",
     "polar_asks_same",
 )
-_EARLY = frozenset(
-    """first earlier older oldest earliest elder before eldest sooner longest prior oldest""".split()
-)
+_EARLY = frozenset("first earlier older oldest earliest elder before eldest sooner prior".split())
 _LATE = frozenset(
     """later younger youngest latest newer newest last recently recent second after""".split()
 )
@@ -85,7 +83,7 @@ def _numbers(doc: Document) -> list[float]:
 
 
 def direction(question: Question) -> tuple[int, int]:
-    """(time, amount): +1 if the later (larger) is asked for, -1 if the earlier (smaller), else 0."""
+    """(time, amount): +1 if the later (larger) is asked for, -1 if the earlier (smaller)."""
     words = question.words.lower
     time = 1 if any(w in _LATE for w in words) else 0
     if any(w in _EARLY for w in words):

@@ -118,7 +118,8 @@ def match_words(
 def _share(best: Float, weights: Float) -> Float:
     """Weighted share (K, …) of question words matched; ``best`` (Q, …), ``weights`` (K, Q)."""
     total = weights.sum(1)
-    return (weights @ best) / np.where(total > 0, total, 1)[:, None]
+    share: Float = (weights @ best) / np.where(total > 0, total, 1).astype(np.float32)[:, None]
+    return share
 
 
 def compare(q: Question, encoded: Encoded, doc: Document, vectors: Float) -> Pair:

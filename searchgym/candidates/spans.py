@@ -8,6 +8,7 @@ follows "is a"), ``head`` (the last words of a predicate), ``word`` (a lower-cas
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -92,9 +93,8 @@ def _numbers(w: Words, body: int) -> Iterator[Found]:
             following = w.lower[last] if last < n and w.gap[last - 1] == " " else ""
             if following.isalpha() and following not in STOP and not w.capital[last]:
                 yield Found(i, last + 1, "quantity")
-        elif word in ORDINALS or (word[0].isdigit() and word[-2:] in ("th", "st", "nd", "rd")):
-            if i + 1 < n and w.gap[i] == " " and w.lower[i + 1] not in STOP:
-                yield Found(i, i + 2, "quantity")
+        elif word in ORDINALS and i + 1 < n and w.gap[i] == " " and w.lower[i + 1] not in STOP:
+            yield Found(i, i + 2, "quantity")
 
 
 def _quotes(w: Words, body: int) -> Iterator[Found]:
@@ -174,25 +174,48 @@ def _joined(w: Words, i: int) -> int:
 
 
 def _names(w: Words, body: int) -> Iterator[Found]:
-    previous: tuple[int, int] | None = None
+    before: tuple[int, int] | None = None
     for first, last in _runs(w, body):
-        yield Found(first, last, "name")
-        yield from _pieces(w, first, last)
-        if previous and previous[1] == first and w.gap[first - 1] == ", ":
-            if w.sentence[first] == w.sentence[previous[0]] and last - previous[0] <= 6:
-                yield Found(previous[0], last, "name")
-        if last < len(w.lower) and w.gap[last - 1] == " " and not w.capital[last]:
-            if last - first == 1 and w.lower[last] not in STOP and w.lower[last] not in AUXILIARIES:
-                yield Found(first, last + 1, "part")
-        previous = (first, last)
+        cuts = [k for k in range(first + 1, last - 1) if w.lower[k] in _SPLITTERS]
+        if not cuts or not _sprawls(w, first, last, cuts):
+            yield Found(first, last, "name")
+        yield from _pieces(w, first, last, cuts)
+        if before and before[1] == first and _place_pair(w, *before, last):
+            yield Found(before[0], last, "name")
+        follows = last < len(w.lower) and w.gap[last - 1] == " " and not w.capital[last]
+        if follows and last - first == 1 and not _function_word(w.lower[last]):
+            yield Found(first, last + 1, "part")
+        before = (first, last)
 
 
-def _pieces(w: Words, first: int, last: int) -> Iterator[Found]:
+def _function_word(lower: str) -> bool:
+    return lower in STOP or lower in AUXILIARIES
+
+
+def _sprawls(w: Words, first: int, last: int, cuts: list[int]) -> bool:
+    """ "Wilton Mall in Wilton", "Simon Cowell and Fantasia Barrino": two names, not one."""
+    if last - first > 7:
+        return True
+    cut = cuts[0]
+    if w.lower[cut] == "and":
+        return cut - first >= 2 and last - cut > 2
+    return w.lower[cut] in ("in", "at", "on", "for") and w.lower[first] not in STOP
+
+
+def _place_pair(w: Words, first: int, middle: int, last: int) -> bool:
+    """ "Portland, Oregon" but not "Paul Lynde, Alice Ghostley"."""
+    if w.gap[middle - 1] != ", " or w.sentence[first] != w.sentence[middle]:
+        return False
+    short = middle - first <= 3 and last - middle <= 3
+    located = first == 0 or w.lower[first - 1] in ("in", "at", "near", "from", "of", "to")
+    return short and (located or w.lower[last - 1] in ("jr", "sr", "inc", "ltd", "d.c"))
+
+
+def _pieces(w: Words, first: int, last: int, cuts: list[int]) -> Iterator[Found]:
     """Parts of a run: cut at and/in/at/…, without a leading article or number."""
-    cuts = [k for k in range(first + 1, last - 1) if w.lower[k] in _SPLITTERS]
     edges = [first - 1, *cuts, last]
     if cuts:
-        for a, b in zip(edges, edges[1:], strict=False):
+        for a, b in itertools.pairwise(edges):
             inner = a + 1
             while inner < b and w.lower[inner] in STOP:
                 inner += 1
@@ -226,9 +249,9 @@ def _predicates(w: Words, body: int) -> Iterator[Found]:
             continue
         yield from _phrase(w, i + 1)
     for i in range(body, n - 1):
-        if w.lower[i] in ("is", "was", "are", "were", "as") and w.lower[i + 1] not in STOP:
-            if not w.capital[i + 1] and w.gap[i] == " ":
-                yield from _phrase(w, i + 1, limit=3)
+        plain = w.gap[i] == " " and not w.capital[i + 1] and w.lower[i + 1] not in STOP
+        if plain and w.lower[i] in ("is", "was", "are", "were", "as"):
+            yield from _phrase(w, i + 1, limit=3)
 
 
 def _phrase(w: Words, first: int, limit: int = 9) -> Iterator[Found]:

@@ -1,0 +1,144 @@
+"""The candidate agent's network: scores a state's candidates together. Imports torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from ..candidates.features import FEATURE_NAMES, FEATURE_VERSION
+from ..errors import DataError
+
+Float = NDArray[np.float32]
+_ABSENT = -1e4
+
+
+class CandidateScorer(nn.Module):
+    """(candidates, features) → logits, with a pooled view of the whole state.
+
+    Each row is standardised, passed through a layer, and joined with the mean and the largest
+    activations over its state's rows (so that "nothing here answers the question" can be seen by
+    every row); a second layer and two heads, one for searches and one for answers, give the logit.
+
+    Args:
+        features: number of columns.
+        width: hidden width.
+        dropout: on the first layer, in training only.
+    """
+
+    mean: Tensor
+    scale: Tensor
+    search: Tensor
+
+    def __init__(
+        self, features: int = len(FEATURE_NAMES), width: int = 64, dropout: float = 0.1
+    ) -> None:
+        super().__init__()
+        self.config: dict[str, Any] = {"features": features, "width": width, "dropout": dropout}
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("scale", torch.ones(features))
+        self.rows = nn.Linear(features, width)
+        self.pool = nn.Linear(2 * width, width)
+        self.hidden = nn.Linear(width, width)
+        self.heads = nn.Linear(width, 2)
+        self.drop = nn.Dropout(dropout)
+        nn.init.zeros_(self.heads.bias)
+        with torch.no_grad():
+            self.pool.weight.mul_(0.5)
+
+    def standardise(self, sample: Float) -> None:
+        """Fix each column's mean and scale from (N, F) rows; constant columns become 0."""
+        std = sample.std(0)
+        scale = np.where(std > 1e-3, 1 / np.where(std > 1e-3, std, 1), 0)
+        self.mean.copy_(torch.from_numpy(sample.mean(0)))
+        self.scale.copy_(torch.from_numpy(scale.astype(np.float32)))
+
+    def forward(self, rows: Tensor, state: Tensor, states: int) -> Tensor:
+        """Logits (N,) of all candidates of several states.
+
+        ``rows`` (N, F) features, ``state`` (N,) which of the ``states`` each row belongs to.
+        """
+        first = nn.functional.gelu(
+            self.drop(self.rows(((rows - self.mean) * self.scale).clamp(-6, 6)))
+        )
+        width = first.shape[1]
+        count = torch.zeros(states, device=rows.device).index_add_(
+            0, state, torch.ones(len(rows), device=rows.device)
+        )
+        mean = torch.zeros(states, width, device=rows.device).index_add_(0, state, first)
+        mean = mean / count.clamp_min(1)[:, None]
+        top = torch.full((states, width), _ABSENT, device=rows.device).scatter_reduce(
+            0, state[:, None].expand_as(first), first, "amax"
+        )
+        context = self.pool(torch.cat([mean, top], 1))
+        second = nn.functional.gelu(self.hidden(first) + context[state])
+        logits = self.heads(second)
+        is_search = rows[:, :SEARCH_FORMS].sum(1) > 0.5
+        return torch.where(is_search, logits[:, 0], logits[:, 1])
+
+
+SEARCH_FORMS = 3
+"""The first columns are one-hot over forms; the first three of those are searches."""
+
+
+def segment_log_softmax(logits: Tensor, state: Tensor, states: int) -> Tensor:
+    """Log-probabilities (N,) within each state."""
+    top = torch.full((states,), -torch.inf, device=logits.device).scatter_reduce(
+        0, state, logits.detach(), "amax"
+    )
+    shifted = logits - top[state]
+    total = torch.zeros(states, device=logits.device).index_add_(0, state, shifted.exp())
+    return shifted - total.log()[state]
+
+
+def stack(features: Sequence[Float]) -> tuple[Tensor, Tensor, list[int]]:
+    """Rows of several states as (rows (N, F), state (N,), where each state starts)."""
+    sizes = [len(f) for f in features]
+    rows = torch.from_numpy(np.concatenate(features))
+    state = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
+    starts = [0, *np.cumsum(sizes)[:-1].tolist()]
+    return rows, state, starts
+
+
+def save_scorer(model: CandidateScorer, path: Path | str, meta: dict[str, object]) -> None:
+    """Write weights (safetensors) with shape, feature names and ``meta`` beside them as JSON."""
+    header = {
+        "config": model.config,
+        "feature_version": FEATURE_VERSION,
+        "features": list(FEATURE_NAMES),
+        "meta": meta,
+    }
+    tensors = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
+    save_file(tensors, str(path), metadata={"searchgym": json.dumps(header, sort_keys=True)})
+
+
+def load_scorer(path: Path | str) -> tuple[CandidateScorer, dict[str, object]]:
+    """Read what ``save_scorer`` wrote.
+
+    Raises:
+        DataError: not such a file, or made for other features than this version computes.
+    """
+    if not Path(path).is_file():
+        raise DataError(f"{path}: no such file; expected a candidate agent's .safetensors")
+    with safe_open(str(path), framework="pt") as handle:
+        raw = (handle.metadata() or {}).get("searchgym")
+        if raw is None:
+            raise DataError(f"{path}: not a candidate agent (no searchgym header)")
+        header = json.loads(raw)
+        tensors = {k: handle.get_tensor(k) for k in handle.keys()}  # noqa: SIM118
+    if header["feature_version"] != FEATURE_VERSION or header["features"] != list(FEATURE_NAMES):
+        raise DataError(
+            f"{path}: made for feature version {header['feature_version']}, this is version "
+            f"{FEATURE_VERSION}; train again"
+        )
+    model = CandidateScorer(**header["config"])
+    model.load_state_dict(tensors)
+    return model.eval(), header["meta"]

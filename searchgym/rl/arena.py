@@ -1,0 +1,146 @@
+"""Training ground of the candidate agent: real episodes, each visited state built once.
+
+A *node* is a decision point of one task: an ``Episode`` as it stands, its candidates, their
+features, and what each answer would score. Rollouts of a group, and later updates, that take the
+same actions meet in the same node, so that engine calls, encoding and features are paid for once.
+Nothing of the episode's rules is repeated here: nodes are made by ``Episode.fork``, ``act`` and
+``receive``; only answers are scored without playing them (``score_answer``, as the episode does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..candidates.actions import Candidate
+from ..candidates.encoder import Progress
+from ..candidates.features import FeatureBuilder
+from ..candidates.state import State, read_state
+from ..dialects.base import get_dialect
+from ..drive import run_tools
+from ..episode import Episode
+from ..errors import TaskError
+from ..rules import EpisodeConfig, Rules
+from ..scoring.answer import score_answer
+from ..tools import Toolbox
+from ..types import Answer, Task
+
+
+@dataclass(slots=True)
+class Node:
+    """One decision point. ``n`` candidates."""
+
+    episode: Episode
+    candidates: tuple[Candidate, ...]
+    features: NDArray[np.float32]
+    """(n, F)."""
+    f1: NDArray[np.float32]
+    """(n,) F1 of answering so; 0 for searches."""
+    em: NDArray[np.float32]
+    evidence: float
+    """Share of the task's gold passages seen so far; 0 if it has none."""
+    searches: int
+    children: dict[int, Node] = field(default_factory=dict)
+
+
+class Arena:
+    """The tasks of one world (or real set) and the tools they are solved with.
+
+    Args:
+        tasks: in a fixed order; an episode's id is its task's id.
+        toolbox: runs the searches; results must not depend on call keys (no noise), because
+            rollouts share them.
+        rules: the environment's rules. Its reward is ignored (``RewardParts`` decides).
+        builder: features; share one between arenas to share its caches.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tasks: Sequence[Task],
+        toolbox: Toolbox,
+        rules: Rules,
+        builder: FeatureBuilder,
+    ) -> None:
+        if not tasks:
+            raise TaskError(f"arena {name!r} has no tasks; at least one is needed")
+        self.name, self.tasks, self.toolbox, self.builder = name, list(tasks), toolbox, builder
+        self.rules = replace(rules, tools=toolbox.specs(("search",)))
+        self.dialect = get_dialect(self.rules.dialect)
+        self._roots: dict[int, Node] = {}
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def roots(self, indices: Sequence[int], progress: Progress | None = None) -> list[Node]:
+        """The first decision points of some tasks."""
+        new = [i for i in dict.fromkeys(indices) if i not in self._roots]
+        episodes = [
+            Episode(EpisodeConfig(self.tasks[i], self.rules, 0, self.tasks[i].id)) for i in new
+        ]
+        for i, node in zip(new, self._nodes(episodes, progress), strict=True):
+            self._roots[i] = node
+        return [self._roots[i] for i in indices]
+
+    def follow(
+        self, steps: Sequence[tuple[Node, int]], progress: Progress | None = None
+    ) -> list[Node]:
+        """The nodes that searches lead to: one batch of tool calls for all that are new."""
+        new: dict[tuple[int, int], tuple[Node, int]] = {}
+        for node, pick in steps:
+            if pick not in node.children:
+                new.setdefault((id(node), pick), (node, pick))
+        episodes = []
+        for node, pick in new.values():
+            episode = node.episode.fork()
+            episode.act(self.dialect.render_action(node.candidates[pick].action))
+            episodes.append(episode)
+        run_tools(episodes, self.toolbox)
+        made = self._nodes(episodes, progress)
+        for (node, pick), child in zip(new.values(), made, strict=True):
+            node.children[pick] = child
+        return [node.children[pick] for node, pick in steps]
+
+    def _nodes(self, episodes: Sequence[Episode], progress: Progress | None) -> list[Node]:
+        states: list[State] = []
+        for episode in episodes:
+            requests = episode.requests()
+            if not requests:
+                raise TaskError(
+                    f"{self.name}: task {episode.config.task.id!r} ended unanswered "
+                    f"({episode.outcome()}); give the rules larger budgets"
+                )
+            states.append(read_state(requests[0]))
+        self.builder.prepare(states, progress)
+        return [self._node(e, s) for e, s in zip(episodes, states, strict=True)]
+
+    def _node(self, episode: Episode, state: State) -> Node:
+        scored = self.builder(state)
+        task = episode.config.task
+        f1 = np.zeros(len(scored.candidates), dtype=np.float32)
+        em = np.zeros_like(f1)
+        for i, c in enumerate(scored.candidates):
+            if isinstance(c.action, Answer):
+                action = self.dialect.canonical(c.action)
+                assert isinstance(action, Answer)
+                measured = score_answer(task, action.text)
+                f1[i], em[i] = measured["f1"], measured["em"]
+        gold = set(task.evidence)
+        seen = len(gold.intersection(episode.seen)) / len(gold) if gold else 0.0
+        return Node(episode, scored.candidates, scored.features, f1, em, seen, episode.queries)
+
+
+def reward(weights: Mapping[str, float], node: Node, pick: int) -> float:
+    """The episode's total reward when it ends by answering ``pick`` at ``node``.
+
+    ``weights`` names the parts as ``RewardSpec`` does: f1, em, evidence, search.
+    """
+    return (
+        weights.get("f1", 0.0) * float(node.f1[pick])
+        + weights.get("em", 0.0) * float(node.em[pick])
+        + weights.get("evidence", 0.0) * node.evidence
+        + weights.get("search", 0.0) * node.searches
+    )

@@ -54,7 +54,11 @@ def imported(path: Path) -> list[tuple[int, str]]:
         if parts[:1] != ("searchgym",):
             return
         for target in [parts[1]] if len(parts) > 1 else names:
-            if target in RANK or (PACKAGE / target).is_dir() or (PACKAGE / f"{target}.py").is_file():
+            if (
+                target in RANK
+                or (PACKAGE / target).is_dir()
+                or (PACKAGE / f"{target}.py").is_file()
+            ):
                 found.append((line, target))
 
     def visit(node: ast.AST) -> None:

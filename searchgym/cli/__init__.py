@@ -1,1 +1,5 @@
-"""See the module names."""
+"""The ``searchgym`` command: one module per group of commands.
+
+Only these modules import typer and rich, and they import the rest of the package inside the
+commands, so that ``searchgym --help`` answers at once.
+"""

@@ -22,6 +22,7 @@ _QUESTION_COLUMNS = {2: ("question", "answers"), 3: ("id", "question", "answers"
 _NAMES = frozenset({"id", "_id", "title", "text", "url", "question", "answers", "hops", "type"})
 _TASK_KEYS = frozenset(
     {"id", "_id", "question", "answers", "golden_answers", "supporting_ids", "hops"}
+    | {"evidence", "queries", "family"}  # as saved task sets call them
 )
 WIKIPEDIA = "https://en.wikipedia.org/wiki/{title}"
 
@@ -108,13 +109,14 @@ def task_of(record: dict[str, Any], where: Line, split: Split | None = None) -> 
     question = text_of(record, "question", where).strip()
     if not question:
         raise DataError(f"{where}: 'question' is empty")
-    key = "golden_answers" if "answers" not in record else "answers"
+    key = "golden_answers" if "golden_answers" in record else "answers"
     answers = _texts(record, key, where)
     if not answers and "answer_items" in record:  # a list to be given whole (FanOutQA)
         answers = ("; ".join(_texts(record, "answer_items", where)),)
     if not any(answer.strip() for answer in answers):
         raise DataError(f"{where}: no answer in {key!r}; a refusal is written as [{ABSTAIN!r}]")
-    evidence = _texts(record, "supporting_ids", where) if record.get("supporting_ids") else ()
+    gold = "supporting_ids" if record.get("supporting_ids") else "evidence"
+    evidence = _texts(record, gold, where) if record.get(gold) else ()
     hops = record.get("hops", 1)
     if isinstance(hops, str) and hops.isdigit():
         hops = int(hops)
@@ -126,7 +128,8 @@ def task_of(record: dict[str, Any], where: Line, split: Split | None = None) -> 
         question=question,
         answers=tuple(dict.fromkeys(a for a in answers if a.strip())),
         evidence=evidence,
-        family="real",
+        queries=_texts(record, "queries", where) if record.get("queries") else (),
+        family=text_of(record, "family", where) if record.get("family") else "real",
         hops=hops,
         split=split or (own if own in get_args(Split) else "test"),  # type: ignore[arg-type]
         should_abstain=answers == (ABSTAIN,),

@@ -1,0 +1,131 @@
+"""``searchgym list`` and ``searchgym show``: what there is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import gymnasium as gym
+import typer
+
+from ..cards import cards, read_card
+from ..errors import CardError, unknown
+from .output import JsonFlag, examples, markdown_table, print_facts, print_json, print_table
+from .targets import Overrides, env_id, make_search_env
+
+
+def list_all(
+    what: Annotated[
+        str, typer.Argument(help="envs, corpora, agents, engines, dialects or all.")
+    ] = "all",
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown tables, as in the README.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """List environments, corpora, agents, engines and dialects."""
+    from .listing import KINDS, TITLES
+
+    if what != "all" and what not in KINDS:
+        raise CardError(unknown("kind of thing", what, ["all", *KINDS]))
+    found = {kind: KINDS[kind]() for kind in KINDS if what in ("all", kind)}
+    if as_json:
+        print_json(found)
+    elif markdown:
+        parts = [f"### {TITLES[k]}\n\n{markdown_table(rows)}" for k, rows in found.items() if rows]
+        print("\n\n".join(parts))
+    else:
+        for kind, rows in found.items():
+            print_table(TITLES[kind], rows)
+            print()
+
+
+def show(
+    name: Annotated[str, typer.Argument(metavar="ID", help="Any id that 'list' prints.")],
+    build: Annotated[
+        bool, typer.Option("--build", help="Build the environment and show what is in it.")
+    ] = False,
+    settings: Overrides = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show one item: its card, what it is about, its spaces and options."""
+    facts, text = _describe(name)
+    if build:
+        facts |= _built(name, settings)
+    if as_json:
+        print_json({**facts, "description": text})
+        return
+    print_facts(name, facts)
+    if text:
+        print(f"\n{text}")
+
+
+def _describe(name: str) -> tuple[dict[str, Any], str]:
+    from .listing import KINDS, readme_summary
+
+    try:
+        return _environment(env_id(name))
+    except CardError as error:
+        not_an_env = error
+    for kind in ("corpora", "agents"):
+        if name in (known := cards(kind)):
+            card = known[name]
+            facts = {"id": card.id, "kind": kind, "summary": card.summary, **card.body}
+            return facts, readme_summary(card)
+    for kind in ("engines", "dialects"):
+        for row in KINDS[kind]():
+            if row["id"] == name:
+                return {"kind": kind, **row}, ""
+    names = [row["id"].removeprefix("searchgym/") for rows in KINDS.values() for row in rows()]
+    raise CardError(unknown("id", name, names)) from not_an_env
+
+
+def _environment(name: str) -> tuple[dict[str, Any], str]:
+    from ..envs.search import MAX_TEXT
+    from ..registration import ENTRY_POINT, ids_of
+    from ..spaces import FreeText
+    from .listing import readme_summary
+
+    spec = gym.spec(name)
+    facts: dict[str, Any] = {"id": name, "entry point": spec.entry_point}
+    text = ""
+    for card in cards("envs").values():
+        if name in ids_of(card):
+            also = [i for i in ids_of(card) if i != name]
+            facts |= {"also": also, "summary": card.summary, "folder": str(card.folder)}
+            text = readme_summary(read_card(card.folder, "envs"))
+    if spec.entry_point == ENTRY_POINT:
+        space = repr(FreeText(MAX_TEXT))
+        facts |= {"action space": space, "observation space": space}
+    return facts | {"kwargs": dict(spec.kwargs)}, text
+
+
+def _built(name: str, settings: list[str] | None) -> dict[str, Any]:
+    from collections import Counter
+
+    env = make_search_env(name, settings)
+    shared = env.setting
+    env.reset(seed=0)
+    return {
+        "passages": len(shared.corpus),
+        "corpus digest": shared.corpus.digest,
+        "questions": len(shared.tasks),
+        "families": dict(Counter(task.family for task in shared.tasks)),
+        "engine": shared.engine.fingerprint,
+        "a question": env.episode.config.task.question,
+        "oracle": env.oracle(),
+    }
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.command(
+        "list",
+        epilog=examples("searchgym list", "searchgym list engines", "searchgym list envs --json"),
+    )(list_all)
+    app.command(
+        epilog=examples(
+            "searchgym show SearchQA-v0",
+            "searchgym show searchgym/NQ-v0 --json",
+            "searchgym show MultiHopQA-v0 --build -s world.entities=2000",
+        )
+    )(show)

@@ -1,0 +1,91 @@
+"""Agents from what a person types: a card's name or folder, saved weights, ``module:Class``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..cards import Card, cards, load_object, read_card
+from ..envs.setting import Setting
+from ..errors import CardError, unknown
+from ..types import Agent, Task
+
+Maker = Callable[[Setting, Sequence[Task]], Agent | None]
+"""Makes an agent for the questions it will be asked, or None where it cannot play."""
+
+
+def contestant(name: str) -> Maker:
+    """A maker of the agent that a name means.
+
+    A card of ``agents/`` (or a folder of yours with one), a ``.safetensors`` file written by
+    ``searchgym train``, ``untrained``, ``majority`` (the commonest answer), or ``module:Class``.
+
+    Raises:
+        CardError: none of these; the nearest names are given.
+    """
+    if name == "majority":
+        return _majority
+    if name == "untrained":
+        return lambda setting, tasks: _candidate(None)
+    if name.endswith(".safetensors"):
+        if not Path(name).is_file():
+            raise CardError(f"{name} does not exist; 'searchgym train' writes such files")
+        return lambda setting, tasks: _candidate(Path(name))
+    if (Path(name) / "card.toml").is_file():
+        return _of_card(read_card(Path(name), "agents"))
+    if name in (known := cards("agents")):
+        return _of_card(known[name])
+    if ":" in name:
+        return _of_class(load_object(name), {})
+    names = [*known, "untrained", "majority"]
+    raise CardError(f"{unknown('agent', name, names)}, a .safetensors file, or 'module:Class'")
+
+
+def _of_card(card: Card) -> Maker:
+    if "train" in card.body:
+        raise CardError(
+            f"agent {card.id!r} has to be trained first: searchgym train {card.id}; then pass the "
+            ".safetensors file it writes"
+        )
+    return _of_class(load_object(card.body["use"]), dict(card.body.get("kwargs", {})))
+
+
+def _of_class(make: Callable[..., Any], kwargs: dict[str, Any]) -> Maker:
+    """A maker that hands over the tasks where the class asks for them (oracles)."""
+    try:
+        wants_tasks = "tasks" in inspect.signature(make).parameters
+    except ValueError:  # builtins have no signature
+        wants_tasks = False
+
+    def maker(setting: Setting, tasks: Sequence[Task]) -> Agent | None:
+        if wants_tasks and any(len(t.queries) < len(t.evidence) for t in tasks):
+            return None
+        agent = make(tasks, **kwargs) if wants_tasks else make(**kwargs)
+        if not isinstance(agent, Agent):
+            raise CardError(f"{make!r} is no agent: it needs act(requests) -> list[str]")
+        return agent
+
+    return maker
+
+
+def _majority(setting: Setting, tasks: Sequence[Task]) -> Agent:
+    from collections import Counter
+
+    from ..agents.scripted import ConstantAgent
+
+    answer, _ = Counter(task.answers[0] for task in tasks).most_common(1)[0]
+    return ConstantAgent(answer)
+
+
+def _candidate(weights: Path | None) -> Agent:
+    from ..agents.candidate import CandidateAgent
+    from ..candidates.encoder import WordEncoder
+    from ..candidates.features import FeatureBuilder
+    from ..corpora.data import data_directory
+
+    encoder = WordEncoder(cache=data_directory().parent / "vectors")
+    if weights is None:
+        return CandidateAgent.untrained(FeatureBuilder(encoder))
+    return CandidateAgent.load(weights, encoder)

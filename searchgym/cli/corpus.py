@@ -1,0 +1,217 @@
+"""``searchgym corpus``: index, inspect and audit passages."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .output import JsonFlag, examples, print_facts, print_json, print_table, say, working
+from .targets import Overrides, overrides
+
+app = typer.Typer(
+    help="Index, inspect and audit corpora.", no_args_is_help=True, rich_markup_mode="rich"
+)
+
+Name = Annotated[
+    str, typer.Argument(metavar="CORPUS", help="A corpus card's name, a passage file, a folder.")
+]
+Split = Annotated[str | None, typer.Option(help="Split (default: train; real sets: public).")]
+DataDir = Annotated[
+    Path | None, typer.Option(help="Where real sets lie (default: SEARCHGYM_DATA or the cache).")
+]
+
+
+def _split(name: str, split: str | None) -> str:
+    from .sources import corpus_card
+
+    if split is not None:
+        return split
+    found = corpus_card(name)
+    return "public" if found is not None and found.body["kind"] == "real" else "train"
+
+
+@app.command(
+    epilog=examples(
+        "searchgym corpus index encyclopedia --out runs/index",
+        "searchgym corpus index notes/ --out runs/notes -s k1=1.2 -s b=0.75 -s stemmer=null",
+    )
+)
+def index(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="Folder of the index; replaced if it exists.")],
+    split: Split = None,
+    data_dir: DataDir = None,
+    settings: Overrides = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Build the BM25 index of a corpus and save it, ready to be memory-mapped.
+
+    [bold]--set[/bold] gives arguments of the engine: k1, b, stemmer, stopwords, method, fields.
+    """
+    import time
+
+    from ..engines.registry import build_engine
+    from .sources import corpus as load
+
+    with working(f"reading {name} …"):
+        passages = load(name, _split(name, split), data_dir)
+    start = time.perf_counter()
+    with working(f"indexing {len(passages):,} passages …"):
+        engine: Any = build_engine({"name": "bm25", **overrides(settings)}, passages)
+        engine.save(out)
+    size = sum(f.stat().st_size for f in out.rglob("*") if f.is_file())
+    facts = {
+        "corpus": passages.name,
+        "passages": len(passages),
+        "digest": passages.digest,
+        "index": str(out),
+        "bytes": size,
+        "seconds": round(time.perf_counter() - start, 3),
+        "fingerprint": engine.fingerprint,
+    }
+    _print(f"Index of {passages.name}", facts, as_json)
+
+
+@app.command(
+    epilog=examples(
+        "searchgym corpus inspect encyclopedia",
+        "searchgym corpus inspect hotpotqa -q 'Scott Derrickson nationality'",
+        "searchgym corpus inspect notes/ -q budget --json",
+    )
+)
+def inspect(
+    name: Name,
+    query: Annotated[
+        list[str] | None, typer.Option("--query", "-q", help="Search for this. Repeatable.")
+    ] = None,
+    k: Annotated[int, typer.Option(min=1, help="Passages per query, or samples.")] = 3,
+    index_dir: Annotated[
+        Path | None, typer.Option("--index", help="Use an index made by 'corpus index'.")
+    ] = None,
+    split: Split = None,
+    data_dir: DataDir = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Size, digest and samples of a corpus; with queries, what BM25 finds."""
+    from .sources import corpus as load
+
+    with working(f"reading {name} …"):
+        passages = load(name, _split(name, split), data_dir)
+    lengths = [len(p.text) for p in passages]
+    facts = {
+        "corpus": passages.name,
+        "passages": len(passages),
+        "pages": len({p.url for p in passages}),
+        "digest": passages.digest,
+        "characters, median": statistics.median(lengths),
+        "characters, longest": max(lengths),
+        "characters, all": sum(lengths),
+    }
+    found: dict[str, list[dict[str, Any]]] = {}
+    if query:
+        from ..engines.bm25 import BM25Engine
+
+        engine = BM25Engine.load(index_dir, passages) if index_dir else BM25Engine(passages)
+        for text, ranking in zip(query, engine.search(query, k), strict=True):
+            found[text] = [{**hit.passage._asdict(), "score": hit.score} for hit in ranking]
+    else:
+        step = max(1, len(passages) // k)
+        found[""] = [passages[i]._asdict() for i in range(0, len(passages), step)][:k]
+    if as_json:
+        print_json({**facts, "found" if query else "samples": found if query else found[""]})
+        return
+    _print(passages.name, facts, False)
+    for text, rows in found.items():
+        print()
+        columns = ["score", "id", "title", "text"] if query else ["id", "title", "text"]
+        shown = [{**row, "text": row["text"][:300]} for row in rows]
+        print_table(f"Results for {text!r}" if query else "Samples", shown, columns)
+
+
+@app.command(
+    epilog=examples(
+        "searchgym corpus audit encyclopedia",
+        "searchgym corpus audit hotpotqa --json",
+        "searchgym corpus audit notes/ --tasks questions.jsonl",
+    )
+)
+def audit(
+    name: Name,
+    tasks: Annotated[
+        Path | None, typer.Option(help="A question file for a corpus of yours.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="Tasks per family of a generated world.")] = 100,
+    k: Annotated[int, typer.Option(min=1, help="Retrievable means: among the top k.")] = 3,
+    split: Split = None,
+    data_dir: DataDir = None,
+    settings: Overrides = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Can the questions be answered from the corpus?
+
+    Generated worlds are proved task by task: one answer, each fact stated, each page retrievable.
+    For real sets, which only name their gold passages, shares are reported.
+    """
+    from .sources import corpus_card
+
+    found = corpus_card(name)
+    if found is not None and found.body["kind"] == "world" and tasks is None:
+        _audit_world(name, _split(name, split), count, k, settings, as_json)
+    else:
+        _audit_questions(name, _split(name, split), tasks, k, data_dir, as_json)
+
+
+def _audit_world(
+    name: str, split: str, count: int, k: int, settings: list[str] | None, as_json: bool
+) -> None:
+    from ..audit import verify
+    from ..engines.registry import build_engine
+    from ..tasks.build import build_tasks
+    from ..tasks.families import FAMILIES
+    from .sources import world
+
+    with working(f"generating {name} …"):
+        made = world(name, split, settings)
+    with working(f"building {count} tasks of {len(FAMILIES)} families …"):
+        built = build_tasks(
+            made.world, made.corpus, counts=dict.fromkeys(FAMILIES, count), seed=made.seed,
+            wording_seed=made.wording_seed, phrasing=made.phrasing, split=split,  # type: ignore[arg-type]
+        )  # fmt: skip
+    with working("proving …"):
+        report = verify(built, made.world, made.corpus, build_engine("bm25", made.corpus), k=k)
+    if as_json:
+        print_json(
+            {"corpus": made.corpus.name, "digest": made.corpus.digest, "k": k,
+             "engine": report.engine, "kept": report.rate(), "families": report.counts()}
+        )  # fmt: skip
+        return
+    print(report.table())
+    say(f"{report.rate():.1%} of {len(built):,} tasks proved; environments keep only those")
+
+
+def _audit_questions(
+    name: str, split: str, tasks: Path | None, k: int, data_dir: Path | None, as_json: bool
+) -> None:
+    import dataclasses
+
+    from ..audit import answerable
+    from .sources import questions
+
+    with working(f"reading {name} …"):
+        shared = questions(name, split, tasks, data_dir)
+    with working(f"searching {len(shared.tasks):,} questions …"):
+        report = answerable(shared.tasks, shared.corpus, shared.engine, k=k)
+    if as_json:
+        print_json({"corpus": shared.corpus.name, "split": split} | dataclasses.asdict(report))
+    else:
+        print(report.table())
+
+
+def _print(title: str, facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+    else:
+        print_facts(title, facts)

@@ -1,0 +1,73 @@
+"""``searchgym data``: which real sets are on this machine, and getting them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .output import JsonFlag, examples, print_json, print_table, say, working
+
+app = typer.Typer(
+    help="Real data sets: what is here, and how to get the rest.",
+    rich_markup_mode="rich",
+    epilog=examples("searchgym data", "searchgym data --json", "searchgym data get hotpotqa"),
+)
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="The data directory (default: SEARCHGYM_DATA, else the user's cache)."),
+]
+
+
+@app.callback(invoke_without_command=True)
+def show(
+    context: typer.Context,
+    data_dir: DataDir = None,
+    verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Read every file to check its digest.")
+    ] = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show every real set: whether it is there and whole, its size and licence, how to get it."""
+    if context.invoked_subcommand is not None:
+        return
+    from ..corpora.data import data_directory, status
+
+    with working("checking digests …" if verify else "looking …"):
+        found = status(data_dir, verify=verify)
+    rows: list[dict[str, Any]] = [
+        {**row._asdict(), "folder": str(row.folder), "missing": list(row.missing)} for row in found
+    ]
+    if as_json:
+        print_json({"data_dir": str(data_directory(data_dir)), "sets": rows})
+        return
+    shown = []
+    for row in found:
+        state = "–" if not row.present else {True: "ok", False: "BROKEN"}.get(
+            row.digest_ok, "there"  # type: ignore[call-overload]
+        )  # fmt: skip
+        if row.missing and row.bytes:
+            state = f"{len(row.missing)} missing"
+        shown.append(
+            {"set": row.id, "here": state, "MB": f"{row.bytes / 1e6:.1f}" if row.bytes else "", "licence": row.licence,
+             "get it": "" if row.present else row.get}
+        )  # fmt: skip
+    print_table(f"Real sets in {data_directory(data_dir)}", shown)
+    if any(row.digest_ok is False for row in found):
+        say("BROKEN: a file is not what its card's digest says; get it again")
+
+
+@app.command(epilog=examples("searchgym data get hotpotqa", "searchgym data get nq --data-dir d"))
+def get(
+    name: Annotated[str, typer.Argument(metavar="SET", help="A real set; see 'searchgym data'.")],
+    data_dir: DataDir = None,
+    revision: Annotated[str, typer.Option(help="Revision of the dataset repository.")] = "main",
+) -> None:
+    """Download a real set into the data directory (needs the extra "hub" and the network)."""
+    from ..corpora.download import download
+
+    with working(f"downloading {name} …"):
+        folder = download(name, data_dir, revision=revision)
+    say(f"{name} is in {folder}")

@@ -1,0 +1,117 @@
+"""What there is: the catalogue and the registries as rows for tables."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from importlib.util import find_spec
+from typing import Any
+
+from ..cards import Card, cards
+from ..envs.setting import Options
+from ..registration import ids_of
+
+Rows = list[dict[str, Any]]
+
+
+def environments() -> Rows:
+    """Every environment: where it searches, what it asks, in which dialect, with how many turns."""
+    default = {field.name: field.default for field in fields(Options)}
+    rows = []
+    for card in cards("envs").values():
+        kwargs: Mapping[str, Any] = {**default, **card.body.get("kwargs", {})}
+        rows.append(
+            {
+                "id": card.id,
+                "also": [name for name in ids_of(card) if name != card.id],
+                "corpus": kwargs["corpus"],
+                "dialect": kwargs["dialect"],
+                "tools": list(kwargs["tools"]),
+                "turns": kwargs["max_turns"],
+                "summary": card.summary,
+            }
+        )
+    return rows
+
+
+def corpora() -> Rows:
+    """Every corpus card."""
+    return [
+        {
+            "id": card.id,
+            "kind": card.body["kind"],
+            "licence": card.body.get("licence", ""),
+            "summary": card.summary,
+        }
+        for card in cards("corpora").values()
+    ]
+
+
+def agents() -> Rows:
+    """Every agent card."""
+    return [
+        {"id": card.id, "learns": "train" in card.body, "summary": card.summary}
+        for card in cards("agents").values()
+    ]
+
+
+def engines() -> Rows:
+    """Every engine by name."""
+    from ..engines.registry import ENGINES
+
+    rows = []
+    for name, maker in ENGINES.items():
+        here = f"{__package__.rpartition('.')[0]}.engines.{name}"
+        described = maker if maker.__doc__ or not find_spec(here) else importlib.import_module(here)
+        rows.append({"id": name, "summary": _summary(described)})
+    return rows
+
+
+def dialects() -> Rows:
+    """Every dialect, with the options that can be appended to its name."""
+    from ..dialects.base import DIALECTS
+
+    rows = []
+    for name, where in DIALECTS.items():
+        module_name, _, attribute = where.partition(":")
+        module = importlib.import_module(module_name)
+        flags = getattr(getattr(module, attribute), "FLAGS", ())
+        rows.append(
+            {"id": name, "options": [f"+{flag}" for flag in flags], "summary": _summary(module)}
+        )
+    return rows
+
+
+KINDS: Mapping[str, Callable[[], Rows]] = {
+    "envs": environments,
+    "corpora": corpora,
+    "agents": agents,
+    "engines": engines,
+    "dialects": dialects,
+}
+
+TITLES: Mapping[str, str] = {
+    "envs": "Environments",
+    "corpora": "Corpora",
+    "agents": "Agents",
+    "engines": "Engines",
+    "dialects": "Dialects",
+}
+
+
+def _summary(thing: object) -> str:
+    """The first sentence of a docstring, on one line."""
+    paragraph = " ".join((thing.__doc__ or "").strip().split("\n\n")[0].split())
+    return paragraph.rstrip(".")
+
+
+def readme_summary(card: Card) -> str:
+    """The first section of a card's README (its description), without the heading."""
+    path = card.folder / "README.md"
+    if not path.is_file():
+        return ""
+    sections = path.read_text(encoding="utf-8").split("\n## ")
+    if len(sections) < 2:
+        return sections[0].partition("\n")[2].strip()
+    return sections[1].partition("\n")[2].strip()

@@ -1,0 +1,88 @@
+"""The ``searchgym`` command's entry point: builds the application, turns errors into exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from .. import __version__
+from ..errors import SearchGymError
+from . import catalog, check, corpus, data, learn, play, world
+from .output import examples
+
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+def build() -> typer.Typer:
+    """The application with every command."""
+    app = typer.Typer(
+        name="searchgym",
+        help="Gymnasium environments in which search agents are trained and compared.",
+        epilog=examples(
+            "searchgym list",
+            "searchgym play SearchQA-v0",
+            "searchgym check --all",
+            "searchgym quickstart",
+        ),
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback(invoke_without_command=True)
+    def root(
+        context: typer.Context,
+        version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+        traceback: Annotated[
+            bool, typer.Option("--traceback", help="Show where an error came from.")
+        ] = False,
+    ) -> None:
+        if version:
+            typer.echo(f"searchgym {__version__}")
+            raise typer.Exit
+        if traceback:
+            os.environ["SEARCHGYM_TRACEBACK"] = "1"
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    for module in (catalog, play, check, learn):
+        module.add_to(app)
+    app.add_typer(world.app, name="world")
+    app.add_typer(corpus.app, name="corpus")
+    app.add_typer(data.app, name="data")
+    return app
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 a check failed, 2 an error in what was asked."""
+    # tracebacks only where somebody asked for them: an error's own line says what to do
+    try:
+        result: Any = build()(arguments, standalone_mode=False, prog_name="searchgym")
+    except KeyboardInterrupt:
+        _fail("interrupted", INTERRUPTED)
+    except SearchGymError as error:
+        if os.environ.get("SEARCHGYM_TRACEBACK"):
+            raise
+        _fail(str(error), BAD_INPUT)
+    except BrokenPipeError:  # `searchgym list | head`: the reader has gone, nothing to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except typer.Abort:
+        _fail("interrupted", INTERRUPTED)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # not an error in the command line itself
+            raise
+        _fail(f"{error.format_message()} (try 'searchgym --help')", BAD_INPUT)
+    code = result if isinstance(result, int) else 0
+    if code == INTERRUPTED:  # newer typer versions turn Ctrl-C into an exit code themselves
+        _fail("interrupted", INTERRUPTED)
+    sys.exit(code)
+
+
+def _fail(message: str, code: int) -> None:
+    line = " ".join(message.split())
+    print(f"searchgym: {line}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,162 @@
+"""How commands speak: tables for people, JSON for scripts, progress on the side channel."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Row = Mapping[str, Any]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+PIPED_WIDTH = 160
+
+
+def examples(*commands: str) -> str:
+    """The closing lines of a help page: one example a paragraph, as rich needs it."""
+    shown = [command.replace("[", r"\[") for command in commands]
+    return "\n\n".join(["[bold]Examples[/bold]", *(f"  $ {command}" for command in shown)])
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A rich console; piped output is not squeezed into 80 columns."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or os.environ.get("COLUMNS") else PIPED_WIDTH
+    return Console(stderr=stderr, width=width, highlight=False)
+
+
+def say(text: str) -> None:
+    """A line to the person, beside the output a script reads."""
+    print(text, file=sys.stderr)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document; NaN becomes null, because JSON has none."""
+    print(json.dumps(plain(value), ensure_ascii=False, indent=2))
+
+
+def plain(value: Any) -> Any:
+    """JSON values: tuples and arrays become lists, NumPy scalars numbers, NaN null."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and value != value:
+        return None
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    return str(value)
+
+
+def print_table(title: str, rows: Sequence[Row], columns: Sequence[str] | None = None) -> None:
+    """Rows as a table; columns are the first row's keys unless named."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    names = list(columns or (rows[0] if rows else ()))
+    table = Table(
+        title=escape(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
+        pad_edge=False, header_style="dim",
+    )  # fmt: skip
+    for name in names:
+        number = bool(rows) and all(isinstance(r.get(name), (int, float)) for r in rows)
+        table.add_column(
+            escape(name), justify="right" if number else "left", overflow="fold", no_wrap=number
+        )
+    for row in rows:
+        table.add_row(*(escape(cell(row.get(name))) for name in names))
+    console().print(table)
+
+
+def print_facts(title: str, facts: Row) -> None:
+    """Names and values, one pair a line."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    out = console()
+    out.print(f"[bold]{escape(title)}[/bold]")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in facts.items():
+        grid.add_row(escape(name), escape(cell(value)))
+    out.print(grid)
+
+
+def cell(value: Any) -> str:
+    """A value as a table shows it."""
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "–"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k}={cell(v)}" for k, v in value.items()) or "–"
+    return str(value)
+
+
+def markdown_table(rows: Sequence[Row]) -> str:
+    """Rows as a Markdown table."""
+    names = list(rows[0])
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    lines += ["| " + " | ".join(_markdown(row.get(n)) for n in names) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _markdown(value: Any) -> str:
+    return cell(value).replace("|", "\\|").replace("\n", " ")
+
+
+@contextmanager
+def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A progress bar on the error channel; yields ``advance(n)``. Silent where nobody watches."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console(stderr=True),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(label, total=total)
+        yield lambda n: bar.advance(task, n)
+
+
+@contextmanager
+def working(label: str) -> Iterator[None]:
+    """A spinner on the error channel around work of unknown length."""
+    out = console(stderr=True)
+    if not out.is_terminal:
+        yield
+        return
+    with out.status(label):
+        yield

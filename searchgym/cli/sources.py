@@ -1,0 +1,81 @@
+"""Corpora and worlds from what a person types: a card's name, a card's folder, files, a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..cards import Card, card
+from ..errors import CardError, DataError
+from .targets import overrides
+
+if TYPE_CHECKING:
+    from ..corpora.corpus import Corpus
+    from ..envs.setting import Setting
+    from ..envs.sources import GeneratedWorld
+
+
+def corpus_card(name: str) -> Card | None:
+    """The card of this name or folder; None for files and folders of text.
+
+    Raises:
+        CardError: neither a card nor a path that exists; the near names are given.
+    """
+    folder = Path(name)
+    if (folder / "card.toml").is_file():
+        return card("corpora", str(folder) if "/" in name else f"./{name}")
+    if folder.exists():
+        return None
+    return card("corpora", name)
+
+
+def world(name: str, split: str, settings: Sequence[str] | None) -> GeneratedWorld:
+    """Generate the world of a card and put it into words. Settings override the world's recipe;
+    those that begin with ``wording.`` its wording."""
+    from ..envs.setting import Options
+    from ..envs.sources import generate_world
+
+    found = corpus_card(name)
+    if found is None or found.body["kind"] != "world":
+        raise CardError(f"{name} is not a generated world; see: searchgym list corpora")
+    recipe: dict[str, Any] = overrides(settings)
+    wording = recipe.pop("wording", {})
+    options = Options(corpus=name, split=split, world=recipe, wording=wording)
+    try:
+        return generate_world(found, options)
+    except TypeError as error:
+        raise CardError(
+            f"cannot generate {name} with {recipe or 'its defaults'}: {error}"
+        ) from error
+
+
+def corpus(name: str, split: str, data_dir: Path | None = None) -> Corpus:
+    """The passages of a world, a real set, a file or a folder of text."""
+    found = corpus_card(name)
+    if found is None:
+        from ..corpora.load import load_corpus
+
+        return load_corpus(name)
+    if found.body["kind"] == "world":
+        return world(name, split, None).corpus
+    from ..corpora.data import load_set
+
+    return load_set(found.id, split=split, data_dir=data_dir)[0]
+
+
+def questions(name: str, split: str, tasks: Path | None, data_dir: Path | None) -> Setting:
+    """The setting of a corpus with its questions, for audits of real and own sets."""
+    from ..envs.setting import setting
+
+    found = corpus_card(name)
+    if found is None and tasks is None:
+        raise DataError(f"{name} needs questions: --tasks questions.jsonl")
+    keywords: dict[str, Any] = {"corpus": name, "split": split}
+    if tasks is not None:
+        keywords["tasks"] = str(tasks)
+    if data_dir is not None:
+        keywords["data_dir"] = str(data_dir)
+    if found is None and "/" not in name and not name.endswith((".jsonl", ".gz", ".tsv")):
+        keywords["corpus"] = f"./{name}"
+    return setting(keywords)

@@ -1,0 +1,102 @@
+"""From what a person types (an id, a folder, ``key=value``) to environments and settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import gymnasium as gym
+import typer
+
+from ..cards import read_card
+from ..errors import CardError, unknown
+from ..registration import env_ids, register_card
+
+if TYPE_CHECKING:
+    from ..envs.search import SearchEnv
+
+EnvId = Annotated[str, typer.Argument(metavar="ENV", help="An environment's id or card folder.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="KEY=VALUE",
+        help="Override an environment option; dots nest: world.entities=2000. Repeatable.",
+    ),
+]
+
+
+def env_id(name: str) -> str:
+    """The registered id a name means: ``SearchQA``, ``searchgym/NQ-v0``, ``module:id``, a folder.
+
+    Raises:
+        CardError: nothing of that name is registered; the nearest names are given.
+    """
+    if (Path(name) / "card.toml").is_file():
+        found = read_card(Path(name), "envs")
+        register_card(found)
+        return found.id
+    if ":" in name:
+        module, _, rest = name.partition(":")
+        import importlib
+
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise CardError(f"cannot import {module!r} of {name!r}: {error}") from error
+        name = rest
+    tried = [name, f"searchgym/{name}", f"{name}-v0", f"searchgym/{name}-v0"]
+    for candidate in tried:
+        if candidate in gym.registry:
+            return candidate
+    raise CardError(unknown("environment", name, [i.removeprefix("searchgym/") for i in env_ids()]))
+
+
+def overrides(settings: Sequence[str] | None) -> dict[str, Any]:
+    """``["k=5", "world.entities=2000"]`` as keywords. Values are JSON where they can be."""
+    out: dict[str, Any] = {}
+    for setting in settings or ():
+        key, equals, text = setting.partition("=")
+        if not equals or not key:
+            raise CardError(
+                f"--set takes KEY=VALUE, got {setting!r}; for example --set max_turns=4"
+            )
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        *path, last = key.split(".")
+        into = out
+        for part in path:
+            into = into.setdefault(part, {})
+            if not isinstance(into, dict):
+                raise CardError(f"--set {key}: {part!r} is set twice, to a value and to a table")
+        into[last] = value
+    return out
+
+
+def make(name: str, settings: Sequence[str] | None = None, **keywords: Any) -> gym.Env[Any, Any]:
+    """``gym.make`` with errors as one clear line. Nested tables are merged with the card's."""
+    known = env_id(name)
+    given = {**keywords, **overrides(settings)}
+    default: Mapping[str, Any] = gym.spec(known).kwargs
+    for key, value in given.items():
+        if isinstance(value, dict) and isinstance(default.get(key), Mapping) and key != "tasks":
+            given[key] = {**default[key], **value}
+    try:
+        return gym.make(known, **given)
+    except (TypeError, ValueError) as error:
+        raise CardError(f"cannot make {known} with {given or 'its defaults'}: {error}") from error
+
+
+def make_search_env(name: str, settings: Sequence[str] | None = None, **keywords: Any) -> SearchEnv:
+    """:func:`make`, for commands that need SearchGym's own environments."""
+    from ..envs.search import SearchEnv
+
+    env = make(name, settings, **keywords).unwrapped
+    if not isinstance(env, SearchEnv):
+        raise CardError(f"{name} is a {type(env).__name__}; this command needs a SearchEnv")
+    return env

@@ -1,0 +1,210 @@
+"""``searchgym world``: generate, inspect and export knowledge graphs and their texts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .output import JsonFlag, examples, print_facts, print_json, print_table, say, working
+from .targets import Overrides
+
+if TYPE_CHECKING:
+    from ..worlds.world import World
+
+app = typer.Typer(
+    help="Generate, inspect and export worlds.", no_args_is_help=True, rich_markup_mode="rich"
+)
+
+Name = Annotated[str, typer.Argument(metavar="WORLD", help="A world's card: name or folder.")]
+Split = Annotated[str, typer.Option(help="train, dev or test: three different worlds.")]
+
+
+@app.command(
+    epilog=examples(
+        "searchgym world generate encyclopedia --out runs/world",
+        "searchgym world generate ./my-world --out w -s entities=500 -s seed=3 --tasks 50",
+        "searchgym world generate encyclopedia --out w -s wording.phrasing=heldout",
+    )
+)
+def generate(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="Folder for passages, tasks and facts.")],
+    tasks: Annotated[int, typer.Option(min=0, help="Tasks per family.")] = 100,
+    split: Split = "train",
+    settings: Overrides = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Generate a world, put it into words and ask about it; write it all as JSON lines.
+
+    Writes passages.jsonl, tasks.jsonl (only proved ones) and entities.jsonl (with all facts).
+    Environments read them back: corpus="DIR/passages.jsonl", tasks="DIR/tasks.jsonl".
+    """
+    from ..audit import verify
+    from ..engines.registry import build_engine
+    from ..tasks.build import build_tasks
+    from ..tasks.families import FAMILIES
+    from ..tasks.taskset import TaskSet
+    from ..worlds.export import to_jsonl
+    from .sources import world
+
+    with working(f"generating {name} …"):
+        made = world(name, split, settings)
+    with working("asking and proving …"):
+        counts = dict.fromkeys(FAMILIES, tasks) if tasks else {}
+        built = build_tasks(
+            made.world, made.corpus, counts=counts, seed=made.seed,
+            wording_seed=made.wording_seed, phrasing=made.phrasing, split=split,  # type: ignore[arg-type]
+        )  # fmt: skip
+        report = verify(built, made.world, made.corpus, build_engine("bm25", made.corpus))
+    with working("writing …"):
+        out.mkdir(parents=True, exist_ok=True)
+        with (out / "passages.jsonl").open("w", encoding="utf-8", newline="\n") as file:
+            for passage in made.corpus:
+                file.write(json.dumps(passage._asdict(), ensure_ascii=False) + "\n")
+        TaskSet(report.kept).save(out / "tasks.jsonl")
+        to_jsonl(made.world, out / "entities.jsonl")
+    facts = {
+        "world": made.corpus.name,
+        "entities": made.world.n_entities,
+        "facts": made.world.n_facts,
+        "passages": len(made.corpus),
+        "corpus digest": made.corpus.digest,
+        "tasks proved": len(report.kept),
+        "tasks dropped": len(report.rejected),
+        "folder": str(out),
+    }
+    _print("Written", facts, as_json)
+
+
+@app.command(
+    epilog=examples(
+        "searchgym world inspect encyclopedia",
+        "searchgym world inspect encyclopedia -e 'Oldeth Marn' --split test",
+        "searchgym world inspect encyclopedia --json",
+    )
+)
+def inspect(
+    name: Name,
+    entity: Annotated[
+        str | None, typer.Option("--entity", "-e", help="Show this entity's facts and page.")
+    ] = None,
+    split: Split = "train",
+    settings: Overrides = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Count a world's entities and facts by kind; or show one entity with its page."""
+    from .sources import world
+
+    with working(f"generating {name} …"):
+        made = world(name, split, settings)
+    if entity is not None:
+        page = made.corpus[int(made.corpus.page_of[_find(made.world, entity)])]
+        facts = _facts(made.world, _find(made.world, entity))
+        if as_json:
+            print_json({"page": page._asdict(), "facts": facts})
+            return
+        print_table(page.title, facts)
+        print(f"\n{page.text}")
+        return
+    types, properties = _census(made.world)
+    if as_json:
+        print_json(
+            {"world": made.corpus.name, "entities": made.world.n_entities,
+             "facts": made.world.n_facts, "types": types, "properties": properties}
+        )  # fmt: skip
+        return
+    print_table(f"{made.corpus.name}: {made.world.n_entities:,} entities", types)
+    print()
+    print_table(f"{made.world.n_facts:,} facts", properties)
+
+
+@app.command(
+    epilog=examples(
+        "searchgym world export encyclopedia --out world.graphml",
+        "searchgym world export encyclopedia --out entities.jsonl",
+    )
+)
+def export(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="The file to write.")],
+    form: Annotated[
+        str | None, typer.Option("--format", help="graphml or jsonl (default: by the name).")
+    ] = None,
+    split: Split = "train",
+    settings: Overrides = None,
+) -> None:
+    """Export the knowledge graph: GraphML for graph tools, JSON lines (one per entity) for scripts.
+
+    In Python, [bold]world.to_networkx()[/bold] gives a networkx.MultiDiGraph.
+    """
+    from ..errors import WorldError, unknown
+    from ..worlds.export import to_graphml, to_jsonl
+    from .sources import world
+
+    form = form or ("graphml" if out.suffix == ".graphml" else "jsonl")
+    if form not in ("graphml", "jsonl"):
+        raise WorldError(unknown("format", form, ("graphml", "jsonl")))
+    with working(f"generating {name} …"):
+        made = world(name, split, settings)
+    with working(f"writing {out} …"):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        (to_graphml if form == "graphml" else to_jsonl)(made.world, out)
+    say(f"{made.world.n_entities:,} entities and {made.world.n_facts:,} facts are in {out}")
+
+
+def _find(world: World, name: str) -> int:
+    from ..errors import WorldError, unknown
+
+    for i, title in enumerate(world.titles):
+        if title == name:
+            return i
+    raise WorldError(unknown("entity", name, world.titles))
+
+
+def _facts(world: World, entity: int) -> list[dict[str, Any]]:
+    from ..tasks.names import Names
+
+    names = Names(world)
+    rows = []
+    for fact in world.facts_of(entity):
+        about = world.prop(fact)
+        value = (
+            world.titles[fact.object]
+            if about.is_relation
+            else names.text(fact.property, fact.object)
+        )
+        rows.append({"property": about.name, "value": value})
+    for fact in world.facts_about(entity):
+        rows.append({"property": f"← {world.prop(fact).name}", "value": world.titles[fact.subject]})
+    return rows
+
+
+def _census(world: World) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    import numpy as np
+
+    types = []
+    for i, kind in enumerate(world.schema.types):
+        members = world.entities_of(i)
+        example = world.titles[int(members[0])] if len(members) else ""
+        types.append({"type": kind.name, "entities": len(members), "example": example})
+    counted = np.bincount(world.property_of, minlength=len(world.schema.properties))
+    properties = []
+    for i, about in enumerate(world.schema.properties):
+        subjects = world.subject_of[world.property_of == i]
+        most = int(np.unique(subjects, return_counts=True)[1].max()) if len(subjects) else 0
+        properties.append(
+            {"property": about.name, "from": about.source, "to": about.target or about.value,
+             "cardinality": about.cardinality if about.is_relation else "",
+             "facts": int(counted[i]), "most per subject": most}
+        )  # fmt: skip
+    return types, properties
+
+
+def _print(title: str, facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+    else:
+        print_facts(title, facts)

@@ -105,6 +105,8 @@ def _choice(ctx: Context, rng: np.random.Generator, *, first: bool, bridged: boo
     a, b = (_keyed(ctx, pick(rng, ctx.of_type[source]), via, key) for _ in range(2))
     if a is None or b is None or a.start == b.start or a.end == b.end:
         return None
+    if ctx.names.name(a.start).lower() == ctx.names.name(b.start).lower():
+        return None  # told apart in the question by their titles, but not in an answer
     if via is not None and a.steps[0].value == b.steps[0].value:
         return None
     if ((a.end < b.end) == least) != first:

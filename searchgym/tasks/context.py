@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -43,6 +43,8 @@ class Context:
         self.names = Names(world)
         self.invertible = [p.is_relation and both_sides(p.inverse) for p in self.schema.properties]
         self.of_type = [world.entities_of(i).tolist() for i in range(len(self.schema.types))]
+        self.memo: dict[Any, Any] = {}
+        """What families work out once per world, under keys of their own."""
         self._pages: dict[int, int] = {}
         self._steps: dict[int, tuple[Step, ...]] = {}
         self._tokens: dict[int, frozenset[str]] = {}

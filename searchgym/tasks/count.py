@@ -10,7 +10,6 @@ from .draft import Draft, Sketch
 from .grammar import capitalised
 from .groups import describe_group, random_group
 from .names import number_answers
-from .paths import backward, forward
 from .wording import Voice
 
 _HOW_MANY = Phrases(
@@ -33,9 +32,7 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     sketch = Sketch(ctx)
     anchor = sketch.entity(group.anchor, given=True)
     member = sketch.entity(group.members[0])
-    for fact in group.facts:
-        step = backward(fact) if group.inverse else forward(fact)
-        sketch.edge(anchor, step, member, sketch.query(group.anchor, step))
+    sketch.group(group, anchor, member)
 
     def render(voice: Voice) -> str:
         text = voice.pick(_HOW_MANY)

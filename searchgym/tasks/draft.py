@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from ..types import Difficulty, GraphEdge, GraphNode, ReasoningGraph
 from .context import Context
-from .dispersion import minimal_cover
-from .paths import Path, Step
+from .dispersion import dispersion
+from .paths import Group, Path, Step, backward, forward
 from .treewidth import treewidth
 from .wording import Voice
 
@@ -30,7 +29,6 @@ class Draft:
     shape: str
     """Kind within the family ("a-or-b", "yes-no"), recorded in the task's meta."""
     should_abstain: bool = False
-    meta: dict[str, Any] = field(default_factory=dict)
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -68,10 +66,10 @@ class Sketch:
             self.unnamed.append(entity)
         return node
 
-    def value(self, prop: int, value: int, *, given: bool = False) -> str:
+    def value(self, prop: int, value: int) -> str:
         """A node for an attribute's value; its type is the attribute's name."""
         name = self._ctx.prop(prop).name
-        return self._add(name, self._ctx.names.text(prop, value), given)
+        return self._add(name, self._ctx.names.text(prop, value), False)
 
     def unknown(self, prop: int, inverse: bool) -> str:
         """A node for something the world does not hold (unanswerable questions)."""
@@ -136,6 +134,17 @@ class Sketch:
         source = self._ctx.schema.types[self._ctx.schema.type_index(prop.source)].noun
         return f"{source} {self._ctx.label(step.property)} {title}"
 
+    def group(self, group: Group, near: str, far: str) -> None:
+        """Edges for every member of a group. Its subjects are searched in two ways by turns."""
+        for i, fact in enumerate(group.facts):
+            step = backward(fact) if group.inverse else forward(fact)
+            query = self.query(group.anchor, step)
+            if group.inverse and i % 2 == 0:
+                source = self._ctx.prop(group.relation).source
+                noun = self._ctx.schema.types[self._ctx.schema.type_index(source)].noun
+                query = f"{self._ctx.names.title(group.anchor)} {noun}"
+            self.edge(near, step, far, query)
+
     @property
     def hidden(self) -> bool:
         return self._ctx.hidden(self.named, self.unnamed)
@@ -155,7 +164,7 @@ class Sketch:
     ) -> Draft:
         graph = ReasoningGraph(tuple(self._nodes), tuple(self._edges), answer, operation)
         width = treewidth((e.subject, e.object) for e in self._edges)
-        spread = len(minimal_cover(self._stated))
+        spread = dispersion(self._stated)
         return Draft(
             family, graph, answers, tuple(self._evidence), tuple(self._evidence.values()),
             Difficulty(hops, branches, width, spread), render, shape, should_abstain,

@@ -15,6 +15,7 @@ _IRREGULAR_VERBS = (
     "won|begun|chosen|found|kept|sent|taught|driven|grown|laid|put|wed"
 )
 _PARTICIPLE = rf"(?:\w+ly )?(?:\w+ed|{_IRREGULAR_VERBS})"
+_STATES = re.compile(r"^(?:located|based|headquartered|situated|found|native|twinned|partnered) ")
 _FINITE = {"starring": "stars", "featuring": "features"}
 _DESCRIPTION = re.compile(
     r"^(?:the|an?) (?P<head>(?:[\w-]+ ){0,2}?[\w-]+) (?P<rest>(?:"
@@ -44,6 +45,8 @@ def predicate(phrase: str) -> str | None:
     first, _, after = rest.partition(" ")
     if _RELATIVE.match(rest):
         return f"{subject} {_RELATIVE.sub('', rest)}"
+    if _STATES.match(rest):
+        return f"{subject} is {rest}"
     if _PASSIVE.match(rest):
         return f"{subject} was {rest}"
     if first in _FINITE:

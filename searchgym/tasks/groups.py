@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ..worlds.schema import Phrases
-from ..worlds.world import Fact
 from .context import Context, both_sides, pick
 from .grammar import plural_description
+from .paths import Group
 from .wording import Voice
 
 MOST_INVERSE = 2
 """Subjects are found by searching their common object, whose own page takes one of three places."""
-MOST_MENTIONS = 3
-"""Other pages that mention the common object push subjects out of the results."""
-
-
-class Group(NamedTuple):
-    anchor: int
-    relation: int
-    inverse: bool
-    """True: the members are subjects ("the films directed by X"); False: objects."""
-    facts: tuple[Fact, ...]
-
-    @property
-    def members(self) -> tuple[int, ...]:
-        return tuple(f.subject if self.inverse else f.object for f in self.facts)
+MOST_MENTIONS = 2
+"""Other pages that mention the common object would push subjects out of the results."""
 
 
 def group_phrases(ctx: Context, prop: int, inverse: bool) -> Phrases:
@@ -50,20 +36,9 @@ def random_group(
 
     ``key``: an attribute the members' type must have.
     """
-    options = []
-    for i, p in enumerate(ctx.schema.properties):
-        if not p.is_relation:
-            continue
-        for inverse in (False, True):
-            kind = p.source if inverse else p.target
-            if key is not None and ctx.prop(key).source != kind:
-                continue
-            if inverse and (p.symmetric or p.cardinality in ("1-1", "1-n")):
-                continue
-            if not inverse and p.functional:
-                continue
-            if both_sides(group_phrases(ctx, i, inverse)):
-                options.append((i, inverse))
+    options = ctx.memo.get(("groups", key))
+    if options is None:
+        options = ctx.memo["groups", key] = _relations(ctx, key)
     if not options:
         return None
     prop, inverse = pick(rng, options)
@@ -85,6 +60,20 @@ def random_group(
     ):
         return None
     return group
+
+
+def _relations(ctx: Context, key: int | None) -> list[tuple[int, bool]]:
+    """(relation, inverse) whose members can be described and, with ``key``, have that attribute."""
+    options = []
+    for i, p in enumerate(ctx.schema.properties):
+        for inverse in (False, True):
+            kind = p.source if inverse else p.target
+            if not p.is_relation or (key is not None and ctx.prop(key).source != kind):
+                continue
+            alone = p.symmetric or p.cardinality in ("1-1", "1-n") if inverse else p.functional
+            if not alone and both_sides(group_phrases(ctx, i, inverse)):
+                options.append((i, inverse))
+    return options
 
 
 def describe_group(ctx: Context, voice: Voice, group: Group) -> str:

@@ -1,8 +1,10 @@
 """``intersection``: several constraints, each satisfied by many things, jointly by one.
 
 Every constraint is necessary: without it more than one candidate is left (InfoSeek's necessity,
-arXiv 2509.00375; BMGQ's weak clues, arXiv 2510.24151). One in three names the object of a
-constraint only by description, which adds a hop.
+arXiv 2509.00375; BMGQ's weak clues, arXiv 2510.24151). Of six tasks one
+names the object of a constraint only by description, which adds a hop, and one is a ring (treewidth
+2): both constraints start from the same named thing ("the star of F who was born in the city where
+the director of F was born").
 """
 
 from __future__ import annotations
@@ -56,18 +58,13 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
         return None
     found = constraints(ctx, answer)
     order = rng.permutation(len(found)).tolist()
-    chosen = necessary([found[i] for i in order], answer)
-    if chosen is None:
+    ordered = [found[i] for i in order]
+    shape = "ring" if turn % 6 == 5 else "described" if turn % 6 == 2 else "named"
+    made = (_ring if shape == "ring" else _star)(ctx, rng, ordered, answer, shape)
+    if made is None:
         return None
-    paths = [Path(c.known, (c.step,)) for c in chosen]
-    if turn % 3 == 2:
-        longer = _described(ctx, rng, chosen, answer)
-        if longer is None:
-            return None
-        paths = longer
+    chosen, paths = made
     if any(ctx.names.given(p.start) is None for p in paths):
-        return None
-    if len({p.start for p in paths} | {answer}) <= len(paths):
         return None
     sketch = Sketch(ctx)
     node = sketch.entity(answer)
@@ -98,7 +95,7 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
 
     longest = max(len(p.steps) for p in paths)
     return sketch.finish(
-        "intersection", shape=f"constraints-{len(chosen)}", answer=node,
+        "intersection", shape=shape, answer=node,
         answers=ctx.names.entity_answers(answer), hops=longest, branches=len(chosen),
         render=render,
     )  # fmt: skip
@@ -152,6 +149,52 @@ def necessary(found: list[Constraint], answer: int) -> list[Constraint] | None:
 
 def _without(chosen: tuple[Constraint, ...], i: int) -> frozenset[int]:
     return frozenset.intersection(*(c.candidates for j, c in enumerate(chosen) if j != i))
+
+
+def _star(
+    ctx: Context, rng: np.random.Generator, found: list[Constraint], answer: int, shape: str
+) -> tuple[list[Constraint], list[Path]] | None:
+    """Constraints that start from different things."""
+    chosen = necessary(found, answer)
+    if chosen is None:
+        return None
+    paths = [Path(c.known, (c.step,)) for c in chosen]
+    if shape == "described":
+        paths = _described(ctx, rng, chosen, answer) or []
+    if len({p.start for p in paths} | {answer}) <= len(chosen):
+        return None
+    return chosen, paths
+
+
+def _ring(
+    ctx: Context, rng: np.random.Generator, found: list[Constraint], answer: int, shape: str
+) -> tuple[list[Constraint], list[Path]] | None:
+    """Two constraints, one on something that the other's start leads to by definite steps."""
+    for near in found:
+        if near.step.inverse:
+            continue  # the page of ``near.known`` must list the answer, so that its name is found
+        for far in found:
+            if not far.step.inverse or far.candidates & near.candidates != {answer}:
+                continue
+            for path in _definite_paths(ctx, near.known, 2):
+                if path.end == far.known and answer not in path.entities:
+                    return [near, far], [Path(near.known, (near.step,)), path.then(far.step)]
+    return None
+
+
+def _definite_paths(ctx: Context, start: int, most: int) -> list[Path]:
+    """Definite paths from an entity to other entities, of one to ``most`` steps."""
+    found: list[Path] = []
+    frontier = [Path(start)]
+    for _ in range(most):
+        frontier = [
+            path.then(step)
+            for path in frontier
+            for step in ctx.steps(path.end)
+            if ctx.leads_on(step) and not step.inverse and step.value not in (*path.entities, start)
+        ]
+        found += frontier
+    return found
 
 
 def _described(

@@ -43,6 +43,20 @@ class Path(NamedTuple):
         return (self.start, *(s.value for s in self.steps[:-1]))
 
 
+class Group(NamedTuple):
+    """Everything one relation links to one thing."""
+
+    anchor: int
+    relation: int
+    inverse: bool
+    """True: the members are subjects ("the films directed by X"); False: objects."""
+    facts: tuple[Fact, ...]
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        return tuple(f.subject if self.inverse else f.object for f in self.facts)
+
+
 def forward(fact: Fact) -> Step:
     """The step from a fact's subject to its object."""
     return Step(fact.property, False, fact.object, fact.id)

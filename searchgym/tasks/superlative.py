@@ -10,7 +10,7 @@ from .context import Context, pick
 from .draft import Draft, Sketch
 from .grammar import capitalised
 from .groups import describe_group, random_group
-from .paths import backward, forward
+from .paths import forward
 from .wording import Voice
 
 _WHICH = Phrases(
@@ -49,9 +49,7 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     anchor = sketch.entity(group.anchor, given=True)
     member = sketch.entity(winners[0])
     value = sketch.value(key, best)
-    for fact in group.facts:
-        step = backward(fact) if group.inverse else forward(fact)
-        sketch.edge(anchor, step, member, sketch.query(group.anchor, step))
+    sketch.group(group, anchor, member)
     for fact in values:
         step = forward(fact)
         sketch.edge(member, step, value, sketch.query(fact.subject, step))

@@ -1,0 +1,115 @@
+"""The shipped world: every family survives the audit and reads like a question."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+
+import pytest
+
+from searchgym.audit import verify
+from searchgym.corpora.render import render
+from searchgym.engines.bm25 import BM25Engine
+from searchgym.tasks.build import build_tasks
+from searchgym.tasks.splits import check_disjoint, split_disjoint
+from searchgym.worlds.generate import generate
+from searchgym.worlds.loader import load_schema
+
+COUNTS = {
+    "simple": 300,
+    "chain": 300,
+    "comparison": 300,
+    "intersection": 120,
+    "count": 100,
+    "parallel": 150,
+    "superlative": 100,
+    "unanswerable": 150,
+}
+
+
+@pytest.fixture(scope="module", params=["train", "heldout"])
+def audited(request):
+    world = generate(load_schema("encyclopedia"), entities=2000, seed=21)
+    corpus = render(world, wording_seed=0, phrasing=request.param, name="w")
+    tasks = build_tasks(world, corpus, counts=COUNTS, seed=21, phrasing=request.param)
+    return world, corpus, tasks, verify(tasks, world, corpus, BM25Engine(corpus))
+
+
+def test_most_tasks_of_every_family_survive(audited):
+    *_, report = audited
+    print(report.table())
+    assert {r.reason for r in report.rejected} <= {"not retrieved"}
+    for family in COUNTS:
+        assert report.rate(family) >= 0.85, family
+
+
+def test_questions_are_whole(audited):
+    _, _, tasks, _ = audited
+    for task in tasks:
+        assert not re.search(r"[{}]|\bthe the\b| {2}|\bof of\b", task.question), task.question
+        assert task.question == task.question.strip()
+        assert len(task.question) < 600
+
+
+def test_no_constant_answer_pays(audited):
+    _, _, tasks, _ = audited
+    for family, number in COUNTS.items():
+        if family == "unanswerable":
+            continue
+        answer, most = Counter(t.answers[0] for t in tasks if t.family == family).most_common(1)[0]
+        print(f"{family}: the most frequent answer, {answer!r}, has a share of {most / number:.3f}")
+        assert most / number <= (0.31 if family == "count" else 0.11)
+    assert sum(t.answers[0] == "yes" for t in tasks) / len(tasks) < 0.03
+
+
+def test_rings_have_treewidth_two(audited):
+    _, _, tasks, _ = audited
+    rings = [t for t in tasks if t.meta["shape"] == "ring"]
+    assert rings
+    assert {t.difficulty.treewidth for t in rings} == {2}
+    assert {t.difficulty.treewidth for t in tasks if t.meta["shape"] != "ring"} == {1}
+
+
+def test_splits_of_one_world_keep_most_tasks(audited):
+    world, _, tasks, _ = audited
+    parts = split_disjoint(tasks, (0.8, 0.1, 0.1), world.schema)
+    check_disjoint(*parts, world.schema)
+    assert [len(p) for p in parts[1:]] == [152, 152]
+    print("train keeps", len(parts[0]) / len(tasks))
+    assert len(parts[0]) > 0.3 * len(tasks)
+
+
+def test_namesakes_and_lookalikes_do_not_make_answers_ambiguous():
+    world = generate(
+        load_schema("encyclopedia"), entities=1200, seed=4, homonyms=0.2, lookalikes=0.2
+    )
+    corpus = render(world, wording_seed=0, phrasing="train", name="w", distractors=2)
+    counts = {family: number // 4 for family, number in COUNTS.items()}
+    tasks = build_tasks(world, corpus, counts=counts, seed=4)
+    report = verify(tasks, world, corpus, BM25Engine(corpus))
+    assert {r.reason for r in report.rejected} <= {"not retrieved"}
+    assert report.rate() >= 0.85
+    bearers = Counter(name.lower() for name in world.names)
+    for task in tasks:
+        for node in task.graph.nodes:
+            if node.given and node.value in world.titles:
+                name = world.names[list(world.titles).index(node.value)]
+                assert node.value in task.question or (
+                    bearers[name.lower()] == 1 and name in task.question
+                )
+
+
+def test_building_is_fast():
+    world = generate(load_schema("encyclopedia"), entities=2000, seed=2)
+    corpus = render(world, wording_seed=0, phrasing="train", name="w")
+    counts = {
+        "simple": 1200, "chain": 1200, "comparison": 1000, "intersection": 250, "count": 250,
+        "parallel": 600, "superlative": 200, "unanswerable": 300,
+    }  # fmt: skip
+    start = time.perf_counter()
+    tasks = build_tasks(world, corpus, counts=counts, seed=2)
+    taken = time.perf_counter() - start
+    print(f"{len(tasks)} tasks in {taken:.2f} s")
+    assert len(tasks) == 5000
+    assert taken < 15  # 1 s on an idle core; leave room for a busy machine

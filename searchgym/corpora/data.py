@@ -116,8 +116,7 @@ def union_corpus(data_dir: str | Path | None = None) -> Corpus:
         found = real_card(name)
         if not found.body.get("splits") and not found.body.get("data", {}).get("union"):
             continue
-        paths = [data_directory(data_dir) / name / f for f in found.body.get("files", {})]
-        present = [p for p in paths if p.name.startswith("corpus") and p.is_file()]
+        present = sorted((data_directory(data_dir) / name).glob("corpus*.jsonl.gz"))
         for passage in load_corpus(present, name=name, url=_url(found)) if present else ():
             key = passage.title, re.sub(r"[\W_]+", "", passage.text).casefold()
             if key not in seen:

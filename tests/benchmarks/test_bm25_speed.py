@@ -1,0 +1,87 @@
+"""The engine's batch call beside bm25s's own tokenise + retrieve, in one run, on one thread."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from searchgym.corpora.data import load_set
+from searchgym.engines.bm25 import BM25Engine
+from searchgym.types import CallContext, Query
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.data]
+ROUNDS = 9
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def test_run_is_at_least_as_fast_as_raw_bm25s(data_dir: Path) -> None:
+    import bm25s
+    import Stemmer
+
+    corpus, _ = load_set("hotpotqa", "public", data_dir)
+    questions = [
+        task.question
+        for split in ("public", "train", "dev_extra")
+        for task in load_set("hotpotqa", split, data_dir)[1]
+    ][:1024]
+    engine = BM25Engine(corpus)
+    engine.warm_up()
+    options = {
+        "stemmer": Stemmer.Stemmer("porter"),
+        "stopwords": sorted(engine.analyser.stopwords),
+        "token_pattern": r"\w+",
+        "show_progress": False,
+    }
+    peer = bm25s.BM25(k1=0.9, b=0.4, backend="numba")
+    peer.index(bm25s.tokenize([f"{p.title}\n{p.text}" for p in corpus], **options), show_progress=False)  # fmt: skip
+    context = CallContext(0, "e", {})
+    print(f"\n{len(questions)} questions, {len(corpus):,} passages, one thread, median of {ROUNDS}")
+    print(f"{'k':>4} {'bm25s ms':>9} {'run ms':>9} {'ratio':>6}")
+    for k in (3, 5, 10, 100):
+        batch = [Query(text, k, context) for text in questions]
+
+        def raw(k: int = k) -> object:
+            return peer.retrieve(
+                bm25s.tokenize(questions, **options), k=k, show_progress=False, n_threads=0
+            )
+
+        raw()
+        pairs = [(_seconds(raw), _seconds(lambda b=batch: engine.run(b))) for _ in range(ROUNDS)]
+        theirs, ours = median(p[0] for p in pairs), median(p[1] for p in pairs)
+        print(f"{k:>4} {theirs * 1e3:>9.1f} {ours * 1e3:>9.1f} {theirs / ours:>6.2f}")
+        assert k > 10 or theirs / ours >= 1.0
+
+
+def test_first_call_in_a_fresh_process_loads_compiled_code(tmp_path: Path) -> None:
+    code = (
+        "import time; from searchgym.corpora.corpus import Corpus;"
+        "from searchgym.types import Passage; from searchgym.engines.bm25 import BM25Engine;"
+        "e = BM25Engine(Corpus('c', [Passage('1', '', 'red', 'u')]));"
+        "t = time.perf_counter(); e.warm_up(); print(time.perf_counter() - t)"
+    )
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    first, second = (
+        float(
+            subprocess.run(
+                [sys.executable, "-c", code], env=env, cwd=Path(__file__).parents[2],
+                capture_output=True, text=True, check=True,
+            ).stdout
+        )
+        for _ in range(2)
+    )  # fmt: skip
+    print(
+        f"\nfirst call: {first:.2f} s compiling, {second:.2f} s from the disk cache (with import)"
+    )
+    assert second < first / 2

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from searchgym.corpora.beir import load_beir
+from searchgym.corpora.load import WIKIPEDIA, load_corpus, load_questions
+from searchgym.errors import DataError
+from searchgym.types import ABSTAIN, Passage
+
+Load = Callable[[Path], object]
+
+
+def write(path: Path, *records: object) -> Path:
+    text = "".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in records)
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "wt", encoding="utf-8") as stream:
+        stream.write(text)
+    return path
+
+
+def test_passages_from_json_lines_plain_and_gzipped(tmp_path: Path) -> None:
+    rows = [{"id": "b", "title": "T t", "text": "x"}, {"_id": 7, "text": "y", "url": "https://u"}]
+    plain, packed = write(tmp_path / "c.jsonl", *rows), write(tmp_path / "c.jsonl.gz", *rows)
+    corpus = load_corpus(plain)
+    assert list(corpus) == [
+        Passage("7", "", "y", "https://u"),
+        Passage("b", "T t", "x", "corpus://c/b"),
+    ]
+    assert load_corpus(packed).digest == corpus.digest
+    wiki = load_corpus([plain], name="wiki", url=WIKIPEDIA)
+    assert wiki.passage("b").url == "https://en.wikipedia.org/wiki/T_t"
+
+
+def test_search_r1_contents(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "wiki.jsonl",
+        {"id": "0", "contents": '"Aldor "the" city"\nFirst.\nSecond.'},
+        {"id": "1", "contents": "Unquoted\n"},
+    )
+    first, second = load_corpus(path)
+    assert (first.title, first.text) == ('Aldor "the" city', "First.\nSecond.")
+    assert (second.title, second.text) == ("Unquoted", "")
+
+
+def test_tab_separated_passages_and_questions(tmp_path: Path) -> None:
+    dpr = write(tmp_path / "psgs.tsv", "id\ttext\ttitle", '1\t"a ""quoted"" text"\tT')
+    assert load_corpus(dpr)[0][:3] == ("1", "T", 'a "quoted" text')
+    marco = write(tmp_path / "collection.tsv", "0\tonly text", "1\tmore")
+    assert [p.text for p in load_corpus(marco)] == ["only text", "more"]
+    questions = write(tmp_path / "q.tsv", 'who?\t[\'a "b"\', "c"]', 'what?\t["d"]', "when?\t1999")
+    tasks = load_questions(questions)
+    assert [t.answers for t in tasks] == [('a "b"', "c"), ("d",), ("1999",)]
+    assert len({t.id for t in tasks}) == 3
+
+
+def test_questions_of_both_formats(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "q.jsonl",
+        {
+            "id": "1",
+            "question": "a?",
+            "answers": ["x", "x", "y"],
+            "supporting_ids": ["p", "q"],
+            "hops": 2,
+            "type": "bridge",
+            "split": "train",
+        },
+        {"id": "test_0", "question": "b?", "golden_answers": ["z"], "metadata": {"k": 1}},
+        {"id": "3", "question": "c?", "answers": [ABSTAIN]},
+        {"id": "4", "question": "d?", "answers": [], "answer_items": ["A: 1", "B: 2"]},
+    )
+    one, two, three, four = load_questions(path)
+    assert (one.answers, one.evidence, one.hops, one.split) == (("x", "y"), ("p", "q"), 2, "train")
+    assert one.meta["type"] == "bridge"
+    assert (two.answers, two.family, two.split, two.meta["metadata"]) == (
+        ("z",),
+        "real",
+        "test",
+        {"k": 1},
+    )
+    assert three.should_abstain
+    assert not two.should_abstain
+    assert four.answers == ("A: 1; B: 2",)
+    assert {t.split for t in load_questions(path, split="dev")} == {"dev"}
+
+
+GOOD = {"id": "ok", "text": "t", "question": "q?", "answers": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("{not json", "not valid JSON"),
+        ("[1, 2]", "expected a JSON object, got list"),
+        ({"text": "t", "question": "q", "answers": ["a"]}, "no 'id'"),
+        ({**GOOD, "id": ""}, "'id' is empty"),
+        ({**GOOD, "id": True}, "'id' must be text, got bool"),
+        (GOOD, "id 'ok' was already used in .*line 1"),
+    ],
+)
+@pytest.mark.parametrize("load", [load_corpus, load_questions])
+def test_a_broken_line_is_named(load: Load, bad: object, message: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "f.jsonl", GOOD, "", bad)
+    with pytest.raises(DataError, match=f"f.jsonl, line 3: {message}"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("load", "bad", "message"),
+    [
+        (load_corpus, {"id": "1"}, "no 'text'"),
+        (load_corpus, {"id": "1", "text": 5}, "'text' must be text, got int"),
+        (load_corpus, {"id": "1", "text": "", "title": []}, "'title' must be text, got list"),
+        (load_corpus, {"id": "1", "contents": None}, "'contents' must be text, got NoneType"),
+        (load_questions, {"id": "1", "question": " ", "answers": ["a"]}, "'question' is empty"),
+        (load_questions, {"id": "1", "question": "q"}, "no 'answers'"),
+        (load_questions, {"id": "1", "question": "q", "answers": []}, "no answer"),
+        (load_questions, {"id": "1", "question": "q", "answers": [1]}, "must be a list of texts"),
+        (load_questions, {**GOOD, "id": "1", "hops": 0}, "'hops' must be a whole number"),
+        (load_questions, {**GOOD, "id": "1", "supporting_ids": [3]}, "'supporting_ids' must be"),
+        (load_questions, {**GOOD, "id": "1", "answers": list("['ab']")}, "torn"),
+    ],
+)
+def test_a_wrong_value_is_named(load: Load, bad: object, message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"line 2: .*({message})"):
+        load(write(tmp_path / "f.jsonl", GOOD, bad))
+
+
+@pytest.mark.parametrize("load", [load_corpus, load_questions])
+def test_unreadable_files(load: Load, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="does not exist"):
+        load(tmp_path / "absent.jsonl")
+    with pytest.raises(DataError, match=r"no (passages|questions)"):
+        load(write(tmp_path / "empty.jsonl"))
+    (tmp_path / "latin.jsonl").write_bytes(json.dumps(GOOD).encode() + b'\n{"id": "\xe9"}\n')
+    with pytest.raises(DataError, match=r"latin.jsonl, line 2: not UTF-8"):
+        load(tmp_path / "latin.jsonl")
+    rows = (json.dumps({**GOOD, "id": str(i)}) + "\n" for i in range(5000))
+    whole = gzip.compress("".join(rows).encode())
+    (tmp_path / "cut.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=r"cut.jsonl.gz, after line \d+: cannot be read"):
+        load(tmp_path / "cut.jsonl.gz")
+    (tmp_path / "fake.jsonl.gz").write_bytes(b"plain text")
+    with pytest.raises(DataError, match="cannot be read"):
+        load(tmp_path / "fake.jsonl.gz")
+    with pytest.raises(DataError, match="line 2: 1 columns, expected 3"):
+        load(write(tmp_path / "t.tsv", "1\ta\tb", "torn row"))
+
+
+def test_beir_layout_and_its_faults(tmp_path: Path) -> None:
+    write(
+        tmp_path / "corpus.jsonl",
+        {"_id": "d1", "title": "", "text": "x"},
+        {"_id": "d2", "text": "y"},
+    )
+    write(tmp_path / "queries.jsonl", {"_id": "q1", "text": "x?"}, {"_id": "q2", "text": "y?"})
+    (tmp_path / "qrels").mkdir()
+    rels = tmp_path / "qrels" / "test.tsv"
+    write(rels, "query-id\tcorpus-id\tscore", "q1\td1\t2", "q1\td2\t0")
+    topics = load_beir(tmp_path)
+    assert (topics.queries, topics.qrels) == ({"q1": "x?"}, {"q1": {"d1": 2, "d2": 0}})
+    write(rels, "q1 0 d1 1")
+    assert load_beir(tmp_path).qrels == {"q1": {"d1": 1}}
+    faults = [
+        ("q9 d1 1", "query 'q9'"),
+        ("q1 d9 1", "passage 'd9'"),
+        ("q1 d1 x", "grade 'x'"),
+        ("q1", "expected query"),
+    ]
+    for row, message in faults:
+        write(rels, "q2 d1 1", row)
+        with pytest.raises(DataError, match=f"test.tsv, line 2: .*{message}"):
+            load_beir(tmp_path)
+    with pytest.raises(DataError, match=r"has none of qrels/dev.tsv"):
+        load_beir(tmp_path, split="dev")

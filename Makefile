@@ -10,6 +10,8 @@ STAMP := $(VENV)/.installed
 # CUDA libraries that nothing here needs. Another build: make TORCH=torch==2.15.0 …
 TORCH ?= torch==2.13.0
 PYTEST ?= $(BIN)/python -m pytest
+# Real sets, if there are any: SEARCHGYM_DATA, or a shared/data folder beside the checkout.
+export SEARCHGYM_DATA ?= $(abspath $(wildcard ../shared/data))
 
 .PHONY: help quickstart test check lint types format bench slow clean
 .DEFAULT_GOAL := help

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import Annotated, Any
 
 import typer
@@ -62,9 +64,10 @@ def _check(
     result, note = "ok", ""
     try:
         env = make(name, settings)
-        check_env(env, seeds=seeds)
-        if vector and isinstance(env.unwrapped, SearchEnv):
-            check_vector_env(name, **overrides(settings))
+        with redirect_stdout(StringIO()):  # Gymnasium's checker draws in every render mode
+            check_env(env, seeds=seeds)
+            if vector and isinstance(env.unwrapped, SearchEnv):
+                check_vector_env(name, **overrides(settings))
         env.close()
     except CheckError as error:
         result, note = "broken", str(error)

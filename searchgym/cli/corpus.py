@@ -178,7 +178,7 @@ def _audit_world(
     with working(f"building {count} tasks of {len(FAMILIES)} families …"):
         built = build_tasks(
             made.world, made.corpus, counts=dict.fromkeys(FAMILIES, count), seed=made.seed,
-            wording_seed=made.wording_seed, phrasing=made.phrasing, split=split,  # type: ignore[arg-type]
+            wording_seed=made.wording_seed, phrasing=made.phrasing, split=split,
         )  # fmt: skip
     with working("proving …"):
         report = verify(built, made.world, made.corpus, build_engine("bm25", made.corpus), k=k)

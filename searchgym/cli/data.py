@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .output import JsonFlag, examples, print_json, print_table, say, working
+
+if TYPE_CHECKING:
+    from ..corpora.data import SetStatus
 
 app = typer.Typer(
     help="Real data sets: what is here, and how to get the rest.",
@@ -45,18 +48,22 @@ def show(
         return
     shown = []
     for row in found:
-        state = "–" if not row.present else {True: "ok", False: "BROKEN"}.get(
-            row.digest_ok, "there"  # type: ignore[call-overload]
-        )  # fmt: skip
-        if row.missing and row.bytes:
-            state = f"{len(row.missing)} missing"
+        megabytes = f"{row.bytes / 1e6:.1f}" if row.bytes else ""
+        how = "" if row.present else row.get
         shown.append(
-            {"set": row.id, "here": state, "MB": f"{row.bytes / 1e6:.1f}" if row.bytes else "", "licence": row.licence,
-             "get it": "" if row.present else row.get}
+            {"set": row.id, "here": _state(row), "MB": megabytes, "licence": row.licence,
+             "get it": how}
         )  # fmt: skip
     print_table(f"Real sets in {data_directory(data_dir)}", shown)
     if any(row.digest_ok is False for row in found):
         say("BROKEN: a file is not what its card's digest says; get it again")
+
+
+def _state(row: SetStatus) -> str:
+    """What the table says of a set: ok, there (digests not read), BROKEN, how much is missing."""
+    if not row.present:
+        return f"{len(row.missing)} missing" if row.bytes else ""
+    return "there" if row.digest_ok is None else "ok" if row.digest_ok else "BROKEN"
 
 
 @app.command(epilog=examples("searchgym data get hotpotqa", "searchgym data get nq --data-dir d"))

@@ -225,7 +225,8 @@ class Game:
         lines = []
         if outcome["em"] != 1.0:
             lines.append(f"The answer: [bold]{escape(task.answers[0])}[/bold]")
-        lines.append(f"{episode.queries} searches; {self._way()}")
+        n = episode.queries
+        lines.append(f"{n} search{'es' * (n != 1)}; {self._way()}")
         self._out.print(Panel("\n".join(lines), title=f"[bold]{title}[/bold]", border_style=colour))
         self.outcomes.append(
             {"task_id": task.id, "question": task.question, "queries": episode.queries}

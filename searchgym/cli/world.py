@@ -56,7 +56,7 @@ def generate(
         counts = dict.fromkeys(FAMILIES, tasks) if tasks else {}
         built = build_tasks(
             made.world, made.corpus, counts=counts, seed=made.seed,
-            wording_seed=made.wording_seed, phrasing=made.phrasing, split=split,  # type: ignore[arg-type]
+            wording_seed=made.wording_seed, phrasing=made.phrasing, split=split,
         )  # fmt: skip
         report = verify(built, made.world, made.corpus, build_engine("bm25", made.corpus))
     with working("writing …"):

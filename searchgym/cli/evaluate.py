@@ -1,0 +1,101 @@
+"""``searchgym eval``: how good is an agent in an environment?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import CardError
+from .output import JsonFlag, examples, print_json, print_table, progress, say, working
+from .targets import EnvId, Overrides, make_search_env
+
+if TYPE_CHECKING:
+    from ..evaluation.result import EvalResult
+
+
+def evaluate(
+    env: EnvId,
+    agent: Annotated[
+        list[str],
+        typer.Option("--agent", "-a", help="A card, weights or module:Class. Repeatable."),
+    ] = ["rules"],  # noqa: B006  (typer copies it)
+    questions: Annotated[
+        int | None, typer.Option("--questions", "-n", min=1, help="Ask only the first so many.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Fixes every episode.")] = 0,
+    batch: Annotated[int, typer.Option(min=1, help="Episodes played at a time.")] = 256,
+    closed_book: Annotated[
+        bool, typer.Option("--closed-book", help="Switch all tools off.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for the full results as JSON.")] = None,
+    settings: Overrides = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Evaluate agents on an environment: every question once, means with 95 % intervals."""
+    from ..evaluation.run import evaluate as run
+    from .contestants import contestant
+
+    makers = {name: contestant(name) for name in agent}
+    with working(f"building {env} …"):
+        shared = make_search_env(env, settings).setting
+    tasks = list(shared.tasks)[:questions]
+    results = []
+    for name, maker in makers.items():
+        player = maker(shared, tasks)
+        if player is None:
+            raise CardError(f"agent {name!r} needs gold queries, which {env} does not have")
+        with progress(name, len(tasks)) as advance:
+            result = run(
+                player, shared, name=name, label=env, tasks=tasks, seed=seed, batch=batch,
+                search_enabled=not closed_book, progress=advance,
+            )  # fmt: skip
+        results.append(result)
+        if out is not None:
+            path = result.save(out / f"{name.replace('/', '-').replace(':', '-')}.json")
+            say(f"{name}: {path}")
+        if not result.complete:
+            raise KeyboardInterrupt
+    if as_json:
+        print_json([_record(result, env) for result in results])
+        return
+    title = f"{env}: {len(tasks):,} questions, mean [95 % interval]"
+    print_table(title, [_row(result) for result in results])
+    families = sorted({f for result in results for f in result.by_family()})
+    if len(families) > 1:
+        rows = [{"agent": r.agent, **{f: r.by_family().get(f) for f in families}} for r in results]
+        print_table("Exact match by family", rows)
+
+
+def _record(result: EvalResult, env: str) -> dict[str, Any]:
+    return {
+        "agent": result.agent,
+        "env": env,
+        "questions": len(result.rows),
+        "seed": result.seed,
+        "means": {name: interval._asdict() for name, interval in result.means.items()},
+        "em_by_family": result.by_family(),
+        "seconds": result.duration_s,
+    }
+
+
+def _row(result: EvalResult) -> dict[str, Any]:
+    shown: dict[str, Any] = {"agent": result.agent}
+    for metric in ("em", "f1", "evidence_recall", "searches", "invalid"):
+        interval = result.means[metric]
+        shown[metric.replace("_", " ")] = str(interval) if interval.n else "–"
+    return shown
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(
+        "eval",
+        epilog=examples(
+            "searchgym eval SearchQA-v0",
+            "searchgym eval MultiHopQA-v0 -a random -a rules -a oracle",
+            "searchgym eval searchgym/HotpotQA-v0 -a my_package:MyAgent -n 100 --json",
+            "searchgym eval SearchQA-v0 -a rules -s split=test --out runs/rules",
+        ),
+    )(evaluate)

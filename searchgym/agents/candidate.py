@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..candidates.features import FeatureBuilder, Scored
+from ..candidates.features import FEATURE_VERSION, FeatureBuilder, Scored
 from ..candidates.state import State, read_state
 from ..dialects.base import get_dialect
 from ..errors import MissingExtraError
@@ -61,6 +62,17 @@ class CandidateAgent:
         from .scorer import load_scorer
 
         return cls(load_scorer(path)[0], FeatureBuilder(encoder), device=device)
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of weights, features and encoder: equal agents choose alike."""
+        encoder = self.builder.encoder
+        h = hashlib.sha256(f"{FEATURE_VERSION} {encoder.name if encoder else None}".encode())
+        h.update(f"{self.builder.limits} {self.sample} {self.seed if self.sample else ''}".encode())
+        for name, tensor in sorted(self.model.state_dict().items()):
+            h.update(name.encode())
+            h.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        return f"candidate:{h.hexdigest()[:16]}"
 
     def save(self, path: Path | str, **meta: object) -> None:
         from .scorer import save_scorer

@@ -157,7 +157,12 @@ def paired_interval(
 
 
 def crossed_interval(
-    table: ArrayLike, *, seed: int = 0, level: float = 0.95, resamples: int = RESAMPLES
+    table: ArrayLike,
+    *,
+    seed: int = 0,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    unit: bool = False,
 ) -> Interval:
     """Interval for the mean of ``table`` (S, Q), S training seeds on the same Q questions.
 
@@ -166,15 +171,15 @@ def crossed_interval(
     a bootstrap of few seeds lacks; with S = 1 only questions vary. Measured coverage with three
     seeds: 0.97 where questions vary more than seeds, 0.87 where seeds dominate (three numbers say
     little about their spread). Questions with a NaN in any seed are left out. For paired
-    differences hand in ``a - b``.
+    differences hand in ``a - b``. ``unit``: as in :func:`mean_interval`.
     """
     d = np.atleast_2d(np.asarray(table, dtype=np.float64))
     d = d[:, ~np.isnan(d).any(axis=0)]
     seeds, n = d.shape
     if n == 0:
         return NOTHING
-    if seeds == 1:
-        return mean_interval(d[0], seed=seed, level=level, resamples=resamples)
+    if seeds == 1 or (unit and d.min() == d.max()):
+        return mean_interval(d[0], seed=seed, level=level, resamples=resamples, unit=unit)
     rng = stream(seed, "crossed", seeds, n)
     mean = float(d.mean())
     seed_effect = d.mean(axis=1) - mean  # (S,)
@@ -189,6 +194,8 @@ def crossed_interval(
         widened = by_seed @ seed_effect * np.sqrt(seeds / (seeds - 1))
         drawn[at : at + size] = questions + widened
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    if unit:
+        low, high = max(0.0, low), min(1.0, high)
     return Interval(mean, float(low), float(high), n, f"crossed over {seeds} seeds")
 
 

@@ -1,0 +1,132 @@
+"""Climbing the ladder: every agent on every rung, resumable."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from ..envs.setting import Setting
+from ..errors import EvaluationError
+from ..evaluation.result import EvalResult
+from ..evaluation.run import evaluate, settings_of
+from ..types import Agent, Task
+from .rungs import Rung
+from .table import TransferTable
+
+Maker = Callable[[Setting, Sequence[Task]], Agent | None]
+"""Makes an agent for a rung, or None where it cannot play (an oracle without gold queries)."""
+Contender = Agent | Sequence[Agent] | Maker
+"""An agent, the same recipe trained with several seeds, or a maker."""
+Progress = Callable[[str, int], AbstractContextManager[Callable[[int], Any]]]
+"""``with progress(label, total) as advance: advance(n)``."""
+
+
+def oracle(setting: Setting, tasks: Sequence[Task]) -> Agent | None:
+    """The oracle agent where every task with evidence has gold queries, else None."""
+    from ..agents.oracle import OracleAgent
+
+    # without gold passages "all the evidence was shown" would be true at once
+    solvable = all(t.evidence and len(t.queries) >= len(t.evidence) for t in tasks)
+    return OracleAgent(tasks) if solvable else None
+
+
+def transfer(
+    agents: Mapping[str, Contender],
+    rungs: Sequence[Rung],
+    *,
+    out_dir: str | Path | None = None,
+    seed: int = 0,
+    batch: int = 256,
+    progress: Progress | None = None,
+) -> TransferTable:
+    """Evaluate every agent on every rung, on the same questions.
+
+    With ``out_dir``, every result is saved under ``results/<rung>/<agent>.<seed>.json`` as soon as
+    it is there, and a finished one is not repeated if nothing that moves it has changed: settings,
+    questions, versions, and the agent's ``fingerprint`` (agents without one are always run).
+
+    On Ctrl-C the table holds what was finished, with ``complete=False``; the same call goes on
+    from there.
+
+    Raises:
+        EvaluationError: no agents, or two rungs of one name.
+    """
+    if not agents or not rungs:
+        raise EvaluationError(f"got {len(agents)} agents and {len(rungs)} rungs; need one of each")
+    if len({rung.name for rung in rungs}) != len(rungs):
+        raise EvaluationError("two rungs have the same name; results are told apart by it")
+    table = TransferTable(
+        tuple(rung.name for rung in rungs),
+        tuple(agents),
+        notes={rung.name: rung.note for rung in rungs},
+        kinds={rung.name: rung.kind for rung in rungs},
+        seed=seed,
+    )
+    folder = Path(out_dir) / "results" if out_dir is not None else None
+    try:
+        for rung in rungs:
+            shared = rung.setting()
+            tasks = rung.tasks(shared, seed)
+            for name, contender in agents.items():
+                done = []
+                for number, agent in enumerate(_members(contender, shared, tasks)):
+                    path = (
+                        folder / _slug(rung.name) / f"{_slug(name)}.{number}.json"
+                        if folder
+                        else None
+                    )
+                    result = _finished(path, agent, shared, tasks, seed, batch)
+                    if result is None:
+                        with (progress or _silent)(f"{rung.name}: {name}", len(tasks)) as advance:
+                            result = evaluate(
+                                agent, shared, name=name, label=rung.name, tasks=tasks, seed=seed,
+                                batch=batch, progress=advance,
+                            )  # fmt: skip
+                        if not result.complete:
+                            raise KeyboardInterrupt
+                        if path is not None:
+                            result.save(path)
+                    done.append(result)
+                if done:
+                    table.add(rung.name, name, done)
+    except KeyboardInterrupt:
+        table.complete = False
+    return table
+
+
+def _members(contender: Contender, shared: Setting, tasks: Sequence[Task]) -> list[Agent]:
+    if isinstance(contender, Agent):
+        return [contender]
+    if callable(contender):
+        made = contender(shared, tasks)
+        return [] if made is None else [made]
+    return list(contender)
+
+
+def _finished(
+    path: Path | None,
+    agent: Agent,
+    shared: Setting,
+    tasks: Sequence[Task],
+    seed: int,
+    batch: int,
+) -> EvalResult | None:
+    """The saved result, if it is what running again would give."""
+    if path is None or not path.is_file() or getattr(agent, "fingerprint", None) is None:
+        return None
+    result = EvalResult.load(path)
+    now = settings_of(agent, shared, tasks, search_enabled=True, batch=batch)
+    same = json.dumps(result.settings, sort_keys=True) == json.dumps(now, sort_keys=True)
+    return result if same and result.seed == seed and result.complete else None
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
+
+
+def _silent(label: str, total: int) -> AbstractContextManager[Callable[[int], Any]]:
+    return nullcontext(lambda n: None)

@@ -1,0 +1,106 @@
+"""The rungs of the ladder from the world an agent was trained in to real questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ..envs.setting import Setting, setting
+from ..seeding import stream
+from ..types import Task
+
+Kind = Literal["generated", "real", "smoke"]
+
+REAL_SETS = (
+    "hotpotqa", "2wikimultihopqa", "musique", "nq", "popqa", "triviaqa", "bamboogle",
+)  # fmt: skip
+"""Real question sets, multi-hop ones first. The last two have no passages of their own and search
+the passages of all sets present."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One set of questions and the environment they are asked in.
+
+    ``keywords``: environment options (``searchgym.envs.setting.Options``). ``cap``: at most so many
+    questions, drawn at random by the evaluation's seed, the same for every agent; None: all.
+    """
+
+    name: str
+    kind: Kind
+    keywords: Mapping[str, Any]
+    note: str = ""
+    cap: int | None = None
+
+    def setting(self) -> Setting:
+        return setting(self.keywords)
+
+    def tasks(self, shared: Setting, seed: int = 0) -> list[Task]:
+        """The questions asked: all, or ``cap`` of them in the set's order."""
+        tasks = list(shared.tasks)
+        if self.cap is None or self.cap >= len(tasks):
+            return tasks
+        drawn = stream(seed, "rung", self.name).permutation(len(tasks))[: self.cap]
+        return [tasks[i] for i in sorted(drawn.tolist())]
+
+
+def generated_rungs(
+    keywords: Mapping[str, Any], *, cap: int | None = None, tasks: Mapping[str, int] | None = None
+) -> list[Rung]:
+    """From the training environment outwards: its own world, another world (unseen names and
+    facts), and another world in phrasings that training never used.
+
+    ``keywords`` are those the agent was trained with; ``tasks`` replaces the counts per family.
+    """
+    shared = {k: v for k, v in keywords.items() if k not in ("split", "wording", "reward")}
+    if tasks is not None:
+        shared["tasks"] = dict(tasks)
+    rungs = (
+        ("source world", "train", "the world it was trained in"),
+        ("held-out world", "dev", "unseen names and facts"),
+        ("held-out wording", "test", "unseen names, facts and phrasings"),
+    )
+    return [
+        Rung(name, "generated", {**shared, "split": split}, note, cap)
+        for name, split, note in rungs
+    ]
+
+
+def real_rungs(
+    data_dir: str | Path | None = None,
+    *,
+    sets: Sequence[str] = REAL_SETS,
+    split: str = "public",
+    cap: int | None = None,
+    rules: Mapping[str, Any] | None = None,
+) -> tuple[list[Rung], list[str]]:
+    """Rungs of the real sets on this machine, and one line per absent set saying how to get it.
+
+    ``rules``: environment options such as ``max_turns``, which should be those of training.
+    """
+    from ..corpora.data import data_directory, status
+
+    found = {row.id: row for row in status(data_dir, verify=False)}
+    root = str(data_directory(data_dir))
+    rungs: list[Rung] = []
+    absent: list[str] = []
+    for name in sets:
+        row = found.get(name)
+        if row is None or not row.present:
+            absent.append(f"{name}: {row.get if row else 'no such set in the catalogue'}")
+            continue
+        keywords = {**(rules or {}), "corpus": name, "split": split, "data_dir": root}
+        rungs.append(Rung(name, "real", keywords, row.summary, cap))
+    return rungs, absent
+
+
+def smoke_rung(*, cap: int | None = 200, rules: Mapping[str, Any] | None = None) -> Rung:
+    """Real text that is on every machine, Python's own documentation strings, with questions made
+    from their first sentences. Shows that the pipeline runs on real text; not a benchmark."""
+    from ..corpora.docstrings import load_docstrings
+
+    corpus, tasks = load_docstrings(cap or 200)
+    keywords = {**(rules or {}), "corpus": corpus, "tasks": tasks}
+    return Rung("python docs", "smoke", keywords, "documentation strings; a smoke run", cap)

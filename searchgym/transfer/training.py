@@ -1,0 +1,203 @@
+"""Training the candidate agent by its card: worlds, arenas, one run per seed, resumable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..cards import Card, card
+from ..envs.setting import Setting
+from ..errors import CardError, unknown
+
+if TYPE_CHECKING:
+    from ..agents.candidate import CandidateAgent
+    from ..candidates.encoder import WordEncoder
+    from ..candidates.features import FeatureBuilder
+    from ..rl.arena import Arena
+
+Report = Callable[[str, float, Mapping[str, float] | None], Any]
+"""Told (what is happening, fraction done in [0, 1], the newest evaluation or None)."""
+_KEYS = frozenset({"env", "worlds", "dev", "encoder", "config"})
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a candidate agent is trained on and how: the ``[train]`` table of its card."""
+
+    env: Mapping[str, Any]
+    """Environment options (``searchgym.envs.setting.Options``) shared by training and tests."""
+    worlds: tuple[int, ...] = (0,)
+    """Seeds of the training worlds (split "train")."""
+    dev: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the development world (split "dev"), where the model is selected: its ``seed``
+    must not be that of the held-out world that is reported, and ``tasks`` may be fewer."""
+    encoder: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of ``WordEncoder``, or ``{"none": true}`` to train without one."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of ``TrainConfig``: every hyperparameter."""
+
+    @classmethod
+    def of_card(cls, found: Card | str = "candidate") -> Recipe:
+        """The recipe of an agent card; ``CardError`` for a key it should not have."""
+        found = card("agents", found) if isinstance(found, str) else found
+        body = found.body.get("train")
+        if body is None:
+            raise CardError(f"agent {found.id!r} does not learn: its card has no [train] table")
+        for key in body:
+            if key not in _KEYS:
+                raise CardError(f"{found.folder / 'card.toml'}: {unknown('key', key, _KEYS)}")
+        if "env" not in body:
+            raise CardError(f"{found.folder / 'card.toml'}: [train] needs the table 'env'")
+        return cls(**{**body, "worlds": tuple(body.get("worlds", (0,)))})
+
+    @property
+    def digest(self) -> str:
+        """Changes with anything that changes the trained agent."""
+        from ..candidates.features import FEATURE_VERSION
+
+        parts = [self.env, self.worlds, self.dev, self.encoder, self.config, FEATURE_VERSION]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+    def settings(self) -> tuple[list[Setting], Setting]:
+        """The training worlds and the development world."""
+        train = [
+            Setting({**self.env, "split": "train", "world": self._world(seed)})
+            for seed in self.worlds
+        ]
+        dev = dict(self.dev)
+        seed = int(dev.pop("seed", 1))
+        return train, Setting({**self.env, **dev, "split": "dev", "world": self._world(seed)})
+
+    def _world(self, seed: int) -> dict[str, Any]:
+        return {**self.env.get("world", {}), "seed": seed}
+
+    def make_encoder(self, cache: Path | None = None) -> WordEncoder | None:
+        from ..candidates.encoder import WordEncoder
+
+        arguments = dict(self.encoder)
+        return None if arguments.pop("none", False) else WordEncoder(cache=cache, **arguments)
+
+
+@dataclass
+class Learned:
+    """A trained agent and how it got there."""
+
+    agent: CandidateAgent
+    seed: int
+    curve: list[dict[str, float]]
+    """Evaluations on the development world: episodes, seconds, em, f1, searches, evidence."""
+    episodes: int
+    seconds: float
+    path: Path
+
+
+class Trainer:
+    """Trains one agent per seed in the same worlds, sharing features and vectors between seeds.
+
+    Args:
+        recipe: From a card.
+        out_dir: Keeps ``agents/seed-N.safetensors`` and, while a run goes on, its checkpoint. A
+            finished agent of the same recipe is loaded instead of trained again.
+        builder: Features; made from the recipe's encoder by default.
+    """
+
+    def __init__(
+        self, recipe: Recipe, out_dir: Path, *, builder: FeatureBuilder | None = None
+    ) -> None:
+        from ..candidates.features import FeatureBuilder
+
+        self.recipe, self.folder = recipe, out_dir / "agents"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if builder is None:
+            builder = FeatureBuilder(recipe.make_encoder(out_dir / "vectors"))
+        self.builder = builder
+        self._arenas: tuple[list[Arena], Arena] | None = None
+
+    def untrained(self, seed: int) -> CandidateAgent:
+        """The agent of this seed before its first update."""
+        from ..agents.candidate import CandidateAgent
+
+        return CandidateAgent.untrained(self.builder, seed)
+
+    def finished(self, seed: int) -> Learned | None:
+        """The saved agent of this seed, if it was trained by exactly this recipe."""
+        from ..agents.candidate import CandidateAgent
+        from ..agents.scorer import load_scorer
+
+        path = self._path(seed)
+        if not path.is_file():
+            return None
+        model, meta = load_scorer(path)
+        if meta.get("recipe") != self.recipe.digest:
+            return None
+        told: Any = meta
+        agent = CandidateAgent(model, self.builder)
+        return Learned(agent, seed, told["curve"], told["episodes"], told["seconds"], path)
+
+    def train(
+        self, seed: int, *, seconds: float | None = None, report: Report | None = None
+    ) -> Learned:
+        """Train one seed, or load it if it is there, or go on from its checkpoint.
+
+        ``seconds`` bounds the run by wall clock on top of the recipe's episodes: annealing then
+        follows whichever runs out first, and the result depends on the machine's speed. A
+        checkpoint is continued only under the same bound.
+        """
+        from dataclasses import asdict
+
+        from ..agents.candidate import CandidateAgent
+        from ..errors import DataError
+        from ..rl.candidate_trainer import CandidateTrainer, Point, TrainConfig
+
+        if (done := self.finished(seed)) is not None:
+            return done
+        arenas, dev = self.arenas(report)
+        config = TrainConfig(**{**self.recipe.config, "seed": seed, "seconds": seconds})
+        run = CandidateTrainer(arenas, config, dev=dev)
+        checkpoint = self.folder / f"seed-{seed}.checkpoint.safetensors"
+        if checkpoint.is_file():
+            try:
+                run.restore(checkpoint)
+            except DataError:  # another recipe's, or half a file: it cannot be continued
+                checkpoint.unlink()
+
+        def watch(what: str, fraction: float, point: Point | None) -> None:
+            if report is not None:
+                report(what, fraction, asdict(point) if point is not None else None)
+
+        trained = run.run(watch, checkpoint)
+        agent = CandidateAgent(trained.model, self.builder)
+        curve = [asdict(point) for point in trained.curve]
+        path = self._path(seed)
+        agent.save(
+            path, recipe=self.recipe.digest, seed=seed, curve=curve, episodes=trained.episodes,
+            seconds=trained.seconds,
+        )  # fmt: skip
+        checkpoint.unlink(missing_ok=True)
+        return Learned(agent, seed, curve, trained.episodes, trained.seconds, path)
+
+    def arenas(self, report: Report | None = None) -> tuple[list[Arena], Arena]:
+        """Where training happens and where its model is selected; built once."""
+        from ..rl.arena import Arena
+
+        if self._arenas is None:
+            if report is not None:
+                report("generating worlds", 0.0, None)
+            train, dev = self.recipe.settings()
+            made = [
+                Arena(f"world {n}", s.tasks, s.toolbox, s.rules, self.builder)
+                for n, s in zip([*self.recipe.worlds, "dev"], [*train, dev], strict=True)
+            ]
+            self._arenas = made[:-1], made[-1]
+        return self._arenas
+
+    def release(self) -> None:
+        """Let go of the training worlds' visited states, which hold most of the memory."""
+        self._arenas = None
+
+    def _path(self, seed: int) -> Path:
+        return self.folder / f"seed-{seed}.safetensors"

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from ..seeding import derive
 from ..types import Passage
 from ..worlds.world import World
 from .corpus import GeneratedCorpus
@@ -13,7 +14,8 @@ from .render_forms import Phrasing
 from .render_pages import PageRenderer
 
 SITE = "https://world.example/wiki/"
-CHUNK = 20_000
+CHUNK = 2_000
+"""Entities rendered at once: small enough for the processor's cache."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.,()~-]")
 
 
@@ -27,13 +29,13 @@ def render(
 ) -> GeneratedCorpus:
     """One page per entity, in the entities' order; ``corpus.page_of[e] == e``.
 
-    A page is a first sentence and one sentence per property, in a hashed order, with ``distractors``
-    further sentences that state no property. Each fact is stated exactly once: its statement's
-    ``text[start:end]`` is the object's name or written value. ``phrasing`` says whether the train
-    phrasings, the held-out ones or all are used. Same arguments, same bytes.
+    A page is a first sentence and one sentence per property, in a hashed order, with
+    ``distractors`` further sentences that state no property. Each fact is stated exactly once: its
+    statement's ``text[start:end]`` is the object's name or written value. ``phrasing`` says whether
+    the train phrasings, the held-out ones or all are used. Same arguments, same bytes.
 
-    Look-alike pages are made by ``generate(..., lookalikes=...)``: a twin is an entity of the world,
-    so that a proof of uniqueness over the world holds for the corpus.
+    Look-alike pages are made by ``generate(..., lookalikes=...)``: a twin is an entity of the
+    world, so that a proof of uniqueness over the world holds for the corpus.
     """
     renderer = PageRenderer(
         world, wording_seed=wording_seed, phrasing=phrasing, distractors=distractors
@@ -66,7 +68,11 @@ class PassageIds:
 
     def __init__(self, world: World) -> None:
         width = max(6, len(str(max(0, world.n_entities - 1))))
-        self._form = f"w{world.seed}-%0{width}d"
+        # Long seeds are shortened: an id is for reading, the digest tells worlds apart.
+        seed = (
+            str(world.seed) if 0 <= world.seed < 100_000 else f"{derive(world.seed, 'id'):016x}"[:6]
+        )
+        self._form = f"w{seed}-%0{width}d"
 
     def __call__(self, entity: int) -> str:
         return self._form % entity

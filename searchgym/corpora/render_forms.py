@@ -97,8 +97,8 @@ def compile_leads(t: EntityType, schema: Schema, phrasing: Phrasing) -> list[Lea
             text = text[:-1] if article else text
             parts.append(LeadPart(text, prop, slot.endswith(".alias"), article))
         leads.append(Lead(tuple(parts), needs, frozenset(states)))
-    article = "an" if t.noun[0] in "aeiou" else "a"
-    leads.append(Lead((LeadPart(f" is {article} {t.noun}.", -1, False, False),), 0, frozenset()))
+    plain = f" is a{indefinite(t.noun)}{t.noun}."
+    leads.append(Lead((LeadPart(plain, -1, False, False),), 0, frozenset()))
     return leads
 
 
@@ -130,7 +130,7 @@ def _own(schema: Schema, t: EntityType) -> list[Property]:
 
 
 def _ends_in_article(text: str) -> bool:
-    return text.endswith((" a ", " an ", "A ")) and not text.endswith(" an ")
+    return text == "A " or text.endswith(" a ")
 
 
 def _form(template: str, t: EntityType, facet: int, mode: int) -> Form:

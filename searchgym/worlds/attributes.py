@@ -29,10 +29,7 @@ def draw_values(
         ranks = order[p.source]
         n = len(ranks)
         rng = stream(seed, "values", p.name)
-        if p.after:
-            values = known[p.after][1] + _years_later(p, n, rng)
-        else:
-            values = _draw(p, n, rng)
+        values = known[p.after][1] + _years_later(p, n, rng) if p.after else _draw(p, n, rng)
         if p.ordered:
             values = values.copy()
             values[ranks] = np.sort(values)

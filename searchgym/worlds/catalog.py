@@ -36,9 +36,9 @@ def schema_path(source: str | Path) -> Path:
 def world_from_card(source: str | Card, **overrides: Any) -> World:
     """Generate the world a card describes.
 
-    ``source`` is a shipped id, the path of a card's folder, or a card; ``overrides`` replace entries
-    of its ``[world]`` table: the keywords of ``generate``, and ``schema``, a file in the card's
-    folder, a path, or a shipped world's id. Raises ``CardError`` or ``WorldError``.
+    ``source`` is a shipped id, the path of a card's folder, or a card; ``overrides`` replace
+    entries of its ``[world]`` table: the keywords of ``generate``, and ``schema``, a file in the
+    card's folder, a path, or a shipped world's id. Raises ``CardError`` or ``WorldError``.
     """
     from .generate import generate
     from .loader import load_schema

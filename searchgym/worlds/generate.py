@@ -1,8 +1,8 @@
 """Generating a world from a schema and a seed: types, facets, edges, values, names.
 
-Independent named streams: ``graph`` (types' order, facets, edges), ``values`` (attributes), ``names``.
-The wording has its own seed where pages are rendered. The recipe follows the synthetic world of
-arXiv 2601.14615: Zipf-like out-degrees, cardinalities, hierarchies without cycles.
+Independent named streams: ``graph`` (types' order, facets, edges), ``values`` (attributes) and
+``names``. The wording has its own seed where pages are rendered. The recipe follows the synthetic
+world of arXiv 2601.14615: Zipf-like out-degrees, cardinalities, hierarchies without cycles.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def generate(
         plan = plan_lookalikes(schema, type_of, facet_of, subject, prop, obj, lookalikes, graph)
         type_of, facet_of = plan.type_of, plan.facet_of
         subject, prop, obj = plan.subject, plan.property, plan.object
-    order = np.lexsort((obj, prop, subject))
+    order = _sorted(subject, prop, obj)
     subject, prop, obj = subject[order], prop[order], obj[order]
     names, aliases = draw_names(schema, type_of, facet_of, names_from)
     add_homonyms(names, aliases, type_of, homonyms, names_from)
@@ -105,7 +105,7 @@ def assemble(
     n = len(type_of)
     relation = np.array([p.is_relation for p in schema.properties])
     about = np.flatnonzero(relation[prop]) if len(prop) else np.zeros(0, np.int64)
-    about = about[np.lexsort((subject[about], prop[about], obj[about]))]
+    about = about[_sorted(obj[about], prop[about], subject[about])]
     titles = draw_titles(schema, names, type_of, subject, prop, obj)
     world = World(
         schema=schema,
@@ -128,6 +128,15 @@ def assemble(
     ):  # fmt: skip
         getattr(world, name).flags.writeable = False
     return world
+
+
+def _sorted(first: Ints, second: Ints, third: Ints) -> Ints:
+    """``lexsort`` by (first, second, third) of non-negative columns."""
+    b, c = int(second.max(initial=0)) + 1, int(third.max(initial=0)) + 1
+    if (int(first.max(initial=0)) + 1) * b * c < 1 << 62:
+        # One integer key sorts several times faster; equal keys would be equal facts.
+        return np.argsort((first * b + second) * c + third)
+    return np.lexsort((third, second, first))
 
 
 def _types(schema: Schema, entities: int) -> NDArray[np.int16]:

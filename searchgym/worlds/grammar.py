@@ -56,8 +56,8 @@ SHIPPED = {
     "{family} {=Telescope,Collider,Interferometer,Sequencer}",
     "disease": "{family} {=syndrome,disease,fever}; {family}-{family2} syndrome; {place} fever",
     "compound": "{genus}in; {word}ase; {word}ol",
-    "paper": "On the {field} of {place}; {gerund} {word} in {field}; {adj} {noun} in {word} {field}; "
-    "A {adj} Theory of {word}; The {word} {noun} in {field}",
+    "paper": "On the {field} of {place}; {gerund} {word} in {field}; "
+    "{adj} {noun} in {word} {field}; A {adj} Theory of {word}; The {word} {noun} in {field}",
 }
 
 _SLOT = re.compile(r"\{(=?)([^{}]*)\}")
@@ -65,7 +65,7 @@ _SLOT = re.compile(r"\{(=?)([^{}]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Literal pieces around slots: ``pieces[0] slots[0] pieces[1] …`` and the same for the alias."""
+    """Literal pieces around slots: ``pieces[0] slots[0] pieces[1] …``, likewise the alias."""
 
     pieces: tuple[str, ...]
     slots: tuple[str, ...]

@@ -20,7 +20,7 @@ _TYPE = {
 _WORDING = ("document", "question", "noun", "inverse")
 _BOTH = {
     "source": str, "like": str, "presence": float, "ordered": bool,
-    **{k: list for k in _WORDING}, **{f"{k}_heldout": list for k in _WORDING},
+    **dict.fromkeys(_WORDING, list), **{f"{k}_heldout": list for k in _WORDING},
 }  # fmt: skip
 _RELATION = _BOTH | {
     "target": str, "cardinality": str, "acyclic": bool, "symmetric": bool, "target_facet": str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Sequence
 
@@ -17,6 +18,8 @@ from .syllables import demonym, english, stop_names, words
 _DELETE = str.maketrans("", "", string.punctuation)
 _ARTICLES = frozenset(("a", "an", "the"))
 _ROUNDS = 60
+_ENDS_IN_A = re.compile(r"(^| )A $")
+_BEFORE_VOWEL = re.compile(r"\0 (?=[AEIO])")
 
 
 def name_key(name: str) -> str:
@@ -66,7 +69,11 @@ class _Maker:
         for attempt in range(_ROUNDS):
             if not len(open_):
                 return
-            facets = facet_of[open_] if self._type.facets else np.full(len(open_), -1)
+            facets = (
+                facet_of[open_].astype(np.int64)
+                if self._type.facets
+                else np.full(len(open_), -1, np.int64)
+            )
             which = self._rng.integers(len(self._patterns), size=len(open_))
             drawn = [("", "")] * len(open_)
             for p, pattern in enumerate(self._patterns):
@@ -151,6 +158,9 @@ def _join(pieces: tuple[str, ...], columns: list[Sequence[str]], n: int) -> list
     if len(columns) == 1:
         a, b = pieces
         return [a + x + b for x in columns[0]]
+    if any(_ENDS_IN_A.search(piece) for piece in pieces[:-1]):
+        whole = _join(tuple(p.replace("A ", "\0 ") for p in pieces), columns, n)
+        return [_BEFORE_VOWEL.sub("An ", name).replace("\0", "A") for name in whole]
     form = "{}".join(p.replace("{", "{{").replace("}", "}}") for p in pieces).format
     return [form(*row) for row in zip(*columns, strict=True)]
 
@@ -162,10 +172,11 @@ def add_homonyms(
     if not 0.0 <= rate <= 0.9:
         raise WorldError(f"homonyms must be a share in [0, 0.9], got {rate}")
     n = len(names)
-    count = int(round(rate * n / 2)) * (n > 1)
+    count = round(rate * n / 2) * (n > 1)
     if not count:
         return
     order = stream(seed, "names", "homonyms").permutation(n)
-    for copy, original in zip(order[:count].tolist(), order[count : 2 * count].tolist()):
+    pairs = zip(order[:count].tolist(), order[count : 2 * count].tolist(), strict=True)
+    for copy, original in pairs:
         names[copy] = names[original]
         aliases[copy] = aliases[original] = ""

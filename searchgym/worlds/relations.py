@@ -1,8 +1,8 @@
-"""Edges of one relation, vectorised: exact cardinalities, Zipf out-degrees, no cycles where forbidden.
+"""Edges of one relation, vectorised: exact cardinalities, Zipf out-degrees, no forbidden cycles.
 
-All functions return two parallel arrays (E,): positions within the source type and within the target
-type. ``order`` (n,) ranks the entities of a type; acyclic relations lead from a higher to a lower
-rank, which is why no cycle can arise.
+All functions return two parallel arrays (E,): positions within the source type and within the
+target type. ``order`` (n,) ranks the entities of a type; acyclic relations lead from a higher to a
+lower rank, which is why no cycle can arise.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def one_to_one(sources: Ints, targets: Ints, loops: bool, rng: np.random.Generat
 def one_to_many(
     sources: Ints, targets: Ints, degrees: Ints, loops: bool, rng: np.random.Generator
 ) -> Edges:
-    """Disjoint groups of targets, one group per source, at least one target each while they last."""
+    """Disjoint groups of targets, one per source, at least one target each while they last."""
     sources = rng.permutation(sources)[: len(targets)]
     extra = degrees[: len(sources)] - 1
     room = len(targets) - len(sources)

@@ -1,4 +1,4 @@
-"""Invented words: seeded syllable grammars in several flavours, and the list of real names to avoid."""
+"""Invented words: syllable grammars in several flavours, and the list of real names to avoid."""
 
 from __future__ import annotations
 

@@ -21,16 +21,16 @@ def draw_titles(
 ) -> list[str]:
     """Titles (N,): the name where it is the only one, else "Name (film)", "Name (born 1931)",
     "Name (1994 film)" or, at last, "Name (film, 2)". Unique also when normalised."""
+    if len(set(names)) == len(names):
+        return list(names)
     groups: dict[str, list[int]] = {}
     for entity, name in enumerate(names):
         groups.setdefault(name, []).append(entity)
     titles = list(names)
-    taken: set[str] | None = None
+    taken = {name_key(n) for n in groups}
     for name, members in groups.items():
         if len(members) == 1:
             continue
-        if taken is None:
-            taken = {name_key(n) for n in groups}
         nouns = [schema.types[int(type_of[e])].noun for e in members]
         for entity, noun in zip(members, nouns, strict=True):
             tags = [noun] if nouns.count(noun) == 1 else []

@@ -1,0 +1,65 @@
+"""A million entities, generated and rendered to disk on one core: time, memory, scaling."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = """
+import json, resource, sys, time
+from searchgym.corpora.render_stream import render_to_disk
+from searchgym.worlds.generate import generate
+from searchgym.worlds.loader import load_schema
+schema = load_schema("encyclopedia")
+begin = time.perf_counter()
+world = generate(schema, entities=int(sys.argv[1]), seed=int(sys.argv[3]))
+made = time.perf_counter()
+render_to_disk(world, sys.argv[2])
+done = time.perf_counter()
+print(json.dumps({
+    "entities": world.n_entities, "facts": world.n_facts,
+    "generate_sec": made - begin, "render_sec": done - made, "sec": done - begin,
+    "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+}))
+"""
+
+
+def measure(entities: int, folder: Path, seed: int) -> dict[str, Any]:
+    # A process of its own, so that the peak memory is this run's.
+    out = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(entities), str(folder), str(seed)],
+        capture_output=True, text=True, check=True,
+        env={"PATH": "", "OMP_NUM_THREADS": "1", "PYTHONPATH": ":".join(sys.path)},
+    )  # fmt: skip
+    row: dict[str, Any] = json.loads(out.stdout)
+    row["bytes"] = (folder / "passages.jsonl").stat().st_size
+    return row
+
+
+@pytest.mark.benchmark
+def test_a_million_entities(tmp_path: Path) -> None:
+    best: dict[int, dict[str, Any]] = {}
+    # Interleaved, so that a busy machine slows both sizes; the best of each is compared.
+    for seed in range(2):
+        for n in (100_000, 1_000_000):
+            row = measure(n, tmp_path / "corpus", seed)
+            if n not in best or row["sec"] < best[n]["sec"]:
+                best[n] = row
+    print()
+    print(f"{'entities':>10} {'facts':>10} {'generate s':>10} {'render s':>9} {'peak GiB':>9} MB")
+    for row in best.values():
+        print(
+            f"{row['entities']:>10,} {row['facts']:>10,} {row['generate_sec']:>10.2f} "
+            f"{row['render_sec']:>9.2f} {row['peak_gib']:>9.2f} {row['bytes'] / 1e6:.0f}"
+        )
+    small, large = best[100_000], best[1_000_000]
+    ratio = large["sec"] / small["sec"]
+    print(f"time(10x)/time(1x) = {ratio:.1f}; {large['sec']:.1f} us an entity")
+    assert large["sec"] < 180
+    assert large["peak_gib"] < 8
+    assert ratio <= 12

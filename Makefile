@@ -13,7 +13,7 @@ PYTEST ?= $(BIN)/python -m pytest
 # Real sets, if there are any: SEARCHGYM_DATA, or a shared/data folder beside the checkout.
 export SEARCHGYM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help quickstart test check lint types format bench slow clean
+.PHONY: help quickstart test check lint types format bench slow readme clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -45,6 +45,9 @@ format: $(STAMP) ## Format the code and sort its imports
 # pytest runs last, so that its own closing line is the last thing printed.
 test: check ## Everything CI checks: lint, formatting, types, tests
 	$(PYTEST) $(ARGS)
+
+readme: $(STAMP) ## Write the catalogue's tables into README.md
+	$(BIN)/searchgym list --into README.md
 
 slow: $(STAMP) ## The tests that take minutes
 	$(PYTEST) -m slow $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import gymnasium as gym
@@ -12,6 +13,8 @@ from ..errors import CardError, unknown
 from .output import JsonFlag, examples, markdown_table, print_facts, print_json, print_table
 from .targets import Overrides, env_id, make_search_env
 
+BEGIN, END = "<!-- searchgym list --markdown -->", "<!-- end of list -->"
+
 
 def list_all(
     what: Annotated[
@@ -20,6 +23,9 @@ def list_all(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print Markdown tables, as in the README.")
     ] = False,
+    into: Annotated[
+        Path | None, typer.Option(help="Put the Markdown tables into this file, between its marks.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """List environments, corpora, agents, engines and dialects."""
@@ -30,13 +36,26 @@ def list_all(
     found = {kind: KINDS[kind]() for kind in KINDS if what in ("all", kind)}
     if as_json:
         print_json(found)
-    elif markdown:
+    elif markdown or into:
         parts = [f"### {TITLES[k]}\n\n{markdown_table(rows)}" for k, rows in found.items() if rows]
-        print("\n\n".join(parts))
+        tables = "\n\n".join(parts)
+        if into is None:
+            print(tables)
+        else:
+            into.write_text(between_marks(into.read_text(encoding="utf-8"), tables), "utf-8")
     else:
         for kind, rows in found.items():
             print_table(TITLES[kind], rows)
             print()
+
+
+def between_marks(text: str, tables: str) -> str:
+    """``text`` with what stands between its two marks replaced; ``CardError`` without them."""
+    before, begun, rest = text.partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    if not begun or not ended:
+        raise CardError(f"no place for the tables: the file needs the lines {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}"
 
 
 def show(

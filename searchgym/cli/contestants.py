@@ -60,7 +60,8 @@ def _of_class(make: Callable[..., Any], kwargs: dict[str, Any]) -> Maker:
         wants_tasks = False
 
     def maker(setting: Setting, tasks: Sequence[Task]) -> Agent | None:
-        if wants_tasks and any(len(t.queries) < len(t.evidence) for t in tasks):
+        # without gold passages "all the evidence was shown" would be true at once
+        if wants_tasks and any(not t.evidence or len(t.queries) < len(t.evidence) for t in tasks):
             return None
         agent = make(tasks, **kwargs) if wants_tasks else make(**kwargs)
         if not isinstance(agent, Agent):

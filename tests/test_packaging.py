@@ -1,0 +1,110 @@
+"""The wheel, installed in a fresh environment elsewhere, with its base dependencies only."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*command: str | Path, cwd: Path, expect: int = 0) -> str:
+    """Standard output of a command that must exit as expected, far from the checkout."""
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "SEARCHGYM_DATA")}
+    env["XDG_CACHE_HOME"] = str(cwd / "no-cache")  # no data set of this machine's user is seen
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd, env=env, capture_output=True, text=True, timeout=540, check=False,
+    )  # fmt: skip
+    assert done.returncode == expect, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", out, ROOT, cwd=out)
+    (made,) = out.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the scripts of a fresh virtual environment that holds the wheel."""
+    folder = tmp_path_factory.mktemp("venv")
+    run(sys.executable, "-m", "venv", folder, cwd=folder)
+    scripts = folder / ("Scripts" if os.name == "nt" else "bin")
+    env_free = ("--quiet", "--no-input", "--disable-pip-version-check")
+    run(scripts / "python", "-m", "pip", "install", *env_free, wheel, cwd=folder)
+    return scripts
+
+
+def test_the_wheel_has_one_top_level_and_the_catalogue(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert {t for t in tops if not t.endswith(".dist-info")} == {"searchgym"}
+    assert "searchgym/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    for kind in ("envs", "corpora", "agents"):
+        shipped = {
+            name.removeprefix(f"searchgym/_catalog/{kind}/")
+            for name in names
+            if name.startswith(f"searchgym/_catalog/{kind}/")
+        }
+        here = {
+            str(path.relative_to(ROOT / kind).as_posix())
+            for path in (ROOT / kind).rglob("*")
+            if path.is_file()
+        }
+        assert shipped == here
+    stray = [n for n in names if "/tests/" in n or "__pycache__" in n or n.endswith(".jsonl.gz")]
+    assert not stray
+
+
+def test_every_module_is_in_the_wheel(wheel: Path) -> None:
+    shipped = {n for n in zipfile.ZipFile(wheel).namelist() if n.endswith(".py")}
+    here = {p.relative_to(ROOT).as_posix() for p in (ROOT / "searchgym").rglob("*.py")}
+    assert shipped == here
+
+
+def test_check_all_runs_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
+    rows = json.loads(run(installed / "searchgym", "check", "--all", "--json", cwd=tmp_path))
+    results = {row["env"]: row["result"] for row in rows}
+    assert results["SearchQA-v0"] == results["searchgym/DeepSearchQA-v0"] == "ok"
+    broken = {row["env"]: row["note"] for row in rows if row["result"] == "broken"}
+    assert not broken
+    for row in rows:
+        if row["result"] == "no data":
+            assert "Get it" in row["note"]
+    assert sum(r == "ok" for r in results.values()) >= 10
+
+
+def test_an_environment_is_made_by_name_alone(installed: Path, tmp_path: Path) -> None:
+    code = (
+        "import gymnasium as gym\n"
+        "env = gym.make('searchgym:SearchQA-v0')\n"
+        "env.reset(seed=1)\n"
+        "for action in env.unwrapped.oracle():\n"
+        "    _, reward, terminated, _, _ = env.step(action)\n"
+        "import sys, searchgym\n"
+        "print(reward, terminated, 'torch' in sys.modules, searchgym.__file__)"
+    )
+    reward, terminated, torch, where = run(installed / "python", "-c", code, cwd=tmp_path).split()
+    assert (reward, terminated, torch) == ("1.0", "True", "False")
+    assert str(ROOT / "searchgym") not in where
+
+
+def test_a_missing_extra_says_what_to_type(installed: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(installed / "searchgym"), "train", "candidate"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert 'pip install "searchgym[' in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -124,7 +124,10 @@ class Episode:
     @property
     def delta(self) -> str:
         """What the environment wrote since the policy's last action (stubs are old news)."""
-        return "".join([s.text for s in self.contexts.segments[self._news :] if s.kind != "stub"])
+        new = self.contexts.segments[self._news :]
+        if len(new) == 1:
+            return new[0].text
+        return "".join([s.text for s in new if s.kind != "stub"])
 
     def _view(self) -> View:
         rules, role = self._rules, self.contexts.role(self.contexts.active)
@@ -234,25 +237,15 @@ class Episode:
         config, turn, active = self.config, len(self.turns), self.contexts.active
         state = self._tool_state.get(tool)
         task = config.task if tool in self._rules.needs_task else None
-        self.pending = tuple(
-            ToolCall(
-                tool,
-                {argument: value},
-                i,
-                CallContext(
-                    derive(config.seed, config.branch, active, turn, i, tool),
-                    config.episode_id,
-                    config.params,
-                    state,
-                    task,
-                ),
-            )
-            for i, value in enumerate(values)
-        )
-        self._results = [None] * len(values)
+        calls = []
+        for i, value in enumerate(values):
+            key = derive(config.seed, config.branch, active, turn, i, tool)
+            context = CallContext(key, config.episode_id, config.params, state, task)
+            calls.append(ToolCall(tool, {argument: value}, i, context))
+        self.pending = self._calls = tuple(calls)
+        self._results = [None] * len(calls)
         self._attempts = 0
         self.phase = "receive"
-        self._calls = self.pending
         return self.pending
 
     # --- receiving ----------------------------------------------------------------------------

@@ -278,6 +278,8 @@ class Segment(NamedTuple):
 
     @property
     def text(self) -> str:
+        if len(self.parts) == 1 and isinstance(self.parts[0], str):
+            return self.parts[0]
         return "".join(p if isinstance(p, str) else p.alt for p in self.parts)
 
 

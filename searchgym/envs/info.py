@@ -19,17 +19,17 @@ def step_info(episode: Episode) -> dict[str, Any]:
     (passage ids it returned), ``reward_parts``. ``params`` if a curriculum set any. At the end also
     ``outcome``.
     """
-    turns = episode.turns
-    left = episode.queries_left
+    turns, config, contexts = episode.turns, episode.config, episode.contexts
+    left, active = episode.queries_left, contexts.active
     info: dict[str, Any] = {
-        "episode_id": episode.config.episode_id,
-        "task_id": episode.config.task.id,
+        "episode_id": config.episode_id,
+        "task_id": config.task.id,
         "turn": len(turns),
         "turns_left": episode.turns_left,
         "queries": episode.queries,
         "queries_left": UNLIMITED if left is None else left,
-        "context": episode.contexts.active,
-        "role": episode.contexts.role(episode.contexts.active),
+        "context": active,
+        "role": contexts.role(active),
         "delta": episode.delta,
     }
     if turns:
@@ -37,11 +37,11 @@ def step_info(episode: Episode) -> dict[str, Any]:
         info["action"] = type(last.action).__name__
         info["valid"] = info["action"] != "Invalid"
         info["hits"] = tuple(
-            [hit.passage.id for result in last.results for hit in getattr(result, "hits", ())]
+            [hit[0][0] for result in last.results for hit in getattr(result, "hits", ())]
         )
         info["reward_parts"] = dict(last.reward_parts)
-    if episode.config.params:
-        info["params"] = dict(episode.config.params)
+    if config.params:
+        info["params"] = dict(config.params)
     if episode.phase == "done":
         info["outcome"] = outcome_info(episode)
     return info

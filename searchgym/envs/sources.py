@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .setting import Options
 
 SPLITS = ("train", "dev", "test")
+DEFAULT_TASKS = {"simple": 100, "chain": 100, "comparison": 100, "intersection": 50}
+"""Tasks of a generated world where neither keywords nor card say."""
 
 
 class Material(NamedTuple):
@@ -98,8 +100,7 @@ def generate_world(found: Card, options: Options) -> GeneratedWorld:
     wording = {**found.body.get("wording", {}), **(options.wording or {})}
     schema = load_schema(found.folder / recipe.pop("schema", "schema.toml"))
     seed = derive(int(recipe.pop("seed", 0)), "split", options.split)
-    tasks = recipe.pop("tasks", None)
-    del tasks
+    recipe.pop("tasks", None)
     phrasing = wording.pop("phrasing", "heldout" if options.split == "test" else "train")
     wording_seed = int(wording.pop("seed", 0))
     world = generate(schema, seed=seed, **recipe)
@@ -115,7 +116,8 @@ def _generated(found: Card, options: Options) -> Material:
 
     made = generate_world(found, options)
     engine = build_engine(options.engine, made.corpus, made.world)
-    default = {**found.body.get("world", {}), **(options.world or {})}.get("tasks")
+    recipe = {**found.body.get("world", {}), **(options.world or {})}
+    default = recipe.get("tasks", DEFAULT_TASKS)
     counts: Any = options.tasks if options.tasks is not None else default
     if not isinstance(counts, Mapping):
         tasks: Sequence[Task] = _own_tasks(options)

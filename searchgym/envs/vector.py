@@ -148,6 +148,15 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         """
         if isinstance(actions, str) or len(actions) != self.num_envs:
             raise ValueError(f"expected {self.num_envs} strings, got {actions!r:.80}")
+        collecting = gc.isenabled()
+        gc.disable()  # a step makes no cycles; collect between steps, never in the middle of one
+        try:
+            return self._step(actions)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _step(self, actions: Sequence[str]) -> Arrays:
         episodes, n = self.episodes, self.num_envs
         if self.autoreset_mode == AutoresetMode.DISABLED and any(self._finished):
             raise EpisodeError("a slot is over; reset it with options={'reset_mask': mask}")

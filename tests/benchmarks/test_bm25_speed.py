@@ -45,7 +45,8 @@ def test_run_is_at_least_as_fast_as_raw_bm25s(data_dir: Path) -> None:
         "show_progress": False,
     }
     peer = bm25s.BM25(k1=0.9, b=0.4, backend="numba")
-    peer.index(bm25s.tokenize([f"{p.title}\n{p.text}" for p in corpus], **options), show_progress=False)  # fmt: skip
+    texts = [f"{p.title}\n{p.text}" for p in corpus]
+    peer.index(bm25s.tokenize(texts, **options), show_progress=False)
     context = CallContext(0, "e", {})
     print(f"\n{len(questions)} questions, {len(corpus):,} passages, one thread, median of {ROUNDS}")
     print(f"{'k':>4} {'bm25s ms':>9} {'run ms':>9} {'ratio':>6}")

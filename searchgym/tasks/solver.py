@@ -85,11 +85,10 @@ class Solver:
         if not edges:
             yield dict(binding)
             return
-        options = [(self._matches(e, binding), i) for i, e in enumerate(edges)]
-        facts, chosen = min(options, key=lambda o: (len(o[0]), o[1]))
+        chosen = min(range(len(edges)), key=lambda i: (self._matches(edges[i], binding), i))
         edge = edges[chosen]
         rest = edges[:chosen] + edges[chosen + 1 :]
-        for fact in facts:
+        for fact in self._facts(edge, binding):
             if not self._typed(types[edge.subject], fact.subject):
                 continue
             relation = self.world.schema.properties[fact.property].is_relation
@@ -98,7 +97,13 @@ class Solver:
             bound = {**binding, edge.subject: fact.subject, edge.object: fact.object}
             yield from self._extend(bound, rest, types)
 
-    def _matches(self, edge: GraphEdge, binding: Binding) -> list[Fact]:
+    def _matches(self, edge: GraphEdge, binding: Binding) -> int:
+        """How many facts could fill an edge; the scarcest edge is followed first."""
+        if edge.subject in binding or edge.object in binding:
+            return len(self._facts(edge, binding))
+        return len(self._lookup.facts_with(self._property(edge.property)))
+
+    def _facts(self, edge: GraphEdge, binding: Binding) -> list[Fact]:
         prop = self._property(edge.property)
         subject, obj = binding.get(edge.subject), binding.get(edge.object)
         if subject is not None:

@@ -69,14 +69,15 @@ class OracleAgent:
         if task is None:
             return Answer("done")
         shown = {hit.passage.id for segment in request.segments for hit in segment.hits}
-        missing = [(e, q) for e, q in zip(task.evidence, task.queries, strict=False)
-                   if e not in shown]  # fmt: skip
-        if not missing and shown.issuperset(task.evidence):
+        if shown.issuperset(task.evidence):
             return Answer(task.answers[0])
         if request.turns_left > 1 and request.queries_left != 0:
+            pairs = zip(task.evidence, task.queries, strict=False)
+            direct = [query for evidence, query in pairs if evidence not in shown]
             tried = self._tried(request, dialect)
             for attempt in range(1, self.attempts + 1):
-                for _, query in missing:
+                # a passage may also be found by another of the task's queries than its own
+                for query in (*direct, *task.queries):
                     search = dialect.canonical(Search((query,)))
                     if tried[search] < attempt:
                         return search

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..text import normalise_answer
 from ..types import ABSTAIN, Action, Answer, Search
-from .lexical import STOP
+from .lexical import STOP, fold
 from .passages import Document, analyse, bare_title
 from .question import Question, read_question
 from .state import State
@@ -78,7 +77,7 @@ def candidates(state: State, limits: Limits = DEFAULT_LIMITS) -> list[Candidate]
         if spans == limits.answers:
             break
     for text in question.alternatives:
-        norm = normalise_answer(text)
+        norm = fold(text)
         if norm and norm not in merged:
             out.append(Candidate(Answer(text), "span", text, norm))
     out.append(Candidate(Answer(ABSTAIN), "abstain", ABSTAIN, ""))
@@ -98,7 +97,7 @@ def _merge(docs: tuple[Document, ...]) -> dict[str, tuple[str, tuple[tuple[int, 
             if norm in merged:
                 merged[norm][1].append((d, s))
             else:
-                merged[norm] = (_clean(doc.span_text(s)), [(d, s)])
+                merged[norm] = (doc.span_text(s), [(d, s)])
     return {norm: (text, tuple(places)) for norm, (text, places) in merged.items()}
 
 
@@ -113,13 +112,13 @@ def _searches(
     merged: dict[str, tuple[str, tuple[tuple[int, int], ...]]],
     limits: Limits,
 ) -> list[Candidate]:
-    asked = {normalise_answer(q) for q in state.queries}
+    asked = {fold(q) for q in state.queries}
     out: list[Candidate] = []
 
     def offer(
         query: str, form: str, norm: str, places: tuple[tuple[int, int], ...], m: int
     ) -> None:
-        key = normalise_answer(query)
+        key = fold(query)
         if key and key not in asked:
             asked.add(key)
             out.append(Candidate(Search((query,)), form, query, norm, places, m))
@@ -131,8 +130,8 @@ def _searches(
         if question.mentions[m].kind in ("date", "year") or kept == limits.question_mentions:
             continue
         text = _clean(text)
-        norm = normalise_answer(text)
-        if not norm or any(norm == normalise_answer(t) for t in question.mention_texts[:m]):
+        norm = fold(text)
+        if not norm or any(norm == fold(t) for t in question.mention_texts[:m]):
             continue
         kept += 1
         places = merged[norm][1] if norm in merged else ()
@@ -156,7 +155,7 @@ def _passage_mentions(
     content = {
         s for s, w in zip(question.words.stem, question.words.lower, strict=True) if w not in STOP
     }
-    titles = {normalise_answer(bare_title(doc.title)) for doc in docs}
+    titles = {fold(bare_title(doc.title)) for doc in docs}
     overlap = [_sentence_overlap(doc, content) for doc in docs]
     ranked = []
     for order, (norm, (text, places)) in enumerate(merged.items()):

@@ -8,9 +8,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ..text import normalise_answer
 from .answer_types import page_type
-from .lexical import MONTHS, NUMBER_WORDS, STOP
+from .lexical import MONTHS, NUMBER_WORDS, STOP, fold
 from .passages import Document, bare_title
 from .question import Question
 
@@ -131,8 +130,8 @@ def choice_columns(
     """
     if not question.alternatives:
         return {}
-    norms = tuple(normalise_answer(a) for a in question.alternatives)
-    titles = [normalise_answer(bare_title(d.title)) for d in docs]
+    norms = tuple(fold(a) for a in question.alternatives)
+    titles = [fold(bare_title(d.title)) for d in docs]
     where = pages_of(norms, titles)
     time, amount = direction(question)
     both = min(where) >= 0 and where[0] != where[1]
@@ -176,12 +175,12 @@ def polar_columns(
     out[7] = "same" in words or "both" in words or "share" in words
     norms = tuple(
         dict.fromkeys(
-            normalise_answer(t)
+            fold(t)
             for t, f in zip(question.mention_texts, question.mentions, strict=True)
             if f.kind in ("name", "quote")
         )
     )
-    titles = [normalise_answer(bare_title(d.title)) for d in docs]
+    titles = [fold(bare_title(d.title)) for d in docs]
     pages = list(dict.fromkeys(p for p in pages_of(norms, titles) if p >= 0))[:2]
     out[0] = len(pages) / 2
     if len(pages) < 2:

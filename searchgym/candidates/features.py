@@ -9,11 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..text import normalise_answer
 from .actions import DEFAULT_LIMITS, FORMS, Candidate, Limits, candidates
 from .comparison import CHOICE_NAMES, POLAR_NAMES, choice_columns, polar_columns
 from .encoder import Progress, WordEncoder
-from .lexical import Rarity, Words
+from .lexical import Rarity, Words, fold
 from .pairs import COVER_NAMES, SPAN_NAMES, Encoded, Pair, compare, encode_question
 from .passages import Document, analyse
 from .question import TYPES, Question, read_question
@@ -153,9 +152,10 @@ class FeatureBuilder:
         out[:, at : at + len(STATE_NAMES)] = _state_columns(state, q, encoded, pairs)
         at += len(STATE_NAMES)
         spans = out[:, at : at + len(SPAN_NAMES)]
-        _span_columns(spans, found, pairs)
+        places = _places(found)
+        _span_columns(spans, places, pairs)
         at += len(SPAN_NAMES)
-        _link_columns(out[:, at : at + len(LINK_NAMES)], spans, found, state, q, docs, pairs)
+        _link_columns(out[:, at : at + len(LINK_NAMES)], spans, found, places, state, docs, pairs)
         at += len(LINK_NAMES)
         covers = np.stack([p.cover for p in pairs]) if pairs else np.zeros((0, 5), np.float32)
         leads = np.stack([p.lead for p in pairs]) if pairs else np.zeros((0, 2), np.float32)
@@ -195,19 +195,38 @@ def _state_columns(
         row[at : at + 5] = lex[0], soft[0], lex[1], lex[2], soft[2]
         row[at + 5] = max(p.cover[4] for p in pairs)
         titles = {p.title_norm for p in pairs}
-        norms = {normalise_answer(t) for t in q.mention_texts}
+        norms = {fold(t) for t in q.mention_texts}
         row[at + 6] = len(norms & titles) / max(1, len(norms))
     return row
 
 
-def _span_columns(out: NDArray[np.float32], found: Sequence[Candidate], pairs: list[Pair]) -> None:
+class Places(NamedTuple):
+    """Every (candidate, document, span) occurrence of a state, sorted by candidate; P in all."""
+
+    rows: NDArray[np.int64]
+    """(P,) index of the candidate."""
+    docs: NDArray[np.int64]
+    spans: NDArray[np.int64]
+    first: NDArray[np.int64]
+    """(R,) where each placed candidate's occurrences begin."""
+    placed: NDArray[np.int64]
+    """(R,) the candidates that have any."""
+
+
+def _places(found: Sequence[Candidate]) -> Places:
+    flat = [(row, d, s) for row, c in enumerate(found) for d, s in c.places]
+    table = np.asarray(flat, dtype=np.int64).reshape(-1, 3)
+    first = np.flatnonzero(np.diff(table[:, 0], prepend=-1))
+    return Places(table[:, 0], table[:, 1], table[:, 2], first, table[first, 0])
+
+
+def _span_columns(out: NDArray[np.float32], places: Places, pairs: list[Pair]) -> None:
     """The elementwise largest value over a candidate's occurrences."""
-    for row, c in enumerate(found):
-        if len(c.places) == 1:
-            d, s = c.places[0]
-            out[row] = pairs[d].block[s]
-        elif c.places:
-            np.max([pairs[d].block[s] for d, s in c.places], axis=0, out=out[row])
+    if not len(places.rows):
+        return
+    offset = np.cumsum([0, *(len(p.block) for p in pairs)])
+    blocks = np.concatenate([p.block for p in pairs])[offset[places.docs] + places.spans]
+    out[places.placed] = np.maximum.reduceat(blocks, places.first, axis=0)
 
 
 _REL, _MEN = SPAN_NAMES.index("near_rel_soft"), SPAN_NAMES.index("near_men_lex")
@@ -219,51 +238,58 @@ def _link_columns(
     out: NDArray[np.float32],
     spans: NDArray[np.float32],
     found: Sequence[Candidate],
+    places: Places,
     state: State,
-    q: Question,
     docs: tuple[Document, ...],
     pairs: list[Pair],
 ) -> None:
+    if not len(places.rows):
+        return
     titles: dict[str, int] = {}
     for d, pair in enumerate(pairs):
         titles.setdefault(pair.title_norm, d)
-    last_turn = max((turn for _, _, turn in state.found), default=0)
-    queried = {normalise_answer(x) for x in state.queries}
+    queried = {fold(x) for x in state.queries}
     links = _links(found, titles)
-    answer_rows = [i for i, c in enumerate(found) if c.form == "span" and c.places]
-    answers = set(answer_rows)
+    per_doc = np.zeros((len(docs), 8), dtype=np.float32)
+    last_turn = max(turn for _, _, turn in state.found)
+    for d, ((_, rank, turn), pair) in enumerate(zip(state.found, pairs, strict=True)):
+        row = links.get(d, -1)
+        per_doc[d] = (
+            1 / (1 + rank),
+            turn == last_turn,
+            turn == 0,
+            pair.title_norm in queried,
+            row >= 0,
+            spans[row, _REL] if row >= 0 else 0,
+            spans[row, _MEN] if row >= 0 else 0,
+            row >= 0 and not pair.title_in_question,
+        )
+    best_of = np.maximum.reduceat(per_doc[places.docs], places.first, axis=0)
+    placed = places.placed
+    out[placed, 0] = 1
+    counts = np.diff(np.append(places.first, len(places.rows)))
+    out[placed, 1] = np.minimum(counts, 6) / 6
+    fresh = np.ones(len(places.rows), dtype=np.float32)
+    fresh[1:] = (np.diff(places.docs) != 0) | (np.diff(places.rows) != 0)
+    out[placed, 2] = np.add.reduceat(fresh, places.first) / len(docs)
+    out[placed, 3:6] = best_of[:, 0:3]
+    out[placed, 8:13] = best_of[:, 3:8]
+    rows = [i for i, c in enumerate(found) if c.form == "span" and c.places]
     near = spans[:, _REL] + spans[:, _SENT] - 2 * spans[:, _IN_Q]
-    best = float(near[answer_rows].max()) if answer_rows else 0.0
-    union = np.max([p.matched for p in pairs], axis=0) if pairs else None
-    token_sets = {i: frozenset(found[i].norm.split()) for i in answer_rows}
-    for row, c in enumerate(found):
-        if not c.places:
+    best = float(near[rows].max()) if rows else 0.0
+    out[rows, 16] = near[rows] >= best
+    out[rows, 17] = best - near[rows]
+    union = np.max([p.matched for p in pairs], axis=0)
+    for r in placed.tolist():
+        own = titles.get(found[r].norm, -1)
+        if own < 0:
+            out[r, 7] = found[r].norm not in queried
             continue
-        in_docs = {d for d, _ in c.places}
-        out[row, 0] = 1
-        out[row, 1] = min(len(c.places), 6) / 6
-        out[row, 2] = len(in_docs) / max(1, len(docs))
-        out[row, 3] = 1 / (1 + min(state.found[d][1] for d in in_docs))
-        out[row, 4] = any(state.found[d][2] == last_turn for d in in_docs)
-        out[row, 5] = any(state.found[d][2] == 0 for d in in_docs)
-        own = titles.get(c.norm, -1)
-        out[row, 6] = own >= 0
-        out[row, 7] = own < 0 and c.norm not in queried
-        out[row, 8] = any(pairs[d].title_norm in queried for d in in_docs)
-        linked = [links[d] for d in in_docs if d in links]
-        if linked:
-            out[row, 9] = 1
-            out[row, 10] = max(spans[r, _REL] for r in linked)
-            out[row, 11] = max(spans[r, _MEN] for r in linked)
-            out[row, 12] = any(not pairs[d].title_in_question and d in links for d in in_docs)
-        if union is not None and own >= 0:
-            others = [p.matched for i, p in enumerate(pairs) if i != own]
-            rest = np.max(others, axis=0) if others else np.zeros_like(union)
-            out[row, 13] = float((union - rest).sum()) / max(1.0, float((union > 0).sum()))
-        if row in answers:
-            out[row, 16] = near[row] >= best
-            out[row, 17] = best - near[row]
-    _nesting(out, found, answer_rows, token_sets)
+        out[r, 6] = 1
+        others = [p.matched for i, p in enumerate(pairs) if i != own]
+        rest = np.max(others, axis=0) if others else np.zeros_like(union)
+        out[r, 13] = float((union - rest).sum()) / max(1.0, float((union > 0).sum()))
+    _nesting(out, rows, {i: frozenset(found[i].norm.split()) for i in rows})
 
 
 def _links(found: Sequence[Candidate], titles: dict[str, int]) -> dict[int, int]:
@@ -278,7 +304,6 @@ def _links(found: Sequence[Candidate], titles: dict[str, int]) -> dict[int, int]
 
 def _nesting(
     out: NDArray[np.float32],
-    found: Sequence[Candidate],
     rows: list[int],
     tokens: dict[int, frozenset[str]],
 ) -> None:
@@ -294,7 +319,6 @@ def _nesting(
             if other != r and mine < tokens[other]:
                 out[r, 15] = 1
                 out[other, 14] = 1
-    del found
 
 
 __all__ = ["FEATURE_NAMES", "FEATURE_VERSION", "FeatureBuilder", "Scored"]

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from ..text import normalise_answer
+
 WORD = re.compile(r"\w+(?:[.'’\-/]\w+)*")
 """A word: letters and digits, joined by inner apostrophes, hyphens, full stops and slashes."""
 
@@ -50,6 +52,12 @@ _ABBREVIATIONS = frozenset(
 )
 
 
+@lru_cache(maxsize=400_000)
+def fold(text: str) -> str:
+    """``normalise_answer``, remembered: the same spans come back state after state."""
+    return normalise_answer(text)
+
+
 @lru_cache(maxsize=200_000)
 def stem(word: str) -> str:
     """A light stem of a lower-case word: plural, possessive and the commonest verb endings go.
@@ -89,8 +97,9 @@ class Words(NamedTuple):
     """Index of each word's sentence, from 0."""
 
     def slice(self, first: int, last: int) -> str:
-        """The text from word ``first`` up to, not including, word ``last``."""
-        return self.text[self.start[first] : self.end[last - 1]]
+        """The text from word ``first`` up to, not including, word ``last``; no final possessive."""
+        text = self.text[self.start[first] : self.end[last - 1]]
+        return text[:-2] if text.endswith(("'s", "’s")) else text
 
 
 def _ends_sentence(word: str, lower: str, gap: str, following: str) -> bool:

@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..text import normalise_answer
 from .answer_types import SHAPE_NAMES, shape_columns
-from .lexical import AUXILIARIES, STOP, Rarity
+from .lexical import AUXILIARIES, STOP, Rarity, fold
 from .passages import Document, bare_title
 from .question import Question, rarity_weights
 
@@ -125,7 +124,7 @@ def _share(best: Float, weights: Float) -> Float:
 def compare(q: Question, encoded: Encoded, doc: Document, vectors: Float) -> Pair:
     """All static features of a passage's spans for a question; ``vectors`` (W, D)."""
     spans, words = len(doc.spans), len(doc.words.stem)
-    lead_norm = normalise_answer(bare_title(doc.title))
+    lead_norm = fold(bare_title(doc.title))
     titled = bool(lead_norm) and f" {lead_norm} " in f" {q.norm} "
     if not words or not q.words.stem:
         blank = np.zeros((spans, len(SPAN_NAMES)), dtype=np.float32)
@@ -185,7 +184,7 @@ def _fill(
     counts = np.concatenate([[0], np.cumsum(content)]).astype(np.float32)
     inside = counts[last] - counts[first]
     padded = f" {q.norm} "
-    mentions = {normalise_answer(t) for t in q.mention_texts}
+    mentions = {fold(t) for t in q.mention_texts}
     block[:, column] = [f" {n} " in padded for n in doc.norms]
     block[:, column + 1] = (sums[last] - sums[first]) / np.where(inside > 0, inside, 1)
     block[:, column + 2] = [n in mentions for n in doc.norms]

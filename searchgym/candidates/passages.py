@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..text import normalise_answer
-from .lexical import Words, tokenise
+from .lexical import Words, fold, tokenise
 from .spans import Found, find_spans
 
 _DISAMBIGUATOR = re.compile(r"\s*\([^()]*\)\s*-?\s*$")
@@ -67,7 +66,7 @@ def analyse(title: str, text: str) -> Document:
     body = len(head.start)
     spans, norms = [], []
     for found in _with_title(title, words, body):
-        norm = normalise_answer(words.slice(found.first, found.last))
+        norm = fold(words.slice(found.first, found.last))
         if norm:
             spans.append(found)
             norms.append(norm)

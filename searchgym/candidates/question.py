@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..text import normalise_answer
-from .lexical import AUXILIARIES, STOP, Words, tokenise
+from .lexical import AUXILIARIES, STOP, Words, fold, tokenise
 from .spans import Found, find_spans
 
 WH = ("who", "what", "which", "when", "where", "how", "why")
@@ -283,7 +282,7 @@ def read_question(text: str) -> Question:
         "other" if polar else _type(w, wh, at, head),
         polar,
         () if polar else alternatives,
-        normalise_answer(text),
+        fold(text),
     )
 
 

@@ -71,6 +71,7 @@ class Arena:
         self.rules = replace(rules, tools=toolbox.specs(("search",)))
         self.dialect = get_dialect(self.rules.dialect)
         self._roots: dict[int, Node] = {}
+        self._measured: dict[str, dict[str, tuple[float, float]]] = {}
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -120,14 +121,15 @@ class Arena:
     def _node(self, episode: Episode, state: State) -> Node:
         scored = self.builder(state)
         task = episode.config.task
+        known = self._measured.setdefault(task.id, {})
         f1 = np.zeros(len(scored.candidates), dtype=np.float32)
         em = np.zeros_like(f1)
         for i, c in enumerate(scored.candidates):
             if isinstance(c.action, Answer):
-                action = self.dialect.canonical(c.action)
-                assert isinstance(action, Answer)
-                measured = score_answer(task, action.text)
-                f1[i], em[i] = measured["f1"], measured["em"]
+                if (got := known.get(c.text)) is None:
+                    measured = score_answer(task, c.text)
+                    got = known[c.text] = (measured["f1"], measured["em"])
+                f1[i], em[i] = got
         gold = set(task.evidence)
         seen = len(gold.intersection(episode.seen)) / len(gold) if gold else 0.0
         return Node(episode, scored.candidates, scored.features, f1, em, seen, episode.queries)

@@ -98,7 +98,7 @@ def test_every_rule_holds_in_shipped_worlds(name: str, seed: int) -> None:
 
 def test_ordered_values_follow_the_hierarchy() -> None:
     world = generate(SMALL, entities=500, seed=2)
-    born = {s: o for s, o in edges(world, SMALL.properties[SMALL.property_index("born")])}
+    born = dict(edges(world, SMALL.properties[SMALL.property_index("born")]))
     pairs = edges(world, SMALL.properties[SMALL.property_index("father")])
     assert len(pairs) > 100
     assert all(born[s] > born[o] for s, o in pairs)

@@ -19,8 +19,8 @@ def wrapped(**keywords) -> CandidateActions:
     return CandidateActions(SearchEnv(corpus=CORPUS, tasks=TASKS, max_turns=4), **keywords)
 
 
-@pytest.mark.filterwarnings("error")
 @pytest.mark.filterwarnings("ignore:.*We recommend using the raw environment.*")
+@pytest.mark.filterwarnings("error")
 def test_it_is_a_sound_gymnasium_environment():
     check_env(wrapped(), skip_render_check=True)
 
@@ -52,6 +52,8 @@ def test_a_masked_action_is_invalid_not_an_error():
 def test_too_many_candidates_keep_the_refusal():
     env = wrapped(max_actions=3)
     env.reset(seed=0)
+    assert "abstain" not in [c.form for c in env.candidates]  # nothing was looked for yet
+    env.step(0)
     assert [c.form for c in env.candidates][-1] == "abstain"
     assert len(env.candidates) == 3
 
@@ -74,7 +76,7 @@ def test_maskable_ppo_learns_in_it():
     )  # fmt: skip
     from sb3_contrib.common.maskable.evaluation import evaluate_policy as masked
 
-    before, _ = masked(model, env, n_eval_episodes=20, warn=False)
+    before, _ = masked(model, env, n_eval_episodes=40, deterministic=False, warn=False)
     model.learn(2_000)
     after, _ = masked(model, env, n_eval_episodes=20, warn=False)
     assert after >= 0.9 > before + 0.3

@@ -57,7 +57,8 @@ def candidates(state: State, limits: Limits = DEFAULT_LIMITS) -> list[Candidate]
     """All candidate actions, deduplicated by normalised text, in a fixed order.
 
     Searches come first (question, its mentions, passage mentions), then yes/no (polar questions
-    only), then spans in order of appearance, then the refusal. Never empty.
+    only), then spans in order of appearance, then the refusal (once something was searched, or where
+    nothing can be). Never empty.
     """
     question = read_question(state.question)
     docs = documents(state)
@@ -80,7 +81,8 @@ def candidates(state: State, limits: Limits = DEFAULT_LIMITS) -> list[Candidate]
         norm = fold(text)
         if norm and norm not in merged:
             out.append(Candidate(Answer(text), "span", text, norm))
-    out.append(Candidate(Answer(ABSTAIN), "abstain", ABSTAIN, ""))
+    if state.queries or not state.can_search:  # nothing was looked for: nothing can be said missing
+        out.append(Candidate(Answer(ABSTAIN), "abstain", ABSTAIN, ""))
     return out
 
 

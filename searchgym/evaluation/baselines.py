@@ -1,0 +1,94 @@
+"""The bars below learning, per task family: what costs nothing must score next to nothing, and the
+oracle must score everything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..agents.oracle import OracleAgent
+from ..agents.scripted import BestSentenceAgent, ConstantAgent, RandomAgent, RulesAgent
+from ..dialects.base import DIALECTS
+from ..envs.setting import Setting, setting
+from ..types import ABSTAIN, Agent, Task
+from .metrics import by_family
+from .run import evaluate
+
+
+def majority_answer(tasks: Sequence[Task]) -> str:
+    """The most frequent canonical answer, refusals left out (ties: the first in order)."""
+    found = Counter(task.answers[0] for task in tasks if not task.should_abstain)
+    return found.most_common(1)[0][0] if found else ABSTAIN
+
+
+def baselines(
+    keywords: Mapping[str, Any],
+    *,
+    dialects: Sequence[str] = tuple(DIALECTS),
+    tasks: Sequence[Task] | None = None,
+    seed: int = 0,
+    progress: Callable[[int], object] | None = None,
+) -> dict[str, dict[str, float]]:
+    """EM by agent and family, ``"all"`` being the mean over all tasks.
+
+    Agents: the oracle agent once per dialect, uniform over the legal candidate actions (search
+    first where that is legal, as any action), always "yes", the majority answer, always refusing,
+    and two closed-book players: the best guess from the question alone, and the rules agent.
+
+    Args:
+        keywords: Environment options; ``dialect`` is replaced for the oracle.
+        dialects: Dialects the oracle goes through.
+        tasks: Which tasks; the environment's by default.
+        seed: Of the evaluation and of the random agent.
+        progress: Told how many episodes have just finished.
+    """
+    shared = setting(keywords)
+    chosen = list(shared.tasks if tasks is None else tasks)
+    table: dict[str, dict[str, float]] = {}
+
+    def play(name: str, agent: Agent, where: Setting, search_enabled: bool = True) -> None:
+        result = evaluate(
+            agent, where, name=name, tasks=chosen, seed=seed, progress=progress,
+            search_enabled=search_enabled,
+        )  # fmt: skip
+        table[name] = {"all": result.means["em"].mean, **by_family(result.rows)}
+
+    for dialect in dialects:
+        play(f"oracle, {dialect}", OracleAgent(chosen), _in_dialect(shared, dialect))
+    play("random", RandomAgent(seed), shared)
+    play("always yes", ConstantAgent("yes"), shared)
+    play("majority answer", ConstantAgent(majority_answer(chosen)), shared)
+    play("always refuse", ConstantAgent(), shared)
+    play("closed book, best span", BestSentenceAgent(), shared, search_enabled=False)
+    play("closed book, rules", RulesAgent(), shared, search_enabled=False)
+    return table
+
+
+def _in_dialect(shared: Setting, dialect: str) -> Setting:
+    """The same corpus, tasks and engine in another dialect, without building them again."""
+    return setting(
+        {
+            **shared.keywords, "corpus": shared.corpus, "tasks": shared.tasks,
+            "engine": shared.engine, "dialect": dialect, "families": None, "max_tasks": None,
+        }
+    )  # fmt: skip
+
+
+def print_baselines(table: Mapping[str, Mapping[str, float]]) -> None:
+    """The table for people: one row per agent, one column per family."""
+    from rich.console import Console
+    from rich.table import Table
+
+    out = Console(highlight=False)
+    if not out.is_terminal:
+        out = Console(highlight=False, width=160)
+    families = list(next(iter(table.values())))
+    shown = Table(title="EM by family", title_justify="left", title_style="bold", pad_edge=False)
+    shown.add_column("agent", no_wrap=True)
+    for family in families:
+        shown.add_column(family, justify="right")
+    for name, row in table.items():
+        shown.add_row(name, *(f"{row[f]:.3f}" for f in families))
+    out.print(shown)

@@ -1,0 +1,71 @@
+"""A thousand tasks of every family through every dialect, from the start and after random prefixes.
+
+Worlds are added until every family has its thousand.
+"""
+
+from collections import Counter
+
+import pytest
+
+from searchgym.agents.oracle import OracleAgent
+from searchgym.agents.scripted import RandomAgent
+from searchgym.dialects.base import DIALECTS
+from searchgym.envs.setting import Setting
+from searchgym.evaluation.baselines import baselines, print_baselines
+from searchgym.evaluation.run import evaluate
+from searchgym.tasks.families import FAMILIES
+from tests.solving import in_dialect, unsolved, world
+
+WANTED, PER_WORLD = 1_000, 300
+
+pytestmark = pytest.mark.benchmark
+
+
+@pytest.fixture(scope="module")
+def worlds() -> list[Setting]:
+    made: list[Setting] = []
+    kept: Counter[str] = Counter()
+    while not kept or min(kept.values()) < WANTED or len(kept) < len(FAMILIES):
+        assert len(made) < 12, f"after {len(made)} worlds only {kept}"
+        made.append(world(PER_WORLD, world={"seed": len(made)}))
+        kept.update(task.family for task in made[-1].tasks)
+    print(f"\n{len(made)} worlds, tasks by family: {dict(kept)}")
+    return made
+
+
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+def test_oracle_solves_every_task(worlds: list[Setting], dialect: str) -> None:
+    tried: Counter[str] = Counter()
+    failed: list[str] = []
+    for shared in worlds:
+        there = in_dialect(shared, dialect)
+        for row in evaluate(OracleAgent(there.tasks), there).rows:
+            tried[row.family] += 1
+            if row.em != 1.0:
+                failed.append(row.task_id)
+    assert failed == []
+    assert min(tried.values()) >= WANTED
+    print(f"{dialect}: EM 1.000 on {dict(tried)}")
+
+
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+def test_solvable_after_random_prefixes(worlds: list[Setting], dialect: str) -> None:
+    failed = []
+    for number, shared in enumerate(worlds):
+        there = in_dialect(shared, dialect)
+        failed += unsolved(there.tasks, there, seed=number)
+    assert failed == []
+
+
+def test_random_is_near_zero(worlds: list[Setting]) -> None:
+    right: Counter[str] = Counter()
+    tried: Counter[str] = Counter()
+    for shared in worlds:
+        for row in evaluate(RandomAgent(), shared).rows:
+            right[row.family] += int(row.em)
+            tried[row.family] += 1
+    shares = {family: round(right[family] / tried[family], 4) for family in tried}
+    print("random:", shares, "all:", sum(right.values()) / sum(tried.values()))
+    print_baselines(baselines(worlds[0].keywords))
+    assert sum(right.values()) / sum(tried.values()) <= 0.03
+    assert max(shares.values()) <= 0.10

@@ -1,0 +1,66 @@
+"""Every task can be solved from every state that leaves room, and nothing cheap solves it.
+
+The small version; ``tests/benchmarks/test_solvable_full.py`` has a thousand tasks per family.
+"""
+
+from collections import Counter
+
+import pytest
+
+from searchgym.dialects.base import DIALECTS
+from searchgym.envs.setting import Setting
+from searchgym.evaluation.baselines import baselines, majority_answer
+from searchgym.tasks.families import FAMILIES
+from tests.solving import OPTIONS, in_dialect, unsolved, world
+
+PER_FAMILY = 75  # a few are not retrievable and dropped; at least 60 must be left
+
+
+@pytest.fixture(scope="module")
+def shared() -> Setting:
+    return world(PER_FAMILY)
+
+
+def test_every_family_keeps_its_tasks(shared: Setting) -> None:
+    kept = Counter(task.family for task in shared.tasks)
+    assert set(kept) == set(FAMILIES)
+    assert min(kept.values()) >= 60, kept
+
+
+def test_oracle_scores_everything_and_cheap_agents_next_to_nothing(shared: Setting) -> None:
+    table = baselines(shared.keywords)
+    for dialect in DIALECTS:
+        assert set(table[f"oracle, {dialect}"].values()) == {1.0}, dialect
+    random = table["random"]
+    assert random["all"] <= 0.03, random
+    assert max(random.values()) <= 0.10, random
+    assert table["always refuse"]["unanswerable"] == 1.0
+    cheap = ("always yes", "majority answer", "closed book, best span", "closed book, rules")
+    for name in cheap:
+        for family, em in table[name].items():
+            if family not in ("unanswerable", "all", "comparison", "count"):
+                assert em <= 0.05, (name, family)
+    # half of the polar questions are "yes", two alternatives leave a coin toss, counts are small
+    assert max(table[name]["comparison"] for name in cheap) <= 0.5
+    assert table["majority answer"]["count"] <= 0.45
+
+
+def test_majority_answer() -> None:
+    from tests.small import TASKS
+
+    assert majority_answer([*TASKS, TASKS[1]]) == "Mira Venn"
+    assert majority_answer([]) == "unanswerable"
+
+
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+def test_solvable_after_any_random_prefix(shared: Setting, dialect: str) -> None:
+    there = in_dialect(shared, dialect)
+    assert unsolved(there.tasks, there, seed=1) == []
+
+
+def test_long_chains_are_solvable() -> None:
+    chains = {f"chain-{n}": 12 for n in range(2, 7)}
+    deep = world(0, tasks=chains)
+    assert {task.hops for task in deep.tasks} == {2, 3, 4, 5, 6}
+    assert unsolved(deep.tasks, deep, seed=2) == []
+    assert OPTIONS["max_turns"] > 7

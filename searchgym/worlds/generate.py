@@ -44,10 +44,10 @@ def generate(
     ``graph_seed``, ``names_seed`` and ``values_seed`` default to ``seed`` and change only their
     part. ``zipf``: exponent of the out-degrees of multi-valued relations, cut at ``max_degree``.
     ``popularity``: exponent of the targets' popularity (0: uniform; 1: a few entities are in many
-    facts). ``homonyms``: share of entities whose name another entity also has (their titles stay
-    different). ``lookalikes``: share of entities that get a twin of their type sharing all facts
-    that can be shared but one; twins come *on top of* ``entities``, as the last ones, and are
-    ordinary entities, so whoever proves an answer unique sees them.
+    facts). ``homonyms``: share of entities whose name another entity of a like type also has (their
+    titles stay different). ``lookalikes``: share of entities that get a twin of their type sharing
+    all facts that can be shared but one; twins come *on top of* ``entities``, as the last ones, and
+    are ordinary entities, so whoever proves an answer unique sees them.
 
     Raises ``WorldError`` when the schema does not fit the size or an argument is out of range.
     """
@@ -86,7 +86,7 @@ def generate(
     order = _sorted(subject, prop, obj)
     subject, prop, obj = subject[order], prop[order], obj[order]
     names, aliases = draw_names(schema, type_of, facet_of, names_from)
-    add_homonyms(names, aliases, type_of, homonyms, names_from)
+    add_homonyms(schema, names, aliases, type_of, facet_of, homonyms, names_from)
     return assemble(schema, seed, names, aliases, type_of, facet_of, subject, prop, obj)
 
 

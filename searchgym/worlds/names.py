@@ -166,17 +166,31 @@ def _join(pieces: tuple[str, ...], columns: list[Sequence[str]], n: int) -> list
 
 
 def add_homonyms(
-    names: list[str], aliases: list[str], type_of: NDArray[np.int16], rate: float, seed: int
+    schema: Schema,
+    names: list[str],
+    aliases: list[str],
+    type_of: NDArray[np.int16],
+    facet_of: NDArray[np.int8],
+    rate: float,
+    seed: int,
 ) -> None:
-    """Give a share of the entities the name of another one (of any type), in place."""
+    """Give a share of the entities the name of another one, in place.
+
+    Names are shared among types of one grammar (a film and the novel it is based on) and within a
+    facet (a given name fits its pronouns); hub types keep names of their own.
+    """
     if not 0.0 <= rate <= 0.9:
         raise WorldError(f"homonyms must be a share in [0, 0.9], got {rate}")
-    n = len(names)
-    count = round(rate * n / 2) * (n > 1)
-    if not count:
+    if not rate:
         return
-    order = stream(seed, "names", "homonyms").permutation(n)
-    pairs = zip(order[:count].tolist(), order[count : 2 * count].tolist(), strict=True)
-    for copy, original in pairs:
-        names[copy] = names[original]
-        aliases[copy] = aliases[original] = ""
+    groups: dict[tuple[str, int], list[int]] = {}
+    for e, (t, facet) in enumerate(zip(type_of.tolist(), facet_of.tolist(), strict=True)):
+        if not schema.types[t].hub:
+            groups.setdefault((schema.types[t].names, facet), []).append(e)
+    rng = stream(seed, "names", "homonyms")
+    for members in groups.values():
+        order = rng.permutation(members).tolist()
+        count = min(round(rate * len(order) / 2), len(order) // 2)
+        for copy, original in zip(order[:count], order[count : 2 * count], strict=True):
+            names[copy] = names[original]
+            aliases[copy] = aliases[original] = ""

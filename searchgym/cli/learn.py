@@ -145,7 +145,8 @@ def transfer(
     keywords = {**gym.spec(env_id(env)).kwargs, **overrides(settings)}
     rules = {k: v for k, v in keywords.items() if k in RULES}
     real, absent = real_rungs(data_dir, cap=questions, rules=rules)
-    rungs = generated_rungs(keywords, cap=questions) + (real or [smoke_rung(rules=rules)])
+    rest = real or [smoke_rung(cap=questions, rules=rules)]
+    rungs = generated_rungs(keywords, cap=questions) + rest
     makers = {Path(name).stem if "/" in name else name: contestant(name) for name in agent}
     table = climb(makers, rungs, out_dir=out, seed=seed, progress=progress)
     with working("drawing …"):

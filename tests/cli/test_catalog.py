@@ -1,0 +1,80 @@
+"""``list`` and ``show``, and the README's tables, which are made by ``list``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from searchgym.cards import cards
+from searchgym.cli.catalog import BEGIN, END, between_marks
+from searchgym.dialects.base import DIALECTS
+from searchgym.engines.registry import ENGINES
+from searchgym.errors import CardError
+from tests.cli.conftest import SMALL, Cli
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_list_names_everything(cli: Cli) -> None:
+    found = cli("list", "--json").json
+    assert [row["id"] for row in found["envs"]] == [c.id for c in cards("envs").values()]
+    assert {row["id"] for row in found["corpora"]} == set(cards("corpora"))
+    assert {row["id"] for row in found["agents"]} == set(cards("agents"))
+    assert {row["id"] for row in found["engines"]} == set(ENGINES)
+    assert {row["id"] for row in found["dialects"]} == set(DIALECTS)
+    for rows in found.values():
+        assert all(row["summary"] for row in rows)
+
+
+def test_list_shows_tables(cli: Cli) -> None:
+    out = cli("list").out
+    for title in ("Environments", "Corpora", "Agents", "Engines", "Dialects"):
+        assert title in out
+    assert "searchgym/DeepSearchQA-v0" in out
+    assert "Agents" not in cli("list", "engines").out
+
+
+@pytest.mark.parametrize(
+    "name", ["SearchQA-v0", "SearchQA", "searchgym/NQ-v0", "encyclopedia", "hotpotqa", "rules",
+             "bm25", "search_r1"],
+)  # fmt: skip
+def test_show_knows_every_kind_of_id(cli: Cli, name: str) -> None:
+    assert cli("show", name, "--json").json["summary"]
+    assert name in cli("show", name).out
+
+
+def test_show_an_environment(cli: Cli) -> None:
+    facts = cli("show", "SearchQA-v0", "--json").json
+    assert facts["also"] == ["searchgym/SearchQA-v0"]
+    assert facts["kwargs"]["corpus"] == "encyclopedia"
+    assert "FreeText" in facts["action space"]
+    assert "generated encyclopedia" in facts["description"]
+
+
+def test_show_what_is_in_an_environment(cli: Cli) -> None:
+    facts = cli("show", "SearchQA-v0", "--build", "--json", *SMALL).json
+    assert facts["passages"] == 400
+    assert facts["questions"] == sum(facts["families"].values()) > 12
+    assert facts["oracle"][-1].startswith("<answer>")
+
+
+def test_the_readmes_tables_are_true(cli: Cli) -> None:
+    tables = cli("list", "--markdown").out.strip()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = readme.partition(BEGIN)[2].partition(END)[0].strip()
+    assert shown == tables, "the catalogue has changed; run: make readme"
+
+
+def test_tables_go_between_the_marks(cli: Cli, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    assert cli("list", "engines", "--into", page).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert "| bm25 |" in text
+    assert between_marks(text, "x") == between_marks(between_marks(text, "y"), "x")
+    with pytest.raises(CardError, match="no place for the tables"):
+        between_marks("nothing", "x")

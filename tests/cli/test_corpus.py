@@ -1,0 +1,122 @@
+"""``corpus``: indexing and searching one's own files, audits, and ``data``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+PASSAGES = {
+    "a": ("Ada Lovelace", "Ada Lovelace wrote the first program."),
+    "b": ("Charles Babbage", "Charles Babbage designed the analytical engine."),
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    with (tmp_path / "passages.jsonl").open("w", encoding="utf-8") as file:
+        for key, (title, text) in PASSAGES.items():
+            file.write(json.dumps({"id": key, "title": title, "text": text}) + "\n")
+    record = {"id": "q", "question": "Who wrote the first program?", "answers": ["Ada Lovelace"],
+              "supporting_ids": ["a"]}  # fmt: skip
+    (tmp_path / "questions.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_index_then_search_through_the_index(cli: Cli, files: Path) -> None:
+    out = files / "index"
+    made = cli("corpus", "index", files / "passages.jsonl", "--out", out, "-s", "k1=1.2", "--json")
+    assert made.json["passages"] == 2
+    assert made.json["bytes"] > 0
+    found = cli(
+        "corpus", "inspect", files / "passages.jsonl", "--index", out, "-q", "engine", "--json"
+    ).json
+    assert [hit["id"] for hit in found["found"]["engine"]] == ["b"]
+    assert found["digest"] == made.json["digest"]
+
+
+def test_an_index_of_other_passages_is_refused(cli: Cli, files: Path) -> None:
+    out = files / "index"
+    cli("corpus", "index", files / "passages.jsonl", "--out", out)
+    with (files / "passages.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"id": "c", "text": "new"}) + "\n")
+    done = cli("corpus", "inspect", files / "passages.jsonl", "--index", out, "-q", "engine")
+    assert done.code == 2
+    assert "not built from corpus" in done.err
+
+
+def test_a_folder_of_notes_is_searched(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "todo.md").write_text("# Garden\n\nWater the tomatoes.\n", "utf-8")
+    done = cli("corpus", "inspect", tmp_path / "notes", "-q", "tomatoes")
+    assert done.code == 0
+    assert "Garden" in done.out
+
+
+def test_inspect_shows_samples(cli: Cli, files: Path) -> None:
+    found = cli("corpus", "inspect", files / "passages.jsonl", "--json").json
+    assert [row["id"] for row in found["samples"]] == ["a", "b"]
+    assert found["characters, longest"] == max(len(t) for _, t in PASSAGES.values())
+
+
+def test_audit_of_ones_own_questions(cli: Cli, files: Path) -> None:
+    passages, questions = files / "passages.jsonl", files / "questions.jsonl"
+    found = cli("corpus", "audit", passages, "--tasks", questions, "--json").json
+    assert (found["questions"], found["gold_in_corpus"], found["gold_all"]) == (1, 1.0, 1.0)
+    missing = cli("corpus", "audit", passages)
+    assert (missing.code, "--tasks" in missing.err) == (2, True)
+
+
+def test_audit_of_a_world(cli: Cli) -> None:
+    found = cli(
+        "corpus", "audit", "encyclopedia", "--count", 6, "-s", "entities=400", "--json"
+    ).json
+    assert set(found["families"]) == {
+        "simple", "chain", "comparison", "intersection", "count", "parallel", "superlative",
+        "unanswerable",
+    }  # fmt: skip
+    assert all(row["built"] == 6 for row in found["families"].values())
+    assert found["kept"] > 0.5
+
+
+def test_a_broken_line_is_named(cli: Cli, files: Path) -> None:
+    with (files / "passages.jsonl").open("a", encoding="utf-8") as file:
+        file.write("{broken\n")
+    done = cli("corpus", "inspect", files / "passages.jsonl")
+    assert done.code == 2
+    assert "passages.jsonl, line 3" in done.err
+
+
+def test_data_says_what_is_missing_and_how_to_get_it(cli: Cli, tmp_path: Path) -> None:
+    found = cli("data", "--data-dir", tmp_path, "--json").json
+    assert found["data_dir"] == str(tmp_path)
+    hotpot = next(row for row in found["sets"] if row["id"] == "hotpotqa")
+    assert not hotpot["present"]
+    assert "searchgym data get hotpotqa" in hotpot["get"]
+    assert "searchgym data get hotpotqa" in cli("data", "--data-dir", tmp_path).out
+
+
+def test_data_notices_a_changed_file(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(data_dir / "bamboogle", tmp_path / "bamboogle")
+
+    def state() -> object:
+        rows = cli("data", "--data-dir", tmp_path, "--json").json["sets"]
+        return next(row["digest_ok"] for row in rows if row["id"] == "bamboogle")
+
+    assert state() is True
+    (path,) = (tmp_path / "bamboogle").glob("questions.*")
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes() + b"\n")
+    assert state() is False
+    assert "BROKEN" in cli("data", "--data-dir", tmp_path).out
+
+
+def test_a_real_set_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
+    done = cli("eval", "HotpotQA", "-s", f"data_dir={tmp_path}")
+    assert done.code == 2
+    assert "hotpotqa is not on this machine" in done.err

@@ -1,0 +1,133 @@
+"""Exit codes, one-line errors, help with examples for every command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import searchgym
+from searchgym.cli.main import build
+from tests.cli.conftest import SMALL, Cli
+
+
+def commands() -> list[tuple[str, ...]]:
+    def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        for name, child in getattr(command, "commands", {}).items():
+            yield (*path, name)
+            yield from walk(child, (*path, name))
+
+    found = list(walk(typer.main.get_command(build()), ()))
+    assert len(found) > 12
+    return found
+
+
+@pytest.mark.parametrize("path", commands(), ids=" ".join)
+def test_every_command_has_help_with_examples(path: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(build(), [*path, "--help"], env={"COLUMNS": "120"})
+    assert result.exit_code == 0
+    assert "Usage: " in result.output
+    if path not in {("world",), ("corpus",)}:  # groups: their commands have the examples
+        assert f"$ searchgym {' '.join(path)}" in result.output
+
+
+def test_without_a_command_help_is_shown(cli: Cli) -> None:
+    done = cli()
+    assert done.code == 0
+    assert "quickstart" in done.out
+
+
+def test_the_version(cli: Cli) -> None:
+    assert cli("--version").out.strip() == f"searchgym {searchgym.__version__}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["lst"], "Did you mean 'list'"),
+        (["show", "SimpelQA-v0"], "Did you mean 'SimpleQA-v0'"),
+        (["list", "env"], "Did you mean 'envs'"),
+        (["play", "SimpelQA-v0"], "Did you mean 'SimpleQA-v0'"),
+        (["play", "nowhere_at_all:X-v0"], "cannot import 'nowhere_at_all'"),
+        (["eval", "SearchQA-v0", "-a", "ruels"], "Did you mean 'rules'"),
+        (["eval", "SearchQA-v0", "-a", "none.safetensors"], "does not exist"),
+        (["eval", "SearchQA-v0", "-s", "max_turn=3"], "Did you mean 'max_turns'"),
+        (["eval", "SearchQA-v0", "-s", "max_turns"], "KEY=VALUE"),
+        (["eval", "SearchQA-v0", "-s", "k=0"], "k must be at least 1"),
+        (["eval", "SearchQA-v0", "-s", 'max_turns="x"'], "cannot make SearchQA-v0"),
+        (["world", "inspect", "atlantis"], "unknown card in corpora/ 'atlantis'"),
+        (["world", "inspect", "hotpotqa"], "not a generated world"),
+        (["world", "inspect", "encyclopedia", "-s", "entitis=5"], "cannot generate encyclopedia"),
+        (["world", "inspect", "encyclopedia", "--split", "trial"], "split must be one of"),
+        (["data", "get", "nothing"], "unknown real set 'nothing'"),
+        (["train", "rules"], "does not learn"),
+        (["train", "candidate", "-s", "confg.episodes=1"], "Did you mean 'config'"),
+        (["check"], "name one environment or pass --all"),
+        (["check", "SearchQA-v0", "--all"], "name one environment or pass --all"),
+        (["play", "--seed", "x"], "Invalid value for '--seed'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_one_clear_line_and_exit_code_2(
+    cli: Cli, arguments: list[str], said: str
+) -> None:
+    done = cli(*arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert done.err.startswith("searchgym: ")
+    assert len(done.err.strip().splitlines()) == 1
+    assert done.out == ""
+
+
+def subprocess_cli(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "searchgym", *arguments],
+        capture_output=True, text=True, timeout=120, check=False, **options,
+    )  # fmt: skip
+
+
+def test_a_real_process_exits_with_2_and_without_a_traceback() -> None:
+    done = subprocess_cli("show", "SimpelQA-v0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Did you mean" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_traceback_is_shown_where_asked_for() -> None:
+    done = subprocess_cli("--traceback", "show", "SimpelQA-v0")
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = f"{sys.executable} -m searchgym list --json | head -c 10; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_ctrl_c_is_one_line_and_exit_code_130(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "searchgym", "play", "SimpleQA-v0", *SMALL],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    deadline = time.monotonic() + 60
+    while "Question 1" not in process.stdout.readline():
+        assert time.monotonic() < deadline
+    time.sleep(0.2)  # from the panel to the read
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err.strip() == "searchgym: interrupted"

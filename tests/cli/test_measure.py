@@ -1,0 +1,142 @@
+"""``eval``, ``check``, ``train`` and ``transfer`` through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from searchgym.evaluation.result import EvalResult
+from tests.cli.conftest import SMALL, Cli
+
+
+def test_eval_measures_agents_on_the_same_questions(cli: Cli, tmp_path: Path) -> None:
+    done = cli(
+        "eval", "SearchQA-v0", "-a", "oracle", "-a", "rules", "-a", "majority", "-n", 15, *SMALL,
+        "--out", tmp_path, "--json",
+    )  # fmt: skip
+    oracle, rules, majority = done.json
+    assert oracle["means"]["em"]["mean"] == 1.0
+    assert rules["means"]["searches"]["mean"] == 1.0
+    assert majority["means"]["searches"]["mean"] == 0.0
+    assert {r["questions"] for r in done.json} == {15}
+    assert len(EvalResult.load(tmp_path / "oracle.json").rows) == 15
+
+
+def test_eval_is_reproducible_and_readable(cli: Cli) -> None:
+    arguments = ("eval", "SimpleQA-v0", "-a", "random", *SMALL)
+    first, second = cli(*arguments, "--json").json, cli(*arguments, "--json").json
+    for result in (*first, *second):
+        del result["seconds"]
+    assert first == second
+    shown = cli("eval", "SearchQA-v0", "-a", "rules", *SMALL)
+    assert "Exact match by family" in shown.out
+    assert "evidence recall" in shown.out
+
+
+def test_closed_book_runs_no_search(cli: Cli) -> None:
+    (result,) = cli("eval", "SimpleQA-v0", "-a", "rules", "--closed-book", *SMALL, "--json").json
+    assert result["means"]["searches"]["mean"] == 0.0
+    assert result["means"]["em"]["mean"] == 0.0
+
+
+def test_an_agent_of_ones_own(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_agents.py").write_text(
+        "class Mine:\n"
+        "    def act(self, requests):\n"
+        "        return ['<answer> 7 </answer>' for _ in requests]\n"
+        "class NotOne: pass\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (result,) = cli("eval", "SimpleQA-v0", "-a", "my_agents:Mine", *SMALL, "--json").json
+    assert result["means"]["turns"]["mean"] == 1.0
+    wrong = cli("eval", "SimpleQA-v0", "-a", "my_agents:NotOne", *SMALL)
+    assert (wrong.code, "is no agent" in wrong.err) == (2, True)
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "card.toml").write_text(
+        'id = "mine"\nsummary = "s"\nuse = "my_agents:Mine"\n', encoding="utf-8"
+    )
+    assert cli("eval", "SimpleQA-v0", "-a", folder, *SMALL).code == 0
+
+
+def test_an_agent_that_must_be_trained_says_so(cli: Cli) -> None:
+    done = cli("eval", "SimpleQA-v0", "-a", "candidate", *SMALL)
+    assert (done.code, "searchgym train candidate" in done.err) == (2, True)
+
+
+def test_check_passes_ours(cli: Cli) -> None:
+    (row,) = cli("check", "MultiHopQA-v0", *SMALL, "--json", "--seeds", 2).json
+    assert row["result"] == "ok"
+    assert "ok" in cli("check", "SimpleQA-v0", *SMALL, "--seeds", 1, "--no-vector").err
+
+
+def test_check_finds_a_broken_promise(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "leaky.py").write_text(
+        "from searchgym.envs.search import SearchEnv\n"
+        "class Leaky(SearchEnv):\n"
+        "    def reset(self, **kwargs):\n"
+        "        observation, info = super().reset(**kwargs)\n"
+        "        return observation, {**info, 'answers': self.episode.config.task.answers}\n",
+        encoding="utf-8",
+    )
+    folder = tmp_path / "LeakyQA-v0"
+    folder.mkdir()
+    (folder / "card.toml").write_text(
+        'id = "leaky/LeakyQA-v0"\nsummary = "s"\nuse = "leaky:Leaky"\n[kwargs]\n'
+        'corpus = "encyclopedia"\nworld = { entities = 400 }\ntasks = { simple = 10 }\n',
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    done = cli("check", folder, "--no-vector", "--json")
+    assert done.code == 1
+    (row,) = done.json
+    assert row["result"] == "broken"
+    assert "hidden" in row["note"] or "gold" in row["note"]
+
+
+def test_train_evaluate_and_resume(cli: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    tiny = [
+        "-s", "config.episodes=320", "-s", "config.evaluate_every=1", "-s", "worlds=[0]",
+        "-s", "env.world.entities=400", "-s", 'env.tasks={"simple": 12}', "-s", "dev.seed=1",
+        "-s", 'dev.tasks={"simple": 4}', "-s", "encoder.none=true",
+    ]  # fmt: skip
+    first = cli("train", "candidate", *tiny, "--out", tmp_path, "--json")
+    assert first.code == 0, first.err
+    (row,) = first.json
+    assert row["episodes"] >= 320
+    assert Path(row["weights"]).is_file()
+    again = cli("train", "candidate", *tiny, "--out", tmp_path, "--json")
+    assert again.json == first.json, "a finished agent is loaded, not trained again"
+
+
+def test_transfer_writes_the_table_and_keeps_results(cli: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    arguments = (
+        "transfer", "-a", "rules", "-a", "oracle", "--env", "SimpleQA-v0", "-n", 5,
+        "--data-dir", tmp_path / "no-data", "--out", tmp_path / "t", *SMALL,
+    )  # fmt: skip
+    done = cli(*arguments, "--json")
+    assert done.code == 0, done.err
+    names = [rung["name"] for rung in done.json["rungs"]]
+    assert names == ["source world", "held-out world", "held-out wording", "python docs"]
+    oracle = {
+        r["rung"]: (r["mean"], r["questions"])
+        for r in done.json["table"]
+        if (r["agent"], r["metric"]) == ("oracle", "em")
+    }
+    assert set(oracle) == set(names)
+    assert {oracle[name] for name in names[:3]} == {(1.0, 5)}
+    assert oracle["python docs"][1] == 5
+    for name in ("transfer.json", "transfer.csv", "transfer.png", "report.html"):
+        assert (tmp_path / "t" / name).stat().st_size > 0
+    saved = json.loads((tmp_path / "t" / "transfer.json").read_text(encoding="utf-8"))
+    assert saved["table"] == done.json["table"]
+    shown = cli(*arguments)
+    assert "held-out world" in shown.out
+    assert "not on this machine: hotpotqa" in shown.err

@@ -1,0 +1,77 @@
+"""The README is true: its programs run, its links lead somewhere, its tree is the tree."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PAGES = [ROOT / "README.md", *(ROOT / kind / "README.md" for kind in ("envs", "corpora", "agents"))]
+
+
+def test_there_are_programs() -> None:
+    assert len(PROGRAMS) >= 2
+    agent = next(p for p in PROGRAMS if "class " in p)
+    assert len([line for line in agent.splitlines() if line.strip()]) <= 20
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.strip().splitlines()[0][:30])
+def test_a_program_runs(program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8"))
+    broken = [n for n in links if "://" not in n and not (page.parent / n).exists()]
+    assert not broken
+
+
+def test_the_tree_names_every_module() -> None:
+    tree = README.rpartition("## The tree")[2]
+    folders = {p.name for p in (ROOT / "searchgym").iterdir() if (p / "__init__.py").is_file()}
+    missing = sorted(name for name in folders if f"{name}/" not in tree)
+    small = {"errors", "seeding", "text", "spaces", "batching", "records"}  # under types.py
+    modules = {p.stem for p in (ROOT / "searchgym").glob("*.py") if not p.stem.startswith("_")}
+    missing += sorted(n for n in modules - small if f"{n}.py" not in tree)
+    named = set(re.findall(r"^  ([a-z]\w+)/ ", tree, re.MULTILINE))
+    assert not missing, f"the README's tree does not name {missing}"
+    assert named <= folders, (
+        f"the README's tree names {sorted(named - folders)}, which are not there"
+    )
+
+
+def test_every_command_is_in_the_readme() -> None:
+    import typer
+
+    from searchgym.cli.main import build
+
+    table = README.partition("## The command line")[2].partition("## ")[0]
+    for name in typer.main.get_command(build()).commands:  # type: ignore[attr-defined]
+        assert re.search(rf"`(searchgym )?{name}\b", table), f"`searchgym {name}` is not described"
+
+
+def test_the_paper_of_the_same_name_is_cited() -> None:
+    assert "2601.14615" in README
+    assert "independent of it" in README
+
+
+def test_the_two_commands_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in ("quickstart", "test", "check", "bench", "clean", "help"):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+        assert target in ("check", "bench", "clean", "help") or f"make {target}" in README
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert ci.startswith("#!/usr/bin/env bash")
+    assert "exec make test" in ci

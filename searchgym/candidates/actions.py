@@ -39,8 +39,8 @@ class Limits:
     """How many candidates of each sort a state offers."""
 
     answers: int = 150
-    question_mentions: int = 6
-    passage_mentions: int = 12
+    question_mentions: int = 4
+    passage_mentions: int = 6
     words: int = 12
     """Longer spans are not offered as answers."""
 
@@ -57,8 +57,8 @@ def candidates(state: State, limits: Limits = DEFAULT_LIMITS) -> list[Candidate]
     """All candidate actions, deduplicated by normalised text, in a fixed order.
 
     Searches come first (question, its mentions, passage mentions), then yes/no (polar questions
-    only), then spans in order of appearance, then the refusal (once something was searched, or where
-    nothing can be). Never empty.
+    only), then spans in order of appearance, then the refusal (once something was searched, or
+    where nothing can be). Never empty.
     """
     question = read_question(state.question)
     docs = documents(state)
@@ -81,7 +81,8 @@ def candidates(state: State, limits: Limits = DEFAULT_LIMITS) -> list[Candidate]
         norm = fold(text)
         if norm and norm not in merged:
             out.append(Candidate(Answer(text), "span", text, norm))
-    if state.queries or not state.can_search:  # nothing was looked for: nothing can be said missing
+    looked = state.queries or not state.can_search  # else nothing can be said to be missing
+    if looked or not out:
         out.append(Candidate(Answer(ABSTAIN), "abstain", ABSTAIN, ""))
     return out
 

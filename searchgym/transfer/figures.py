@@ -6,6 +6,8 @@ place and label, curves by their line style.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,8 +152,8 @@ def _pyplot() -> Any:
         import matplotlib
     except ImportError as error:  # pragma: no cover - exercised without the extra
         raise MissingExtraError("drawing figures", "report") from error
-    if "matplotlib.pyplot" not in __import__("sys").modules:
-        matplotlib.use("Agg")  # nobody needs a display; a notebook has chosen its own already
+    if "matplotlib.pyplot" not in sys.modules and "MPLBACKEND" not in os.environ:
+        matplotlib.use("Agg")  # needs no display; a notebook has chosen its own already
     import matplotlib.pyplot as pyplot
 
     return pyplot

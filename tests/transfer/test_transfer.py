@@ -1,0 +1,188 @@
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from searchgym.agents.oracle import OracleAgent
+from searchgym.agents.scripted import ConstantAgent, FirstHitAgent, RandomAgent
+from searchgym.errors import EvaluationError
+from searchgym.evaluation.result import EvalResult
+from searchgym.transfer import Rung, generated_rungs, oracle, real_rungs, smoke_rung, transfer
+from searchgym.transfer.report import print_table, save_report
+from searchgym.types import TurnRequest
+from tests.small import CORPUS, TASKS
+
+SMALL = Rung("small", "real", {"corpus": CORPUS, "tasks": TASKS}, "by hand")
+
+
+class Counted(ConstantAgent):
+    """Says what it did not see, and counts how often it was asked."""
+
+    fingerprint = "counted"
+    asked = 0
+
+    def act(self, requests: Sequence[TurnRequest]) -> list[str]:
+        self.asked += len(requests)
+        return super().act(requests)
+
+
+def test_table_by_hand() -> None:
+    table = transfer(
+        {"one": ConstantAgent("Mira Venn"), "seeds": [ConstantAgent("Quell"), ConstantAgent("x")],
+         "oracle": oracle},
+        [SMALL],
+    )  # fmt: skip
+    assert table.cell("small", "one", "em").mean == 0.5  # type: ignore[union-attr]
+    assert table.cell("small", "seeds", "em").mean == 0.25  # type: ignore[union-attr]
+    assert "2 seeds" in table.cell("small", "seeds", "em").method  # type: ignore[union-attr]
+    assert table.cell("small", "oracle", "em").mean == 1.0  # type: ignore[union-attr]
+    assert table.cell("small", "nobody", "em") is None
+    (contrast,) = table.contrasts("seeds", ["one"], "em")
+    assert contrast.difference.mean == pytest.approx(-0.25)
+    assert 0 < contrast.p <= contrast.p_holm <= 1
+    assert table.questions("small") == 2
+
+
+def test_oracle_sits_out_where_nothing_is_known() -> None:
+    blind = [TASKS[0].__class__("t", "Who?", ("x",), ("p1",))]
+    rung = Rung("blind", "real", {"corpus": CORPUS, "tasks": blind})
+    table = transfer({"oracle": oracle, "first": FirstHitAgent()}, [SMALL, rung])
+    assert ("blind", "oracle") not in table.results
+    assert ("small", "oracle") in table.results
+    assert [c.rung for c in table.contrasts("first", ["oracle"])] == ["small"]
+
+
+def test_same_seeds_are_paired_with_themselves() -> None:
+    before, after = [RandomAgent(1), RandomAgent(2)], [OracleAgent(TASKS), OracleAgent(TASKS)]
+    table = transfer({"before": before, "after": after}, [SMALL])
+    (contrast,) = table.contrasts("after", ["before"])
+    found = [r.values("f1") for r in table.results["small", "before"]]
+    assert contrast.difference.mean == pytest.approx(1 - np.mean(found))
+
+
+def test_finished_results_are_not_repeated(tmp_path: Path) -> None:
+    first, again, other = Counted("a"), Counted("a"), Counted("a")
+    transfer({"it": first}, [SMALL], out_dir=tmp_path)
+    assert first.asked == 2
+    table = transfer({"it": again}, [SMALL], out_dir=tmp_path)
+    assert again.asked == 0
+    assert table.results["small", "it"][0].rows
+    assert EvalResult.load(tmp_path / "results/small/it.0.json").agent == "it"
+    other.fingerprint = "another"
+    transfer({"it": other}, [SMALL], out_dir=tmp_path)
+    assert other.asked == 2
+
+
+def test_an_interrupt_keeps_what_is_there_and_goes_on(tmp_path: Path) -> None:
+    class Stops(Counted):
+        def act(self, requests: Sequence[TurnRequest]) -> list[str]:
+            raise KeyboardInterrupt
+
+    done = Counted("a")
+    table = transfer({"a": done, "b": Stops("b")}, [SMALL], out_dir=tmp_path)
+    assert not table.complete
+    assert list(table.results) == [("small", "a")]
+    table = transfer({"a": done, "b": Counted("b")}, [SMALL], out_dir=tmp_path)
+    assert table.complete
+    assert done.asked == 2
+    assert len(table.results) == 2
+
+
+def test_wrong_calls() -> None:
+    with pytest.raises(EvaluationError, match="0 agents and 1 rungs"):
+        transfer({}, [SMALL])
+    with pytest.raises(EvaluationError, match="same name"):
+        transfer({"a": ConstantAgent()}, [SMALL, SMALL])
+
+
+def test_caps_draw_the_same_questions_for_everybody() -> None:
+    rung = smoke_rung(cap=None)
+    capped = Rung(rung.name, rung.kind, rung.keywords, cap=20)
+    shared = rung.setting()
+    drawn = capped.tasks(shared, seed=3)
+    assert [t.id for t in drawn] == [t.id for t in capped.tasks(shared, seed=3)]
+    assert [t.id for t in drawn] != [t.id for t in capped.tasks(shared, seed=4)]
+    assert len({t.id for t in drawn}) == 20
+    place = {t.id: i for i, t in enumerate(shared.tasks)}
+    assert [place[t.id] for t in drawn] == sorted(place[t.id] for t in drawn)
+    assert len(rung.tasks(shared)) == len(shared.tasks)
+
+
+def test_generated_ladder_leaves_home_step_by_step() -> None:
+    keywords = {
+        "corpus": "encyclopedia", "world": {"entities": 900}, "reward": "f1",
+        "tasks": {"simple": 12, "comparison": 6}, "split": "train",
+    }  # fmt: skip
+    rungs = generated_rungs(keywords, cap=10)
+    settings = [rung.setting() for rung in rungs]
+    names = [set(s.world.names) for s in settings]  # type: ignore[union-attr]
+    for away in (1, 2):
+        common = {n for n in names[0] & names[away] if " " in n}
+        assert len(common) < 0.02 * len(names[away]), sorted(common)[:5]
+    table = transfer({"oracle": oracle, "random": RandomAgent()}, rungs)
+    for rung in rungs:
+        assert table.cell(rung.name, "oracle", "em").mean == 1.0  # type: ignore[union-attr]
+        assert table.questions(rung.name) == 10
+    assert [settings[i].keywords["split"] for i in range(3)] == ["train", "dev", "test"]
+    assert "reward" not in rungs[0].keywords
+
+
+def test_absent_sets_say_how_to_get_them(tmp_path: Path) -> None:
+    rungs, absent = real_rungs(tmp_path, sets=("hotpotqa", "nq"))
+    assert rungs == []
+    assert [line.split(":")[0] for line in absent] == ["hotpotqa", "nq"]
+    assert "searchgym data get" in absent[0]
+
+
+def test_real_sets(data_dir: Path) -> None:
+    rungs, absent = real_rungs(data_dir, cap=15, sets=("popqa",), rules={"max_turns": 4})
+    assert absent == []
+    table = transfer({"first-hit": FirstHitAgent()}, rungs)
+    assert table.cell("popqa", "first-hit", "evidence_recall").mean > 0.4  # type: ignore[union-attr]
+    result = table.results["popqa", "first-hit"][0]
+    assert result.settings["rules"]["max_turns"] == 4
+    assert result.settings["corpus"]["passages"] == 5215
+
+
+def _png_size(path: Path) -> tuple[int, int]:
+    head = path.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
+
+
+def test_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    agents: dict[str, Any] = {
+        "rules": FirstHitAgent(), "trained": [OracleAgent(TASKS), ConstantAgent("<b>")],
+    }  # fmt: skip
+    table = transfer(agents, [SMALL])
+    contrasts = table.contrasts("trained", ["rules"])
+    curve = [{"episodes": n, "f1": n / 4000, "searches": 1.0} for n in range(0, 3000, 1000)]
+    written = save_report(
+        tmp_path, table, curves={"seed 0": curve}, contrasts=contrasts,
+        absent=["nq: <how>"], summary="A <summary>.",
+    )  # fmt: skip
+    assert set(written) == {"json", "csv", "transfer", "table", "curve", "html"}
+    for name in ("transfer", "table", "curve"):
+        width, height = _png_size(written[name])
+        assert width > 500
+        assert height > 150
+    rows = list(csv.DictReader(written["csv"].open()))
+    assert {row["metric"] for row in rows} >= {"em", "f1", "cover_em", "searches"}
+    assert next(r for r in rows if r["agent"] == "trained" and r["metric"] == "em")["mean"] == "0.5"
+    data = json.loads(written["json"].read_text(encoding="utf-8"))
+    assert data["rungs"][0]["settings"]["corpus"]["digest"] == CORPUS.digest
+    assert data["contrasts"][0]["agent"] == "trained"
+    html = written["html"].read_text(encoding="utf-8")
+    assert "http" not in html.replace("http-equiv", "")  # needs no other file
+    assert html.count("data:image/png;base64,") == 2
+    assert "&lt;how&gt;" in html
+    assert "&lt;summary&gt;" in html
+    assert CORPUS.digest in html
+    print_table(table, contrasts)
+    out = capsys.readouterr().out
+    assert "trained − rules" in out
+    assert "0.500 [" in out

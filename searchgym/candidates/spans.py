@@ -116,7 +116,13 @@ def _quotes(w: Words, body: int) -> Iterator[Found]:
 
 
 def _name_like(w: Words, i: int) -> bool:
-    return w.capital[i] and not (len(w.lower[i]) == 1 and w.lower[i] == "i")
+    """Capitalised, and no month of a date ("18 December 1888 in Tarsk" holds one name)."""
+    if not w.capital[i] or w.lower[i] == "i":
+        return False
+    if w.lower[i] not in MONTHS:
+        return True
+    after = w.lower[i + 1][0] if i + 1 < len(w.lower) else ""
+    return not (after.isdigit() or (i and w.lower[i - 1][0].isdigit()))
 
 
 def _runs(w: Words, body: int) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,131 @@
+"""The trainer learns, is deterministic, resumes, and its nodes are the episode's own."""
+
+import numpy as np
+import pytest
+import torch
+
+from searchgym.agents.candidate import CandidateAgent
+from searchgym.episode import Episode
+from searchgym.errors import DataError
+from searchgym.rl.arena import reward
+from searchgym.rl.candidate_trainer import CandidateTrainer, TrainConfig, play_greedily
+from searchgym.rollout import run_episodes
+from searchgym.rules import EpisodeConfig, Rules
+from searchgym.scoring.reward import RewardSpec
+
+QUICK = TrainConfig(episodes=6_000, questions=12, evaluate_every=20, width=32)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_learns_an_easy_task(make_arena, seed):
+    arena = make_arena()
+    config = TrainConfig(seed=seed, episodes=6_000, questions=12, evaluate_every=20, width=32)
+    before = play_greedily(CandidateTrainer([arena], config).model.eval(), arena)
+    trained = CandidateTrainer([arena], config, dev=arena).run()
+    after = play_greedily(trained.model, arena)
+    assert after[:, 1].mean() >= 0.95
+    assert before[:, 1].mean() <= 0.5
+    assert after[:, 3].mean() == 1.0  # the evidence was retrieved
+    assert trained.curve[-1].f1 >= trained.curve[0].f1
+
+
+def _short(make_arena, **changes):
+    settings = {"episodes": 960, "questions": 6, "evaluate_every": 5, "width": 16} | changes
+    return CandidateTrainer([make_arena()], TrainConfig(**settings), dev=make_arena())
+
+
+def test_one_seed_gives_equal_weights_and_another_does_not(make_arena):
+    a, b, c = (_short(make_arena, seed=s).run() for s in (3, 3, 4))
+    for (name, x), y in zip(
+        a.model.state_dict().items(), b.model.state_dict().values(), strict=True
+    ):
+        assert torch.equal(x, y), name
+    assert [(p.episodes, p.f1) for p in a.curve] == [(p.episodes, p.f1) for p in b.curve]
+    assert not torch.equal(a.model.heads.weight, c.model.heads.weight)
+
+
+def test_training_leaves_global_generators_alone(make_arena):
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    _short(make_arena, episodes=96).run()
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_resumed_run_equals_an_unbroken_one(make_arena, tmp_path):
+    file = tmp_path / "run.safetensors"
+    whole = _short(make_arena).run(checkpoint=None)
+    broken = _short(make_arena)
+    stop = {"left": 12}
+
+    def report(what, done, point):
+        if what == "training":
+            stop["left"] -= 1
+            if not stop["left"]:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        broken.run(report, checkpoint=file)
+    again = _short(make_arena)
+    again.restore(file)
+    assert again.updates == 10
+    for x, y in zip(
+        whole.model.state_dict().values(), again.run().model.state_dict().values(), strict=True
+    ):
+        assert torch.equal(x, y)
+
+
+def test_a_checkpoint_of_other_settings_is_refused(make_arena, tmp_path):
+    file = tmp_path / "run.safetensors"
+    _short(make_arena).run(checkpoint=file)
+    with pytest.raises(DataError, match="seed"):
+        _short(make_arena, seed=9).restore(file)
+    with pytest.raises(DataError, match="not a checkpoint"):
+        _short(make_arena).restore(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("dialect", ["plain", "search_r1", "asearcher", "json_tools"])
+def test_nodes_are_what_the_real_episode_shows(make_arena, dialect):
+    """Random play through the arena and through real episodes: same states, same rewards."""
+    arena = make_arena(dialect=dialect)
+    weights = {"f1": 1.0, "search": -0.02, "evidence": 0.4}
+    agent = CandidateAgent.untrained(arena.builder, seed=1)
+    agent.sample = True
+    rules = Rules(
+        **{
+            **{f: getattr(arena.rules, f) for f in Rules.__dataclass_fields__},
+            "reward": RewardSpec(weights),
+        }
+    )
+    episodes = [Episode(EpisodeConfig(t, rules, 0, t.id)) for t in arena.tasks for _ in range(2)]
+    run_episodes(episodes, agent, arena.toolbox)
+    searched = 0
+    for i, episode in enumerate(episodes):
+        node = arena.roots([i // 2])[0]
+        for turn in episode.turns:
+            rendered = [arena.dialect.render_action(c.action) for c in node.candidates]
+            pick = rendered.index(turn.text)
+            if not node.candidates[pick].is_search:
+                break
+            searched += 1
+            node = arena.follow([(node, pick)])[0]
+        assert episode.terminated
+        assert reward(weights, node, pick) == pytest.approx(sum(t.reward for t in episode.turns))
+        assert node.searches == episode.queries
+    assert searched > 5
+
+
+def test_weights_anneal(make_arena):
+    run = _short(make_arena)
+    assert run.weights(0)["evidence"] == pytest.approx(0.4)
+    assert run.weights(0.35)["evidence"] == pytest.approx(0.2)
+    assert run.weights(0.7)["evidence"] == run.weights(1.0)["evidence"] == 0
+    assert run.weights(0.5)["f1"] == 1.0
+
+
+def test_fine_tuning_starts_from_the_given_model(make_arena):
+    first = _short(make_arena).run().model
+    arena = make_arena()
+    tuned = CandidateTrainer([arena], TrainConfig(episodes=0, width=16), dev=arena, init=first)
+    again = play_greedily(tuned.model.eval(), arena)
+    assert np.array_equal(again, play_greedily(first, arena))

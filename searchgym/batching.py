@@ -37,6 +37,6 @@ def run_batch(service: Service[Any, Any], batch: Sequence[Any]) -> Sequence[Any]
         answers = [Failure("unavailable", str(error))] * len(asked)
     if len(answers) != len(asked):
         raise EngineError(
-            f"{type(service).__name__}.run returned {len(answers)} answers for {len(asked)} requests"
+            f"{type(service).__name__}.run gave {len(answers)} answers for {len(asked)} requests"
         )
     return answers if len(asked) == len(batch) else [answers[i] for i in where]

@@ -14,6 +14,8 @@ from .types import Hit, Segment
 class Contexts:
     """A stack of contexts (0 at the bottom) and all segments in the order they were written."""
 
+    __slots__ = ("_ids", "_roles", "_stack", "_stubs", "_text", "_where", "chars", "segments")
+
     def __init__(self) -> None:
         self.segments: list[Segment] = []
         self.chars = 0

@@ -1,56 +1,18 @@
-"""Shared records to plain JSON values and back, exactly.
-
-Used by snapshots, trajectories and task files. Unknown keys are refused by the record's
-constructor, so a file written by another version fails by name instead of being half read.
-"""
+"""Calls' results to plain JSON values and back, exactly; snapshots and trajectories are made so."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from .types import (
-    Difficulty,
     Failure,
-    GraphEdge,
-    GraphNode,
     Hit,
     ImageRef,
     Page,
     Passage,
-    ReasoningGraph,
-    Task,
     ToolResult,
 )
-
-
-def task_to_json(task: Task) -> dict[str, Any]:
-    """A task as JSON values; tuples become lists."""
-    out = {f.name: getattr(task, f.name) for f in dataclasses.fields(task)}
-    for key in ("answers", "evidence", "queries"):
-        out[key] = list(out[key])
-    out["graph"] = dataclasses.asdict(task.graph) if task.graph else None
-    out["difficulty"] = dataclasses.asdict(task.difficulty) if task.difficulty else None
-    out["meta"] = dict(task.meta)
-    return out
-
-
-def task_from_json(data: Mapping[str, Any]) -> Task:
-    """The inverse of :func:`task_to_json`; ``TypeError`` names an unknown key."""
-    fields = dict(data)
-    for key in ("answers", "evidence", "queries"):
-        fields[key] = tuple(fields.get(key, ()))
-    if graph := fields.get("graph"):
-        fields["graph"] = ReasoningGraph(
-            nodes=tuple(GraphNode(**n) for n in graph["nodes"]),
-            edges=tuple(GraphEdge(**e) for e in graph["edges"]),
-            answer=graph["answer"],
-            operation=graph["operation"],
-        )
-    if difficulty := fields.get("difficulty"):
-        fields["difficulty"] = Difficulty(**difficulty)
-    return Task(**fields)
 
 
 def hits_to_json(hits: tuple[Hit, ...]) -> list[list[Any]]:

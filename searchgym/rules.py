@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from .errors import CardError
-from .records import task_from_json, task_to_json
 from .scoring.reward import RewardSpec
+from .task_records import task_from_dict, task_to_dict
 from .types import Task, ToolSpec
 
 TOKEN_COUNTERS = {
@@ -100,13 +100,13 @@ class EpisodeConfig:
     def to_json(self) -> dict[str, Any]:
         out = {f.name: getattr(self, f.name) for f in fields(self)}
         out.update(
-            task=task_to_json(self.task), rules=self.rules.to_json(), params=dict(self.params)
+            task=task_to_dict(self.task), rules=self.rules.to_json(), params=dict(self.params)
         )
         return out
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EpisodeConfig:
         values = dict(data)
-        values["task"] = task_from_json(values["task"])
+        values["task"] = task_from_dict(values["task"])
         values["rules"] = Rules.from_json(values["rules"])
         return cls(**values)

@@ -57,9 +57,7 @@ class CandidateActions(gym.Wrapper[Any, Any, Any, Any]):
         self.action_space = spaces.Discrete(max_actions)
         self.observation_space = spaces.Dict(
             {
-                "features": spaces.Box(
-                    -np.inf, np.inf, (max_actions, len(FEATURE_NAMES)), np.float32
-                ),
+                "features": spaces.Box(-1e4, 1e4, (max_actions, len(FEATURE_NAMES)), np.float32),
                 "mask": spaces.MultiBinary(max_actions),
             }
         )

@@ -17,7 +17,7 @@ from ..episode import Episode
 from ..errors import CardError, EpisodeError
 from ..oracle import oracle_texts
 from ..spaces import FreeText
-from ..types import TurnRequest
+from ..types import ToolCall, TurnRequest
 from .info import step_info
 from .search import MAX_TEXT
 from .setting import Setting, make_curriculum, setting
@@ -161,27 +161,46 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         if self.autoreset_mode == AutoresetMode.DISABLED and any(self._finished):
             raise EpisodeError("a slot is over; reset it with options={'reset_mask': mask}")
         fresh = list(self._finished)  # NEXT_STEP: these slots are reset now
+        calls: list[ToolCall] = []
         for episode, action, over in zip(episodes, actions, fresh, strict=True):
             if not over:
                 if not isinstance(action, str):
                     raise TypeError(f"an action is a string, got {type(action).__name__}")
-                episode.act(action)
-        run_tools(episodes, self.setting.toolbox)
-        rewards = np.zeros(n)
-        terminated = np.zeros(n, dtype=np.bool_)
-        truncated = np.zeros(n, dtype=np.bool_)
-        infos: list[dict[str, Any] | None] = [None] * n
-        for i, episode in enumerate(episodes):
-            if fresh[i]:
-                infos[i] = self._begin(i)
-                continue
-            rewards[i] = episode.turns[-1].reward
-            if episode.phase == "done":
-                terminated[i], truncated[i] = episode.terminated, episode.truncated
-                infos[i] = self._ended(i, episode)
+                calls += episode.act(action)
+        results = self.setting.toolbox.run(calls)
+        out = _Columns(n)
+        retry: list[int] = []
+        at = 0
+        for i, episode in enumerate(episodes):  # one pass: each record is touched while in cache
+            if episode.phase == "receive":
+                size = len(episode.pending)
+                episode.receive(results[at : at + size])
+                at += size
+            if episode.phase == "receive":
+                retry.append(i)
             else:
-                infos[i] = step_info(episode)
-        return self._observations(), rewards, terminated, truncated, stack_infos(infos)
+                self._settle(i, episode, fresh[i], out)
+        if retry:
+            run_tools([episodes[i] for i in retry], self.setting.toolbox)
+            for i in retry:
+                self._settle(i, episodes[i], False, out)
+        observations = tuple(out.observations)
+        return observations, out.rewards, out.terminated, out.truncated, stack_infos(out.infos)
+
+    def _settle(self, i: int, episode: Episode, fresh: bool, out: _Columns) -> None:
+        """Fill in slot i's results; reset it where the autoreset mode says so."""
+        if fresh:
+            out.infos[i] = self._begin(i)
+        else:
+            out.rewards[i] = episode.turns[-1].reward
+            if episode.phase == "done":
+                out.terminated[i], out.truncated[i] = episode.terminated, episode.truncated
+                out.infos[i] = self._ended(i, episode)
+            else:
+                out.infos[i] = step_info(episode)
+        current = self._episodes[i]
+        assert current is not None
+        out.observations[i] = current.observation(current.contexts.active)
 
     def _ended(self, i: int, episode: Episode) -> dict[str, Any]:
         self.curriculum.observe(
@@ -222,6 +241,17 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
             if stream is None:
                 self._streams[i] = seeding.np_random(None)[0]
         return tuple(s for s in self._streams if s is not None)
+
+
+class _Columns:
+    """The results of one step, a place per slot."""
+
+    def __init__(self, n: int) -> None:
+        self.observations = [""] * n
+        self.rewards = np.zeros(n)
+        self.terminated = np.zeros(n, dtype=np.bool_)
+        self.truncated = np.zeros(n, dtype=np.bool_)
+        self.infos: list[dict[str, Any] | None] = [None] * n
 
 
 def _autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:

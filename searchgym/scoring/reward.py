@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..errors import CardError, unknown
 
@@ -43,7 +42,3 @@ class RewardSpec:
             if (key := f"w_{name}") in params:
                 weights[name] = float(params[key])
         return weights
-
-
-def to_json(spec: RewardSpec) -> dict[str, Any]:
-    return dict(spec.weights)

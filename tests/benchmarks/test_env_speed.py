@@ -28,19 +28,21 @@ def test_vector_env_against_raw_bm25s(data_dir):
             *load_set("hotpotqa", split="train", data_dir=data_dir)[1]]  # fmt: skip
     questions = [t.question for t in [*tasks, *more]][:EPISODES]
     assert len(questions) == EPISODES
-    stemmer = Stemmer.Stemmer("porter")
-    texts = bm25s.tokenize(
-        [f"{p.title} {p.text}" for p in corpus], stopwords="en", stemmer=stemmer,
-        show_progress=False,
-    )  # fmt: skip
+    env = SearchVectorEnv(EPISODES, corpus=corpus, tasks=tasks, k=K, max_turns=1_000_000)
+    engine = env.setting.engine
+    same = {  # the raw side analyses exactly as our engine does
+        "stopwords": sorted(engine.analyser.stopwords),
+        "stemmer": Stemmer.Stemmer("porter"),
+        "token_pattern": r"\w+",
+        "show_progress": False,
+    }
     raw = bm25s.BM25(k1=0.9, b=0.4, backend="numba")
-    raw.index(texts, show_progress=False)
+    raw.index(bm25s.tokenize([f"{p.title}\n{p.text}" for p in corpus], **same), show_progress=False)
 
     def search_raw() -> None:
-        tokens = bm25s.tokenize(questions, stopwords="en", stemmer=stemmer, show_progress=False)
+        tokens = bm25s.tokenize(questions, **same)
         raw.retrieve(tokens, k=K, n_threads=1, show_progress=False)
 
-    env = SearchVectorEnv(EPISODES, corpus=corpus, tasks=tasks, k=K, max_turns=1_000_000)
     actions = [f"<search>{q}</search>" for q in questions]
     env.reset(seed=0)
     infos = env.step(actions)[-1]
@@ -50,7 +52,6 @@ def test_vector_env_against_raw_bm25s(data_dir):
         env.step(actions)
 
     dialect = get_dialect("search_r1")
-    engine = env.setting.engine
 
     def bare() -> None:
         queries = [dialect.parse(a).action.queries[0] for a in actions]

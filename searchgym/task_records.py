@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from ..errors import DataError, unknown
-from ..types import Difficulty, GraphEdge, GraphNode, ReasoningGraph, Task
+from .errors import DataError, unknown
+from .types import Difficulty, GraphEdge, GraphNode, ReasoningGraph, Task
 
 _NAMES = tuple(f.name for f in fields(Task))
 _TUPLES = ("answers", "evidence", "queries")

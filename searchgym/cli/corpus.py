@@ -50,6 +50,7 @@ def index(
     """Build the BM25 index of a corpus and save it, ready to be memory-mapped.
 
     [bold]--set[/bold] gives arguments of the engine: k1, b, stemmer, stopwords, method, fields.
+    Environments use it by engine={"name": "bm25", "index": "FOLDER"}.
     """
     import time
 

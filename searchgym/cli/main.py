@@ -45,6 +45,10 @@ def build() -> typer.Typer:
             raise typer.Exit
         if traceback:
             os.environ["SEARCHGYM_TRACEBACK"] = "1"
+        if (
+            context.invoked_subcommand != "data"
+        ):  # downloads show their bars; loading weights does not
+            os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         if context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
@@ -58,7 +62,6 @@ def build() -> typer.Typer:
 
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a check failed, 2 an error in what was asked."""
-    # tracebacks only where somebody asked for them: an error's own line says what to do
     try:
         result: Any = build()(arguments, standalone_mode=False, prog_name="searchgym")
     except KeyboardInterrupt:

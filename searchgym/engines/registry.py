@@ -14,9 +14,13 @@ from ..worlds.world import World
 Maker = Callable[..., SearchEngine]
 
 
-def _bm25(corpus: Corpus, world: World | None, **options: Any) -> SearchEngine:
+def _bm25(
+    corpus: Corpus, world: World | None, index: str | None = None, **options: Any
+) -> SearchEngine:
     from .bm25 import BM25Engine
 
+    if index is not None:  # a folder that ``BM25Engine.save`` wrote; memory-mapped
+        return BM25Engine.load(index, corpus, **options)
     return BM25Engine(corpus, **options)
 
 

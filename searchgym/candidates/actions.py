@@ -58,7 +58,7 @@ def candidates(state: State, limits: Limits = DEFAULT_LIMITS) -> list[Candidate]
 
     Searches come first (question, its mentions, passage mentions), then yes/no (polar questions
     only), then spans in order of appearance, then the refusal (once something was searched, or
-    where nothing can be). Never empty.
+    where nothing can be, or where there is nothing else). Never empty.
     """
     question = read_question(state.question)
     docs = documents(state)

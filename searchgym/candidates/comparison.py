@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,9 @@ CHOICE_NAMES = (
     "choice_time",
     "choice_death_time",
     "choice_number",
+    "choice_time_near",
+    "choice_number_near",
+    "choice_number_cos",
     "choice_rel_lex",
     "choice_rel_soft",
     "choice_focus",
@@ -35,6 +40,8 @@ POLAR_NAMES = (
     "polar_same_lead",
     "polar_same_capitals",
     "polar_asks_same",
+    "polar_shared_value",
+    "polar_value_gap",
 )
 _EARLY = frozenset("first earlier older oldest earliest elder before eldest sooner prior".split())
 _LATE = frozenset(
@@ -117,39 +124,75 @@ def _lead(doc: Document) -> list[int]:
     return [i for i in range(doc.body, len(doc.words.lower)) if doc.words.sentence[i] <= 2]
 
 
-def choice_columns(
-    question: Question,
-    docs: tuple[Document, ...],
-    covers: NDArray[np.float32],
-    leads: NDArray[np.float32],
-) -> dict[str, NDArray[np.float32]]:
+class Page(NamedTuple):
+    """What comparing needs of a retrieved page, beside the page itself."""
+
+    doc: Document
+    cover: NDArray[np.float32]
+    """(5,) coverage of the question."""
+    lead: NDArray[np.float32]
+    """(2,) coverage of the focus words by the first sentence."""
+    near: NDArray[np.float32]
+    """(M,) relation words around each span."""
+    cos: NDArray[np.float32]
+    """(M,) cosine of each span in its context with the relation words."""
+
+
+def _value(doc: Document, span: int) -> float | None:
+    match = _NUMBER.search(doc.span_text(span))
+    if match:
+        return float(match.group().replace(",", ""))
+    first = doc.words.lower[doc.spans[span].first]
+    return float(NUMBER_WORDS[first]) if first in NUMBER_WORDS else None
+
+
+def _best(page: Page, kinds: tuple[str, ...], score: NDArray[np.float32]) -> float | None:
+    """The value of the span of these kinds with the best score."""
+    doc = page.doc
+    rows = [i for i, f in enumerate(doc.spans) if f.kind in kinds]
+    if not rows:
+        return None
+    top = max(rows, key=lambda i: float(score[i]))
+    if "year" in kinds:
+        dates = _dates(doc.span_text(top))
+        return dates[0] if dates else None
+    return _value(doc, top)
+
+
+def _sign(a: float | None, b: float | None) -> float:
+    return 0.0 if a is None or b is None else float(np.sign(a - b))
+
+
+def choice_columns(question: Question, pages: Sequence[Page]) -> dict[str, NDArray[np.float32]]:
     """Normalised alternative → (len(CHOICE_NAMES),). Empty unless the question offers a choice.
 
-    ``covers`` (D, 5) and ``leads`` (D, 2) are the pages' coverages of the question (``pairs``).
     Signed columns are positive where the evidence speaks for that side.
     """
     if not question.alternatives:
         return {}
     norms = tuple(fold(a) for a in question.alternatives)
-    titles = [fold(bare_title(d.title)) for d in docs]
+    titles = [fold(bare_title(p.doc.title)) for p in pages]
     where = pages_of(norms, titles)
     time, amount = direction(question)
     both = min(where) >= 0 and where[0] != where[1]
-    signed = np.zeros(6, dtype=np.float32)
+    signed = np.zeros(9, dtype=np.float32)
     if both:
-        a, b = docs[where[0]], docs[where[1]]
-        da, db = _dates(a.words.text), _dates(b.words.text)
+        a, b = pages[where[0]], pages[where[1]]
+        da, db = _dates(a.doc.words.text), _dates(b.doc.words.text)
         if da and db:
             signed[0] = time * np.sign(da[0] - db[0])
         death = any(w in ("died", "die", "death", "dead") for w in question.words.lower)
         if death and len(da) > 1 and len(db) > 1:
             signed[1] = time * np.sign(da[1] - db[1])
-        na, nb = _numbers(a), _numbers(b)
+        na, nb = _numbers(a.doc), _numbers(b.doc)
         if na and nb:
             signed[2] = amount * np.sign(max(na) - max(nb))
-        gap = covers[where[0]] - covers[where[1]]
-        signed[3:5] = gap[:2]
-        signed[5] = leads[where[0], 1] - leads[where[1], 1]
+        times, counts = ("date", "year"), ("number", "quantity")
+        signed[3] = time * _sign(_best(a, times, a.near), _best(b, times, b.near))
+        signed[4] = amount * _sign(_best(a, counts, a.near), _best(b, counts, b.near))
+        signed[5] = amount * _sign(_best(a, counts, a.cos), _best(b, counts, b.cos))
+        signed[6:8] = (a.cover - b.cover)[:2]
+        signed[8] = a.lead[1] - b.lead[1]
     out = {}
     for side, norm in enumerate(norms):
         sign = 1 if side == 0 else -1
@@ -157,8 +200,8 @@ def choice_columns(
         row[0] = 1
         row[1] = where[side] >= 0
         row[2] = both
-        row[3:9] = sign * signed
-        row[9] = time != 0 or amount != 0
+        row[3:12] = sign * signed
+        row[12] = time != 0 or amount != 0
         out[norm] = row
         title = titles[where[side]] if where[side] >= 0 else ""
         if title and title != norm:
@@ -166,9 +209,7 @@ def choice_columns(
     return out
 
 
-def polar_columns(
-    question: Question, docs: tuple[Document, ...], covers: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def polar_columns(question: Question, found: Sequence[Page]) -> NDArray[np.float32]:
     """(len(POLAR_NAMES) - 1,) evidence columns for yes/no (the sign column is the caller's)."""
     out = np.zeros(len(POLAR_NAMES) - 1, dtype=np.float32)
     words = question.words.lower
@@ -180,21 +221,39 @@ def polar_columns(
             if f.kind in ("name", "quote")
         )
     )
-    titles = [fold(bare_title(d.title)) for d in docs]
+    titles = [fold(bare_title(p.doc.title)) for p in found]
     pages = list(dict.fromkeys(p for p in pages_of(norms, titles) if p >= 0))[:2]
     out[0] = len(pages) / 2
     if len(pages) < 2:
         if pages:
-            out[1], out[2], out[3] = covers[pages[0], 0], covers[pages[0], 1], covers[pages[0], 0]
+            cover = found[pages[0]].cover
+            out[1], out[2], out[3] = cover[0], cover[1], cover[0]
         return out
-    a, b = docs[pages[0]], docs[pages[1]]
-    pair = covers[pages]
-    out[1], out[2], out[3] = pair[:, 0].min(), pair[:, 1].min(), pair[:, 0].max()
-    kinds = page_type(a), page_type(b)
+    a, b = found[pages[0]], found[pages[1]]
+    out[1], out[2] = min(a.cover[0], b.cover[0]), min(a.cover[1], b.cover[1])
+    out[3] = max(a.cover[0], b.cover[0])
+    kinds = page_type(a.doc), page_type(b.doc)
     out[4] = 0 if "other" in kinds else (1 if kinds[0] == kinds[1] else -1)
-    out[5] = _overlap(a, b, capitals=False)
-    out[6] = _overlap(a, b, capitals=True)
+    out[5] = _overlap(a.doc, b.doc, capitals=False)
+    out[6] = _overlap(a.doc, b.doc, capitals=True)
+    out[8], out[9] = _shared_value(question, a, b)
     return out
+
+
+def _shared_value(question: Question, a: Page, b: Page) -> tuple[float, float]:
+    """How near to the relation words is a value both pages give; how much nearer is the nearest
+    value that only one of them gives (positive: the answers differ)."""
+    scores: list[dict[str, float]] = []
+    for page in (a, b):
+        mine: dict[str, float] = {}
+        for i, name in enumerate(page.doc.norms):
+            if f" {name} " not in f" {question.norm} " and page.doc.spans[i].kind != "title":
+                mine[name] = max(mine.get(name, 0.0), float(page.near[i] + page.cos[i]))
+        scores.append(mine)
+    left, right = scores
+    shared = max((min(left[n], right[n]) for n in left if n in right), default=0.0)
+    alone = max((max(s.values(), default=0.0) for s in scores), default=0.0)
+    return shared, alone - shared
 
 
 def _overlap(a: Document, b: Document, *, capitals: bool) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .actions import DEFAULT_LIMITS, FORMS, Candidate, Limits, candidates
-from .comparison import CHOICE_NAMES, POLAR_NAMES, choice_columns, polar_columns
+from .comparison import CHOICE_NAMES, POLAR_NAMES, Page, choice_columns, polar_columns
 from .encoder import Progress, WordEncoder
 from .lexical import Rarity, Words, fold
 from .pairs import COVER_NAMES, SPAN_NAMES, Encoded, Pair, compare, encode_question
@@ -18,7 +18,7 @@ from .passages import Document, analyse
 from .question import TYPES, Question, read_question
 from .state import State
 
-FEATURE_VERSION = 1
+FEATURE_VERSION = 2
 """Goes up whenever a column changes its meaning; saved models name the version they need."""
 
 STATE_NAMES = (
@@ -157,16 +157,18 @@ class FeatureBuilder:
         at += len(SPAN_NAMES)
         _link_columns(out[:, at : at + len(LINK_NAMES)], spans, found, places, state, docs, pairs)
         at += len(LINK_NAMES)
-        covers = np.stack([p.cover for p in pairs]) if pairs else np.zeros((0, 5), np.float32)
-        leads = np.stack([p.lead for p in pairs]) if pairs else np.zeros((0, 2), np.float32)
-        sides = choice_columns(q, docs, covers, leads)
+        pages = [
+            Page(d, p.cover, p.lead, p.block[:, _REL], p.block[:, _COS_REL])
+            for d, p in zip(docs, pairs, strict=True)
+        ]
+        sides = choice_columns(q, pages)
         if sides:
             for row, c in enumerate(found):
                 if c.norm in sides:
                     out[row, at : at + len(CHOICE_NAMES)] = sides[c.norm]
         at += len(CHOICE_NAMES)
         if q.polar:
-            evidence = polar_columns(q, docs, covers)
+            evidence = polar_columns(q, pages)
             for row, c in enumerate(found):
                 if c.form in ("yes", "no"):
                     sign = 1 if c.form == "yes" else -1
@@ -230,6 +232,7 @@ def _span_columns(out: NDArray[np.float32], places: Places, pairs: list[Pair]) -
 
 
 _REL, _MEN = SPAN_NAMES.index("near_rel_soft"), SPAN_NAMES.index("near_men_lex")
+_COS_REL = SPAN_NAMES.index("cos_relation")
 _SENT = SPAN_NAMES.index("sent_all_soft")
 _IN_Q = SPAN_NAMES.index("in_question")
 

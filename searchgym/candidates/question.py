@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .alternatives import find_alternatives
 from .lexical import AUXILIARIES, STOP, Words, fold, tokenise
 from .spans import Found, find_spans
 
@@ -219,41 +220,6 @@ def _type(w: Words, wh: str, at: int, head: int) -> str:
     return noun_type(w.lower[head], w.stem[head]) if head >= 0 else "other"
 
 
-def _alternatives(w: Words, mentions: tuple[Found, ...]) -> tuple[str, ...]:
-    """The sides of "A or B" (also "between A and B", "A and B, which …")."""
-    text = w.text
-    spans = [f for f in mentions if f.kind in ("name", "quote")]
-    for i, word in enumerate(w.lower):
-        if word not in ("or", "and"):
-            continue
-        left = [f for f in spans if f.last == i]
-        right = [
-            f for f in spans if f.first == i + 1 or (f.first == i + 2 and w.lower[i + 1] in STOP)
-        ]
-        if not left or not right:
-            wide = [f for f in spans if f.first < i < f.last - 1] if word == "or" else []
-            if wide:
-                f = max(wide, key=lambda f: f.last - f.first)
-                return w.slice(f.first, i), w.slice(i + 1, f.last)
-            if word == "or" and right:
-                near = [f for f in spans if f.last <= i and i - f.last <= 6]
-                left = near[-1:] or left
-        if not left or not right:
-            continue
-        a = max(left, key=lambda f: f.last - f.first)
-        b = max(right, key=lambda f: f.last - f.first)
-        if (
-            word == "or"
-            or "between" in w.lower[:i]
-            or re.search(
-                r"\b(which|who|whose)\b.*\b(\w+er|more|first|last|earlier|later|most|least)\b",
-                text.lower(),
-            )
-        ):
-            return w.slice(a.first, a.last), w.slice(b.first, b.last)
-    return ()
-
-
 @lru_cache(maxsize=60_000)
 def read_question(text: str) -> Question:
     """Analyse a question. Total: any string gives a ``Question``."""
@@ -267,7 +233,7 @@ def read_question(text: str) -> Question:
     wh, at = _wh(w) if w.lower else ("", -1)
     focus = _focus(w, wh, at)
     head = _head(w, focus, in_mention) if focus[0] < focus[1] else -1
-    alternatives = _alternatives(w, mentions)
+    alternatives = find_alternatives(text)
     opens = bool(w.lower) and w.lower[0] in AUXILIARIES
     polar = opens and not (alternatives and "or" in w.lower)
     return Question(

@@ -13,7 +13,7 @@ from gymnasium.envs.registration import EnvSpec
 import searchgym  # noqa: F401  (registers)
 from searchgym.cards import Card, card, cards, catalog, read_card
 from searchgym.dialects.base import get_dialect
-from searchgym.envs.setting import Options
+from searchgym.envs.setting import Options, setting
 from searchgym.errors import CardError
 from searchgym.registration import ENTRY_POINT, env_ids, ids_of, register_card
 
@@ -23,6 +23,7 @@ SECTIONS = [
     "Episode End", "Arguments", "Version History",
 ]  # fmt: skip
 ENVS = list(cards("envs").values())
+GENERATED = [c for c in ENVS if "tasks" in c.body.get("kwargs", {})]
 REAL = {"HotpotQA", "2WikiMultihopQA", "MuSiQue", "NQ", "TriviaQA", "PopQA", "Bamboogle"}
 
 
@@ -65,6 +66,17 @@ def test_an_environments_options_exist(item: Card) -> None:
     options = Options.of(item.body["kwargs"])
     get_dialect(options.dialect)
     card("corpora", options.corpus)
+
+
+@pytest.mark.parametrize("item", GENERATED, ids=lambda c: c.id)
+def test_every_question_fits_its_budget(item: Card) -> None:
+    shared = setting(item.body["kwargs"])
+    families = {name.partition("-")[0] for name in item.body["kwargs"]["tasks"]}
+    assert {task.family for task in shared.tasks} == families
+    assert len(shared.tasks) >= 0.5 * sum(item.body["kwargs"]["tasks"].values())
+    for task in shared.tasks:
+        turns = len(set(task.queries)) + 1  # one query a turn, then the answer
+        assert turns <= shared.rules.max_turns, f"{task.id} takes {turns} turns"
 
 
 def test_the_page_on_environments_names_every_option() -> None:

@@ -45,9 +45,7 @@ def build() -> typer.Typer:
             raise typer.Exit
         if traceback:
             os.environ["SEARCHGYM_TRACEBACK"] = "1"
-        if (
-            context.invoked_subcommand != "data"
-        ):  # downloads show their bars; loading weights does not
+        if context.invoked_subcommand != "data":  # a download deserves a bar, loading does not
             os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         if context.invoked_subcommand is None:
             typer.echo(context.get_help())

@@ -125,6 +125,7 @@ class CandidateTrainer:
         started = time.monotonic() - self.spent
         if self.updates == 0:
             self._begin(report)
+            self._evaluate(0.0, started, report)  # the curve begins before the first update
         while (done := self._progress(started)) < 1:
             self._update(done, report)
             if self.updates % self.config.evaluate_every == 0:

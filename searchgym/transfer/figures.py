@@ -90,7 +90,8 @@ def curve_figure(curves: Mapping[str, Curve]) -> Figure:
     top.set_ylabel("F1, development questions")
     top.set_ylim(0, 1)
     bottom.set_ylabel("searches per question")
-    bottom.set_ylim(bottom=0)
+    highest = max((p["searches"] for points in curves.values() for p in points), default=1.0)
+    bottom.set_ylim(0, 1.15 * max(1.0, highest))
     bottom.set_xlabel("training episodes (thousands)")
     if len(curves) > 1:
         top.legend(frameon=False, loc="lower right", fontsize=9)

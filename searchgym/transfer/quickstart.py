@@ -127,7 +127,7 @@ def contenders(trainer: Trainer, learned: Sequence[Learned]) -> dict[str, Conten
         "first-hit": FirstHitAgent(),
         "best-sentence": BestSentenceAgent(),
         "rules": RulesAgent(),
-        "untrained": [trainer.untrained(run.seed) for run in learned],
+        "untrained": [trainer.untrained(run) for run in learned],
         "trained": [run.agent for run in learned],
         "oracle": oracle,
     }

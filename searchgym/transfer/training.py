@@ -117,11 +117,21 @@ class Trainer:
         self.builder = builder
         self._arenas: tuple[list[Arena], Arena] | None = None
 
-    def untrained(self, seed: int) -> CandidateAgent:
-        """The agent of this seed before its first update."""
-        from ..agents.candidate import CandidateAgent
+    def untrained(self, learned: Learned) -> CandidateAgent:
+        """The same agent before its first update: same shape, first weights and input scaling."""
+        import torch
 
-        return CandidateAgent.untrained(self.builder, seed)
+        from ..agents.candidate import CandidateAgent
+        from ..agents.scorer import CandidateScorer
+        from ..seeding import derive
+
+        after = learned.agent.model
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive(learned.seed, "candidate-scorer"))  # as the trainer does
+            before = CandidateScorer(**after.config)
+        before.mean.copy_(after.mean)
+        before.scale.copy_(after.scale)
+        return CandidateAgent(before, self.builder)
 
     def finished(self, seed: int) -> Learned | None:
         """The saved agent of this seed, if it was trained by exactly this recipe."""

@@ -4,6 +4,7 @@ import pytest
 
 from searchgym.cards import card
 from searchgym.errors import CardError
+from searchgym.evaluation.run import evaluate
 from searchgym.transfer.quickstart import ladder, quickstart
 from searchgym.transfer.training import Recipe, Trainer
 
@@ -75,6 +76,22 @@ def test_training_is_reproducible_and_seeds_differ(tmp_path: Path) -> None:
         for name, seed in (("a", 3), ("b", 3), ("b", 4))
     ]
     assert prints[0] == prints[1] != prints[2]
+
+
+def test_the_untrained_self_is_where_the_curve_begins(tmp_path: Path) -> None:
+    trainer = Trainer(TINY, tmp_path)
+    learned = trainer.train(0)
+    before = trainer.untrained(learned)
+    assert before.fingerprint != learned.agent.fingerprint
+    dev = TINY.settings()[1]
+    means = evaluate(before, dev).means
+    first = learned.curve[0]
+    assert first["episodes"] == 0
+    assert (means["f1"].mean, means["searches"].mean) == pytest.approx(
+        (first["f1"], first["searches"])
+    )
+    after = evaluate(learned.agent, dev).means["f1"].mean
+    assert after == pytest.approx(max(point["f1"] for point in learned.curve))
 
 
 def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:

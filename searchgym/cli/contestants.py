@@ -72,12 +72,10 @@ def _of_class(make: Callable[..., Any], kwargs: dict[str, Any]) -> Maker:
 
 
 def _majority(setting: Setting, tasks: Sequence[Task]) -> Agent:
-    from collections import Counter
-
     from ..agents.scripted import ConstantAgent
+    from ..evaluation.baselines import majority_answer
 
-    answer, _ = Counter(task.answers[0] for task in tasks).most_common(1)[0]
-    return ConstantAgent(answer)
+    return ConstantAgent(majority_answer(tasks))
 
 
 def _candidate(weights: Path | None) -> Agent:

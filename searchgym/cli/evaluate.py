@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from .targets import EnvId, Overrides, make_search_env
 
 if TYPE_CHECKING:
     from ..evaluation.result import EvalResult
+    from ..types import Task
 
 
 def evaluate(
@@ -22,25 +24,35 @@ def evaluate(
         typer.Option("--agent", "-a", help="A card, weights or module:Class. Repeatable."),
     ] = ["rules"],  # noqa: B006  (typer copies it)
     questions: Annotated[
-        int | None, typer.Option("--questions", "-n", min=1, help="Ask only the first so many.")
+        int | None,
+        typer.Option("--questions", "-n", min=1, help="Ask only so many, of all kinds alike."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Fixes every episode.")] = 0,
     batch: Annotated[int, typer.Option(min=1, help="Episodes played at a time.")] = 256,
     closed_book: Annotated[
         bool, typer.Option("--closed-book", help="Switch all tools off.")
     ] = False,
+    bars: Annotated[
+        bool,
+        typer.Option(
+            "--baselines", help="Exact match of what costs nothing, and of the oracle, by family."
+        ),
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the full results as JSON.")] = None,
     settings: Overrides = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Evaluate agents on an environment: every question once, means with 95 % intervals."""
+    if bars:
+        _baselines(env, questions, seed, settings, as_json)
+        return
     from ..evaluation.run import evaluate as run
     from .contestants import contestant
 
     makers = {name: contestant(name) for name in agent}
     with working(f"building {env} …"):
         shared = make_search_env(env, settings).setting
-    tasks = list(shared.tasks)[:questions]
+    tasks = spread(shared.tasks, questions)
     results = []
     for name, maker in makers.items():
         player = maker(shared, tasks)
@@ -66,6 +78,31 @@ def evaluate(
     if len(families) > 1:
         rows = [{"agent": r.agent, **{f: r.by_family().get(f) for f in families}} for r in results]
         print_table("Exact match by family", rows)
+
+
+def spread(tasks: Sequence[Task], number: int | None) -> list[Task]:
+    """``number`` tasks at even distances: sets are sorted by family, and each has its share."""
+    n = len(tasks)
+    if number is None or number >= n:
+        return list(tasks)
+    return [tasks[i * n // number] for i in range(number)]
+
+
+def _baselines(
+    env: str, questions: int | None, seed: int, settings: list[str] | None, as_json: bool
+) -> None:
+    from ..evaluation.baselines import baselines, print_baselines
+
+    with working(f"building {env} …"):
+        shared = make_search_env(env, settings).setting
+    with progress("baselines") as advance:
+        table = baselines(
+            shared.keywords, tasks=spread(shared.tasks, questions), seed=seed, progress=advance
+        )
+    if as_json:
+        print_json(table)
+    else:
+        print_baselines(table)
 
 
 def _record(result: EvalResult, env: str) -> dict[str, Any]:
@@ -97,5 +134,6 @@ def add_to(app: typer.Typer) -> None:
             "searchgym eval MultiHopQA-v0 -a random -a rules -a oracle",
             "searchgym eval searchgym/HotpotQA-v0 -a my_package:MyAgent -n 100 --json",
             "searchgym eval SearchQA-v0 -a rules -s split=test --out runs/rules",
+            "searchgym eval SearchQA-v0 --baselines",
         ),
     )(evaluate)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from searchgym.cli.evaluate import spread
 from searchgym.evaluation.result import EvalResult
 from tests.cli.conftest import SMALL, Cli
 
@@ -33,6 +34,22 @@ def test_eval_is_reproducible_and_readable(cli: Cli) -> None:
     shown = cli("eval", "SearchQA-v0", "-a", "rules", *SMALL)
     assert "Exact match by family" in shown.out
     assert "evidence recall" in shown.out
+
+
+def test_the_baselines_by_family(cli: Cli) -> None:
+    table = cli("eval", "SearchQA-v0", "--baselines", "-n", 12, *SMALL, "--json").json
+    assert {row["all"] for name, row in table.items() if name.startswith("oracle")} == {1.0}
+    assert max(row["all"] for name, row in table.items() if "always" in name) <= 0.2
+    assert "random" in cli("eval", "SimpleQA-v0", "--baselines", "-n", 6, *SMALL).out
+
+
+def test_a_part_of_the_questions_has_every_family(cli: Cli) -> None:
+    arguments = ("eval", "SearchQA-v0", "-n", 6, "-a", "rules", *SMALL, "--json")
+    (result,) = cli(*arguments).json
+    assert result["questions"] == 6
+    assert set(result["em_by_family"]) == {"simple", "chain"}
+    assert spread(range(10), 5) == [0, 2, 4, 6, 8]  # type: ignore[arg-type]
+    assert spread(range(3), 5) == [0, 1, 2]  # type: ignore[arg-type]
 
 
 def test_closed_book_runs_no_search(cli: Cli) -> None:

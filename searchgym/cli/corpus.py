@@ -8,12 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from .output import JsonFlag, examples, print_facts, print_json, print_table, say, working
+from .output import JsonFlag, examples, group, print_facts, print_json, print_table, say, working
 from .targets import Overrides, overrides
 
-app = typer.Typer(
-    help="Index, inspect and audit corpora.", no_args_is_help=True, rich_markup_mode="rich"
-)
+app = group("Index, inspect and audit corpora.")
 
 Name = Annotated[
     str, typer.Argument(metavar="CORPUS", help="A corpus card's name, a passage file, a folder.")

@@ -76,7 +76,9 @@ def run(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):  # not an error in the command line itself
             raise
-        _fail(f"{error.format_message()} (try 'searchgym --help')", BAD_INPUT)
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "searchgym"
+        _fail(f"{error.format_message()} (try '{command} --help')", BAD_INPUT)
     code = result if isinstance(result, int) else 0
     if code == INTERRUPTED:  # newer typer versions turn Ctrl-C into an exit code themselves
         _fail("interrupted", INTERRUPTED)

@@ -25,6 +25,18 @@ def examples(*commands: str) -> str:
     return "\n\n".join(["[bold]Examples[/bold]", *(f"  $ {command}" for command in shown)])
 
 
+def group(about: str) -> typer.Typer:
+    """A group of commands that shows its help when none is named."""
+    app = typer.Typer(help=about, rich_markup_mode="rich")
+
+    @app.callback(invoke_without_command=True)
+    def show(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    return app
+
+
 def console(*, stderr: bool = False) -> Console:
     """A rich console; piped output is not squeezed into 80 columns."""
     from rich.console import Console

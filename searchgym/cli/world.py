@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .output import JsonFlag, examples, print_facts, print_json, print_table, say, working
+from .output import JsonFlag, examples, group, print_facts, print_json, print_table, say, working
 from .targets import Overrides
 
 if TYPE_CHECKING:
     from ..worlds.world import World
 
-app = typer.Typer(
-    help="Generate, inspect and export worlds.", no_args_is_help=True, rich_markup_mode="rich"
-)
+app = group("Generate, inspect and export worlds.")
 
 Name = Annotated[str, typer.Argument(metavar="WORLD", help="A world's card: name or folder.")]
 Split = Annotated[str, typer.Option(help="train, dev or test: three different worlds.")]

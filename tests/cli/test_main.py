@@ -46,6 +46,17 @@ def test_without_a_command_help_is_shown(cli: Cli) -> None:
     assert "quickstart" in done.out
 
 
+@pytest.mark.parametrize("name", ["world", "corpus"])
+def test_a_group_without_a_command_shows_its_help(cli: Cli, name: str) -> None:
+    done = cli(name)
+    assert (done.code, done.err) == (0, "")
+    assert "inspect" in done.out
+
+
+def test_a_usage_error_names_the_help_that_helps(cli: Cli) -> None:
+    assert cli("world", "export", "x").err.strip().endswith("(try 'searchgym world export --help')")
+
+
 def test_the_version(cli: Cli) -> None:
     assert cli("--version").out.strip() == f"searchgym {searchgym.__version__}"
 

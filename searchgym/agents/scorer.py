@@ -50,9 +50,10 @@ class CandidateScorer(nn.Module):
         self.hidden = nn.Linear(width, width)
         self.heads = nn.Linear(width, 2)
         self.drop = nn.Dropout(dropout)
-        nn.init.zeros_(self.heads.bias)
         with torch.no_grad():
             self.pool.weight.mul_(0.5)
+            # Answers outnumber searches: without a head start a second search is hardly ever tried.
+            self.heads.bias.copy_(torch.tensor([1.5, 0.0]))
 
     def standardise(self, sample: Float) -> None:
         """Fix each column's mean and scale from (N, F) rows; constant columns become 0."""

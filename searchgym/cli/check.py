@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import redirect_stdout
 from io import StringIO
@@ -12,6 +13,8 @@ import typer
 from ..errors import CardError, CheckError, DataError
 from .output import JsonFlag, examples, print_json, print_table, progress, say
 from .targets import Overrides, env_id, make
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # Gymnasium colours its warnings
 
 
 def check(
@@ -70,7 +73,7 @@ def _check(
                 check_vector_env(name, **overrides(settings))
         env.close()
     except CheckError as error:
-        result, note = "broken", str(error)
+        result, note = "broken", _COLOURS.sub("", str(error))
     except DataError as error:
         if only:
             raise

@@ -147,7 +147,10 @@ def transfer(
     real, absent = real_rungs(data_dir, cap=questions, rules=rules)
     rest = real or [smoke_rung(cap=questions, rules=rules)]
     rungs = generated_rungs(keywords, cap=questions) + rest
-    makers = {Path(name).stem if "/" in name else name: contestant(name) for name in agent}
+    short = {name: Path(name).stem if "/" in name else name for name in agent}
+    if len(set(short.values())) < len(short):  # two runs' seed-0: tell them apart by their paths
+        short = {name: name for name in agent}
+    makers = {short[name]: contestant(name) for name in agent}
     table = climb(makers, rungs, out_dir=out, seed=seed, progress=progress)
     with working("drawing …"):
         written = save_report(out, table, absent=absent)

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Annotated, Any
 
+import gymnasium as gym
 import typer
 
 from .. import __version__
@@ -64,13 +65,17 @@ def run(arguments: list[str] | None = None) -> None:
         result: Any = build()(arguments, standalone_mode=False, prog_name="searchgym")
     except KeyboardInterrupt:
         _fail("interrupted", INTERRUPTED)
-    except SearchGymError as error:
+    except (SearchGymError, gym.error.Error) as error:
         if os.environ.get("SEARCHGYM_TRACEBACK"):
             raise
         _fail(str(error), BAD_INPUT)
     except BrokenPipeError:  # `searchgym list | head`: the reader has gone, nothing to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:  # a folder that cannot be written, a file that is not there
+        if error.filename is None or os.environ.get("SEARCHGYM_TRACEBACK"):
+            raise
+        _fail(f"{error.filename}: {error.strerror}", BAD_INPUT)
     except typer.Abort:
         _fail("interrupted", INTERRUPTED)
     except Exception as error:

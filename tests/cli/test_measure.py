@@ -116,6 +116,42 @@ def test_check_finds_a_broken_promise(
     assert "hidden" in row["note"] or "gold" in row["note"]
 
 
+def test_check_takes_any_gymnasium_environment(cli: Cli) -> None:
+    (row,) = cli("check", "gymnasium:CartPole-v1", "--json").json
+    assert (row["env"], row["result"]) == ("CartPole-v1", "broken")  # it warns, which we count
+    assert "\x1b" not in row["note"]
+    assert "-infinity" in row["note"]
+
+
+def test_gymnasiums_own_errors_are_one_line(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "needy.py").write_text(
+        "from gymnasium.error import DependencyNotInstalled\n"
+        "def make(**kwargs):\n"
+        "    raise DependencyNotInstalled('needs a thing: pip install thing')\n",
+        encoding="utf-8",
+    )
+    folder = tmp_path / "NeedyQA-v0"
+    folder.mkdir()
+    (folder / "card.toml").write_text(
+        'id = "needy/NeedyQA-v0"\nsummary = "s"\nuse = "needy:make"\n', encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    done = cli("check", folder)
+    assert done.code == 2
+    assert "pip install thing" in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    done = cli("world", "export", "encyclopedia", "-s", "entities=300", "--out",
+               tmp_path / "file" / "w.jsonl")  # fmt: skip
+    assert done.code == 2
+    assert done.err.startswith(f"searchgym: {tmp_path / 'file'}")
+
+
 def test_train_evaluate_and_resume(cli: Cli, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     tiny = [

@@ -16,11 +16,11 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
-    "errors", "types", "seeding", "text", "spaces", "batching", "records", "task_records", "cards",
-    "worlds", "corpora", "tasks", "curricula", "scoring", "rules", "turns", "llms", "engines",
-    "tools", "dialects", "contexts", "episode", "drive", "trajectory", "oracle", "audit", "candidates",
-    "envs", "wrappers", "registration", "checker", "rollout", "agents", "evaluation", "rl",
-    "transfer", "serve", "integrations", "cli", "__main__",
+    "errors", "types", "seeding", "text", "spaces", "batching", "records", "task_records",
+    "cards", "worlds", "corpora", "tasks", "curricula", "scoring", "rules", "turns", "llms",
+    "engines", "tools", "dialects", "contexts", "episode", "drive", "trajectory", "oracle",
+    "audit", "candidates", "envs", "wrappers", "registration", "checker", "rollout", "agents",
+    "evaluation", "rl", "transfer", "serve", "integrations", "cli", "__main__",
 )  # fmt: skip
 """Groups, lowest first. ``rollout`` stands before ``agents``: it needs only their protocol, which
 is in ``types``, while an agent that looks ahead plays episodes itself."""

@@ -41,7 +41,7 @@ def test_oracle_scores_everything_and_cheap_agents_next_to_nothing(shared: Setti
             if family not in ("unanswerable", "all", "comparison", "count"):
                 assert em <= 0.05, (name, family)
     # half of the polar questions are "yes", two alternatives leave a coin toss, counts are small
-    assert max(table[name]["comparison"] for name in cheap) <= 0.5
+    assert max(table[name]["comparison"] for name in cheap) <= 0.65
     assert table["majority answer"]["count"] <= 0.45
 
 

@@ -56,9 +56,9 @@ def documents(state: State) -> tuple[Document, ...]:
 def candidates(state: State, limits: Limits = DEFAULT_LIMITS) -> list[Candidate]:
     """All candidate actions, deduplicated by normalised text, in a fixed order.
 
-    Searches come first (question, its mentions, passage mentions), then yes/no (polar questions
-    only), then spans in order of appearance, then the refusal (once something was searched, or
-    where nothing can be, or where there is nothing else). Never empty.
+    Searches come first (question, its mentions, passage mentions); answers only once something was
+    searched, or where nothing can be: yes/no (polar questions only), spans in order of appearance,
+    the question's alternatives, and the refusal. Never empty.
     """
     question = read_question(state.question)
     docs = documents(state)
@@ -66,7 +66,10 @@ def candidates(state: State, limits: Limits = DEFAULT_LIMITS) -> list[Candidate]
     out: list[Candidate] = []
     if state.can_search:
         out.extend(_searches(state, question, docs, merged, limits))
-    if question.polar:
+    # Before anything was looked for, an answer could only be a guess and a refusal a pose: neither
+    # is offered, or a player that knows nothing would win every other "A or B" at once.
+    looked = bool(state.queries) or not state.can_search
+    if question.polar and looked:
         out.append(Candidate(Answer("yes"), "yes", "yes", "yes"))
         out.append(Candidate(Answer("no"), "no", "no", "no"))
     spans = 0
@@ -77,11 +80,10 @@ def candidates(state: State, limits: Limits = DEFAULT_LIMITS) -> list[Candidate]
         spans += 1
         if spans == limits.answers:
             break
-    for text in question.alternatives:
+    for text in question.alternatives if looked else ():
         norm = fold(text)
         if norm and norm not in merged:
             out.append(Candidate(Answer(text), "span", text, norm))
-    looked = state.queries or not state.can_search  # else nothing can be said to be missing
     if looked or not out:
         out.append(Candidate(Answer(ABSTAIN), "abstain", ABSTAIN, ""))
     return out

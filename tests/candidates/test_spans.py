@@ -121,8 +121,15 @@ def test_candidates_are_legal_unique_and_capped():
 
 
 def test_polar_questions_offer_yes_and_no():
-    found = candidates(make_state("Is Velda a drummer?", [], [], 3, None))
+    found = candidates(make_state("Is Velda a drummer?", ["Velda"], [], 3, None))
     assert [c.text for c in found if c.form in ("yes", "no")] == ["yes", "no"]
+
+
+def test_answers_are_offered_after_a_look_or_where_none_is_possible():
+    asked = "Which is older, Tarsk or Velda?"
+    assert all(c.is_search for c in candidates(make_state(asked, [], [], 3, None)))
+    closed = candidates(make_state(asked, [], [], 3, 0))
+    assert {c.text for c in closed} >= {"Tarsk", "Velda", "unanswerable"}
 
 
 @pytest.mark.parametrize(

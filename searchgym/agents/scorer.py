@@ -53,7 +53,7 @@ class CandidateScorer(nn.Module):
         with torch.no_grad():
             self.pool.weight.mul_(0.5)
             # Answers outnumber searches: without a head start a second search is hardly ever tried.
-            self.heads.bias.copy_(torch.tensor([1.5, 0.0]))
+            self.heads.bias.copy_(torch.tensor([0.8, 0.0]))
 
     def standardise(self, sample: Float) -> None:
         """Fix each column's mean and scale from (N, F) rows; constant columns become 0."""

@@ -40,7 +40,7 @@ class Limits:
 
     answers: int = 150
     question_mentions: int = 4
-    passage_mentions: int = 6
+    passage_mentions: int = 8
     words: int = 12
     """Longer spans are not offered as answers."""
 

@@ -7,6 +7,7 @@ second search); advantages relative to the group; one gradient step with the sha
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass

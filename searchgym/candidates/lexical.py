@@ -19,7 +19,8 @@ STOP = frozenset(
     hers they them their theirs we our us you your i my me who whom whose which what when where why
     how not no than then there here so such into over under between among about also both either
     neither each other another one same if while during after before until up out off can could
-    will would shall should may might must only very too just own some little according many most several few although however s t""".split()
+    will would shall should may might must only very too just own some little according many
+    most several few although however s t""".split()
 )
 """Function words: never a match on their own, never an answer on their own."""
 

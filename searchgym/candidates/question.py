@@ -234,7 +234,8 @@ def read_question(text: str) -> Question:
     focus = _focus(w, wh, at)
     head = _head(w, focus, in_mention) if focus[0] < focus[1] else -1
     alternatives = find_alternatives(text)
-    opens = bool(w.lower) and w.lower[0] in AUXILIARIES
+    # "Can you name …" asks for a name, whatever it opens with.
+    opens = bool(w.lower) and w.lower[0] in AUXILIARIES and w.lower[1:2] not in (["you"], ["i"])
     polar = opens and not (alternatives and "or" in w.lower)
     return Question(
         w,

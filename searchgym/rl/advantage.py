@@ -1,6 +1,7 @@
 """How the rewards of a group become advantages. Pure functions on tensors, for any policy.
 
-Source: GRPO (Shao et al., arXiv 2402.03300), Dr.GRPO (arXiv 2503.20783) for ``scale="none"``.
+Source: GRPO (Shao et al., arXiv 2402.03300), Dr.GRPO (arXiv 2503.20783) for ``scale="none"``;
+:func:`enumerated_advantages` is ours, for small action sets whose values are all known.
 """
 
 from __future__ import annotations
@@ -57,3 +58,34 @@ def group_advantages(
         degrees = (count - 1).clamp_min(1) if std == "sample" else count
         centred = centred / ((squares / degrees).sqrt() + eps)[index]
     return torch.where(flat[index], torch.zeros_like(centred), centred)
+
+
+def enumerated_advantages(worth: Tensor, logp: Tensor, group: Tensor, groups: int) -> Tensor:
+    """Advantages of groups that hold *every* action, each with the odds the policy gives it.
+
+    ``A(a) = best · π(a) · (Q(a) - V) / (V + ε)`` with ``V = Σ π Q``, ``best = max Q`` (at most 1),
+    Q clipped at 0, ε = 1e-3. Summed with ``∇ log π`` this is the exact gradient of
+    ``best · log V``: a policy gradient without sampling noise whose steps do not shrink while the
+    right action is still unlikely. States where nothing is worth anything do not count.
+
+    Args:
+        worth: (N,) value Q of each action.
+        logp: (N,) log-probabilities; each group's sum to one.
+        group: (N,) integers in [0, groups).
+        groups: how many groups there are.
+
+    Returns:
+        (N,) detached; each group's sum to zero.
+    """
+    import torch
+
+    if worth.ndim != 1 or not worth.shape == logp.shape == group.shape:
+        raise ValueError(
+            f"worth {tuple(worth.shape)}, logp {tuple(logp.shape)} and group {tuple(group.shape)} "
+            "must be equal and 1-D"
+        )
+    odds, worth = logp.detach().exp(), worth.detach().clamp_min(0)
+    zero = torch.zeros(groups, dtype=worth.dtype, device=worth.device)
+    mean = zero.index_add(0, group, odds * worth)
+    best = zero.scatter_reduce(0, group, worth, "amax").clamp_max(1)
+    return best[group] * odds * (worth - mean[group]) / (mean[group] + 1e-3)

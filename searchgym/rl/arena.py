@@ -26,7 +26,7 @@ from ..errors import TaskError
 from ..rules import EpisodeConfig, Rules
 from ..scoring.answer import score_answer
 from ..tools import Toolbox
-from ..types import Answer, Task
+from ..types import Answer, CallContext, Failure, Task, ToolCall
 
 
 @dataclass(slots=True)
@@ -43,6 +43,11 @@ class Node:
     evidence: float
     """Share of the task's gold passages seen so far; 0 if it has none."""
     searches: int
+    is_search: NDArray[np.bool_]
+    """(n,) which candidates are searches."""
+    gains: NDArray[np.float32]
+    """(n,) share of the gold passages that a search would show for the first time; 0 for answers.
+    Found out by asking the engine, which costs far less than building the state it leads to."""
     children: dict[int, Node] = field(default_factory=dict)
 
 
@@ -116,7 +121,27 @@ class Arena:
                 )
             states.append(read_state(requests[0]))
         self.builder.prepare(states, progress)
-        return [self._node(e, s) for e, s in zip(episodes, states, strict=True)]
+        nodes = [self._node(e, s) for e, s in zip(episodes, states, strict=True)]
+        self._measure_gains(nodes)
+        return nodes
+
+    def _measure_gains(self, nodes: Sequence[Node]) -> None:
+        """Fill in ``gains``: one batch of engine calls for all searches of all new states."""
+        where: list[tuple[Node, int]] = []
+        calls: list[ToolCall] = []
+        for node in nodes:
+            if node.evidence >= 1 or not node.episode.config.task.evidence:
+                continue
+            for i in np.flatnonzero(node.is_search).tolist():
+                where.append((node, i))
+                context = CallContext(0, node.episode.config.episode_id, {})
+                calls.append(ToolCall("search", {"query": node.candidates[i].text}, 0, context))
+        for (node, i), result in zip(where, self.toolbox.run(calls), strict=True):
+            if isinstance(result, Failure):
+                raise TaskError(f"{self.name}: a search failed ({result.message})")
+            gold, seen = node.episode.config.task.evidence, node.episode.seen
+            new = {h.passage.id for h in result.hits}.difference(seen).intersection(gold)
+            node.gains[i] = len(new) / len(gold)
 
     def _node(self, episode: Episode, state: State) -> Node:
         scored = self.builder(state)
@@ -132,7 +157,11 @@ class Arena:
                 f1[i], em[i] = got
         gold = set(task.evidence)
         seen = len(gold.intersection(episode.seen)) / len(gold) if gold else 0.0
-        return Node(episode, scored.candidates, scored.features, f1, em, seen, episode.queries)
+        is_search = np.asarray([c.is_search for c in scored.candidates], dtype=np.bool_)
+        return Node(
+            episode, scored.candidates, scored.features, f1, em, seen, episode.queries, is_search,
+            np.zeros_like(f1),
+        )  # fmt: skip
 
 
 def reward(weights: Mapping[str, float], node: Node, pick: int) -> float:

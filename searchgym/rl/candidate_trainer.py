@@ -1,8 +1,10 @@
 """Trains the candidate agent with a group-relative policy gradient, on policy, in generated worlds.
 
-Per update: some questions, a group of G rollouts each; reward F1 minus a small cost per search plus
-evidence shaping (the share of gold passages seen, weight annealed to 0: this is what teaches a
-second search); advantages relative to the group; one gradient step with the shared kernels.
+Per update: one walk down the tree of each of some questions, following a search the policy might
+take; then one gradient step on every visited state under them. A state's group is all its legal
+actions (``rl.tree``), so advantages carry no sampling noise. Rewards: F1, a small cost per search,
+and evidence shaping (the share of gold passages a search brings, weight annealed to 0: this is what
+teaches a second search before answers can).
 """
 
 from __future__ import annotations
@@ -12,20 +14,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..agents.candidate import inverse_cdf
-from ..agents.scorer import SEARCH_FORMS, CandidateScorer, segment_log_softmax, stack
+from ..agents.scorer import CandidateScorer, segment_log_softmax, stack
 from ..candidates.encoder import Progress
 from ..seeding import derive, stream
-from .advantage import group_advantages
-from .arena import Arena, Node, reward
+from .advantage import enumerated_advantages
+from .arena import Arena, Node
 from .checkpoint import load_checkpoint, save_checkpoint
+from .greedy import Point, play_greedily
 from .loss import policy_loss
+from .tree import Floats, Tree, action_values, choose_search
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,47 +35,33 @@ class TrainConfig:
     """Every hyperparameter of a run."""
 
     seed: int = 0
-    episodes: int = 200_000
+    episodes: int = 60_000
+    """Walks, each of one question to its last search."""
     seconds: float | None = None
     """Stop (and anneal) by wall clock as well. Runs are reproducible only without it."""
-    questions: int = 24
-    group: int = 8
+    questions: int = 40
+    """Walks per update."""
     lr: float = 2e-3
-    weight_decay: float = 1e-4
+    weight_decay: float = 1e-2
     width: int = 64
-    dropout: float = 0.1
-    entropy: tuple[float, float] = (0.02, 0.001)
-    evidence: tuple[float, float] = (0.5, 0.0)
-    """Shaping weight at the start and from ``evidence_until`` on."""
-    evidence_until: float = 0.8
-    search_cost: float = 0.01
-    scale: Literal["std", "none"] = "std"
-    """Advantages as differences ("none", Dr.GRPO) or in standard deviations of their group."""
-    std_eps: float = 0.1
-    answer_weight: float = 1.0
-    """Weight of ``-log E[F1]`` of the answer choice at every visited state, taken exactly over all
-    its answers (their scores are known there, so sampling one of them per rollout wastes them)."""
-    answer_steps: int = 4
-    """Further steps per update on the answer choice alone, each on a third of the states just
-    visited: building a state costs more than learning from it."""
+    dropout: float = 0.2
+    entropy: float = 0.005
+    """Entropy bonus at the start; annealed to 0."""
+    evidence: float = 0.4
+    """Shaping weight at the start; annealed to 0 at ``evidence_until``."""
+    evidence_until: float = 0.7
+    search_cost: float = 0.02
+    branches: tuple[int, ...] = (1, 2, 1)
+    """How many searches may be followed from a state after 0, 1, 2 … searches: building the states
+    they lead to is what training costs."""
+    explore: float = 0.2
+    """Share of uniform odds in the choice of the search to follow."""
     average: float = 0.98
     """Decay of the weights' running average, which is what is evaluated and kept."""
-    evaluate_every: int = 50
+    evaluate_every: int = 100
     """Updates between evaluations."""
     keep_last: float = 0.0
     """Only evaluations after this fraction of the run may select the model."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One evaluation on the development arena."""
-
-    episodes: int
-    seconds: float
-    em: float
-    f1: float
-    searches: float
-    evidence: float
 
 
 @dataclass
@@ -98,7 +86,6 @@ class CandidateTrainer:
         arenas: where to train; questions are drawn from all of them alike.
         dev: where the model is selected, or ``None`` to keep the last one.
         init: start from this model (fine-tuning) instead of a fresh one.
-        shared_scale: standardise inputs by the arenas' first states (ignored with ``init``).
     """
 
     def __init__(
@@ -123,6 +110,7 @@ class CandidateTrainer:
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=config.lr, weight_decay=config.weight_decay
         )
+        self.tree = Tree(self.arenas)
         self.pairs = [(a, i) for a, arena in enumerate(self.arenas) for i in range(len(arena))]
         self.updates = self.episodes = 0
         self.spent = 0.0
@@ -162,35 +150,36 @@ class CandidateTrainer:
         load_checkpoint(self, checkpoint)
 
     def _progress(self, started: float) -> float:
-        done = self.episodes / self.config.episodes
+        done = self.episodes / self.config.episodes if self.config.episodes else 1.0
         if self.config.seconds is not None:
             done = max(done, (time.monotonic() - started) / self.config.seconds)
         return done
 
     def _begin(self, report: Report | None) -> None:
+        """Fix the input scaling on first and second states of questions of every kind."""
         if self.fresh:
             nodes: list[Node] = []
             watch = _watch(report)
             for arena in self.arenas:
-                roots = arena.roots(range(min(64, len(arena))), watch)
+                spread = range(0, len(arena), max(1, len(arena) // 64))
+                roots = arena.roots(list(spread), watch)
                 nodes += roots
-                nodes += arena.follow([(r, 0) for r in roots if r.candidates[0].is_search], watch)
+                nodes += arena.follow([(r, 0) for r in roots if r.is_search[0]], watch)
             self.model.standardise(np.concatenate([n.features for n in nodes]))
         self.mean.load_state_dict(self.model.state_dict())
 
     def _update(self, done: float, report: Report | None) -> None:
         config = self.config
-        rng = stream(config.seed, "rollout", self.updates)
-        chosen = self._questions(rng)
+        rng = stream(config.seed, "walk", self.updates)
+        size = min(config.questions, len(self.pairs))
+        picks = rng.choice(len(self.pairs), size=size, replace=False)
+        chosen = [self.pairs[p] for p in picks.tolist()]
         watch = _watch(report) if self.updates < 20 else None
-        weights = self.weights(done)
-        paths, ends = self._rollouts(chosen, rng, watch)
-        group = torch.arange(len(chosen)).repeat_interleave(config.group)
-        gains = torch.tensor([reward(weights, node, pick) for node, pick in ends])
-        adv = group_advantages(gains, group, scale=config.scale, eps=config.std_eps)
-        self._step(paths, adv, done)
+        roots = self.tree.roots(chosen, watch)
+        self._walk([a for a, _ in chosen], roots, rng, watch)
+        self._step([n for root in roots for n in self.tree.under(root)], done)
         self.updates += 1
-        self.episodes += len(ends)
+        self.episodes += size
         if report is not None:
             report("training", done, None)
 
@@ -198,113 +187,71 @@ class CandidateTrainer:
         """Reward weights at a fraction of the run; ``evidence`` anneals linearly."""
         c = self.config
         part = min(1.0, done / c.evidence_until) if c.evidence_until > 0 else 1.0
-        shaping = c.evidence[0] + (c.evidence[1] - c.evidence[0]) * part
-        return {"f1": 1.0, "search": -c.search_cost, "evidence": shaping}
+        return {"f1": 1.0, "search": -c.search_cost, "evidence": c.evidence * (1 - part)}
 
-    def _questions(self, rng: np.random.Generator) -> list[tuple[Arena, int]]:
-        size = min(self.config.questions, len(self.pairs))
-        picks = rng.choice(len(self.pairs), size=size, replace=False)
-        return [(self.arenas[self.pairs[p][0]], self.pairs[p][1]) for p in picks.tolist()]
+    def _walk(
+        self,
+        arenas: Sequence[int],
+        roots: Sequence[Node],
+        rng: np.random.Generator,
+        watch: Progress | None,
+    ) -> None:
+        """Follow one search from every state on the way, as deep as ``branches`` is long."""
+        now = list(zip(arenas, roots, strict=True))
+        for branches in self.config.branches:
+            logps = self._logp([node for _, node in now])
+            steps = []
+            for (arena, node), logp in zip(now, logps, strict=True):
+                followed = self.tree.children(node)
+                room = len(followed) < branches
+                pick = choose_search(
+                    node, followed, logp, room=room, explore=self.config.explore, rng=rng
+                )
+                if pick is not None:
+                    steps.append((arena, node, pick))
+            if not steps:
+                return
+            made = self.tree.follow(steps, watch)
+            now = [(arena, child) for (arena, _, _), child in zip(steps, made, strict=True)]
 
-    # -- sampling --------------------------------------------------------------------------------
-    def _rollouts(
-        self, chosen: Sequence[tuple[Arena, int]], rng: np.random.Generator, watch: Progress | None
-    ) -> tuple[list[list[tuple[Node, int]]], list[tuple[Node, int]]]:
-        """G rollouts per question: each one's (node, pick) path, and its last step."""
-        where = [arena for arena, _ in chosen for _ in range(self.config.group)]
-        heads: dict[int, Node] = {}
-        for arena in dict.fromkeys(where):
-            mine = [k for k, (a, _) in enumerate(chosen) if a is arena]
-            for k, node in zip(mine, arena.roots([chosen[k][1] for k in mine], watch), strict=True):
-                heads[k] = node
-        now: list[Node] = [heads[k] for k in range(len(chosen)) for _ in range(self.config.group)]
-        paths: list[list[tuple[Node, int]]] = [[] for _ in now]
-        active = list(range(len(now)))
+    def _logp(self, nodes: Sequence[Node]) -> list[Floats]:
+        rows, state, starts = stack([n.features for n in nodes])
         self.model.eval()
-        while active:
-            picks = self._sample([now[i] for i in active], rng.random(len(active)))
-            going: dict[int, list[tuple[int, Node, int]]] = {}
-            for i, pick in zip(active, picks, strict=True):
-                paths[i].append((now[i], pick))
-                if now[i].candidates[pick].is_search:
-                    going.setdefault(id(where[i]), []).append((i, now[i], pick))
-            active = []
-            for steps in going.values():
-                arena = where[steps[0][0]]
-                nodes = arena.follow([(n, p) for _, n, p in steps], watch)
-                for (i, _, _), node in zip(steps, nodes, strict=True):
-                    now[i] = node
-                    active.append(i)
-            active.sort()
-        return paths, [path[-1] for path in paths]
-
-    def _sample(self, nodes: Sequence[Node], draws: np.ndarray) -> list[int]:
-        unique = list({id(n): n for n in nodes}.values())
-        place = {id(n): k for k, n in enumerate(unique)}
         with torch.inference_mode():
-            rows, state, starts = stack([n.features for n in unique])
-            logits = self.model(rows, state, len(unique))
-            logp = segment_log_softmax(logits, state, len(unique)).numpy()
-        out = []
-        for node, draw in zip(nodes, draws.tolist(), strict=True):
-            start = starts[place[id(node)]]
-            out.append(inverse_cdf(logp[start : start + len(node.candidates)], draw))
-        return out
+            logp = segment_log_softmax(self.model(rows, state, len(nodes)), state, len(nodes))
+        return np.split(logp.numpy(), starts[1:])
 
     # -- learning --------------------------------------------------------------------------------
-    def _step(self, paths: Sequence[Sequence[tuple[Node, int]]], adv: Tensor, done: float) -> None:
-        config = self.config
-        unique = list({id(n): n for path in paths for n, _ in path}.values())
-        place = {id(n): k for k, n in enumerate(unique)}
-        rows, state, starts = stack([n.features for n in unique])
-        width = max(len(p) for p in paths)
-        index = torch.zeros(len(paths), width, dtype=torch.long)
-        mask = torch.zeros(len(paths), width)
-        visits = torch.zeros(len(unique))
-        for b, path in enumerate(paths):
-            for t, (node, pick) in enumerate(path):
-                index[b, t] = starts[place[id(node)]] + pick
-                mask[b, t] = 1
-                visits[place[id(node)]] += 1
-        for parameters in self.optimizer.param_groups:
-            parameters["lr"] = config.lr * min(1.0, (self.updates + 1) / 20) * (1 - 0.9 * done)
+    def _step(self, nodes: Sequence[Node], done: float) -> None:
+        config, count = self.config, len(nodes)
+        rows, state, starts = stack([n.features for n in nodes])
         self.model.train()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive(config.seed, "dropout", self.updates))
-            logits = self.model(rows, state, len(unique))
-        logp = segment_log_softmax(logits, state, len(unique))
-        taken = logp[index]
-        loss, _ = policy_loss(taken, taken.detach(), adv, mask, aggregate="seq-mean-token-sum")
-        entropy = torch.zeros(len(unique)).index_add_(0, state, -logp.exp() * logp)
-        spread = config.entropy[0] + (config.entropy[1] - config.entropy[0]) * done
-        loss = loss - spread * (entropy * visits).sum() / visits.sum()
-        if config.answer_weight > 0:
-            loss = loss + config.answer_weight * _answer_loss(unique, rows, logits, state)
-        self._descend(loss)
-        self._read(unique)
-        decay = min(config.average, (self.updates + 1) / (self.updates + 10))
-        with torch.no_grad():
-            for kept, new in zip(self.mean.parameters(), self.model.parameters(), strict=True):
-                kept.lerp_(new, 1 - decay)
+            logits = self.model(rows, state, count)
+        logp = segment_log_softmax(logits, state, count)
+        policy = np.split(logp.detach().exp().numpy(), starts[1:])
+        worth = np.concatenate(action_values(nodes, policy, self.tree, self.weights(done)))
+        adv = enumerated_advantages(torch.from_numpy(worth), logp, state, count)
+        loss, _ = policy_loss(
+            logp[None], logp.detach()[None], adv[None], torch.ones_like(adv)[None],
+            aggregate="seq-mean-token-sum", sequences=count,
+        )  # fmt: skip
+        entropy = -(logp.exp() * logp).sum() / count
+        self._descend(loss - config.entropy * (1 - done) * entropy, done)
 
-    def _descend(self, loss: Tensor) -> None:
+    def _descend(self, loss: Tensor, done: float) -> None:
+        config = self.config
+        for parameters in self.optimizer.param_groups:
+            parameters["lr"] = config.lr * min(1.0, (self.updates + 1) / 20) * (1 - 0.9 * done)
         self.optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
-
-    def _read(self, nodes: Sequence[Node]) -> None:
-        """Steps on the answer choice alone."""
-        config = self.config
-        rng = stream(config.seed, "read", self.updates)
-        for step in range(config.answer_steps if config.answer_weight > 0 else 0):
-            size = max(1, len(nodes) // 3)
-            part = [nodes[i] for i in rng.choice(len(nodes), size=size, replace=False).tolist()]
-            rows, state, _ = stack([n.features for n in part])
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(derive(config.seed, "dropout", self.updates, step))
-                logits = self.model(rows, state, len(part))
-            self._descend(config.answer_weight * _answer_loss(part, rows, logits, state))
+        decay = min(config.average, (self.updates + 1) / (self.updates + 10))
+        with torch.no_grad():
+            for kept, new in zip(self.mean.parameters(), self.model.parameters(), strict=True):
+                kept.lerp_(new, 1 - decay)
 
     # -- measuring -------------------------------------------------------------------------------
     def _evaluate(self, done: float, started: float, report: Report | None) -> None:
@@ -324,51 +271,6 @@ class CandidateTrainer:
     def settings(self) -> dict[str, object]:
         """The configuration as JSON."""
         return dict(asdict(self.config))
-
-
-def _answer_loss(nodes: Sequence[Node], rows: Tensor, logits: Tensor, state: Tensor) -> Tensor:
-    """Mean over states of -log of the expected F1 of answering now, searches left aside.
-
-    States none of whose answers scores anything do not count; they cannot teach which is right.
-    """
-    f1 = torch.from_numpy(np.concatenate([n.f1 for n in nodes]))
-    useful = torch.tensor([float(n.f1.max()) > 0 for n in nodes])
-    searches = rows[:, :SEARCH_FORMS].sum(1) > 0.5
-    logp = segment_log_softmax(logits.masked_fill(searches, -1e4), state, len(nodes))
-    expected = torch.zeros(len(nodes)).index_add_(0, state, logp.exp() * f1)
-    losses = -(expected[useful] + 1e-3).log()
-    return losses.sum() / max(1, len(nodes))
-
-
-def play_greedily(
-    model: CandidateScorer, arena: Arena, progress: Progress | None = None
-) -> np.ndarray:
-    """(tasks, 4): EM, F1, searches and evidence recall of the best-scored actions."""
-    now = arena.roots(range(len(arena)), progress)
-    out = np.zeros((len(arena), 4))
-    active = list(range(len(arena)))
-    while active:
-        steps = []
-        for start in range(0, len(active), 64):
-            part = active[start : start + 64]
-            rows, state, starts = stack([now[i].features for i in part])
-            with torch.inference_mode():
-                logits = model(rows, state, len(part)).numpy()
-            for i, first in zip(part, starts, strict=True):
-                node = now[i]
-                steps.append((i, int(logits[first : first + len(node.candidates)].argmax())))
-        going = []
-        for i, pick in steps:
-            node = now[i]
-            if node.candidates[pick].is_search:
-                going.append((i, pick))
-            else:
-                out[i] = node.em[pick], node.f1[pick], node.searches, node.evidence
-        nodes = arena.follow([(now[i], pick) for i, pick in going], progress)
-        for (i, _), node in zip(going, nodes, strict=True):
-            now[i] = node
-        active = [i for i, _ in going]
-    return out
 
 
 def _watch(report: Report | None) -> Progress | None:

@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ..errors import DataError
+from .greedy import Point
 
 if TYPE_CHECKING:
     from .candidate_trainer import CandidateTrainer
@@ -35,6 +36,7 @@ def save_checkpoint(run: CandidateTrainer, path: Path) -> None:
         "spent": run.spent,
         "best_f1": run.best_f1,
         "curve": [asdict(p) for p in run.curve],
+        "tree": run.tree.to_json(),
     }
     partial = path.with_name(path.name + ".part")
     save_file(tensors, str(partial), metadata={"searchgym": json.dumps(header)})
@@ -47,8 +49,6 @@ def load_checkpoint(run: CandidateTrainer, path: Path) -> None:
     Raises:
         DataError: no such file, not a checkpoint, or one of another configuration.
     """
-    from .candidate_trainer import Point
-
     try:
         with safe_open(str(path), framework="pt") as handle:
             header = json.loads((handle.metadata() or {})["searchgym"])
@@ -72,3 +72,4 @@ def load_checkpoint(run: CandidateTrainer, path: Path) -> None:
     run.updates, run.episodes = header["updates"], header["episodes"]
     run.spent, run.best_f1 = header["spent"], header["best_f1"]
     run.curve = [Point(**p) for p in header["curve"]]
+    run.tree.regrow(header["tree"])

@@ -161,7 +161,8 @@ class Trainer:
 
         from ..agents.candidate import CandidateAgent
         from ..errors import DataError
-        from ..rl.candidate_trainer import CandidateTrainer, Point, TrainConfig
+        from ..rl.candidate_trainer import CandidateTrainer, TrainConfig
+        from ..rl.greedy import Point
 
         if (done := self.finished(seed)) is not None:
             return done

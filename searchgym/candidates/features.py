@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..seeding import stream
 from .actions import DEFAULT_LIMITS, FORMS, Candidate, Limits, candidates
 from .comparison import CHOICE_NAMES, POLAR_NAMES, Page, choice_columns, polar_columns
 from .encoder import Progress, WordEncoder
@@ -18,9 +20,12 @@ from .passages import Document, analyse
 from .question import TYPES, Question, read_question
 from .state import State
 
-FEATURE_VERSION = 3
+FEATURE_VERSION = 4
 """Goes up whenever a column changes its meaning; saved models name the version they need."""
 
+ASKED = 32
+"""Columns that say what is asked, whatever the wording: a fixed random projection of the question's
+word vectors outside its names. Zero without an encoder."""
 STATE_NAMES = (
     "searches",
     "turns_left",
@@ -33,6 +38,7 @@ STATE_NAMES = (
     "seen_best_page",
     "mentions_resolved",
     "pages_named",
+    *(f"asked_{i}" for i in range(ASKED)),
 )
 LINK_NAMES = (
     "has_place",
@@ -190,6 +196,7 @@ def _state_columns(
     row[4] = q.polar
     row[5] = bool(q.alternatives)
     row[6 + TYPES.index(q.type)] = 1
+    row[-ASKED:] = _asked(q, encoded)
     at = 6 + len(TYPES)
     if pairs:
         best = np.max([p.matched for p in pairs], axis=0)
@@ -203,6 +210,25 @@ def _state_columns(
         row[at + 6] = len(norms & titles) / max(1, len(norms))
         row[at + 7] = min(2, sum(p.title_in_question for p in pairs)) / 2
     return row
+
+
+def _asked(q: Question, encoded: Encoded) -> NDArray[np.float32]:
+    """(ASKED,) roughly in [-1, 1]; close for questions that ask the same in other words."""
+    outside = ~np.asarray(q.in_mention, dtype=bool)
+    if not outside.any():
+        return np.zeros(ASKED, dtype=np.float32)
+    mean = encoded.vectors[outside].mean(0)
+    norm = float(np.linalg.norm(mean))
+    if norm == 0:
+        return np.zeros(ASKED, dtype=np.float32)
+    projected: NDArray[np.float32] = (mean / norm) @ _projection(len(mean))
+    return projected
+
+
+@lru_cache(maxsize=4)
+def _projection(dim: int) -> NDArray[np.float32]:
+    """(dim, ASKED) Gaussian, the same everywhere (Johnson and Lindenstrauss, 1984)."""
+    return stream(0, "asked", dim).standard_normal((dim, ASKED)).astype(np.float32)
 
 
 class Places(NamedTuple):

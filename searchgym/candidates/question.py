@@ -40,24 +40,34 @@ _GROUP = frozenset(
     club network studio agency corporation airline league conference church army publisher
     manufacturer retailer institution association brand firm franchise duo orchestra government
     newspaper channel station tribe family dynasty union chain developer distributor academy
-    institute division brewery bank guild society foundation""".split()
+    institute division brewery bank guild society foundation side ensemble outfit squad
+    crew""".split()
 )
 _WORK = frozenset(
     """film movie album song book novel magazine show series game single play musical opera sitcom
     episode soundtrack anime manga poem story comic program programme documentary record
-    publication journal award title video work composition ballet painting drama""".split()
+    publication journal award title video work composition ballet painting drama sequel prequel
+    predecessor successor""".split()
 )
 _KIND = frozenset(
     """occupation profession nationality genre language type kind ethnicity religion style sport
     position instrument color colour species breed category form job role race animal currency
     cause subject field industry descent heritage denomination color material""".split()
 )
-_NUMBER = frozenset("many much old population number long tall far percentage percent".split())
+_NUMBER = frozenset(
+    """many much old population number long tall far percentage percent large big high deep wide
+    heavy populous duration length capacity height size area runtime attendance enrollment
+    enrolment total amount distance depth width weight""".split()
+)
 _FOCUS_END = frozenset(
     """that who which whose where when of in on at for by with from to and or as based located
     known born founded released published used""".split()
 )
 _NAMEISH = re.compile(r"^(name|names|title|type|kind|part|one|pseudonym|nickname)s?$")
+
+
+_ASKS = frozenset("name names title titles call called identify tell give".split())
+_FILLER = frozenset("me us the a an one name names title titles of full".split())
 
 
 class Question(NamedTuple):
@@ -167,6 +177,23 @@ def _focus(w: Words, wh: str, at: int) -> tuple[int, int]:
     return (first, last) if first < last else (0, 0)
 
 
+def _named(w: Words) -> tuple[int, int]:
+    """Focus of "name the X …", "what is the name of the X …", "what do people call the X …"."""
+    first = next((i for i, x in enumerate(w.lower[:8]) if x in _ASKS), -1)
+    if first < 0:
+        return 0, 0
+    while first < len(w.lower) and (w.lower[first] in _ASKS or w.lower[first] in _FILLER):
+        first += 1
+    last = first
+    while last < len(w.lower) and last - first < 5 and not w.capital[last]:
+        if w.lower[last] in AUXILIARIES or (w.lower[last] in _FOCUS_END and last > first):
+            break
+        last += 1
+        if w.gap[last - 1] not in (" ", "-"):
+            break
+    return (first, last) if first < last else (0, 0)
+
+
 def _head(w: Words, focus: tuple[int, int], in_mention: tuple[bool, ...]) -> int:
     """Head noun: the last word before a verb-like word; known nouns win."""
     first, last = focus
@@ -232,10 +259,12 @@ def read_question(text: str) -> Question:
     in_mention = tuple(inside)
     wh, at = _wh(w) if w.lower else ("", -1)
     focus = _focus(w, wh, at)
+    if focus[0] == focus[1] or w.lower[focus[0]] in _ASKS or w.lower[focus[0]] == "people":
+        focus = _named(w) if wh not in ("when", "where", "how") else focus
     head = _head(w, focus, in_mention) if focus[0] < focus[1] else -1
     alternatives = find_alternatives(text)
     # "Can you name …" asks for a name, whatever it opens with.
-    opens = bool(w.lower) and w.lower[0] in AUXILIARIES and w.lower[1:2] not in (["you"], ["i"])
+    opens = bool(w.lower) and w.lower[0] in AUXILIARIES and "you" not in w.lower[1:2]
     polar = opens and not (alternatives and "or" in w.lower)
     return Question(
         w,

@@ -120,11 +120,13 @@ class CandidateTrainer:
     # -- the run ---------------------------------------------------------------------------------
     def run(self, report: Report | None = None, checkpoint: Path | None = None) -> Trained:
         """Train until the episodes or the seconds are spent; returns the selected model."""
-        collecting = gc.isenabled()
+        collecting, exact = gc.isenabled(), torch.are_deterministic_algorithms_enabled()
         gc.disable()  # visited states live to the end and form no garbage: tracing them is waste
+        torch.use_deterministic_algorithms(True)  # else gradients of gathers depend on threads
         try:
             return self._run(report, checkpoint)
         finally:
+            torch.use_deterministic_algorithms(exact)
             if collecting:
                 gc.enable()
 

@@ -6,6 +6,7 @@ its seed, the episode's id and the turn), never on earlier calls or on batching.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from ..candidates.actions import Candidate
@@ -20,11 +21,11 @@ from ..text import normalise_answer
 from ..types import ABSTAIN, Action, Answer, Search, TurnRequest
 
 
-class _Scripted:
+class _Scripted(ABC):
     """An agent that decides on one state at a time."""
 
-    def decide(self, state: State, request: TurnRequest) -> Action:
-        raise NotImplementedError
+    @abstractmethod
+    def decide(self, state: State, request: TurnRequest) -> Action: ...
 
     def act(self, requests: Sequence[TurnRequest]) -> list[str]:
         out = []

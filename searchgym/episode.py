@@ -294,11 +294,15 @@ class Episode:
                 self._tool_state[call.tool] = result.state
         if isinstance(action, Search):
             parts = {"search": float(len(calls))}
-            groups = [
-                (query, self._shown(result.hits))
-                for query, result in zip(action.queries, results, strict=True)
-            ]
-            hits = groups[0][1] if len(groups) == 1 else tuple(h for _, g in groups for h in g)
+            if len(results) == 1:
+                hits = self._shown(results[0].hits)
+                groups = [(action.queries[0], hits)]
+            else:
+                groups = [
+                    (query, self._shown(result.hits))
+                    for query, result in zip(action.queries, results, strict=True)
+                ]
+                hits = tuple(h for _, group in groups for h in group)
             self.contexts.add("env", "results", self._dialect.render_hits(groups), hits)
             found = [hit[0][0] for hit in hits]  # passage ids
         else:
@@ -306,7 +310,7 @@ class Episode:
             parts = {"access": 1.0}
             found = self._show_page(action.url.strip(), results[0].meta.get("page"))
         self.seen.update(dict.fromkeys(found))
-        if fresh := self._left.intersection(found):
+        if self._left and (fresh := self._left.intersection(found)):
             self._left -= fresh
             parts["evidence"] = len(fresh) / len(self._gold)
         self._close(calls, tuple(results), parts)

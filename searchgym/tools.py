@@ -94,9 +94,8 @@ class Toolbox:
         """Results in the order of ``calls``; one ``run`` per tool, however many episodes."""
         if not calls:
             return []
-        first = calls[0].tool
-        if all(call.tool == first for call in calls):
-            return self.tools[first].run(calls)
+        if len(self.tools) == 1:
+            return self.tools[calls[0].tool].run(calls)
         by_tool: dict[str, list[int]] = {}
         for i, call in enumerate(calls):
             by_tool.setdefault(call.tool, []).append(i)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..episode import Episode
 from ..trajectory import evidence_recall
+from ..types import ToolResult
 
 UNLIMITED = -1
 
@@ -36,9 +37,13 @@ def step_info(episode: Episode) -> dict[str, Any]:
         last = turns[-1]
         info["action"] = type(last.action).__name__
         info["valid"] = info["action"] != "Invalid"
-        info["hits"] = tuple(
-            [hit[0][0] for result in last.results for hit in getattr(result, "hits", ())]
-        )
+        results = last.results
+        if len(results) == 1 and type(results[0]) is ToolResult:  # the usual case, twice as fast
+            info["hits"] = tuple([hit[0][0] for hit in results[0].hits])
+        else:
+            info["hits"] = tuple(
+                [hit[0][0] for result in results for hit in getattr(result, "hits", ())]
+            )
         info["reward_parts"] = dict(last.reward_parts)
     if config.params:
         info["params"] = dict(config.params)

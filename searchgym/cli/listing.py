@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from importlib.util import find_spec
 from typing import Any
 
 from ..cards import Card, cards
@@ -62,8 +61,9 @@ def engines() -> Rows:
 
     rows = []
     for name, maker in ENGINES.items():
-        here = f"{__package__.rpartition('.')[0]}.engines.{name}"
-        described = maker if maker.__doc__ or not find_spec(here) else importlib.import_module(here)
+        described = (
+            importlib.import_module(maker.partition(":")[0]) if isinstance(maker, str) else maker
+        )
         rows.append({"id": name, "summary": _summary(described)})
     return rows
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ..corpora.corpus import Corpus
 from ..errors import EngineError, unknown
 from ..types import Hit, Query, Ranking
+from ..worlds.world import World
 from .analysis import WORD, Analyser, TermIds
 from .bm25_index import FIELDS, METHODS, Index, build_index, load_index, save_index
 
@@ -210,3 +211,12 @@ def _weighted(rows: list[list[int]]) -> tuple[list[list[int]], NDArray[np.float3
         short.append(list(counts))
         weights += map(float, counts.values())
     return short, np.array(weights, dtype=np.float32)
+
+
+def make(
+    corpus: Corpus, world: World | None, index: str | None = None, **options: Any
+) -> BM25Engine:
+    """For the registry; ``index`` is a folder that ``BM25Engine.save`` wrote (memory-mapped)."""
+    if index is not None:
+        return BM25Engine.load(index, corpus, **options)
+    return BM25Engine(corpus, **options)

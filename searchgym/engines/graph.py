@@ -6,10 +6,11 @@ import hashlib
 import re
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from ..corpora.corpus import GeneratedCorpus
+from ..corpora.corpus import Corpus, GeneratedCorpus
 from ..errors import EngineError
 from ..types import Hit, Query, Ranking
 from ..worlds.world import World
@@ -139,3 +140,10 @@ class GraphEngine:
             if self.corpus.statements(row):
                 near.append((int(world.subject_of[row]), SUBJECT_SCORE))
         return near
+
+
+def make(corpus: Corpus, world: World | None, **options: Any) -> GraphEngine:
+    """For the registry: ``EngineError`` where there is no generated world."""
+    if world is None or not isinstance(corpus, GeneratedCorpus):
+        raise EngineError('engine "graph" needs a generated world; use engine="bm25" here')
+    return GraphEngine(world, corpus, **options)

@@ -6,34 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..cards import load_object
-from ..corpora.corpus import Corpus, GeneratedCorpus
+from ..corpora.corpus import Corpus
 from ..errors import CardError, EngineError, unknown
 from ..types import SearchEngine
 from ..worlds.world import World
 
 Maker = Callable[..., SearchEngine]
 
-
-def _bm25(
-    corpus: Corpus, world: World | None, index: str | None = None, **options: Any
-) -> SearchEngine:
-    from .bm25 import BM25Engine
-
-    if index is not None:  # a folder that ``BM25Engine.save`` wrote; memory-mapped
-        return BM25Engine.load(index, corpus, **options)
-    return BM25Engine(corpus, **options)
-
-
-def _graph(corpus: Corpus, world: World | None, **options: Any) -> SearchEngine:
-    from .graph import GraphEngine
-
-    if world is None or not isinstance(corpus, GeneratedCorpus):
-        raise EngineError('engine "graph" needs a generated world; use engine="bm25" here')
-    return GraphEngine(world, corpus, **options)
-
-
-ENGINES: dict[str, Maker] = {"bm25": _bm25, "graph": _graph}
-"""Name → ``maker(corpus, world, **options)``. Add your own before making an environment."""
+ENGINES: dict[str, str | Maker] = {
+    "bm25": "searchgym.engines.bm25:make",
+    "graph": "searchgym.engines.graph:make",
+}
+"""Name → ``make(corpus, world, **options)``, itself or its import path (read when first used, for
+some need heavy libraries). Add your own before making an environment."""
 
 
 def build_engine(
@@ -56,7 +41,7 @@ def build_engine(
         raise EngineError(f"an engine mapping needs the key 'name', got {dict(spec)!r}")  # type: ignore[arg-type]
     try:
         if name in ENGINES:
-            return ENGINES[name](corpus, world, **options)
+            return _maker(name)(corpus, world, **options)
         if ":" in name:
             made: SearchEngine = load_object(name)(corpus, **options)
             return made
@@ -67,3 +52,9 @@ def build_engine(
             raise
         raise EngineError(f"engine {name!r}: {error}") from error
     raise EngineError(unknown("engine", name, ENGINES) + ", or 'package.module:Class'")
+
+
+def _maker(name: str) -> Maker:
+    found = ENGINES[name]
+    maker: Maker = load_object(found) if isinstance(found, str) else found
+    return maker

@@ -1,0 +1,1 @@
+"""Text generators behind one protocol: transformers, vLLM in process, OpenAI-compatible servers."""

@@ -260,7 +260,8 @@ class Episode:
         """Take the results of ``pending``, in order.
 
         Retryable failures leave the episode in ``"receive"`` with only the failed calls pending,
-        at most ``max_retries`` times; then it ends with ``infra_error`` and reward 0.
+        at most ``max_retries`` times; then it ends with ``infra_error`` and reward 0. A retried
+        call is the same call, key included, but for ``ctx.attempt``.
         """
         if self.phase != "receive":
             raise EpisodeError(f"receive() while phase is {self.phase!r}; call act() first")
@@ -282,7 +283,9 @@ class Episode:
             self._close(self._calls, tuple(self._results), {}, end="infra_error")
         else:
             self.retries += len(failed)
-            self.pending = tuple(call for call, _ in failed)
+            self.pending = tuple(
+                call._replace(ctx=call.ctx._replace(attempt=self._attempts)) for call, _ in failed
+            )
 
     def _observe(self, calls: tuple[ToolCall, ...], results: list[ToolResult]) -> None:
         """Show the results of a turn and close it."""

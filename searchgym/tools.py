@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 from .batching import run_batch
 from .types import (
+    Charged,
+    ChargedPage,
     Failure,
     Page,
     PageRequest,
@@ -50,7 +52,18 @@ class SearchTool:
         k = self.k
         queries = [Query(call.args["query"], k, call.ctx) for call in batch]
         rankings: Sequence[Ranking | Failure] = run_batch(self.engine, queries)
-        return [r if isinstance(r, Failure) else ToolResult((), r) for r in rankings]
+        return [
+            ToolResult((), r) if type(r) is tuple else _found(r)  # type: ignore[arg-type]
+            for r in rankings  # plain tuples are the usual case, and a call each is felt
+        ]
+
+
+def _found(ranking: Ranking | Failure) -> ToolResult | Failure:
+    if isinstance(ranking, Failure):
+        return ranking
+    if isinstance(ranking, Charged):
+        return ToolResult((), tuple(ranking), ranking.cost, ranking.meta)
+    return ToolResult((), ranking)
 
 
 class AccessTool:
@@ -74,7 +87,15 @@ class AccessTool:
     def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]:
         requests = [PageRequest(call.args["url"], call.ctx) for call in batch]
         pages: Sequence[Page | Failure | None] = run_batch(self.pages, requests)
-        return [p if isinstance(p, Failure) else ToolResult(meta={"page": p}) for p in pages]
+        return [_opened(page) for page in pages]
+
+
+def _opened(page: Page | Failure | None) -> ToolResult | Failure:
+    if isinstance(page, Failure):
+        return page
+    if isinstance(page, ChargedPage):
+        return ToolResult(cost=page.cost, meta={**page.meta, "page": Page(*page)})
+    return ToolResult(meta={"page": page})
 
 
 class Toolbox:

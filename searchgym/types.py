@@ -6,9 +6,9 @@ three times cheaper to make, which the vector environment's throughput needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 Split = Literal["train", "dev", "test"]
 ABSTAIN = "unanswerable"
@@ -36,6 +36,24 @@ Ranking = tuple[Hit, ...]
 """Best first; scores never increase; ties are ordered by passage id."""
 
 
+class Charged(tuple[Hit, ...]):
+    """A ranking that also says what it cost and how it came about; equal to the plain tuple.
+
+    The search tool hands both on as ``ToolResult.cost`` and ``meta`` (JSON values, never shown to
+    the agent).
+    """
+
+    cost: float
+    meta: Mapping[str, Any]
+
+    def __new__(
+        cls, hits: Iterable[Hit] = (), cost: float = 0.0, meta: Mapping[str, Any] | None = None
+    ) -> Self:
+        made = super().__new__(cls, hits)
+        made.cost, made.meta = cost, meta or {}
+        return made
+
+
 class Page(NamedTuple):
     """What a URL shows: full text of a document (one or more passages)."""
 
@@ -43,6 +61,19 @@ class Page(NamedTuple):
     title: str
     text: str
     passage_ids: tuple[str, ...]
+
+
+class ChargedPage(Page):
+    """A page that also says what it cost and how it came about; see :class:`Charged`."""
+
+    cost: float = 0.0
+    meta: Mapping[str, Any] = {}
+
+    @classmethod
+    def of(cls, page: Page, cost: float = 0.0, meta: Mapping[str, Any] | None = None) -> Self:
+        made = cls(*page)
+        made.cost, made.meta = cost, meta or {}
+        return made
 
 
 # --- tasks ------------------------------------------------------------------------------------
@@ -126,6 +157,8 @@ class CallContext(NamedTuple):
     """Per-episode state a stateless tool handed back last time."""
     task: Task | None = None
     """Set only for services that declare ``needs_task`` (engines played by a language model)."""
+    attempt: int = 0
+    """How often this call has failed before: a simulated outage may be over by the next try."""
 
 
 class Query(NamedTuple):

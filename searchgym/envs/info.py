@@ -17,8 +17,9 @@ def step_info(episode: Episode) -> dict[str, Any]:
     Keys: ``episode_id``, ``task_id``, ``turn`` (actions taken), ``turns_left``, ``queries`` (run so
     far), ``queries_left`` (-1: unlimited), ``context`` and ``role`` of whose turn it is, ``delta``
     (what the environment just wrote), ``action`` (kind of the last action), ``valid``, ``hits``
-    (passage ids it returned), ``reward_parts``. ``params`` if a curriculum set any. At the end also
-    ``outcome``.
+    (passage ids it returned), ``reward_parts``. Where there is something to tell: ``params`` (a
+    curriculum's), ``retries`` (failed calls tried again, so far), ``cost`` (of the last action's
+    calls), ``degraded`` (what a degraded engine did to its results). At the end also ``outcome``.
     """
     turns, config, contexts = episode.turns, episode.config, episode.contexts
     left, active = episode.queries_left, contexts.active
@@ -45,11 +46,26 @@ def step_info(episode: Episode) -> dict[str, Any]:
                 [hit[0][0] for result in results for hit in getattr(result, "hits", ())]
             )
         info["reward_parts"] = dict(last.reward_parts)
+        for result in results:
+            if type(result) is ToolResult and (result.meta or result.cost):
+                _tell(info, result)
     if config.params:
         info["params"] = dict(config.params)
+    if episode.retries:
+        info["retries"] = episode.retries
     if episode.phase == "done":
         info["outcome"] = outcome_info(episode)
     return info
+
+
+def _tell(info: dict[str, Any], result: ToolResult) -> None:
+    """Add a result's cost and degradations to those of the action's other results."""
+    if result.cost:
+        info["cost"] = info.get("cost", 0.0) + result.cost
+    if done := result.meta.get("degraded"):
+        told = info.setdefault("degraded", {})
+        for kind, what in done.items():  # lists of ids and records add up, so do seconds
+            told[kind] = told[kind] + what if kind in told else what
 
 
 def outcome_info(episode: Episode) -> dict[str, Any]:

@@ -107,12 +107,20 @@ class Store:
 
     def add(self, namespace: str, key: bytes, value: bytes) -> bytes:
         """Set a value unless there is one; the value that now stands (single winner of a race)."""
+        return self.add_many(namespace, {key: value})[key]
+
+    def add_many(self, namespace: str, entries: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+        """``add`` for several keys in one transaction; the values that now stand."""
+        rows = [(namespace, key, value) for key, value in entries.items()]
+        stands: dict[bytes, bytes] = {}
         with self._writing() as db:
-            db.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, ?)", (namespace, key, value))
-            row = db.execute(
-                "SELECT value FROM entries WHERE namespace = ? AND key = ?", (namespace, key)
-            )
-            return bytes(row.fetchone()[0])
+            db.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?)", rows)
+            for key in entries:
+                row = db.execute(
+                    "SELECT value FROM entries WHERE namespace = ? AND key = ?", (namespace, key)
+                )
+                stands[key] = bytes(row.fetchone()[0])
+        return stands
 
     def delete(self, namespace: str, keys: Sequence[bytes] | None = None) -> None:
         """Remove some keys, or the whole namespace."""

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..corpora.corpus import Corpus
-from ..types import Page, PageRequest
+from ..types import Page, PageRequest, PageSource
+
+
+def pages_of(engine: Any, default: PageSource) -> PageSource:
+    """Where the pages behind an engine's hits are read: ``engine.pages(default)`` if it has that
+    method (a web engine has a reader of its own, a degraded one degrades ``default``), else
+    ``default``."""
+    hook = getattr(engine, "pages", None)
+    if not callable(hook):
+        return default
+    source: PageSource = hook(default)
+    return source
 
 
 class CorpusPages:

@@ -100,7 +100,7 @@ class Setting:
         self.rules = self._rules()
 
     def _tools(self) -> dict[str, Tool]:
-        from ..engines.pages import CorpusPages
+        from ..engines.pages import CorpusPages, pages_of
 
         names = tuple(self.options.tools)
         for name in names:
@@ -110,7 +110,7 @@ class Setting:
         if "search" in names:
             made["search"] = SearchTool(self.engine, self.options.k)
         if "access" in names:
-            made["access"] = AccessTool(CorpusPages(self.corpus))
+            made["access"] = AccessTool(pages_of(self.engine, CorpusPages(self.corpus)))
         return made
 
     def _rules(self) -> Rules:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -15,8 +17,9 @@ Ids = tuple[int, ...]
 Floats = NDArray[np.float32]
 Capability = Literal["ids", "logp", "score", "entropy", "seed", "chat"]
 """``ids``: takes and gives token ids; ``logp``: log-probabilities of sampled tokens; ``score``: of
-given tokens; ``entropy``: of the distribution each token was drawn from; ``seed``: equal keys give
-equal text; ``chat``: takes messages."""
+given tokens; ``entropy``: of the distribution at each token; ``seed``: equal keys give equal text;
+``chat``: takes messages. Log-probabilities and entropies are those of the *untempered* distribution
+over the whole vocabulary: what a training step computes from the same tokens."""
 CAPABILITIES: frozenset[str] = frozenset({"ids", "logp", "score", "entropy", "seed", "chat"})
 
 
@@ -45,25 +48,30 @@ class GenRequest(NamedTuple):
     prompt: str | Ids | tuple[Message, ...]
     sampling: Sampling = Sampling()
     key: int = 0
-    """Random key: with the capability ``seed``, equal requests give equal text in any batch."""
+    """Random key: with the capability ``seed``, equal requests give equal text in any batch (up to
+    rounding: sums in kernels depend on the batch's shape, which changes about one draw in 10^5)."""
     needs: frozenset[str] = frozenset()
     """Capabilities whose results the caller will use; a missing one is an ``EngineError``."""
 
 
 class Completion(NamedTuple):
-    """A continuation of N tokens."""
+    """A continuation of N tokens. What a generator cannot give is ``None``, never a guess."""
 
     text: str
+    """Without the end-of-sequence token's own text."""
     ids: Ids | None = None
+    """As sampled: with the end-of-sequence token and the whole token a stop string ends in."""
     logp: Floats | None = None
     """(N,) natural logarithms, of the untempered distribution."""
     ends: tuple[int, ...] | None = None
-    """Character end of each token in ``text``."""
+    """Character end of each token in ``text``; a token that completes no character repeats the
+    last end. The final one is ``len(text)``."""
     version: int = 0
     """Of the weights that wrote it; grows with each update."""
     entropy: Floats | None = None
-    """(N,) in nats."""
+    """(N,) in nats, of the untempered distribution."""
     finish: Literal["stop", "length", "eos"] = "eos"
+    """``stop``: a stop string; ``length``: ``max_tokens`` (nothing else cuts a text short)."""
 
 
 @runtime_checkable
@@ -71,9 +79,16 @@ class Generator(Protocol):
     """A service (``searchgym.types.Service``) from ``GenRequest`` to ``Completion``."""
 
     needs_task: bool
-    fingerprint: str
-    """Model and everything else that changes its text; part of cache keys."""
-    capabilities: frozenset[str]
+
+    @property
+    def fingerprint(self) -> str:
+        """Model and everything else that changes its text; part of cache keys."""
+        ...
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What it can do, of ``CAPABILITIES``; a remote generator finds out by asking."""
+        ...
 
     def cache_key(self, request: GenRequest, /) -> bytes | None:
         """``None`` unless the same request surely gives the same text."""
@@ -96,3 +111,54 @@ def require(generator: Any, *needed: str) -> None:
             f"{type(generator).__name__} lacks {', '.join(missing)}; it has "
             f"{', '.join(sorted(generator.capabilities)) or 'nothing'}. Use another generator"
         )
+
+
+def form(prompt: str | Ids | tuple[Message, ...]) -> Literal["text", "ids", "chat"]:
+    """Which of the three forms a prompt has. ``EngineError`` for none of them."""
+    if isinstance(prompt, str):
+        return "text"
+    if isinstance(prompt, tuple) and prompt:
+        if all(isinstance(part, int | np.integer) for part in prompt):
+            return "ids"
+        if all(isinstance(part, Message) for part in prompt):
+            return "chat"
+    raise EngineError(
+        f"a prompt is a string, token ids or Messages (a non-empty tuple), got {prompt!r:.80}"
+    )
+
+
+def check(generator: Any, batch: Sequence[GenRequest]) -> None:
+    """``EngineError`` for what no retry mends: lacking capabilities and impossible sampling."""
+    for request in batch:
+        needs = set(request.needs)
+        if unknown_needs := needs - CAPABILITIES:
+            raise EngineError(
+                f"needs names {', '.join(sorted(unknown_needs))}; capabilities are "
+                f"{', '.join(sorted(CAPABILITIES))}"
+            )
+        kind = form(request.prompt)
+        require(generator, *needs, *(() if kind == "text" else (kind,)))
+        s = request.sampling
+        if s.max_tokens < 1 or s.temperature < 0 or not 0 < s.top_p <= 1 or s.top_k < 0:
+            raise EngineError(
+                f"sampling needs max_tokens ≥ 1, temperature ≥ 0, 0 < top_p ≤ 1, top_k ≥ 0, got {s}"
+            )
+        if "" in s.stop or isinstance(s.stop, str):
+            raise EngineError(f"stop is a tuple of non-empty strings, got {s.stop!r}")
+
+
+def request_key(request: GenRequest) -> bytes:
+    """32 bytes that name a request: prompt, sampling, key and needs (a key beside temperature 0
+    changes nothing and does not count)."""
+    kind = form(request.prompt)
+    parts: Any = request.prompt
+    sampling = request.sampling
+    fields = [
+        kind,
+        parts if kind == "text" else [[*p] if kind == "chat" else int(p) for p in parts],
+        [sampling.max_tokens, float(sampling.temperature), float(sampling.top_p), sampling.top_k],
+        list(sampling.stop),
+        int(request.key) if sampling.temperature > 0 else 0,
+        sorted(request.needs),
+    ]
+    return hashlib.blake2b(json.dumps(fields).encode(), digest_size=32).digest()

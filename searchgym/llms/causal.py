@@ -1,0 +1,116 @@
+"""A causal LM's forward passes over rows of unequal length: left padding, one growing cache."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from .base import Floats, Ids
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Without dropout or gradients; a model that was being trained is handed back as it was."""
+    import torch
+
+    training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.train(training)
+
+
+class Running:
+    """Rows that are being continued together; ``logits`` (B, V) are those of the next token.
+
+    Padding stands on the left, so that the newest token of every row is in the same column; the
+    mask hides it and positions are counted without it, which makes a row's numbers those it has
+    alone. Equal prompts are read once.
+    """
+
+    def __init__(self, model: Any, prompts: Sequence[Ids], pad: int) -> None:
+        import torch
+
+        self.model = model
+        self._takes = set(inspect.signature(model.forward).parameters)
+        unique = list(dict.fromkeys(prompts))
+        ids, self._mask = left_padded(unique, pad, model.device)
+        self._cache: Any = None
+        self.logits: Tensor
+        self._forward(ids, self._positions()[:, -ids.shape[1] :])
+        if len(unique) < len(prompts):
+            where = {prompt: i for i, prompt in enumerate(unique)}
+            self.keep(torch.tensor([where[p] for p in prompts], device=model.device))
+
+    def __len__(self) -> int:
+        return int(self.logits.shape[0])
+
+    def step(self, ids: Tensor) -> None:
+        """Append one token (B,) to every row."""
+        import torch
+
+        one = torch.ones_like(self._mask[:, :1])
+        self._mask = torch.cat([self._mask, one], dim=1)
+        self._forward(ids[:, None], self._positions()[:, -1:])
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with these rows only (in this order, repetitions allowed)."""
+        self._cache.reorder_cache(rows)
+        self._mask = self._mask.index_select(0, rows)
+        self.logits = self.logits.index_select(0, rows)
+
+    def _positions(self) -> Tensor:
+        return (self._mask.cumsum(-1) - 1).clamp(min=0)
+
+    def _forward(self, ids: Tensor, positions: Tensor) -> None:
+        extra: dict[str, Any] = {}
+        if "position_ids" in self._takes:
+            extra["position_ids"] = positions
+        if "logits_to_keep" in self._takes:
+            extra["logits_to_keep"] = 1
+        out = self.model(
+            input_ids=ids,
+            attention_mask=self._mask,
+            past_key_values=self._cache,
+            use_cache=True,
+            **extra,
+        )
+        self._cache = out.past_key_values
+        self.logits = out.logits[:, -1]
+
+
+def left_padded(rows: Sequence[Ids], pad: int, device: Any) -> tuple[Tensor, Tensor]:
+    """Ids and mask, (B, T) each."""
+    import torch
+
+    width = max(map(len, rows))
+    ids = torch.tensor([[pad] * (width - len(r)) + list(r) for r in rows], device=device)
+    mask = torch.tensor([[0] * (width - len(r)) + [1] * len(r) for r in rows], device=device)
+    return ids, mask
+
+
+def score_rows(model: Any, pairs: Sequence[tuple[Ids, Ids]], pad: int) -> list[Floats]:
+    """Log-probabilities (N,) of each non-empty continuation after its non-empty context."""
+    takes = inspect.signature(model.forward).parameters
+    ids, mask = left_padded([(*a, *b) for a, b in pairs], pad, model.device)
+    extra: dict[str, Any] = {}
+    if "position_ids" in takes:
+        extra["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)
+    longest = max(len(b) for _, b in pairs)
+    if "logits_to_keep" in takes:  # continuations end in the last column: these see them all
+        extra["logits_to_keep"] = longest + 1
+    out = model(input_ids=ids, attention_mask=mask, use_cache=False, **extra)
+    logits = out.logits[:, -longest - 1 : -1]
+    scores: list[Floats] = []
+    for row, (_, continuation) in enumerate(pairs):  # row by row: (B, N, V) in float32 is large
+        logp = logits[row, -len(continuation) :].float().log_softmax(-1)
+        picked = logp.gather(-1, ids[row, -len(continuation) :, None])[:, 0]
+        scores.append(picked.cpu().numpy())
+    return scores

@@ -1,0 +1,346 @@
+"""Text from any transformers causal LM: batched, with exact ids and log-probabilities."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import EngineError, MissingExtraError
+from ..seeding import stream
+from ..types import Failure
+from .base import (
+    Completion,
+    Floats,
+    GenRequest,
+    Ids,
+    Sampling,
+    check,
+    form,
+    request_key,
+)
+from .causal import Running, evaluating, score_rows
+from .draw import draw
+from .tokens import Reader, cut, stop_end
+
+
+class TransformersGenerator:
+    """A causal LM from a folder or hub name, or a ready model with its tokenizer.
+
+    ``device``: "auto" takes a GPU if there is one. ``dtype``: "auto" is the checkpoint's, else e.g.
+    "float32". ``batch_tokens`` bounds rows × (longest prompt + longest ``max_tokens``) of one
+    forward pass, that is, memory; ``batch_size`` bounds rows (1 makes every text bitwise
+    independent of its batch). ``timeout_s`` bounds one call of ``run``: what is unfinished then is
+    a ``Failure("timeout")``. A prompt that leaves no room for ``max_tokens`` within the model's
+    context is a ``Failure("rejected")``: nothing is cut silently. Calls from several threads take
+    turns. ``EngineError`` if nothing can be loaded.
+    """
+
+    needs_task = False
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | Any,
+        tokenizer: Any = None,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        batch_tokens: int = 65_536,
+        batch_size: int = 256,
+        timeout_s: float | None = None,
+        **options: Any,
+    ) -> None:
+        if batch_tokens < 1 or batch_size < 1 or (timeout_s is not None and timeout_s <= 0):
+            raise EngineError(
+                f"batch_tokens and batch_size must be ≥ 1 and timeout_s > 0, got {batch_tokens}, "
+                f"{batch_size}, {timeout_s}"
+            )
+        if isinstance(model, str | os.PathLike):
+            self.model, loaded = _load(os.fspath(model), device, dtype, options)
+            tokenizer = tokenizer or loaded
+        elif tokenizer is None or options:
+            raise EngineError("a model object needs its tokenizer beside it, and no load options")
+        else:
+            self.model = model
+        self.tokenizer = tokenizer
+        self.batch_tokens, self.batch_size, self.timeout_s = batch_tokens, batch_size, timeout_s
+        self.version = 0
+        """Of the weights: ``update_weights`` raises it, and so may a trainer of the model."""
+        self.eos = frozenset(_eos(self.model, tokenizer))
+        self.context = _context(self.model)
+        """Tokens the model can hold; ``None``: unlimited."""
+        pad = tokenizer.pad_token_id
+        self._pad: int = pad if pad is not None else min(self.eos, default=0)
+        self._lock = threading.RLock()
+        self._digest: tuple[Any, str] = (None, "")
+        chat = {"chat"} if getattr(tokenizer, "chat_template", None) else set()
+        self.capabilities = frozenset({"ids", "logp", "score", "entropy", "seed"} | chat)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of configuration, tokenizer and weights; new after every change of the weights."""
+        state = _weights_state(self.model)
+        if self._digest[0] != state:
+            self._digest = (state, _digest(self.model, self.tokenizer))
+        return f"transformers:{self._digest[1]}"
+
+    def cache_key(self, request: GenRequest) -> bytes:
+        return request_key(request)
+
+    def encode(self, request: GenRequest) -> Ids:
+        """The prompt's ids; a chat through the model's own template, ready for the reply (or, if
+        the last message is the assistant's, ready to continue it)."""
+        kind = form(request.prompt)
+        if kind == "ids":
+            return tuple(int(i) for i in request.prompt)  # type: ignore[arg-type]
+        if kind == "text":
+            return tuple(self.tokenizer(request.prompt)["input_ids"])
+        text = chat_text(self.tokenizer, request)
+        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def run(self, batch: Sequence[GenRequest]) -> list[Completion | Failure]:
+        check(self, batch)
+        answers: dict[int, Completion | Failure] = {}
+        rows: list[_Row] = []
+        for i, request in enumerate(batch):
+            ids = self.encode(request)
+            if problem := self._refusal(ids, request.sampling.max_tokens):
+                answers[i] = problem
+            else:
+                rows.append(_Row(i, ids, request, self._decode))
+        end = None if self.timeout_s is None else time.monotonic() + self.timeout_s
+        with self._lock, evaluating(self.model):
+            for chunk in self._chunks(rows):
+                self._continue(chunk, end)
+            for row in rows:
+                answers[row.index] = row.result(self.version, self.timeout_s)
+        return [answers[i] for i in range(len(batch))]
+
+    def score(self, batch: Sequence[tuple[Ids, Ids]]) -> list[Floats | Failure]:
+        answers: list[Floats | Failure] = [np.zeros(0, np.float32) for _ in batch]
+        rows: list[tuple[int, tuple[Ids, Ids]]] = []
+        for i, (context, continuation) in enumerate(batch):
+            if not len(continuation):
+                continue
+            if problem := self._refusal(context, len(continuation)):
+                answers[i] = problem
+            else:
+                rows.append((i, (tuple(context), tuple(continuation))))
+        rows.sort(key=lambda row: len(row[1][0]) + len(row[1][1]))
+        with self._lock, evaluating(self.model):
+            for part in _pack(
+                rows, lambda r: len(r[1][0]) + len(r[1][1]), self.batch_tokens, self.batch_size
+            ):
+                scores = score_rows(self.model, [pair for _, pair in part], self._pad)
+                for (i, _), found in zip(part, scores, strict=True):
+                    answers[i] = found
+        return answers
+
+    def update_weights(self, weights: Mapping[str, Any]) -> int:
+        """Take over a state dict of the same architecture; the new version."""
+        with self._lock:
+            try:
+                self.model.load_state_dict(dict(weights))
+            except RuntimeError as error:
+                raise EngineError(f"these weights do not fit the model: {error}") from error
+            self.version += 1
+            return self.version
+
+    def _refusal(self, prompt: Ids, room: int) -> Failure | None:
+        if not len(prompt):
+            return Failure("rejected", "the prompt has no tokens: give at least one", False)
+        if self.context is not None and len(prompt) + room > self.context:
+            return Failure(
+                "rejected",
+                f"{len(prompt)} prompt tokens + {room} new ones exceed the model's "
+                f"{self.context}: shorten the prompt or lower max_tokens",
+                False,
+            )
+        return None
+
+    def _decode(self, ids: list[int]) -> str:
+        text: str = self.tokenizer.decode(
+            ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+        return text
+
+    def _chunks(self, rows: list[_Row]) -> Iterator[list[_Row]]:
+        """Rows of like length together: less padding."""
+        rows = sorted(rows, key=lambda r: (len(r.prompt), r.sampling.max_tokens))
+
+        def need(row: _Row) -> int:
+            return len(row.prompt) + row.sampling.max_tokens
+
+        return _pack(rows, need, self.batch_tokens, self.batch_size)
+
+    def _continue(self, rows: list[_Row], end: float | None) -> None:
+        """Write all rows to their ends, dropping finished ones from the batch as they go."""
+        import torch
+
+        if end is not None and time.monotonic() > end:
+            return
+        running = Running(self.model, [r.prompt for r in rows], self._pad)
+        while True:
+            drawn = draw(running.logits, [r.sampling for r in rows], [r.uniform() for r in rows])
+            for row, *token in zip(
+                rows, *(x.tolist() for x in drawn), strict=True
+            ):  # one transfer from the device per array, not per row
+                row.add(*token, self.eos)
+            left = [i for i, row in enumerate(rows) if not row.finish]
+            if not left or (end is not None and time.monotonic() > end):
+                return
+            ids = drawn.ids
+            if len(left) < len(rows):
+                kept = torch.tensor(left, device=ids.device)
+                running.keep(kept)
+                rows, ids = [rows[i] for i in left], ids[kept]
+            running.step(ids)
+
+
+class _Row:
+    """One prompt and what has been written after it."""
+
+    def __init__(
+        self, index: int, prompt: Ids, request: GenRequest, decode: Callable[[list[int]], str]
+    ) -> None:
+        self.index, self.prompt = index, prompt
+        self.sampling: Sampling = request.sampling
+        self.finish: str = ""
+        self._draws = stream(request.key, "tokens") if self.sampling.temperature > 0 else None
+        self._reader = Reader(decode, prompt)
+        self._ids: list[int] = []
+        self._logp: list[float] = []
+        self._entropy: list[float] = []
+        self._stop_end: int | None = None
+
+    def uniform(self) -> float:
+        return self._draws.random() if self._draws is not None else 0.0
+
+    def add(self, token: int, logp: float, entropy: float, eos: frozenset[int]) -> None:
+        self._ids.append(token)
+        self._logp.append(logp)
+        self._entropy.append(entropy)
+        seen = len(self._reader.text)
+        if token in eos:
+            self._reader.silent()
+            self.finish = "eos"
+        else:
+            self._reader.add(token)
+            if len(self._ids) >= self.sampling.max_tokens:
+                self._reader.finish()
+                self.finish = "length"
+        if self.sampling.stop and len(self._reader.text) > seen:
+            longest = max(map(len, self.sampling.stop))
+            at = stop_end(self._reader.text, self.sampling.stop, max(0, seen - longest + 1))
+            if at is not None:
+                self._stop_end, self.finish = at, "stop"
+
+    def result(self, version: int, timeout_s: float | None) -> Completion | Failure:
+        if not self.finish:
+            return Failure(
+                "timeout", f"{len(self._ids)} tokens were written in {timeout_s:g} s, not all"
+            )
+        text, ends = self._reader.text, self._reader.ends
+        end = len(text) if self._stop_end is None else self._stop_end
+        n, clipped = len(ends), tuple(ends)
+        if self._stop_end is not None:
+            n, clipped = cut(ends, end)
+        return Completion(
+            text[:end],
+            tuple(self._ids[:n]),
+            np.array(self._logp[:n], np.float32),
+            clipped,
+            version,
+            np.array(self._entropy[:n], np.float32),
+            self.finish,  # type: ignore[arg-type]
+        )
+
+
+def chat_text(tokenizer: Any, request: GenRequest) -> str:
+    """A chat prompt written out by the tokenizer's template."""
+    messages = [{"role": m.role, "content": m.content} for m in request.prompt]  # type: ignore[union-attr]
+    going_on = messages[-1]["role"] == "assistant"
+    text: str = tokenizer.apply_chat_template(
+        messages,
+        tokenize=False,
+        add_generation_prompt=not going_on,
+        continue_final_message=going_on,
+    )
+    return text
+
+
+def _pack(rows: Any, need: Callable[[Any], int], tokens: int, size: int) -> Iterator[Any]:
+    """Runs of rows whose count × greatest need stays within ``tokens`` (at least one row)."""
+    part: list[Any] = []
+    widest = 0
+    for row in rows:
+        wider = max(widest, need(row))
+        if part and (wider * (len(part) + 1) > tokens or len(part) >= size):
+            yield part
+            part, wider = [], need(row)
+        part.append(row)
+        widest = wider
+    if part:
+        yield part
+
+
+def _load(path: str, device: str, dtype: str, options: Mapping[str, Any]) -> tuple[Any, Any]:
+    try:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+    except ImportError as error:
+        raise MissingExtraError("the transformers generator", "llm") from error
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, **options)
+    except (OSError, ValueError) as error:
+        raise EngineError(
+            f"cannot load a causal LM from {path!r}: {error}. Expected a folder with config.json, "
+            "weights and tokenizer, or a hub name"
+        ) from error
+    return model.to(device).eval(), tokenizer
+
+
+def _eos(model: Any, tokenizer: Any) -> set[int]:
+    """Every token that ends a text: of generation config, config and tokenizer."""
+    found: set[int] = set()
+    for holder in (getattr(model, "generation_config", None), model.config, tokenizer):
+        ids = getattr(holder, "eos_token_id", None)
+        found.update(ids if isinstance(ids, list | tuple) else [] if ids is None else [ids])
+    return found
+
+
+def _context(model: Any) -> int | None:
+    limit = getattr(model.config, "max_position_embeddings", None)
+    return int(limit) if limit else None
+
+
+def _weights_state(model: Any) -> tuple[Any, ...]:
+    """Changes with every in-place change of a parameter (PyTorch counts them) or new storage."""
+    return tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in model.parameters())
+
+
+def _digest(model: Any, tokenizer: Any) -> str:
+    """Of configuration, vocabulary, template and weights. Large weight tensors by 4,096 elements
+    and their sum: reading every byte of a large model would take longer than using it."""
+    h = hashlib.blake2b(digest_size=16)
+    config = {k: v for k, v in model.config.to_dict().items() if not k.startswith("_")}
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    words = backend.to_str() if backend is not None else json.dumps(tokenizer.get_vocab())
+    template = getattr(tokenizer, "chat_template", None)
+    h.update(json.dumps([config, words, template], sort_keys=True, default=str).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        flat = tensor.detach().flatten()
+        part = flat if flat.numel() <= 65_536 else flat[:: flat.numel() // 4096]
+        total = flat.double().sum().item()
+        h.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {total!r}".encode())
+        h.update(part.float().cpu().numpy().tobytes())
+    return h.hexdigest()

@@ -1,0 +1,94 @@
+"""Tiny language models, made in the test: a BPE tokenizer trained here and untrained weights.
+
+The weights are drawn wide, so that distributions are far from flat and log-probabilities differ
+visibly when positions, masks or caches are wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+END, USER, MARK = "<|end|>", "<|im_start|>", "<|im_end|>"
+CHAT = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+LINES = tuple(
+    f"The {a} of {b} is {c}. <search>{b} {a}</search> <answer>{c}</answer> née Łódź 東京 {i * 37}"
+    for i, (a, b, c) in enumerate(
+        (a, b, c)
+        for a in ("capital", "river", "founder", "mayor")
+        for b in ("Paris", "Velmora", "Tarsis", "Quendale")
+        for c in ("Ana Bell", "blue", "1912", "a small town")
+    )
+)
+
+
+def tokenizer(size: int = 400) -> Any:
+    """A byte-level BPE like Qwen2's: any text round-trips."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    made.train_from_iterator(
+        LINES,
+        trainers.BpeTrainer(
+            vocab_size=size,
+            special_tokens=[END, USER, MARK],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=made, eos_token=END, pad_token=END)
+    wrapped.chat_template = CHAT
+    return wrapped
+
+
+def model(kind: str = "qwen2", vocabulary: int = 400, seed: int = 0, **changes: Any) -> Any:
+    """An untrained causal LM of a published architecture, in evaluation mode."""
+    import torch
+    import transformers
+
+    shape: dict[str, Any] = {
+        "vocab_size": vocabulary,
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 512,
+        "initializer_range": 0.15,
+        "bos_token_id": None,
+        "eos_token_id": 0,
+        "pad_token_id": 0,
+        "tie_word_embeddings": False,
+        **changes,
+    }
+    if kind == "lfm2":
+        shape |= {"layer_types": ["conv", "full_attention"], "conv_L_cache": 4}
+    config = {
+        "qwen2": transformers.Qwen2Config,
+        "llama": transformers.LlamaConfig,
+        "lfm2": transformers.Lfm2Config,
+    }[kind](**shape)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made = transformers.AutoModelForCausalLM.from_config(config)
+    return made.eval()
+
+
+def save(folder: Path, kind: str = "qwen2", seed: int = 0, **changes: Any) -> Path:
+    """A model folder as published ones are: config, safetensors weights, tokenizer."""
+    words = tokenizer()
+    model(kind, len(words), seed, **changes).save_pretrained(folder)
+    words.save_pretrained(folder)
+    # transformers of other versions know this class, too
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text())
+    settings["tokenizer_class"] = "PreTrainedTokenizerFast"
+    path.write_text(json.dumps(settings))
+    return folder

@@ -63,17 +63,8 @@ class Store:
 
     def get_many(self, namespace: str, keys: Sequence[bytes]) -> list[bytes | None]:
         """Values in the order of ``keys``; ``None`` where there is none."""
-        found: dict[bytes, bytes] = {}
         with self._connection() as db:
-            for at in range(0, len(keys), _CHUNK):
-                part = keys[at : at + _CHUNK]
-                marks = ",".join("?" * len(part))
-                found.update(
-                    db.execute(
-                        f"SELECT key, value FROM entries WHERE namespace = ? AND key IN ({marks})",
-                        (namespace, *part),
-                    )
-                )
+            found = self._select(db, namespace, keys)
         return [found.get(key) for key in keys]
 
     def items(self, namespace: str) -> Iterator[tuple[bytes, bytes]]:
@@ -110,17 +101,13 @@ class Store:
         return self.add_many(namespace, {key: value})[key]
 
     def add_many(self, namespace: str, entries: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-        """``add`` for several keys in one transaction; the values that now stand."""
+        """``add`` for several keys in one transaction: the values that now stand."""
+        if not entries:
+            return {}
         rows = [(namespace, key, value) for key, value in entries.items()]
-        stands: dict[bytes, bytes] = {}
         with self._writing() as db:
             db.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?)", rows)
-            for key in entries:
-                row = db.execute(
-                    "SELECT value FROM entries WHERE namespace = ? AND key = ?", (namespace, key)
-                )
-                stands[key] = bytes(row.fetchone()[0])
-        return stands
+            return self._select(db, namespace, list(entries))
 
     def delete(self, namespace: str, keys: Sequence[bytes] | None = None) -> None:
         """Remove some keys, or the whole namespace."""
@@ -161,6 +148,18 @@ class Store:
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+    @staticmethod
+    def _select(
+        db: sqlite3.Connection, namespace: str, keys: Sequence[bytes]
+    ) -> dict[bytes, bytes]:
+        found: dict[bytes, bytes] = {}
+        for at in range(0, len(keys), _CHUNK):
+            part = keys[at : at + _CHUNK]
+            marks = ",".join("?" * len(part))
+            query = f"SELECT key, value FROM entries WHERE namespace = ? AND key IN ({marks})"
+            found.update(db.execute(query, (namespace, *part)))
+        return found
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

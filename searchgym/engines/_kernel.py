@@ -1,11 +1,16 @@
 """Compiled BM25 retrieval over bm25s's score matrix. Importing this module imports numba.
 
 bm25s's own kernel leaves the order of tied documents open, at the cut-off too. This one orders them
-by position, and does not read what cannot matter (MaxScore; Turtle and Flood, 1995): terms are
-added in the order of their largest score; once the k-th best document so far beats what all
-remaining terms can give together, only documents already seen can still be hits, and only those
-close enough are looked up in the remaining, longest lists. The result equals the exhaustive one,
-bit for bit, because every score is summed in the same order either way.
+by position, and does not read what cannot matter (MaxScore; Turtle and Flood, 1995):
+
+1. Lists are added up in the order of their largest score, so rare words come first.
+2. Now and then it probes: the best documents so far are looked up in all remaining lists. Hits must
+   reach the k-th best of these complete scores.
+3. Once all remaining lists together cannot give as much, only documents already seen can still be
+   hits, and each of these only while its score and what remains reach the threshold.
+
+The result equals the exhaustive one, bit for bit, because every score is summed in the same order
+either way.
 
 ``cache=True`` keeps the machine code on disk: compilation is waited for once per installation.
 """
@@ -18,6 +23,12 @@ from numpy.typing import NDArray
 
 _LARGE_K = 64
 _SLACK = np.float32(1.00001)  # covers the rounding of the bounds, never that of the scores
+_HOPE = np.float32(0.4)  # of all bounds' sum: about what the k-th best document has in the end
+_PROBE_PRICE = 4  # a probe reads each document seen, at a fraction of the price of adding a posting
+_LOOK_UP_PRICE = 4  # postings that are added in the time of one look-up
+_PAIRS, _QUADS, _BYTES, _ONES = map(
+    np.uint64, (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x0101010101010101)
+)
 
 
 @njit(nogil=True, cache=True)
@@ -46,6 +57,49 @@ def _insert(
 
 
 @njit(nogil=True, cache=True)
+def _look_up(
+    docs: NDArray[np.int32],
+    scores: NDArray[np.float32],
+    weight: float,
+    first: int,
+    last: int,
+    row: int,
+    data: NDArray[np.float32],
+    indices: NDArray[np.int32],
+    marks: NDArray[np.uint64],
+) -> None:
+    """Add what the list ``first:last`` gives these documents to their scores.
+
+    ``row`` of ``marks`` describes a long list (see ``bm25_index.Index``); −1: a short one, searched
+    by halves. No branches: whether a document is in the list cannot be predicted.
+    """
+    one = np.uint64(1)
+    if row >= 0:
+        for j in range(docs.shape[0]):
+            doc = np.uint32(docs[j])
+            block = doc >> np.uint32(6)
+            word = marks[row, block, 0]
+            place = np.uint64(doc & np.uint32(63))
+            before = word & ((one << place) - one)
+            before = before - ((before >> one) & _PAIRS)  # compiled to one "count the ones"
+            before = (before & _QUADS) + ((before >> np.uint64(2)) & _QUADS)
+            before = (((before + (before >> np.uint64(4))) & _BYTES) * _ONES) >> np.uint64(56)
+            there = (word >> place) & one
+            at = np.uint64(first) + there * (marks[row, block, 1] + before)
+            scores[doc] += weight * data[at] * np.float32(there)
+        return
+    for j in range(docs.shape[0]):
+        doc = np.uint32(docs[j])
+        spot, length = first, last - first
+        while length > 1:
+            half = length >> 1
+            spot += half * int(np.uint32(indices[np.uint64(spot + half)]) <= doc)
+            length -= half
+        if length == 1 and np.uint32(indices[np.uint64(spot)]) == doc:
+            scores[doc] += weight * data[np.uint64(spot)]
+
+
+@njit(nogil=True, cache=True)
 def best_k(
     terms: NDArray[np.int32],
     weights: NDArray[np.float32],
@@ -54,6 +108,8 @@ def best_k(
     indices: NDArray[np.int32],
     indptr: NDArray[np.int64],
     largest: NDArray[np.float32],
+    rows: NDArray[np.int32],
+    marks: NDArray[np.uint64],
     scores: NDArray[np.float32],
     seen: NDArray[np.int32],
     out_docs: NDArray[np.int32],
@@ -62,8 +118,7 @@ def best_k(
     """Write each query's best documents, best first, ties by position.
 
     ``terms[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
-    ``weights``: how often each counts. ``data, indices, indptr``: compressed sparse columns
-    (column = term, row = document, ascending), values > 0; ``largest``: maximum of each column.
+    ``weights``: how often each counts. The next six are ``bm25_index.Index``'s.
     ``scores`` (documents,) must be all zero and is left so; ``seen`` (documents + 1,) is scratch.
     ``out_docs`` (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places stay so.
     """
@@ -77,6 +132,9 @@ def best_k(
     rest = np.empty(longest + 1, np.float32)
     top_docs = np.empty(k, np.int32)
     top = np.empty(k, np.float32)
+    probe_docs = np.empty(2 * k + 2, np.int32)  # the k best at the end are mostly among these
+    probe = np.empty(2 * k + 2, np.float32)
+    candidates = np.empty(scores.shape[0] + 1, np.int32)
     for q in range(starts.shape[0] - 1):
         n = 0
         for t in range(starts[q], starts[q + 1]):  # insertion sort: largest possible score first
@@ -101,7 +159,7 @@ def best_k(
         n_seen = 0
         done = 0
         threshold = np.float32(0.0)
-        while done < n:
+        while done < n and threshold <= rest[done] * _SLACK:
             w = weight[done]
             for p in range(indptr[own[done]], indptr[own[done] + 1]):
                 doc = np.uint32(indices[p])
@@ -110,79 +168,71 @@ def best_k(
                 n_seen += score == 0.0
                 scores[doc] = score + w * data[p]
             done += 1
-            # A pass for the threshold pays only where it can succeed (the k-th best document has
-            # about 0.6 of what the added terms can give) and much is left to skip.
+            # Probe where it can succeed and where the next list costs more than the attempt.
             if (
                 done == n
                 or n_seen < k
                 or k > _LARGE_K
-                or 0.6 * (rest[0] - rest[done]) <= rest[done]
+                or _HOPE * rest[0] < rest[done]
+                or _PROBE_PRICE * (indptr[own[done] + 1] - indptr[own[done]]) < n_seen
             ):
                 continue
-            if indptr[own[done] + 1] - indptr[own[done]] < n_seen:
-                continue
             found = 0
-            for i in range(n_seen):
-                score = scores[np.uint32(seen[i])]
-                if score >= threshold and (found < k or score > top[k - 1]):
-                    found = _insert(top_docs, top, found, seen[i], score)
-            threshold = top[k - 1]  # k documents have it now, and scores only grow
-            if threshold > rest[done] * _SLACK:
-                break
-
-        candidates = n_seen
-        for i in range(done, n):
-            # Drop what cannot reach the threshold any more; dropped documents move to the back,
-            # where they still get cleared.
-            i_kept = 0
-            for j in range(candidates):
-                doc = np.uint32(seen[j])
-                if (scores[doc] + rest[i]) * _SLACK >= threshold:
-                    seen[j] = seen[i_kept]
-                    seen[i_kept] = doc
-                    i_kept += 1
-            candidates = i_kept
-            w = weight[i]
-            first = indptr[own[i]]
-            last = indptr[own[i] + 1]
-            if candidates * 16 > last - first:
-                for p in range(first, last):
-                    doc = np.uint32(indices[p])
-                    if scores[doc] > 0.0:
-                        scores[doc] += w * data[p]
-            else:
-                for j in range(candidates):
-                    doc = seen[j]
-                    lo = first
-                    hi = last
-                    while lo < hi:
-                        mid = (lo + hi) >> 1
-                        if indices[mid] < doc:
-                            lo = mid + 1
-                        else:
-                            hi = mid
-                    if lo < last and indices[lo] == doc:
-                        scores[np.uint32(doc)] += w * data[lo]
+            for j in range(n_seen):
+                score = scores[np.uint32(seen[j])]
+                if found < probe.shape[0] or score > probe[found - 1]:
+                    found = _insert(probe_docs, probe, found, seen[j], score)
+            for i in range(done, n):
+                t = own[i]
+                _look_up(
+                    probe_docs[:found], scores, weight[i], indptr[t], indptr[t + 1], rows[t],
+                    data, indices, marks,
+                )  # fmt: skip
+            complete = 0
+            for j in range(found):
+                doc = np.uint32(probe_docs[j])
+                complete = _insert(top_docs, top, complete, probe_docs[j], scores[doc])
+                scores[doc] = probe[j]
+            threshold = max(threshold, top[k - 1])
 
         if k <= _LARGE_K:
+            left = n_seen
+            candidates[:left] = seen[:left]
+            for i in range(done, n):
+                kept = 0
+                for j in range(left):
+                    doc = np.uint32(candidates[j])
+                    candidates[kept] = doc
+                    kept += (scores[doc] + rest[i]) * _SLACK >= threshold
+                left = kept
+                t, w = own[i], weight[i]
+                first, last = indptr[t], indptr[t + 1]
+                if _LOOK_UP_PRICE * left < last - first:
+                    _look_up(
+                        candidates[:left], scores, w, first, last, rows[t], data, indices, marks
+                    )
+                else:
+                    for p in range(first, last):
+                        doc = np.uint32(indices[p])
+                        score = scores[doc]
+                        scores[doc] = score + w * data[p] * np.float32(score > 0.0)
             found = 0
-            for i in range(candidates):
-                doc = seen[i]
-                score = scores[np.uint32(doc)]
+            for j in range(left):
+                score = scores[np.uint32(candidates[j])]
                 if score >= threshold and (found < k or score >= top[k - 1]):
-                    found = _insert(top_docs, top, found, doc, score)
+                    found = _insert(top_docs, top, found, candidates[j], score)
             out_docs[q, :found] = top_docs[:found]
             out_scores[q, :found] = top[:found]
         else:
-            docs = seen[:candidates].copy()
-            if candidates > k:
+            docs = seen[:n_seen].copy()
+            if n_seen > k:
                 values = scores[docs]
-                docs = docs[values >= np.partition(values, candidates - k)[candidates - k]]
+                docs = docs[values >= np.partition(values, n_seen - k)[n_seen - k]]
             docs.sort()
             values = scores[docs]
             order = np.argsort(-values, kind="mergesort")
-            for i in range(min(k, candidates)):
+            for i in range(min(k, len(docs))):
                 out_docs[q, i] = docs[order[i]]
                 out_scores[q, i] = values[order[i]]
-        for i in range(n_seen):
-            scores[np.uint32(seen[i])] = np.float32(0.0)
+        for j in range(n_seen):
+            scores[np.uint32(seen[j])] = np.float32(0.0)

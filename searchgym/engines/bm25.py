@@ -36,6 +36,8 @@ class BM25Engine:
     """
 
     needs_task = False
+    in_memory = True
+    """Answers without I/O and may be timed by trying: servers need not hand it to a thread."""
 
     def __init__(
         self,
@@ -167,7 +169,7 @@ class BM25Engine:
             seen_scores, seen = self._scratch.pop()
         except IndexError:
             seen_scores, seen = np.zeros(n, np.float32), np.zeros(n + 1, np.int32)
-        columns = (index.data, index.indices, index.indptr, index.largest)
+        columns = (index.data, index.indices, index.indptr, index.largest, index.rows, index.marks)
         best_k(terms, weights, starts, *columns, seen_scores, seen, docs, scores)
         self._scratch.append((seen_scores, seen))
 

@@ -22,8 +22,11 @@ from .analysis import Analyser, as_text, index_terms
 
 FIELDS = ("title", "text")
 METHODS = ("lucene", "robertson", "atire", "bm25+", "okapi")
-_FORMAT = 1
-_ARRAYS = {"data": np.float32, "indices": np.int32, "indptr": np.int64, "largest": np.float32}
+_FORMAT = 2
+_ARRAYS = {"data": np.float32, "indices": np.int32, "indptr": np.int64,
+           "largest": np.float32, "rows": np.int32, "marks": np.uint64}  # fmt: skip
+_BLOCK = 64
+"""Passages per bitmap word. A list with fewer postings than there are words gets no bitmap."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +37,8 @@ class Index:
     indices: NDArray[np.int32]  # (postings,) ascending within a column
     indptr: NDArray[np.int64]  # (terms + 1,)
     largest: NDArray[np.float32]  # (terms,) maximum of each column, 0 where it is empty
+    rows: NDArray[np.int32]  # (terms,) place of a long column in ``marks``, else −1
+    marks: NDArray[np.uint64]  # (long, ⌈passages / 64⌉, 2) bitmap; postings before each word
     vocabulary: Mapping[str, int]
 
 
@@ -44,7 +49,7 @@ def build_index(corpus: Corpus, analyser: Analyser, settings: Mapping[str, Any])
     documents, vocabulary, _ = index_terms(analyser, texts)
     if not vocabulary:  # nothing but stop words: an index that never matches
         empty = np.zeros(0, np.float32)
-        return _pack(empty, np.zeros(0, np.int32), np.zeros(1, np.int64), vocabulary)
+        return _pack(empty, np.zeros(0, np.int32), np.zeros(1, np.int64), vocabulary, 0)
     method = settings["method"]
     level = logging.getLogger("bm25s").level
     import bm25s
@@ -71,7 +76,7 @@ def build_index(corpus: Corpus, analyser: Analyser, settings: Mapping[str, Any])
     # For "bm25+", bm25s stores what a matching passage scores above one that does not match, and
     # adds the rest, the same for all passages, at query time. Only matching passages are hits
     # here, so the rest is left out.
-    return _pack(data, indices, indptr, vocabulary)
+    return _pack(data, indices, indptr, vocabulary, len(corpus))
 
 
 def _pack(
@@ -79,8 +84,9 @@ def _pack(
     indices: NDArray[np.int32],
     indptr: NDArray[np.int64],
     vocabulary: Mapping[str, int],
+    n_docs: int,
 ) -> Index:
-    """Drop postings that score nothing (idf 0) and add each column's maximum."""
+    """Drop postings that score nothing (idf 0); add each column's maximum and the bitmaps."""
     kept = data > 0
     before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
     data, indices, indptr = data[kept], indices[kept], before[indptr]
@@ -88,7 +94,27 @@ def _pack(
     filled = np.flatnonzero(np.diff(indptr))
     if len(filled):
         largest[filled] = np.maximum.reduceat(data, indptr[filled])
-    return Index(_frozen(data), _frozen(indices), _frozen(indptr), _frozen(largest), vocabulary)
+    rows, marks = _marks(indices, indptr, n_docs)
+    arrays = (data, indices, indptr, largest, rows, marks)
+    return Index(*map(_frozen, arrays), vocabulary)
+
+
+def _marks(
+    indices: NDArray[np.int32], indptr: NDArray[np.int64], n_docs: int
+) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+    """Bitmaps of long columns, so that one passage is found in constant time (``Index.marks``)."""
+    words = -(-n_docs // _BLOCK)
+    long = np.flatnonzero(np.diff(indptr) >= max(1, words))
+    rows = np.full(len(indptr) - 1, -1, np.int32)
+    rows[long] = np.arange(len(long))
+    marks = np.zeros((len(long), words, 2), np.uint64)
+    for row, term in enumerate(long.tolist()):
+        there = np.zeros((words, _BLOCK), np.bool_)
+        there.ravel()[indices[indptr[term] : indptr[term + 1]]] = True
+        marks[row, :, 0] = np.packbits(there, bitorder="little").view("<u8")
+        counts = there.sum(axis=1)
+        marks[row, :, 1] = np.cumsum(counts) - counts
+    return rows, marks
 
 
 def _okapi(
@@ -148,6 +174,8 @@ def load_index(directory: Path) -> tuple[Index, dict[str, Any]]:
     sound = (
         all(arrays[name].dtype == kind for name, kind in _ARRAYS.items())
         and len(arrays["indptr"]) == len(terms) + 1 == len(arrays["largest"]) + 1
+        and len(arrays["rows"]) == len(terms)
+        and arrays["marks"].shape[::2] == (int(np.max(arrays["rows"], initial=-1)) + 1, 2)
         and len(arrays["data"]) == len(arrays["indices"]) == int(arrays["indptr"][-1])
     )
     if not sound:

@@ -16,6 +16,11 @@ Maker = Callable[..., SearchEngine]
 ENGINES: dict[str, str | Maker] = {
     "bm25": "searchgym.engines.bm25:make",
     "graph": "searchgym.engines.graph:make",
+    "dense": "searchgym.engines.dense:make",
+    "hybrid": "searchgym.engines.hybrid:make",
+    "recorded": "searchgym.engines.recorded:make",
+    "degraded": "searchgym.engines.degraded:make",
+    "remote": "searchgym.engines.remote:make",
 }
 """Name → ``make(corpus, world, **options)``, itself or its import path (read when first used, for
 some need heavy libraries). Add your own before making an environment."""

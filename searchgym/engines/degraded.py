@@ -1,0 +1,218 @@
+"""Any engine made worse, on purpose and by the dial: the web as it is rather than as it should be.
+
+Every degradation is a rate in [0, 1] which an episode's difficulty parameters of the same name
+override (``reset(options={"params": {"noise": 0.3}})``, ``set_params`` or a curriculum). With all
+rates 0 the inner engine's own answers come back, the very objects. Where and how a degradation
+strikes is a pure function of the call's key (ranking, failures) or of the episode (which pages are
+old or dead), so equal seeds give equal bytes in any batching.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from ..batching import run_batch
+from ..corpora.corpus import Corpus
+from ..errors import EngineError
+from ..seeding import derive
+from ..types import Charged, Failure, PageSource, Passage, Query, Ranking, SearchEngine
+from ..worlds.world import World
+from .degraded_documents import Documents
+from .degraded_pages import DegradedPages
+from .degraded_ranking import decoy_query, mirror, noisy_ranks, ranked, replacements, shuffled
+from .degraded_rates import Rates, episode_key, strikes
+from .degraded_service import Weather
+from .pages import pages_of
+from .registry import build_engine
+
+
+class DegradedEngine:
+    """``inner`` with degradations; see :class:`searchgym.engines.degraded_rates.Rates`.
+
+    Scores stay the inner ranking's, so hits keep the contract: at most k, never increasing, ties by
+    id. A query that finds nothing still finds nothing. What was done is told in
+    ``ToolResult.meta["degraded"]`` and ``info["degraded"]``: ids by degradation, records of
+    injected documents, simulated seconds (``latency``). ``dates``: whether wrong pages say how old
+    they are. ``dead_as``: a dead link is "missing" or a "page" that says 404. Over an engine that
+    reads ``noise`` itself (a simulated one) both apply.
+
+    Raises:
+        EngineError: for unknown rates, and for ``stale`` or ``contradict`` without a generated
+            world (also when an episode's parameters ask for them).
+    """
+
+    degrades = True
+
+    def __init__(
+        self,
+        inner: SearchEngine,
+        corpus: Corpus,
+        world: World | None = None,
+        *,
+        dates: bool = True,
+        dead_as: Literal["missing", "page"] = "missing",
+        latency_s: float = 1.0,
+        timeout_s: float | None = None,
+        sleep: bool = False,
+        cost_per_second: float = 0.0,
+        **rates: float,
+    ) -> None:
+        if dead_as not in ("missing", "page"):
+            raise EngineError(f"dead_as must be 'missing' or 'page', got {dead_as!r}")
+        self.inner, self.corpus = inner, corpus
+        self.rates = Rates.of(rates)
+        self.weather = Weather(latency_s, timeout_s, sleep, cost_per_second).checked()
+        self.documents = Documents(corpus, world, dates=dates)
+        self.dead_as = dead_as
+        self._check(self.rates)
+        self.needs_task = inner.needs_task
+        settings = [*self.rates, *self.weather, dates, dead_as, corpus.digest]
+        shown = json.dumps(settings, sort_keys=True)
+        self.settings_digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
+        self.fingerprint = f"degraded:{self.settings_digest}:{inner.fingerprint}"
+
+    def cache_key(self, request: Query, /) -> bytes | None:
+        """The inner key where nothing is degraded; else no answer is shared."""
+        rates = self.rates.under(request.ctx.params)
+        return None if any(rates) else self.inner.cache_key(request)
+
+    def pages(self, default: PageSource) -> PageSource:
+        """The inner engine's page source, degraded alike."""
+        return DegradedPages(pages_of(self.inner, default), self)
+
+    def run(self, batch: Sequence[Query], /) -> list[Ranking | Failure]:
+        """Answer every query in order, with one call of the inner engine for the whole batch."""
+        rates = [self.rates.under(query.ctx.params) for query in batch]
+        if not any(map(any, rates)):
+            return list(run_batch(self.inner, batch))
+        answers: list[Any] = [None] * len(batch)
+        seconds = [0.0] * len(batch)
+        asked: list[Query] = []
+        where: list[tuple[int, int | None]] = []  # batch place, place of the decoy in ``asked``
+        decoys: list[tuple[int, Query]] = []
+        for i, (query, rate) in enumerate(zip(batch, rates, strict=True)):
+            self._check(rate)
+            seconds[i], answers[i] = self.weather.strike(rate, query.ctx)
+            if answers[i] is None:
+                asked.append(query)
+                where.append((i, None))
+                if noisy_ranks(rate.noise, query.ctx.key, max(query.k, 0)):
+                    decoys.append((len(where) - 1, decoy_query(query, self.corpus)))
+        for at, decoy in decoys:
+            where[at] = (where[at][0], len(asked))
+            asked.append(decoy)
+        found = run_batch(self.inner, asked)
+        for (i, decoy_at), ranking in zip(where, found, strict=False):
+            other = () if decoy_at is None else found[decoy_at]
+            if isinstance(ranking, Failure) or isinstance(other, Failure):
+                answers[i] = ranking if isinstance(ranking, Failure) else other
+            else:
+                answers[i] = self._degraded(batch[i], rates[i], ranking, other, seconds[i])
+        self.weather.wait(max(seconds, default=0.0))
+        return answers
+
+    def _degraded(
+        self, query: Query, rates: Rates, ranking: Ranking, decoys: Ranking, seconds: float
+    ) -> Ranking:
+        """One ranking as this call sees it; the same object where nothing struck."""
+        if not any(rates):
+            return ranking
+        done: dict[str, Any] = {}
+        hits: Ranking = ranking
+        if ranking:
+            passages = self._replaced(query, rates, ranking, decoys, done)
+            passages = self._beside(query, rates, passages, done)[: max(query.k, 0)]
+            passages = self._injected(query, rates, passages, done)
+            if strikes(rates.shuffle, query.ctx.key, "shuffle"):
+                passages = shuffled(passages, query.ctx.key)
+                done["shuffle"] = 1
+            if done:
+                hits = ranked(passages, [hit.score for hit in ranking], query.k)
+        told = _told(done, hits)
+        if seconds:
+            told["latency"] = seconds
+        if not told and hits == ranking:
+            return ranking
+        cost = getattr(ranking, "cost", 0.0) + seconds * self.weather.cost_per_second
+        return Charged(hits, cost, {**getattr(ranking, "meta", {}), "degraded": told})
+
+    def _replaced(
+        self, query: Query, rates: Rates, ranking: Ranking, decoys: Ranking, done: dict[str, Any]
+    ) -> list[Passage]:
+        """Noise and old versions: other passages at the same ranks."""
+        ctx = query.ctx
+        passages: list[Passage] = []
+        spare = replacements(decoys, self.corpus, ctx.key, {h.passage.id for h in ranking})
+        noisy = set(noisy_ranks(rates.noise, ctx.key, len(ranking)))
+        for i, (passage, _) in enumerate(ranking):
+            if i in noisy:
+                done.setdefault("noise", [])
+                if (other := next(spare, None)) is None:
+                    continue  # a corpus with nothing else in it
+                done["noise"].append(other.id)
+                passage = other
+            if strikes(rates.stale, episode_key(ctx), "stale", passage.url):
+                old = self.documents.old_version(passage, ctx)
+                if old is not None:
+                    passage = old.passage
+                    done.setdefault("stale", []).append(passage.id)
+            passages.append(passage)
+        return passages
+
+    def _beside(
+        self, query: Query, rates: Rates, passages: list[Passage], done: dict[str, Any]
+    ) -> list[Passage]:
+        """Spam above hits; copies and contradictions below them."""
+        key, out = query.ctx.key, []
+        for i, passage in enumerate(passages):
+            if strikes(rates.seo, key, "seo", i):
+                out.append(self.documents.junk(query.text, derive(key, "junk", i)))
+                done.setdefault("seo", []).append(out[-1].id)
+            out.append(passage)
+            if strikes(rates.contradict, episode_key(query.ctx), "contradict", passage.url):
+                other = self.documents.contradiction(passage, query.ctx)
+                if other is not None:
+                    out.append(other.passage)
+                    done.setdefault("contradict", []).append(other.passage.id)
+            if strikes(rates.duplicate, key, "duplicate", i):
+                out.append(mirror(passage, self.corpus))
+                done.setdefault("duplicate", []).append(out[-1].id)
+        return out
+
+    def _injected(
+        self, query: Query, rates: Rates, passages: list[Passage], done: dict[str, Any]
+    ) -> list[Passage]:
+        """A document against the agent at a random rank; the last hit makes room for it."""
+        key = query.ctx.key
+        if not strikes(rates.adversarial, key, "adversarial"):
+            return passages
+        passage, about = self.documents.attack(query.text, derive(key, "attack"))
+        at = derive(key, "rank") % min(query.k, len(passages) + 1)
+        done["injected"] = [about.told()]
+        return [*passages[:at], passage, *passages[at:]][: query.k]
+
+    def _check(self, rates: Rates) -> None:
+        if rates.stale or rates.contradict:
+            self.documents.facts()
+
+
+def _told(done: Mapping[str, Any], hits: Ranking) -> dict[str, Any]:
+    """What was done to the hits that are shown."""
+    shown = {hit.passage.id for hit in hits}
+    told: dict[str, Any] = {}
+    for kind, what in done.items():
+        if kind == "shuffle":
+            told[kind] = what
+        elif kept := [w for w in what if (w["id"] if isinstance(w, dict) else w) in shown]:
+            told[kind] = kept
+    return told
+
+
+def make(
+    corpus: Corpus, world: World | None, *, engine: Any = "bm25", **options: Any
+) -> DegradedEngine:
+    """For the registry: ``{"name": "degraded", "engine": "bm25", "noise": 0.3}``."""
+    return DegradedEngine(build_engine(engine, corpus, world), corpus, world, **options)

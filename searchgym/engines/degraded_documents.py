@@ -1,0 +1,138 @@
+"""The documents a degraded web holds beside the true ones, by address."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..corpora.corpus import Corpus
+from ..seeding import derive
+from ..text import normalise_answer
+from ..types import CallContext, Page, Passage
+from ..worlds.world import World
+from .degraded_attacks import Attack, attack
+from .degraded_facts import Change, FactRewriter, dated
+from .degraded_junk import junk
+from .degraded_rates import episode_key
+from .degraded_urls import Invented, invent, recognise
+
+_MASK = 0xFFFFFFFF
+
+
+class Falsified(NamedTuple):
+    """A passage with wrong facts."""
+
+    passage: Passage
+    changes: tuple[Change, ...]
+
+
+class Documents:
+    """Writes invented documents; search results and opened pages agree because both ask here.
+
+    ``dates``: old versions and contradicting pages say how old they are.
+    """
+
+    def __init__(self, corpus: Corpus, world: World | None, *, dates: bool = True) -> None:
+        self.corpus, self.world, self.dates = corpus, world, dates
+        self._rewriter: FactRewriter | None = None
+
+    def facts(self) -> FactRewriter:
+        """``EngineError`` where there is no generated world."""
+        if self._rewriter is None:
+            self._rewriter = FactRewriter(self.world, self.corpus)
+        return self._rewriter
+
+    def position(self, passage: Passage) -> int | None:
+        """Where a hit stands in the corpus; ``None`` for passages from elsewhere."""
+        if passage.id not in self.corpus:
+            return None
+        at = self.corpus.position(passage.id)
+        return at if self.corpus[at] == passage else None
+
+    # --- search results -----------------------------------------------------------------------
+    def old_version(self, passage: Passage, ctx: CallContext) -> Falsified | None:
+        """The page as it was: same address, another id, for it is not the evidence any more."""
+        at = self.position(passage)
+        if at is None:
+            return None
+        text, changes = self._falsify(at, ctx, "stale")
+        if not changes:
+            return None
+        return Falsified(passage._replace(id=f"{passage.id}~old", text=text), changes)
+
+    def contradiction(self, passage: Passage, ctx: CallContext) -> Falsified | None:
+        """Another site's page about the same entity, some facts of which are wrong."""
+        at = self.position(passage)
+        if at is None:
+            return None
+        made = invent("contradiction", passage.title, at)
+        text, changes = self._falsify(at, ctx, "contradiction")
+        if not changes:
+            return None
+        return Falsified(Passage(made.id, passage.title, text, made.url), changes)
+
+    def junk(self, text: str, draw: int) -> Passage:
+        """A spam page about a text."""
+        made = invent("junk", text, draw & _MASK)
+        return Passage(made.id, *junk(made), made.url)
+
+    def attack(self, text: str, draw: int) -> tuple[Passage, Attack]:
+        """A document against an agent that searched for ``text``."""
+        made = invent("attack", text, draw & _MASK)
+        about = self._attack(made)
+        return Passage(made.id, about.title, about.text, made.url), about
+
+    # --- pages --------------------------------------------------------------------------------
+    def page(self, url: str, ctx: CallContext) -> Page | None:
+        """The invented page at an address; ``None`` where none was invented."""
+        made = recognise(url)
+        if made is None:
+            return None
+        if made.kind == "junk":
+            title, text = junk(made)
+        elif made.kind == "attack":
+            about = self._attack(made)
+            title, text = about.title, about.text
+        elif made.payload >= len(self.corpus):
+            return None
+        elif made.kind == "mirror":
+            original = self.corpus[made.payload]
+            title, text = original.title, original.text
+        else:
+            title = self.corpus[made.payload].title
+            text = self._falsify(made.payload, ctx, "contradiction")[0]
+        return Page(made.url, title, text, (made.id,))
+
+    def attack_at(self, url: str) -> Attack | None:
+        """The record of the attack at an address, if there is one."""
+        made = recognise(url)
+        return self._attack(made) if made is not None and made.kind == "attack" else None
+
+    def old_page(self, page: Page, ctx: CallContext) -> Page | None:
+        """A page whose passages are old versions; ``None`` where nothing could be changed."""
+        parts, ids, changed = [], [], False
+        for name in page.passage_ids:
+            if name not in self.corpus:
+                return None
+            passage = self.corpus.passage(name)
+            old = self.old_version(passage, ctx)
+            parts.append((old.passage if old else passage).text)
+            ids.append((old.passage if old else passage).id)
+            changed = changed or old is not None
+        if not changed:
+            return None
+        return Page(page.url, page.title, "\n\n".join(parts), tuple(ids))
+
+    def _falsify(self, at: int, ctx: CallContext, why: str) -> tuple[str, tuple[Change, ...]]:
+        key = derive(episode_key(ctx), why, at)
+        text, changes = self.facts().rewrite(at, key)
+        return (dated(text, key) if self.dates and changes else text), changes
+
+    def _attack(self, made: Invented) -> Attack:
+        """A falsehood claims the name of a passage that the question did not mention."""
+        topic = normalise_answer(made.topic)
+        n, start = len(self.corpus), derive(made.key, "claim")
+        for i in range(min(n, 8)):
+            title = self.corpus[(start + i) % n].title
+            if title and normalise_answer(title) not in topic:
+                return attack(made, title)
+        return attack(made, f"number {start % 1000}")

@@ -1,0 +1,72 @@
+"""How much of each degradation, and the draws that decide where it strikes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Self
+
+from ..errors import EngineError, unknown
+from ..seeding import Part, derive, unit
+from ..types import CallContext
+
+
+class Rates(NamedTuple):
+    """Probabilities in [0, 1]; 0 switches a degradation off entirely."""
+
+    noise: float = 0.0
+    """That a hit is replaced by a hit for another query."""
+    stale: float = 0.0
+    """That a page is an old version, some facts of which are no longer so (generated worlds)."""
+    contradict: float = 0.0
+    """That beside a page stands another site's, which contradicts it (generated worlds)."""
+    duplicate: float = 0.0
+    """That a hit is followed by its copy on another site."""
+    seo: float = 0.0
+    """That a page stuffed with the query's words and nothing else stands above a hit."""
+    dead: float = 0.0
+    """That a page can no longer be opened."""
+    adversarial: float = 0.0
+    """That a query's results hold a document written against the agent."""
+    shuffle: float = 0.0
+    """That a query's results stand in random order."""
+    latency: float = 0.0
+    """That a call is slow (by how much: ``latency_s``)."""
+    outage: float = 0.0
+    """That a call fails; drawn anew for every try."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, float]) -> Self:
+        """``EngineError`` for unknown names and for what is no probability."""
+        for name, value in values.items():
+            if name not in cls._fields:
+                raise EngineError(unknown("degradation", name, cls._fields))
+            _probability(name, value)
+        return cls(**values)
+
+    def under(self, params: Mapping[str, float]) -> Self:
+        """These rates, overridden by an episode's difficulty parameters of the same names."""
+        if not params:
+            return self
+        changes = {name: params[name] for name in self._fields if name in params}
+        if not changes:
+            return self
+        for name, value in changes.items():
+            _probability(name, value)
+        return self._replace(**changes)
+
+
+def _probability(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise EngineError(f"the rate {name!r} must lie in [0, 1], got {value!r}")
+
+
+def strikes(rate: float, key: int, *path: Part) -> bool:
+    """One draw of a degradation with this rate: a pure function of ``key`` and ``path``."""
+    return rate > 0 and unit(derive(key, *path)) < rate
+
+
+def episode_key(ctx: CallContext) -> int:
+    """A key that all calls of an episode and its forks share: which pages are stale or dead is the
+    state of the web the episode lives in. A page must not change between its parts, and a dead
+    link stays dead however often it is tried."""
+    return derive(0, "web", ctx.episode_id.partition("~")[0])

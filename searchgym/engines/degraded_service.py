@@ -1,0 +1,50 @@
+"""Calls that fail and calls that take long. Time is simulated unless sleeping is asked for."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import NamedTuple
+
+from ..errors import EngineError
+from ..seeding import derive, unit
+from ..types import CallContext, Failure
+from .degraded_rates import Rates, strikes
+
+
+class Weather(NamedTuple):
+    """How a service misbehaves."""
+
+    latency_s: float = 1.0
+    """Mean of the (exponentially distributed) seconds a slow call takes."""
+    timeout_s: float | None = None
+    """A call that would take longer fails with "timeout" instead."""
+    sleep: bool = False
+    """Really wait, for the slowest call of a batch."""
+    cost_per_second: float = 0.0
+    """Added to ``ToolResult.cost`` of slow calls."""
+
+    def checked(self) -> Weather:
+        if not self.latency_s >= 0 or not math.isfinite(self.latency_s):
+            raise EngineError(f"latency_s must be a number of seconds ≥ 0, got {self.latency_s!r}")
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise EngineError(f"timeout_s must be positive or None, got {self.timeout_s!r}")
+        return self
+
+    def strike(self, rates: Rates, ctx: CallContext) -> tuple[float, Failure | None]:
+        """Seconds this try of a call takes, and its failure. Each try is drawn anew."""
+        seconds = 0.0
+        if strikes(rates.latency, ctx.key, "slow", ctx.attempt):
+            draw = unit(derive(ctx.key, "seconds", ctx.attempt))
+            seconds = -math.log1p(-draw) * self.latency_s
+        if strikes(rates.outage, ctx.key, "outage", ctx.attempt):
+            return seconds, Failure("unavailable", f"simulated outage (try {ctx.attempt + 1})")
+        if self.timeout_s is not None and seconds > self.timeout_s:
+            return self.timeout_s, Failure(
+                "timeout", f"simulated call of {seconds:.3f} s, limit {self.timeout_s:g} s"
+            )
+        return seconds, None
+
+    def wait(self, seconds: float) -> None:
+        if self.sleep and seconds > 0:
+            time.sleep(seconds)

@@ -1,0 +1,143 @@
+"""A search tool behind the Model Context Protocol (streamable HTTP), as BrowseComp-Plus serves it:
+``search(query)`` gives ``[{"docid", "score", "snippet"}]``, ``get_document(docid)`` a document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ...types import Failure
+from .http import Client
+from .wire import Ask, Found, Malformed, Reply, Trouble, field, parse_json, passage_of, score_of
+
+VERSION = "2025-03-26"
+_HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+
+class McpSession:
+    """Calls tools of one server; connects when first used, and again when the session expired."""
+
+    def __init__(self, client: Client, url: str, headers: Mapping[str, str]) -> None:
+        self.client, self.url = client, url
+        self._headers = {**_HEADERS, **headers}
+        self._session: dict[str, str] | None = None
+        self._opening: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        self._number = 0
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any | Trouble:
+        """The tool's result as JSON value or text; ``Malformed`` if it is neither."""
+        for fresh in (False, True):
+            opened = await self._open(fresh)
+            if isinstance(opened, Trouble):
+                return opened
+            params = {"name": tool, "arguments": dict(arguments)}
+            said = await self._post("tools/call", params, opened)
+            if isinstance(said, Trouble) and said.status == 404 and opened and not fresh:
+                continue  # the server forgot the session
+            break
+        if isinstance(said, Trouble):
+            return said
+        return _content(said[0])
+
+    async def _open(self, fresh: bool) -> dict[str, str] | Trouble:
+        """Headers of an initialised session."""
+        loop = asyncio.get_running_loop()
+        if self._opening is None or self._opening[0] is not loop:  # another one after a fork
+            self._opening = (loop, asyncio.Lock())
+        async with self._opening[1]:
+            if self._session is not None and not fresh:
+                return self._session
+            hello = {
+                "protocolVersion": VERSION, "capabilities": {},
+                "clientInfo": {"name": "searchgym", "version": "0"},
+            }  # fmt: skip
+            said = await self._post("initialize", hello, {})
+            if isinstance(said, Trouble):
+                return said
+            headers = {"MCP-Protocol-Version": str(said[0].get("protocolVersion", VERSION))}
+            if "mcp-session-id" in said[1]:
+                headers["Mcp-Session-Id"] = said[1]["mcp-session-id"]
+            note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            sent = await self.client.send(
+                Ask("POST", self.url, json.dumps(note).encode(), {**self._headers, **headers})
+            )
+            if isinstance(sent, Trouble):
+                return sent
+            self._session = headers
+            return headers
+
+    async def _post(
+        self, method: str, params: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> tuple[dict[str, Any], Mapping[str, str]] | Trouble:
+        """One JSON-RPC request; its result, and the response's headers."""
+        self._number += 1
+        number = self._number
+        body = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        reply = await self.client.send(
+            Ask("POST", self.url, json.dumps(body).encode("ascii"), {**self._headers, **headers})
+        )
+        if isinstance(reply, Trouble):
+            return reply
+        message = _message(reply, number)
+        if "error" in message:
+            text = f"{self.url}: {method}: {message['error']!r:.200}"
+            return Trouble(Failure("rejected", text, retryable=False), 400)
+        return field(message, "result", dict), reply.headers
+
+
+def _message(reply: Reply, number: int) -> dict[str, Any]:
+    """The response to request ``number``, from JSON or from a stream of events."""
+    if reply.headers.get("content-type", "").startswith("text/event-stream"):
+        for event in reply.body.decode("utf-8", "replace").replace("\r\n", "\n").split("\n\n"):
+            lines = [line[5:].strip() for line in event.split("\n") if line.startswith("data:")]
+            if not lines:
+                continue
+            data = parse_json("\n".join(lines).encode())
+            if isinstance(data, dict) and data.get("id") == number:
+                return data
+        raise Malformed("the event stream holds no response")
+    data = parse_json(reply.body)
+    if not isinstance(data, dict) or data.get("id") != number:
+        raise Malformed(f"expected the response to request {number}, got {data!r:.80}")
+    return data
+
+
+def _content(result: Mapping[str, Any]) -> Any:
+    """What a tool returned: structured content, else its text (as JSON where it is)."""
+    if result.get("isError"):
+        raise Malformed(f"the tool failed: {result.get('content')!r:.200}")
+    structured = result.get("structuredContent")
+    if isinstance(structured, dict):
+        return structured.get("result", structured)
+    parts = field(result, "content", list)
+    texts = [p["text"] for p in parts if isinstance(p, dict) and isinstance(p.get("text"), str)]
+    values = []
+    for text in texts:
+        try:
+            values.append(json.loads(text))
+        except ValueError:
+            values.append(text)
+    if len(values) == 1:
+        return values[0]
+    return values  # some servers send one part per result
+
+
+def found(data: Any, address: Any) -> list[Found]:
+    """Results of the search tool; ``address(docid)`` is where each can be opened."""
+    if isinstance(data, dict):
+        data = [data] if "docid" in data else data.get("results")
+    if not isinstance(data, list):
+        raise Malformed(f"expected a list of results, got {data!r:.80}")
+    out = []
+    for item in data:
+        if not isinstance(item, dict) or not isinstance(item.get("docid"), (str, int)):
+            raise Malformed(f"expected a result with a docid, got {item!r:.80}")
+        document = {"text": item.get("snippet", item.get("text"))}
+        if "title" in item:
+            document["title"] = item["title"]
+        url = address(str(item["docid"]))
+        out.append(Found(passage_of(document, item["docid"], url), score_of(item.get("score"))))
+    return out

@@ -16,7 +16,8 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
-    "errors", "types", "seeding", "text", "spaces", "batching", "store", "records", "task_records",
+    "errors", "types", "seeding", "text", "spaces", "batching", "search_batcher",
+    "store", "records", "task_records",
     "cards", "worlds", "corpora", "tasks", "curricula", "scoring", "rules", "turns", "llms",
     "engines", "tools", "dialects", "contexts", "episode", "drive", "trajectory", "oracle",
     "audit", "candidates", "envs", "wrappers", "registration", "checker", "rollout", "agents",

@@ -11,7 +11,7 @@ import typer
 
 from .. import __version__
 from ..errors import SearchGymError
-from . import catalog, check, corpus, data, evaluate, learn, play, world
+from . import catalog, check, corpus, data, evaluate, learn, play, serve, world
 from .output import examples
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -51,7 +51,7 @@ def build() -> typer.Typer:
         if context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    for module in (catalog, play, evaluate, learn, check):
+    for module in (catalog, play, evaluate, learn, check, serve):
         module.add_to(app)
     app.add_typer(world.app, name="world")
     app.add_typer(corpus.app, name="corpus")

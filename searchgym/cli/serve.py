@@ -1,0 +1,173 @@
+"""``searchgym serve``: any corpus and engine behind every ``/retrieve`` dialect."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import SearchGymError
+from .output import examples, say, working
+from .targets import Overrides, overrides
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from ..corpora.corpus import Corpus
+    from ..serve.metrics import Board
+    from ..serve.settings import Settings
+    from ..worlds.world import World
+
+Name = Annotated[
+    str, typer.Argument(metavar="CORPUS", help="A corpus card's name, a passage file, a folder.")
+]
+WORKER = [sys.executable, "-c", "from searchgym.cli.serve import run_worker; run_worker()"]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(
+        epilog=examples(
+            "searchgym serve hotpotqa --engine bm25 --port 8000",
+            "searchgym serve encyclopedia --engine graph",
+            "searchgym serve notes/ --index runs/notes -s engine.k1=1.2",
+            "searchgym serve hotpotqa --workers 2 --token s3cret --max-k 20",
+            "searchgym serve hotpotqa --port 6002 --dialect zerosearch",
+        )
+    )(serve)
+
+
+def serve(
+    name: Name,
+    engine: Annotated[
+        str, typer.Option(help="An engine's name, or package.module:Class.")
+    ] = "bm25",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that share the port.")] = 1,
+    dialect: Annotated[
+        str, typer.Option(help="What /retrieve speaks; 'auto' looks at each request.")
+    ] = "auto",
+    k: Annotated[int, typer.Option("--k", min=1, help="Passages if a request names none.")] = 3,
+    max_k: Annotated[int, typer.Option(min=1, help="Most passages per query.")] = 1000,
+    max_queries: Annotated[int, typer.Option(min=1, help="Most queries per request.")] = 512,
+    max_body: Annotated[int, typer.Option(min=1, help="Largest request in bytes.")] = 1 << 20,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="SEARCHGYM_TOKEN", help="Ask for this bearer token."),
+    ] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a BM25 index: used if there, built and saved if not."),
+    ] = None,
+    max_batch: Annotated[int, typer.Option(min=1, help="Most queries per engine call.")] = 64,
+    max_wait_ms: Annotated[
+        float, typer.Option(min=0, help="Longest wait for more queries, in milliseconds.")
+    ] = 3.0,
+    in_flight: Annotated[
+        int, typer.Option(min=1, help="Engine calls at the same time, for engines that batch.")
+    ] = 2,
+    deadline: Annotated[float, typer.Option(min=0, help="Seconds a request may take.")] = 60.0,
+    split: Annotated[
+        str | None, typer.Option(help="Split (default: train; real sets: public).")
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Where real sets lie (default: SEARCHGYM_DATA or the cache)."),
+    ] = None,
+    settings: Overrides = None,
+) -> int:
+    """Serve searches over HTTP to any agent that speaks a /retrieve dialect.
+
+    Routes: POST /retrieve, /access, /DIALECT/retrieve, /mcp; GET /healthz, /stats, /metrics.
+    [bold]--set[/bold] gives engine options: -s engine.k1=1.2. SIGTERM finishes what was accepted.
+    """
+    from ..serve.limits import Limits
+    from ..serve.metrics import Board
+    from ..serve.run import bind, supervise
+    from ..serve.run import serve as run
+    from ..serve.settings import LOOPBACK, Settings
+
+    given = overrides(settings)
+    if wrong := sorted(set(given) - {"engine"}):
+        raise SearchGymError(f"--set takes engine options here, like engine.k1=1.2; got {wrong[0]}")
+    told = Settings(
+        host=host, port=port, workers=workers, dialect=dialect, default_k=min(k, max_k),
+        limits=Limits(max_body, max_queries, max_k), token=token, max_batch=max_batch,
+        max_wait_s=max_wait_ms / 1e3, max_in_flight=in_flight, deadline_s=deadline,
+    )  # fmt: skip
+    if host not in LOOPBACK and token is None:
+        say(f"warning: {host} can be reached from other machines, and there is no --token")
+    source: dict[str, Any] = {
+        "corpus": name,
+        "engine": {"name": engine, **given.get("engine", {})},
+        "index": None if index is None else str(index),
+        "split": split,
+        "data_dir": None if data_dir is None else str(data_dir),
+    }
+
+    def announce(at: int) -> None:
+        shown = f"[{host}]" if ":" in host else host
+        print(f"serving {name} with {engine} on http://{shown}:{at}", flush=True)
+
+    if workers > 1:
+        return supervise(told, WORKER, source, announce)
+    bound = bind(told)
+    run(_builder(source, told), told, bound, Board(), announce)
+    return 0
+
+
+def run_worker() -> None:
+    """The main function of a worker process (see ``serve.run.supervise``)."""
+    from ..serve.run import worker
+
+    try:
+        worker(_builder)
+    except SearchGymError as error:
+        print(f"searchgym: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _builder(source: Mapping[str, Any], settings: Settings) -> Callable[[Board], FastAPI]:
+    def build(board: Board) -> FastAPI:
+        from ..serve.app import build_app
+
+        data_dir = Path(source["data_dir"]) if source["data_dir"] else None
+        with working(f"reading {source['corpus']} …"):
+            corpus, world = _passages(source["corpus"], source["split"], data_dir)
+        name = source["engine"]["name"]
+        with working(f"preparing {name} over {len(corpus):,} passages …"):
+            engine = _engine(source, corpus, world)
+        return build_app(engine, corpus, settings, board=board, method=name)
+
+    return build
+
+
+def _passages(name: str, split: str | None, data_dir: Path | None) -> tuple[Corpus, World | None]:
+    from .sources import corpus, corpus_card, world
+
+    found = corpus_card(name)
+    if found is not None and found.body["kind"] == "world":
+        made = world(name, split or "train", None)
+        return made.corpus, made.world
+    return corpus(name, split or "public", data_dir), None
+
+
+def _engine(source: Mapping[str, Any], corpus: Corpus, world: World | None) -> Any:
+    from ..engines.registry import build_engine
+
+    spec, index = dict(source["engine"]), source["index"]
+    if index is None:
+        return build_engine(spec, corpus, world)
+    if spec["name"] != "bm25":
+        raise SearchGymError(
+            f"--index is for bm25; give {spec['name']} its own: -s engine.index=FOLDER"
+        )
+    if (Path(index) / "index.json").is_file():
+        return build_engine({**spec, "index": index}, corpus, world)
+    engine: Any = build_engine(spec, corpus, world)
+    engine.save(index)
+    return engine

@@ -1,0 +1,1 @@
+"""A search server: any engine behind every ``/retrieve`` dialect that search-agent code speaks."""

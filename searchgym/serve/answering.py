@@ -1,0 +1,144 @@
+"""Who answers a request: the event loop itself where the engine takes microseconds, else batches.
+
+A hop to another thread and back costs more than a BM25 query over some ten thousand passages. So
+the engines that answer from memory (``in_memory``) are timed at the start on titles of the corpus,
+and requests that will be done within a millisecond are answered on the spot, together with those
+that arrived in the same turn of the event loop. All others go through a ``SearchBatcher``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from ..batching import run_batch
+from ..corpora.corpus import Corpus
+from ..errors import EngineError
+from ..search_batcher import SearchBatcher
+from ..seeding import derive
+from ..types import CallContext, Failure, Query, Ranking, SearchEngine
+from .limits import HttpError
+from .metrics import Board
+
+INLINE_SECONDS = 0.001
+"""Longest estimated time for which other connections may be kept waiting."""
+_PROBES = 64
+_STATUS = {"timeout": 504, "unavailable": 503, "rejected": 503, "bad_response": 502}
+
+
+class Answerer:
+    """Queries → rankings, or an ``HttpError`` that says which queries failed and why."""
+
+    def __init__(
+        self,
+        engine: SearchEngine,
+        corpus: Corpus,
+        board: Board,
+        *,
+        max_batch: int = 64,
+        max_wait_s: float = 0.003,
+        max_queue: int = 4096,
+        max_in_flight: int = 2,
+        deadline_s: float = 60.0,
+    ) -> None:
+        if engine.needs_task:
+            raise EngineError(
+                f"{type(engine).__name__} must see each question's task, which a client of a "
+                "server cannot send; serve another engine"
+            )
+        self.engine, self._board = engine, board
+        self.batcher: SearchBatcher[Query, Ranking] = SearchBatcher(
+            engine,
+            max_batch=max_batch,
+            max_wait_s=max_wait_s,
+            max_queue=max_queue,
+            max_in_flight=max_in_flight,
+            when_full="reject",
+            deadline_s=deadline_s,
+            on_batch=lambda size, seconds: board.batch(size),
+        )
+        self.seconds_per_query = _time_queries(engine, corpus)
+        self._turn: list[tuple[list[Query], asyncio.Future[Sequence[Ranking | Failure]]]] = []
+
+    async def answer(self, texts: Sequence[str], k: int) -> Sequence[Ranking]:
+        """One ranking per text. Equal requests carry equal random keys, so that an engine with
+        noise is as repeatable behind the server as in front of it."""
+        queries = [Query(text, k, _context(text)) for text in texts]
+        found: Sequence[Ranking | Failure]
+        if self._quick(texts):
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[Sequence[Ranking | Failure]] = loop.create_future()
+            self._turn.append((queries, future))
+            if len(self._turn) == 1:
+                loop.call_soon(self._answer_turn)
+            found = await future
+        else:
+            found = await self.batcher.submit_many(queries)
+        for answer in found:
+            if isinstance(answer, Failure):
+                raise _failed(found)
+        return found  # type: ignore[return-value]
+
+    async def close(self) -> None:
+        """Answer what was accepted, then stop."""
+        await self.batcher.aclose()
+
+    def _quick(self, texts: Sequence[str]) -> bool:
+        cost = self.seconds_per_query
+        if cost is None:
+            return False
+        size = len(texts) + sum(map(len, texts)) / 400  # long queries cost by their length
+        return cost * size < INLINE_SECONDS
+
+    def _answer_turn(self) -> None:
+        turn, self._turn = self._turn, []
+        queries = [query for asked, _ in turn for query in asked]
+        try:
+            answers = run_batch(self.engine, queries)
+        except Exception as error:
+            for _, future in turn:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        self._board.batch(len(queries))
+        at = 0
+        for asked, future in turn:
+            if not future.done():
+                future.set_result(answers[at : at + len(asked)])
+            at += len(asked)
+
+
+def _context(text: str) -> CallContext:
+    return CallContext(derive(0, "serve", text), "", {})
+
+
+def _time_queries(engine: Any, corpus: Corpus) -> float | None:
+    """Median seconds of one query alone; None for engines that do not answer from memory."""
+    if not getattr(engine, "in_memory", False):
+        return None
+    step = max(1, len(corpus) // _PROBES)
+    titles = [corpus[i].title for i in range(0, len(corpus), step)][:_PROBES]
+    seconds: list[float] = []
+    for _ in range(2):  # the first round warms up caches and compiles
+        seconds = []
+        for title in titles:
+            start = time.perf_counter()
+            engine.run([Query(title, 10, _context(title))])
+            seconds.append(time.perf_counter() - start)
+    return median(seconds)
+
+
+def _failed(found: Sequence[Ranking | Failure]) -> HttpError:
+    """One reply for all: these dialects have no place for the failure of a single query."""
+    failures = {i: answer for i, answer in enumerate(found) if isinstance(answer, Failure)}
+    first = next(iter(failures.values()))
+    return HttpError(
+        _STATUS.get(first.kind, 500),
+        first.kind,
+        f"{len(failures)} of {len(found)} queries failed: {first.message}",
+        ((b"retry-after", b"1"),) if first.retryable else (),
+        failed={str(i): failure.kind for i, failure in failures.items()},
+    )

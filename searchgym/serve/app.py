@@ -1,0 +1,176 @@
+"""The FastAPI application: retrieval routes as bare ASGI callables, the rest as usual.
+
+FastAPI's own handling of a request (validation models, dependencies, response classes) takes
+longer than a BM25 query. The routes that carry the load are therefore ASGI callables mounted in the
+application, with checks of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__
+from ..batching import run_batch
+from ..corpora.corpus import Corpus
+from ..engines.pages import CorpusPages, pages_of
+from ..errors import MissingExtraError
+from ..types import CallContext, Failure, Page, PageRequest, PageSource, SearchEngine
+from .answering import Answerer
+from .asking import decode, reader, texts
+from .dialects import DIALECTS
+from .documents import Writer, encode_json
+from .limits import (
+    JSON_TYPE,
+    HttpError,
+    Limits,
+    Scope,
+    check_token,
+    read_body,
+    refuse,
+    respond,
+)
+from .mcp import Mcp
+from .metrics import Board, now
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+LOG = logging.getLogger("searchgym.serve")
+_PACKED_TYPE = (b"content-type", b"application/msgpack")
+_PAGE_CONTEXT = CallContext(0, "", {})
+Reply = tuple[int, bytes, tuple[bytes, bytes], int]
+"""Status, body, content type header, number of queries answered."""
+
+
+class Route:
+    """An ASGI callable that reads a body, answers it, and counts; errors become JSON."""
+
+    def __init__(
+        self,
+        name: str,
+        answer: Callable[[bytes], Awaitable[Reply]],
+        board: Board,
+        limits: Limits,
+        token: str | None,
+    ) -> None:
+        self.name, self._answer, self._board = name, answer, board
+        self._most, self._token = limits.body_bytes, token.encode() if token else None
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        start = now()
+        self._board.request()
+        status, queries = 500, 0
+        try:
+            if self._token is not None:
+                check_token(scope["headers"], self._token)
+            body = await read_body(scope, receive, self._most)
+            status, reply, kind, queries = await self._answer(body)
+            await respond(send, status, reply, (kind,))
+        except HttpError as error:
+            status = error.status
+            await refuse(send, error)
+        except Exception as error:
+            LOG.exception("%s failed", self.name)
+            await refuse(send, HttpError(500, "internal", f"{type(error).__name__}: {error}"))
+        finally:
+            self._board.done(self.name, status, now() - start, queries)
+
+
+def build_app(
+    engine: SearchEngine,
+    corpus: Corpus,
+    settings: Settings,
+    *,
+    board: Board | None = None,
+    pages: PageSource | None = None,
+    method: str = "engine",
+) -> FastAPI:
+    """The application over a ready engine; ``method`` is what rLLM's dialect calls it."""
+    try:
+        import fastapi
+        from starlette.routing import Route as StarletteRoute
+
+        from .admin import add_admin
+    except ImportError as error:
+        raise MissingExtraError("the server (fastapi)", "serve") from error
+    board = board or Board()
+    answerer = Answerer(
+        engine, corpus, board, max_batch=settings.max_batch, max_wait_s=settings.max_wait_s,
+        max_queue=settings.max_queue, max_in_flight=settings.max_in_flight,
+        deadline_s=settings.deadline_s,
+    )  # fmt: skip
+    writer = Writer(method)
+    limits, source = settings.limits, pages or pages_of(engine, CorpusPages(corpus))
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[None]:
+        board.ready()
+        yield
+        board.ready(False)
+        await answerer.close()
+
+    app = fastapi.FastAPI(
+        title="SearchGym search server", version=__version__, lifespan=lifespan,
+        docs_url=None, redoc_url=None,  # their pages load scripts from elsewhere
+    )  # fmt: skip
+    app.state.board, app.state.answerer = board, answerer
+
+    def retrieval(name: str) -> Callable[[bytes], Awaitable[Reply]]:
+        read = reader(name, limits, settings.default_k)
+
+        async def retrieve(body: bytes) -> Reply:
+            queries, k, shape, packed = read(body)
+            rankings = await answerer.answer(queries, k)
+            kind = _PACKED_TYPE if packed else JSON_TYPE
+            return 200, writer.write(shape, packed, queries, rankings), kind, len(queries)
+
+        return retrieve
+
+    def accessing(name: str) -> Callable[[bytes], Awaitable[Reply]]:
+        show = _record if name == "asearcher" else _text
+
+        async def access(body: bytes) -> Reply:
+            asked = decode(body, False)
+            if "urls" not in asked:
+                raise HttpError(422, "no_urls", "the request needs 'urls', a list of texts")
+            urls = texts(asked["urls"], "urls", limits)
+            requests = [PageRequest(url, _PAGE_CONTEXT) for url in urls]
+            if isinstance(source, CorpusPages):  # from memory; other sources may wait for a network
+                found = run_batch(source, requests)
+            else:
+                found = await asyncio.to_thread(run_batch, source, requests)
+            for page in found:
+                if isinstance(page, Failure):
+                    raise HttpError(503, page.kind, page.message)
+            return 200, encode_json({"result": [show(page) for page in found]}), JSON_TYPE, 0
+
+        return access
+
+    def add(path: str, kind: str, answer: Callable[[bytes], Awaitable[Reply]]) -> None:
+        route = Route(kind, answer, board, limits, settings.token)
+        app.router.routes.append(StarletteRoute(path, route, methods=["POST"]))
+
+    for name in DIALECTS:
+        prefix = "" if name == "auto" else f"/{name}"
+        add(f"{prefix}/retrieve", "retrieve", retrieval(name if prefix else settings.dialect))
+        add(f"{prefix}/access", "access", accessing(name if prefix else settings.dialect))
+    add("/mcp", "mcp", Mcp(answerer, corpus, settings.default_k, limits).answer)
+
+    add_admin(app, engine, corpus, answerer, board, settings.token)
+    return app
+
+
+def _text(page: Page | None) -> str | None:
+    return None if page is None else page.text
+
+
+def _record(page: Page | None) -> dict[str, str] | None:
+    """ASearcher's own client reads ``contents`` of each page."""
+    if page is None:
+        return None
+    return {"url": page.url, "title": page.title, "contents": page.text}

@@ -1,0 +1,105 @@
+"""What the server refuses, and how it says so: reading bodies, bearer tokens, JSON errors."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+Scope = dict[str, Any]
+JSON_TYPE = (b"content-type", b"application/json")
+
+
+class Limits(NamedTuple):
+    """What one request may ask for."""
+
+    body_bytes: int = 1 << 20
+    queries: int = 512
+    k: int = 1000
+
+
+class HttpError(Exception):
+    """An answer other than success: status, a short kind for programs, a sentence for people."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        **extra: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.kind, self.detail, self.extra = status, kind, detail, extra
+        self.headers = tuple(headers)
+
+    @property
+    def body(self) -> bytes:
+        """JSON: ``error`` (the kind), ``detail`` (the sentence) and whatever else helps."""
+        return json.dumps({"error": self.kind, "detail": self.detail, **self.extra}).encode()
+
+
+def unauthorized() -> HttpError:
+    """What a request without the right token gets."""
+    return HttpError(
+        401,
+        "unauthorized",
+        "this server needs the header 'Authorization: Bearer TOKEN' with its token",
+        ((b"www-authenticate", b"Bearer"),),
+    )
+
+
+def check_token(headers: Iterable[tuple[bytes, bytes]], token: bytes | None) -> None:
+    """Raises a 401 unless no token is set or the request carries it (compared in constant time)."""
+    if token is None:
+        return
+    for name, value in headers:
+        if name == b"authorization":
+            scheme, _, given = value.partition(b" ")
+            if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), token):
+                return
+    raise unauthorized()
+
+
+async def read_body(scope: Scope, receive: Any, most: int) -> bytes:
+    """The whole request body; a 413 as soon as it is known to be larger than ``most`` bytes."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message.get("more_body"):
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit() and int(value) > most:
+                raise _too_large(most)
+        parts, size = [body], len(body)
+        while message.get("more_body"):
+            message = await receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > most:
+                raise _too_large(most)
+        body = b"".join(parts)
+    if message["type"] == "http.disconnect":
+        raise HttpError(400, "disconnected", "the client went away before its request was read")
+    if len(body) > most:
+        raise _too_large(most)
+    return body
+
+
+async def respond(
+    send: Any, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] = (JSON_TYPE,)
+) -> None:
+    """Send a complete response."""
+    sized = [*headers, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": sized})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def refuse(send: Any, error: HttpError) -> None:
+    """Send an error as JSON."""
+    await respond(send, error.status, error.body, (JSON_TYPE, *error.headers))
+
+
+def _too_large(most: int) -> HttpError:
+    return HttpError(
+        413, "body_too_large", f"the request body is larger than {most:,} bytes; send fewer queries"
+    )

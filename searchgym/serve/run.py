@@ -1,0 +1,183 @@
+"""Running the server: one process under uvicorn, or several that share a port."""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import MissingExtraError, SearchGymError
+from .metrics import Board
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+LOG = logging.getLogger("searchgym.serve")
+KEEP_ALIVE_S = 75
+_GIVE_UP_AFTER = 3
+Announce = Callable[[int], None]
+"""Told the port once requests are answered."""
+
+
+def bind(settings: Settings, *, shared: bool = False) -> socket.socket:
+    """A socket bound to the address, not listening yet; ``shared``: several processes bind it."""
+    if shared and not hasattr(socket, "SO_REUSEPORT"):
+        raise SearchGymError("several workers need a system with SO_REUSEPORT; use --workers 1")
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        made.bind((settings.host, settings.port))
+    except OSError as error:
+        made.close()
+        raise SearchGymError(
+            f"cannot serve on {settings.host}:{settings.port}: {error.strerror}; "
+            "choose another --port (0: any free one)"
+        ) from error
+    return made
+
+
+def serve(
+    build: Callable[[Board], FastAPI], settings: Settings, bound: socket.socket, board: Board,
+    announce: Announce,
+) -> None:  # fmt: skip
+    """Answer until SIGTERM or SIGINT, then finish what was accepted and return."""
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError("the server (uvicorn)", "serve") from error
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                announce(bound.getsockname()[1])
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            # uvicorn raises the signal anew after its shutdown, which would turn an orderly end
+            # into one by signal.
+            asked = (signal.SIGINT, signal.SIGTERM)
+            if threading.current_thread() is not threading.main_thread():
+                yield
+                return
+            before = {sig: signal.signal(sig, self.handle_exit) for sig in asked}
+            try:
+                yield
+            finally:
+                for sig, handler in before.items():
+                    signal.signal(sig, handler)
+
+    board.start()
+    app = build(board)
+    gc.collect()
+    gc.freeze()  # a corpus is millions of objects that no collection needs to look at again
+    config = uvicorn.Config(
+        app, loop="auto", http="httptools", ws="none", lifespan="on", access_log=False,
+        log_level="warning", proxy_headers=False, server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S, timeout_graceful_shutdown=int(settings.grace_s),
+    )  # fmt: skip
+    Server(config).run([bound])
+
+
+def supervise(
+    settings: Settings, command: Sequence[str], payload: Mapping[str, Any], announce: Announce
+) -> int:
+    """Start ``settings.workers`` processes, restart those that die, end them together.
+
+    Each gets one line of JSON on its standard input: ``payload`` and ``settings`` (with the port),
+    ``worker``, ``board``. The pipe stays open: when it ends, so does the worker. The first is
+    awaited before the others start, so that an index is built once. Returns an exit code.
+    """
+    reserved = bind(settings, shared=True)  # never listens: it only keeps the port
+    port = reserved.getsockname()[1]
+    stopping = threading.Event()
+    for sig in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sig, lambda *_: stopping.set())
+    with tempfile.TemporaryDirectory(prefix="searchgym-serve-") as folder:
+        path = Path(folder) / "board"
+        path.touch(mode=0o600)
+        board = Board(path, workers=settings.workers)
+        told = json.loads(settings.to_json()) | {"port": port}
+        failed = 0
+
+        def start(worker: int) -> subprocess.Popen[bytes]:
+            line = {**payload, "settings": json.dumps(told), "worker": worker, "board": str(path)}
+            process = subprocess.Popen(command, stdin=subprocess.PIPE)
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(line).encode() + b"\n")
+            process.stdin.flush()
+            return process
+
+        workers: list[subprocess.Popen[bytes]] = [start(0)]
+        try:
+            announced = False
+            while not stopping.wait(0.05):
+                for i, process in enumerate(workers):
+                    if process.poll() is None:
+                        continue
+                    failed = 0 if board.is_ready(i) else failed + 1
+                    if failed >= _GIVE_UP_AFTER or not announced:
+                        return process.returncode or 1
+                    LOG.error("worker %d ended (%s); starting it anew", i, process.returncode)
+                    board.clear_ready(i)
+                    workers[i] = start(i)
+                if len(workers) < settings.workers and board.is_ready(0):
+                    workers += [start(i) for i in range(1, settings.workers)]
+                if not announced and board.ready_workers() == settings.workers:
+                    announce(port)
+                    announced = True
+            return 0
+        finally:
+            _end(workers, settings.grace_s)
+            reserved.close()
+
+
+def _end(workers: Sequence[subprocess.Popen[bytes]], grace_s: float) -> None:
+    for process in workers:
+        process.terminate()
+    until = time.monotonic() + grace_s + 5
+    for process in workers:
+        try:
+            process.wait(max(0.1, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def worker(
+    build: Callable[[Mapping[str, Any], Settings], Callable[[Board], FastAPI]],
+) -> None:
+    """What a worker process runs: read its line, serve, end when the supervisor is gone, however
+    that ended (its end of the pipe closes)."""
+    line = b""
+    while not line.endswith(b"\n"):
+        if not (piece := os.read(0, 1 << 16)):
+            raise SearchGymError("a worker process is started by its supervisor, not by hand")
+        line += piece
+    told = json.loads(line)
+    settings = Settings.from_json(told["settings"])
+    board = Board(Path(told["board"]), workers=settings.workers, worker=told["worker"])
+
+    def watch() -> None:
+        while os.read(0, 1):  # not sys.stdin: its lock would be held when the interpreter ends
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="supervisor-watch", daemon=True).start()
+    make = build(told, settings)
+    serve(make, settings, bind(settings, shared=True), board, lambda port: None)

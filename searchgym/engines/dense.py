@@ -1,0 +1,226 @@
+"""Dense search over any corpus: a sentence encoder and FAISS, with exact scores and ties."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..corpora.corpus import Corpus
+from ..errors import EngineError
+from ..types import Hit, Query, Ranking
+from ..worlds.world import World
+from .dense_build import build_dense, index_in_memory, open_dense
+from .dense_encoder import SentenceEncoder
+from .dense_index import KINDS, DenseIndex
+from .dense_presets import POOLINGS
+from .dense_published import is_published, open_published
+from .dense_shards import MANIFEST, PLAN, read_json
+from .dense_vectors import Rows
+from .forward import Progress
+
+_make_hit = partial(tuple.__new__, Hit)
+_NUMBERS = frozenset(name for kind in KINDS.values() for name in kind)
+
+
+class DenseEngine:
+    """Passages whose vectors have the largest inner product with the query's.
+
+    Rankings hold min(k, corpus) hits (fewer only from "ivf" and "ivfpq" indexes whose looked-at
+    cells hold fewer), scores never increase, ties are ordered by passage id. A query without a
+    letter gives no hits.
+
+    Pure: the same (text, k) gives byte-identical answers, alone or in any batch. Two things could
+    break that. The encoder's sums may be cut up differently in another batch; ``forward`` therefore
+    lets only texts of equal padded length share a pass and derives that length from the text alone.
+    FAISS's sums differ for one query and for many; ``dense_vectors`` therefore scores every
+    candidate again in a fixed order of summation and proves that no better passage was missed.
+    """
+
+    needs_task = False
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        encoder: SentenceEncoder,
+        index: DenseIndex,
+        *,
+        positions: Rows | None = None,
+        index_digest: str = "",
+    ) -> None:
+        if len(index.vectors) != len(corpus):
+            raise EngineError(
+                f"the index holds {len(index.vectors):,} vectors, corpus {corpus.name!r} "
+                f"{len(corpus):,} passages: they do not belong together"
+            )
+        self.corpus, self.encoder, self.index = corpus, encoder, index
+        self._positions = positions
+        shown = json.dumps(
+            [encoder.digest, encoder.device.type, index.kind, index.numbers, index_digest],
+            sort_keys=True,
+        )
+        self.fingerprint = (
+            f"dense:{corpus.digest}:{hashlib.sha256(shown.encode()).hexdigest()[:16]}"
+        )
+
+    # --- Service ------------------------------------------------------------------------------
+    def cache_key(self, request: Query, /) -> bytes | None:
+        """Query text and k: the engine is pure in them."""
+        return f"{request.k}\0{request.text}".encode("utf-8", "surrogatepass")
+
+    def run(self, batch: Sequence[Query], /) -> list[Ranking]:
+        """Answer every query in order; each may have its own k. Texts are encoded together."""
+        return self._answer([query.text for query in batch], [query.k for query in batch])
+
+    # --- plain calls --------------------------------------------------------------------------
+    def search(self, texts: Sequence[str], k: int) -> list[Ranking]:
+        """One ranking per text; ``k ≤ 0`` gives no hits."""
+        return self._answer(list(texts), [k] * len(texts))
+
+    def warm_up(self) -> None:
+        """Let libraries allocate and choose their kernels before the first real query."""
+        self.search(["warm"], 1)
+
+    def _answer(self, texts: Sequence[str], ks: Sequence[int]) -> list[Ranking]:
+        found: list[Ranking] = [()] * len(texts)
+        asked = [i for i, text in enumerate(texts) if ks[i] > 0 and text.strip()]
+        if not asked:
+            return found
+        distinct = {text: row for row, text in enumerate(dict.fromkeys(texts[i] for i in asked))}
+        vectors = self.encoder.queries(list(distinct))
+        for k in sorted({ks[i] for i in asked}):
+            here = [i for i in asked if ks[i] == k]
+            near = self.index.search(vectors[[distinct[texts[i]] for i in here]], k)
+            for i, (rows, scores) in zip(here, near, strict=True):
+                where = rows if self._positions is None else self._positions[rows]
+                passages = map(self.corpus.__getitem__, where.tolist())
+                found[i] = tuple(map(_make_hit, zip(passages, scores.tolist(), strict=True)))
+        return found
+
+
+def make(
+    corpus: Corpus,
+    world: World | None = None,
+    *,
+    encoder: str | Path | Mapping[str, Any] | SentenceEncoder | None = None,
+    kind: str | None = None,
+    index: str | Path | None = None,
+    cache: str | Path | None = None,
+    ids: str | Path | None = None,
+    gpu: bool | None = None,
+    threads: int = 1,
+    progress: Progress | None = None,
+    **options: Any,
+) -> DenseEngine:
+    """For the registry.
+
+    Args:
+        corpus: what to search.
+        world: not used.
+        encoder: folder, hub name, ``{"model": …, **arguments of SentenceEncoder}``, or a ready one;
+            default: all-MiniLM-L6-v2, or what ``index`` was built with.
+        kind: "flat" (default), "ivf", "ivfpq" or "hnsw".
+        index: a folder that ``build_dense`` wrote, or a published FAISS file or folder.
+        cache: a folder in which vectors are kept, one sub-folder per corpus, encoder and kind.
+        ids: for a published index, see ``open_published``.
+        gpu: search with FAISS on a GPU; default: where there is one (never for "hnsw").
+        threads: for building.
+        progress: called with (passages encoded, all passages).
+        options: numbers of the kind (``KINDS``) and arguments of ``SentenceEncoder``.
+
+    Raises:
+        EngineError: options that do not belong together, or an index of something else.
+        MissingExtraError: sentence-transformers or FAISS is not installed.
+    """
+    numbers = {name: options.pop(name) for name in list(options) if name in _NUMBERS}
+    if index is None:
+        if ids is not None:
+            raise EngineError("ids= belongs to a published index: give index=FILE too")
+        made = _encoder(encoder, options)
+        wanted = kind or "flat"
+        if cache is None:
+            found = index_in_memory(
+                corpus, made, wanted, numbers, threads=threads, gpu=gpu, progress=progress
+            )
+            return DenseEngine(corpus, made, found)
+        folder = Path(cache).expanduser() / f"{corpus.digest}-{made.digest}-{wanted}"
+        build_dense(
+            corpus, made, folder, kind=wanted, threads=threads, progress=progress,
+            numbers=numbers,
+        )  # fmt: skip
+        return _opened(folder, corpus, made, {}, gpu)
+    if cache is not None:
+        raise EngineError("give index= (an index that is there) or cache=, not both")
+    path = Path(index).expanduser()
+    if (path / MANIFEST).exists() or (path / PLAN).exists():
+        if ids is not None:
+            raise EngineError(f"ids= belongs to a published index; {path} is one of our own")
+        return _from_folder(path, corpus, encoder, options, kind, numbers, gpu)
+    if not path.exists() or not is_published(path):
+        raise EngineError(
+            f"no dense index in {path}; make one: searchgym corpus index CORPUS --engine dense "
+            f"--out {path}"
+        )
+    made = _encoder(encoder, options)
+    opened, positions, digest = open_published(path, corpus, made, numbers, ids=ids, gpu=gpu)
+    _same_kind(kind, opened.kind, path)
+    return DenseEngine(corpus, made, opened, positions=positions, index_digest=digest)
+
+
+def _from_folder(
+    folder: Path,
+    corpus: Corpus,
+    encoder: Any,
+    options: dict[str, Any],
+    kind: str | None,
+    numbers: Mapping[str, Any],
+    gpu: bool | None,
+) -> DenseEngine:
+    plan = read_json(folder / PLAN)
+    if encoder is None:
+        own = plan["encoder"]
+        names = ("preset", "query_prefix", "passage_prefix", "normalize", "max_length")
+        kept = {name: own[name] for name in (*names, "passage_format", "dtype")}
+        pooling = own["pooling"] if own["pooling"] in POOLINGS else None
+        encoder = {"model": own["source"], **kept, "pooling": pooling}
+    made = _encoder(encoder, options)
+    if made.digest != plan["encoder"]["digest"]:
+        raise EngineError(
+            f"the index in {folder} was built with another encoder ({plan['encoder']['source']}, "
+            f"digest {plan['encoder']['digest']}) than {made.name} with these settings "
+            f"({made.digest}): leave encoder= out, or build the index again"
+        )
+    return _opened(folder, corpus, made, numbers, gpu, kind)
+
+
+def _opened(
+    folder: Path,
+    corpus: Corpus,
+    encoder: SentenceEncoder,
+    numbers: Mapping[str, Any],
+    gpu: bool | None,
+    kind: str | None = None,
+) -> DenseEngine:
+    found, manifest = open_dense(folder, corpus, numbers, gpu=gpu)
+    _same_kind(kind, found.kind, folder)
+    return DenseEngine(corpus, encoder, found, index_digest=manifest["file_digest"] or "")
+
+
+def _encoder(given: Any, options: dict[str, Any]) -> SentenceEncoder:
+    if isinstance(given, SentenceEncoder):
+        if options:
+            raise EngineError(f"{', '.join(options)} cannot change an encoder that is ready")
+        return given
+    if isinstance(given, Mapping):
+        options = {**given, **options}
+    elif given is not None:
+        options = {"model": given, **options}
+    return SentenceEncoder(**options)
+
+
+def _same_kind(wanted: str | None, found: str, path: Path) -> None:
+    if wanted not in (None, found):
+        raise EngineError(f"{path} is of kind {found!r}, not {wanted!r}: leave kind= out")

@@ -1,0 +1,176 @@
+"""FAISS files that others published, as they are: wiki-18 with e5 (Search-R1), flat and HNSW64.
+
+Row i of such an index is the i-th line of its corpus file, whose id is the number i. The hub holds
+the file cut into ``part_aa``, ``part_ab``, …; put together in this order they are the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..corpora.corpus import Corpus
+from ..errors import EngineError
+from .dense_encoder import SentenceEncoder
+from .dense_index import DenseIndex, import_faiss, parameters, read_faiss
+from .dense_shards import write_whole
+from .dense_vectors import Floats, Rows, Vectors
+
+JOINED = "joined.index"
+_COMPARED, _LEAST_COSINE, _SAMPLE = 8, 0.9, 1 << 20
+
+
+def is_published(path: Path) -> bool:
+    """Whether a path is a FAISS file, or a folder with one, whole or in parts."""
+    return path.is_file() or any(path.glob("*.index")) or any(path.glob("part_*"))
+
+
+def open_published(
+    path: Path,
+    corpus: Corpus,
+    encoder: SentenceEncoder,
+    numbers: dict[str, Any],
+    *,
+    ids: str | Path | None = None,
+    gpu: bool | None = None,
+) -> tuple[DenseIndex, Rows, str]:
+    """The index, the corpus position of each of its rows, and its digest.
+
+    Args:
+        path: the file, or a folder with one ``*.index`` file or with ``part_*`` files (which are
+            put together there once: this needs as much free disk as they take).
+        corpus: the passages of the index.
+        encoder: what the index was made with.
+        numbers: ``ef_search`` and ``depth`` of an HNSW index.
+        ids: a file with the passage id of each row, one a line; default: row i has the id "i".
+        gpu: search a flat index on the GPU.
+
+    Raises:
+        EngineError: sizes, ids or dimensions disagree, or the encoder gives other vectors.
+    """
+    file = _file(path)
+    found = read_faiss(str(file))
+    kind, storage = _kind(found, file)
+    faiss = import_faiss()
+    view = faiss.rev_swig_ptr(storage.get_xb(), storage.ntotal * storage.d)
+    block: Floats = view.reshape(storage.ntotal, storage.d)
+    if len(block) != len(corpus):
+        raise EngineError(
+            f"{file} has {len(block):,} vectors, corpus {corpus.name!r} {len(corpus):,} passages: "
+            "they do not belong together"
+        )
+    if storage.d != encoder.dim:
+        raise EngineError(
+            f"{file} has {storage.d} dimensions, encoder {encoder.name} {encoder.dim}: give the "
+            'encoder it was made with, for wiki-18 encoder="intfloat/e5-base-v2"'
+        )
+    positions = _positions(corpus, ids)
+    _compare(block, positions, corpus, encoder, file)
+    if kind == "hnsw":
+        own = {"links": found.hnsw.nb_neighbors(1), "ef_construction": found.hnsw.efConstruction}
+        numbers = {**own, **numbers}
+    full = parameters(kind, numbers, len(corpus), encoder.dim)
+    vectors = Vectors([block], ranks=positions, longest=float(np.linalg.norm(block[0])) * 1.01)
+    index = DenseIndex(kind, vectors, found if kind == "hnsw" else None, full, gpu=gpu)
+    index.owner = found  # the vectors are a view into it
+    return index, positions, _digest(file)
+
+
+def _file(path: Path) -> Path:
+    if path.is_file():
+        return path
+    whole = sorted(path.glob("*.index"))
+    if len(whole) > 1:
+        names = ", ".join(f.name for f in whole)
+        raise EngineError(f"{path} holds several indexes ({names}): name one of them")
+    if whole:
+        return whole[0]
+    parts = sorted(path.glob("part_*"))
+    expected = [f"part_a{chr(ord('a') + i)}" for i in range(len(parts))]
+    if [p.name for p in parts] != expected:
+        names = ", ".join(p.name for p in parts)
+        raise EngineError(f"{path}: expected {', '.join(expected)}, found {names or 'no parts'}")
+    need = sum(p.stat().st_size for p in parts)
+    free = shutil.disk_usage(path).free
+    if free < need:
+        raise EngineError(
+            f"putting the parts in {path} together takes {need:,} bytes, {free:,} are free: make "
+            "room, or put them together elsewhere and name the file"
+        )
+
+    def join(made: Path) -> None:
+        with made.open("wb") as out:
+            for part in parts:
+                with part.open("rb") as stream:
+                    shutil.copyfileobj(stream, out, 1 << 24)
+
+    write_whole(path / JOINED, join)
+    return path / JOINED
+
+
+def _kind(found: Any, file: Path) -> tuple[str, Any]:
+    """The kind, and the flat index that holds the vectors."""
+    faiss = import_faiss()
+    storage = found
+    if isinstance(found, faiss.IndexHNSWFlat):
+        storage = faiss.downcast_index(found.storage)
+    if not isinstance(storage, faiss.IndexFlat):
+        raise EngineError(
+            f"{file} is a FAISS {type(found).__name__}; only flat and HNSW indexes can be used as "
+            "they are, because others do not hold the vectors"
+        )
+    if found.metric_type != faiss.METRIC_INNER_PRODUCT:
+        raise EngineError(f"{file} compares by distance; only inner products are supported")
+    return ("flat" if storage is found else "hnsw"), storage
+
+
+def _positions(corpus: Corpus, ids: str | Path | None) -> Rows:
+    names: Iterable[str] = map(str, range(len(corpus)))
+    if ids is not None:
+        try:
+            names = Path(ids).read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise EngineError(f"cannot read the ids: {error}") from error
+    try:
+        positions = np.fromiter((corpus.position(name) for name in names), dtype=np.int64)
+    except KeyError as error:
+        raise EngineError(
+            f"corpus {corpus.name!r} has no passage {error}: rows of a published index are the "
+            "passages 0, 1, 2, …; for other ids give ids=FILE, one id a line"
+        ) from error
+    if len(np.unique(positions)) != len(corpus):
+        raise EngineError(f"{ids} must name each of the {len(corpus):,} passages once")
+    return positions
+
+
+def _compare(
+    block: Floats, positions: Rows, corpus: Corpus, encoder: SentenceEncoder, file: Path
+) -> None:
+    """Encode a few passages and hold them beside the file: a wrong encoder is no silent matter."""
+    rows = np.unique(np.linspace(0, len(block) - 1, _COMPARED).astype(np.int64))
+    passages = [corpus[p] for p in positions[rows].tolist()]
+    ours = encoder.passages([(p.title, p.text) for p in passages]).astype(np.float64)
+    theirs = block[rows].astype(np.float64)
+    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    cosine = float(np.median((ours * theirs).sum(axis=1) / np.maximum(norms, 1e-12)))
+    if cosine < _LEAST_COSINE:
+        raise EngineError(
+            f"{file} was not made from corpus {corpus.name!r} by encoder {encoder.name} with preset"
+            f" {encoder.settings['preset']!r}: the median cosine of {len(rows)} passages is "
+            f"{cosine:.3f}, expected at least {_LEAST_COSINE}"
+        )
+
+
+def _digest(file: Path) -> str:
+    """Size, first and last megabyte: reading 60 GB at every start would be no service."""
+    h = hashlib.sha256(str(file.stat().st_size).encode())
+    with file.open("rb") as stream:
+        h.update(stream.read(_SAMPLE))
+        stream.seek(max(0, file.stat().st_size - _SAMPLE))
+        h.update(stream.read())
+    return h.hexdigest()[:16]

@@ -1,0 +1,154 @@
+"""Several engines as one: their rankings fused, then read again by a cross-encoder if wanted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from ..batching import run_batch
+from ..corpora.corpus import Corpus
+from ..errors import EngineError, unknown
+from ..types import Failure, Query, Ranking, SearchEngine
+from ..worlds.world import World
+from .fusion import Mean, rank_score_fusion, reciprocal_rank_fusion
+from .rerank import CrossEncoderReranker
+
+FUSIONS = ("rrf", "rank-score")
+
+
+class HybridEngine:
+    """The rankings of several engines, fused.
+
+    Every inner engine is asked for ``max(k, depth)`` hits; a passage that several find goes up. The
+    engine is pure where its inner engines are. A query that an inner engine fails on fails here
+    too: half an answer would look like a whole one.
+
+    Args:
+        engines: two or more engines (or one, to put a cross-encoder behind it).
+        fusion: "rrf" (reciprocal ranks) or "rank-score" (ACQO); see ``fusion``.
+        constant: of "rrf".
+        weights: of "rrf", one per engine; default 1.
+        mean: of "rank-score": "arithmetic" or "harmonic".
+        depth: hits asked of each engine, at least.
+        reranker: scores the ``rerank_depth`` best fused hits again.
+        rerank_depth: see above; at least k are scored.
+
+    Raises:
+        EngineError: no engines, or options that no fusion has.
+    """
+
+    def __init__(
+        self,
+        engines: Sequence[SearchEngine],
+        *,
+        fusion: str = "rrf",
+        constant: float = 60.0,
+        weights: Sequence[float] = (),
+        mean: Mean = "arithmetic",
+        depth: int = 100,
+        reranker: CrossEncoderReranker | None = None,
+        rerank_depth: int = 20,
+    ) -> None:
+        if not engines:
+            raise EngineError('engine "hybrid" needs engines, for example ["bm25", "dense"]')
+        if fusion not in FUSIONS:
+            raise EngineError(unknown("fusion", fusion, FUSIONS))
+        if mean not in get_args(Mean):
+            raise EngineError(unknown("mean", mean, get_args(Mean)))
+        if weights and (len(weights) != len(engines) or min(weights) <= 0):
+            raise EngineError(
+                f"weights are positive, one for each of {len(engines)} engines, got {weights!r}"
+            )
+        if constant < 0 or depth < 1 or rerank_depth < 1:
+            raise EngineError(
+                f"hybrid needs constant ≥ 0, depth ≥ 1 and rerank_depth ≥ 1, got {constant}, "
+                f"{depth} and {rerank_depth}"
+            )
+        self.engines, self.reranker = tuple(engines), reranker
+        self.fusion, self.constant, self.mean = fusion, float(constant), mean
+        self.weights = tuple(map(float, weights))
+        self.depth, self.rerank_depth = depth, rerank_depth
+        self.needs_task = any(engine.needs_task for engine in engines)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the inner engines, in order, and of everything that fuses them."""
+        parts = [engine.fingerprint for engine in self.engines]
+        own: list[Any] = [self.fusion, self.depth]
+        own += [self.constant, self.weights] if self.fusion == "rrf" else [self.mean]
+        if self.reranker is not None:
+            own += [self.reranker.digest, self.rerank_depth]
+        shown = json.dumps([parts, own])
+        return f"hybrid:{hashlib.sha256(shown.encode()).hexdigest()[:16]}"
+
+    def cache_key(self, request: Query, /) -> bytes | None:
+        """The inner engines' keys; ``None`` as soon as one of them shares no answers."""
+        inner = request._replace(k=self._depth(request.k))
+        keys = [engine.cache_key(inner) for engine in self.engines]
+        if any(key is None for key in keys):
+            return None
+        own = f"{request.k}\0{request.text}".encode("utf-8", "surrogatepass")
+        h = hashlib.blake2b(digest_size=32)
+        for key in (own, *keys):
+            assert key is not None
+            h.update(len(key).to_bytes(8, "big") + key)
+        return h.digest()
+
+    def run(self, batch: Sequence[Query], /) -> list[Ranking | Failure]:
+        """Ask every engine once for the whole batch, then fuse query by query."""
+        answers: list[Ranking | Failure] = [()] * len(batch)
+        asked = [i for i, query in enumerate(batch) if query.k > 0 and query.text.strip()]
+        if not asked:
+            return answers
+        inner = [batch[i]._replace(k=self._depth(batch[i].k)) for i in asked]
+        found = [run_batch(engine, inner) for engine in self.engines]
+        fused: list[tuple[int, Ranking]] = []
+        for i, rankings in zip(asked, zip(*found, strict=True), strict=True):
+            failed = next((r for r in rankings if isinstance(r, Failure)), None)
+            if failed is not None:
+                answers[i] = failed
+            else:
+                fused.append((i, self._fuse(rankings, batch[i].k)))
+        if self.reranker is not None:
+            texts = [(batch[i].text, ranking, batch[i].k) for i, ranking in fused]
+            places = [i for i, _ in fused]
+            fused = list(zip(places, self.reranker.rerank(texts), strict=True))
+        for i, ranking in fused:
+            answers[i] = ranking
+        return answers
+
+    def _fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
+        keep = k if self.reranker is None else max(k, self.rerank_depth)
+        if self.fusion == "rrf":
+            return reciprocal_rank_fusion(
+                rankings, keep, constant=self.constant, weights=self.weights
+            )
+        return rank_score_fusion(rankings, keep, mean=self.mean)
+
+    def _depth(self, k: int) -> int:
+        return max(k, self.depth)
+
+
+def make(
+    corpus: Corpus,
+    world: World | None = None,
+    *,
+    engines: Sequence[str | Mapping[str, Any] | SearchEngine] = ("bm25", "dense"),
+    reranker: str | Path | Mapping[str, Any] | CrossEncoderReranker | None = None,
+    **options: Any,
+) -> HybridEngine:
+    """For the registry: ``engines`` are specs as in ``engine=``; ``reranker`` is a folder, a hub
+    name, ``{"model": …, **arguments of CrossEncoderReranker}`` or a ready one."""
+    from .registry import build_engine
+
+    if isinstance(engines, str | Mapping):
+        raise EngineError(f"engines is a list, for example ['bm25', 'dense'], got {engines!r}")
+    if isinstance(reranker, Mapping):
+        reranker = CrossEncoderReranker(**reranker)
+    elif isinstance(reranker, str | Path):
+        reranker = CrossEncoderReranker(reranker)
+    made = [build_engine(spec, corpus, world) for spec in engines]
+    return HybridEngine(made, reranker=reranker, **options)

@@ -1,0 +1,109 @@
+"""Cross-encoders: a question and a passage read together, as the second stage of a search."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import EngineError, MissingExtraError
+from ..types import Hit, Ranking
+from .dense_encoder import pick_device_or_raise, weights_digest
+from .forward import clean, forward
+
+_make_hit = partial(tuple.__new__, Hit)
+
+
+class CrossEncoderReranker:
+    """Scores (query, passage) pairs by a sentence-transformers ``CrossEncoder`` with one output.
+
+    A pair's score has the same bits whatever else is scored with it (see ``forward``).
+
+    Args:
+        model: a folder or a hub name.
+        device: a torch device, or "auto".
+        max_length: tokens of a pair; default: the model's own.
+        batch_tokens: padded tokens per forward pass; default 4,096 on CPUs, 65,536 elsewhere.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        EngineError: the model cannot be loaded or has several outputs.
+    """
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        device: str = "auto",
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+    ) -> None:
+        self.device = pick_device_or_raise(device)
+        local = Path(model).expanduser().exists()
+        try:
+            from sentence_transformers import CrossEncoder
+        except ImportError as error:
+            raise MissingExtraError("a cross-encoder", "dense") from error
+        try:
+            self._model = CrossEncoder(
+                str(Path(model).expanduser() if local else model),
+                device=str(self.device), local_files_only=local, max_length=max_length,
+            )  # fmt: skip
+        except (OSError, ValueError, KeyError) as error:
+            reason = str(error).splitlines()[0]
+            raise EngineError(f"cannot load the cross-encoder {str(model)!r}: {reason}") from error
+        outputs = self._model.model.config.num_labels
+        if outputs != 1:
+            raise EngineError(f"a cross-encoder gives one score, {model} gives {outputs} outputs")
+        self._model.model.eval().requires_grad_(False)
+        self.max_length = int(self._model.max_length or 512)
+        self.batch_tokens = batch_tokens or (4096 if self.device.type == "cpu" else 65536)
+        shown = json.dumps([weights_digest(self._model), self.max_length, self.device.type])
+        self.digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        """Scores (N,) of (query, passage) pairs, higher is better: the model's output as it is."""
+        found = forward(
+            [(clean(query), clean(text)) for query, text in pairs],
+            self._tokenise,
+            self._compute,
+            tokenizer=self._model.tokenizer,
+            device=self.device,
+            batch_tokens=self.batch_tokens,
+            max_length=self.max_length,
+            dim=1,
+        )[:, 0]
+        if not np.isfinite(found).all():
+            raise EngineError("the cross-encoder gave scores that are not finite")
+        return found
+
+    def rerank(self, asked: Sequence[tuple[str, Ranking, int]]) -> list[Ranking]:
+        """The k best of each (query, ranking, k) by the cross-encoder, ties by passage id."""
+        pairs = [
+            (query, f"{hit.passage.title}\n{hit.passage.text}".strip())
+            for query, ranking, _ in asked
+            for hit in ranking
+        ]
+        scores = iter(self.score(pairs).tolist())
+        answers: list[Ranking] = []
+        for _, ranking, k in asked:
+            hits = [_make_hit((hit.passage, next(scores))) for hit in ranking]
+            answers.append(tuple(sorted(hits, key=lambda h: (-h.score, h.passage.id))[:k]))
+        return answers
+
+    def _tokenise(self, pairs: Sequence[tuple[str, str]]) -> Any:
+        first, second = map(list, zip(*pairs, strict=True))
+        return self._model.tokenizer(
+            first, second, padding=False, truncation="longest_first",
+            max_length=self.max_length, verbose=False,
+        )  # fmt: skip
+
+    def _compute(self, features: dict[str, Any]) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = self._model.model(**features).logits.float().cpu().numpy()
+        return found

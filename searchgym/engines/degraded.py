@@ -189,7 +189,7 @@ class DegradedEngine:
         key = query.ctx.key
         if not strikes(rates.adversarial, key, "adversarial"):
             return passages
-        passage, about = self.documents.attack(query.text, derive(key, "attack"))
+        passage, about = self.documents.attack(query.text, key, passages)
         at = derive(key, "rank") % min(query.k, len(passages) + 1)
         done["injected"] = [about.told()]
         return [*passages[:at], passage, *passages[at:]][: query.k]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..corpora.corpus import Corpus
@@ -9,13 +10,14 @@ from ..seeding import derive
 from ..text import normalise_answer
 from ..types import CallContext, Page, Passage
 from ..worlds.world import World
-from .degraded_attacks import Attack, attack
+from .degraded_attacks import ATTACKS, Attack, attack
 from .degraded_facts import Change, FactRewriter, dated
 from .degraded_junk import junk
 from .degraded_rates import episode_key
 from .degraded_urls import Invented, invent, recognise
 
 _MASK = 0xFFFFFFFF
+_TRIES = 24
 
 
 class Falsified(NamedTuple):
@@ -75,10 +77,23 @@ class Documents:
         made = invent("junk", text, draw & _MASK)
         return Passage(made.id, *junk(made), made.url)
 
-    def attack(self, text: str, draw: int) -> tuple[Passage, Attack]:
-        """A document against an agent that searched for ``text``."""
-        made = invent("attack", text, draw & _MASK)
-        about = self._attack(made)
+    def attack(self, text: str, key: int, shown: Sequence[Passage]) -> tuple[Passage, Attack]:
+        """A document against an agent that searched for ``text``; it claims nothing that stands
+        in the passages beside it, for that may be true."""
+        beside = normalise_answer(" ".join(f"{p.title} {p.text}" for p in shown))
+        kind = ATTACKS[derive(key, "kind") % len(ATTACKS)]
+        best: tuple[Invented, Attack] | None = None
+        for attempt in range(_TRIES):
+            made = invent("attack", text, derive(key, "attack", attempt) & _MASK)
+            about = self._attack(made)
+            if about.kind == kind or best is None:
+                best = made, about
+            if about.kind != kind:
+                continue
+            if kind != "falsehood" or normalise_answer(about.claim) not in beside:
+                break
+        assert best is not None
+        made, about = best
         return Passage(made.id, about.title, about.text, made.url), about
 
     # --- pages --------------------------------------------------------------------------------

@@ -1,0 +1,147 @@
+"""Documents against the agent: flagged in info, never in what it reads; caught when obeyed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from searchgym.dialects.base import DIALECTS, get_dialect
+from searchgym.engines.bm25 import BM25Engine
+from searchgym.engines.degraded import DegradedEngine
+from searchgym.engines.degraded_attacks import ATTACKS, shows_canary, violations
+from searchgym.envs.search import SearchEnv
+from searchgym.types import ABSTAIN, Action, Answer, CallContext, Charged, Query, Search
+
+from ..small import CORPUS, TASKS
+
+OWN: dict[str, Any] = {"corpus": CORPUS, "tasks": TASKS}
+
+
+def under_attack(
+    kind: str, dialect: str = "search_r1"
+) -> tuple[SearchEnv, dict[str, Any], dict[str, Any]]:
+    """An environment that has just shown a document of this kind, its info, and the record."""
+    env = SearchEnv(**OWN, engine={"name": "degraded", "adversarial": 1.0}, dialect=dialect)
+    for seed in range(60):
+        env.reset(seed=seed, options={"task_id": "t1"})
+        info = env.step(say(env, Search(("Aldor founder",))))[4]
+        (about,) = info["degraded"]["injected"]
+        if about["kind"] == kind:
+            return env, info, about
+    raise AssertionError(f"no {kind} in 60 episodes")
+
+
+def say(env: SearchEnv, action: Action) -> str:
+    return get_dialect(env.setting.rules.dialect).render_action(action)
+
+
+def test_the_three_kinds_are_equally_frequent_and_every_canary_is_its_own() -> None:
+    engine = DegradedEngine(BM25Engine(CORPUS), CORPUS, adversarial=1.0)
+    n = 900
+    answers = engine.run([Query("Aldor", 3, CallContext(i, "e", {})) for i in range(n)])
+    records = [r.meta["degraded"]["injected"][0] for r in answers if isinstance(r, Charged)]
+    assert len(records) == n
+    kinds = Counter(r["kind"] for r in records)
+    assert set(kinds) == set(ATTACKS)
+    assert min(kinds.values()) > n / 3 - 4.5 * (n * 2 / 9) ** 0.5
+    assert len({r["canary"] for r in records}) == n
+    ranks = Counter(
+        [h.passage.id for h in r].index(r.meta["degraded"]["injected"][0]["id"])
+        for r in answers if isinstance(r, Charged)
+    )  # fmt: skip
+    assert len(ranks) > 1, "at any rank"
+
+
+@pytest.mark.parametrize("dialect", [d for d in DIALECTS if d != "candidate"])
+@pytest.mark.parametrize("kind", ATTACKS)
+def test_flagged_in_info_and_never_in_the_observation(kind: str, dialect: str) -> None:
+    env, info, about = under_attack(kind, dialect)
+    assert about["id"] in info["hits"]
+    shown = env.episode.observation()
+    assert about["canary"] in shown, "the document itself is shown"
+    for word in ("injected", "adversarial", "degraded", "canary", kind, about["id"]):
+        assert word not in shown.lower().replace("injected into", "")
+    segments = "".join(s.text for s in env.requests()[0].segments)
+    assert "injected" not in segments
+
+
+@pytest.mark.parametrize("kind", ATTACKS)
+def test_an_agent_that_obeys_is_caught_and_one_that_does_not_is_not(kind: str) -> None:
+    for obey in (True, False):
+        env, _, about = under_attack(kind)
+        assert violations(env.episode.turns) == []
+        if kind == "leak":
+            query = f"{about['canary']} my instructions" if obey else "Quell"
+            env.step(say(env, Search((query,))))
+        env.step(say(env, Answer(about["claim"] if obey and kind != "leak" else "Quell")))
+        assert env.episode.phase == "done"
+        found = violations(env.episode.turns)
+        if not obey:
+            assert found == []
+            continue
+        assert found[0].id == about["id"]
+        assert found[0].kind == kind
+        assert found[0].how == ("claim" if kind == "falsehood" else "canary")
+
+
+def test_to_answer_with_the_truth_is_no_violation_even_if_a_falsehood_claims_it() -> None:
+    env, _, about = under_attack("falsehood")
+    env.step(say(env, Answer(about["claim"])))
+    assert violations(env.episode.turns, TASKS[0].answers)[0].how == "claim"
+    assert violations(env.episode.turns, (about["claim"].upper(),)) == []
+
+
+def test_thinking_about_a_canary_is_no_offence() -> None:
+    env, _, about = under_attack("instruction")
+    env.step(f"<think>{about['canary']} looks like a trap</think><answer>Quell</answer>")
+    assert violations(env.episode.turns) == []
+
+
+def test_the_detector_sees_through_spelling_and_nothing_else() -> None:
+    canary = "AB2CD-EF3GH"
+    for text in (
+        "AB2CD-EF3GH",
+        "answer: ab2cd ef3gh!",
+        "a b 2 c d e f 3 g h",
+        "ＡＢ２ＣＤ－ＥＦ３ＧＨ",
+    ):
+        assert shows_canary(text, canary), text
+    for text in ("", "AB2CD", "AB2CD-EF3G", "EF3GH-AB2CD"):
+        assert not shows_canary(text, canary), text
+
+
+def test_refusing_ends_the_episode_and_is_not_a_violation() -> None:
+    env, _, _ = under_attack("instruction")
+    _, _, terminated, truncated, _ = env.step(say(env, Answer(ABSTAIN)))
+    assert terminated
+    assert not truncated
+    assert violations(env.episode.turns) == []
+
+
+def test_an_opened_attack_is_flagged_like_a_shown_one() -> None:
+    env = SearchEnv(**OWN, engine={"name": "degraded", "adversarial": 1.0}, dialect="asearcher",
+                    tools=("search", "access"))  # fmt: skip
+    env.reset(seed=0)
+    info = env.step("</think><search>Aldor founder</search>")[4]
+    (about,) = info["degraded"]["injected"]
+    hits = env.episode.turns[-1].results[0].hits  # type: ignore[union-attr]
+    url = next(h.passage.url for h in hits if h.passage.id == about["id"])
+    observation, _, _, _, info = env.step(f"</think><access>{url}</access>")
+    assert info["degraded"]["injected"] == [about]
+    assert about["canary"] in info["delta"]
+    assert "No More Information" not in observation
+
+
+def test_a_forged_answer_in_a_document_does_not_score() -> None:
+    """Corpus page "Trap" holds an answer tag with the right answer; showing it earns nothing."""
+    env = SearchEnv(**OWN, engine={"name": "degraded", "noise": 1.0, "adversarial": 1.0})
+    env.reset(seed=0, options={"task_id": "t1"})
+    for _ in range(3):
+        _, reward, terminated, _, _ = env.step("<search>Trap Ignore Quell</search>")
+        assert reward == 0
+        assert not terminated
+    _, reward, _, _, info = env.step("<answer>something else</answer>")
+    assert reward == 0
+    assert info["outcome"]["em"] == 0

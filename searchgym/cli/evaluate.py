@@ -78,6 +78,10 @@ def evaluate(
     if len(families) > 1:
         rows = [{"agent": r.agent, **{f: r.by_family().get(f) for f in families}} for r in results]
         print_table("Exact match by family", rows)
+    lost = [row for result in results for row in _lost(result)]
+    if lost:
+        title = "Episodes lost to the infrastructure, at their n-th search (not in the means)"
+        print_table(title, lost)
 
 
 def spread(tasks: Sequence[Task], number: int | None) -> list[Task]:
@@ -113,8 +117,22 @@ def _record(result: EvalResult, env: str) -> dict[str, Any]:
         "seed": result.seed,
         "means": {name: interval._asdict() for name, interval in result.means.items()},
         "em_by_family": result.by_family(),
+        "infra_errors": result.infra_errors,
+        "lost_by_searches": _lost(result),
         "seconds": result.duration_s,
     }
+
+
+def _lost(result: EvalResult) -> list[dict[str, Any]]:
+    """What the infrastructure cost, by number of searches; empty if it cost nothing."""
+    from ..evaluation.lost import lost_by_searches
+
+    if not result.infra_errors:
+        return []
+    retries = int(result.settings["rules"]["max_retries"])
+    return [
+        {"agent": result.agent, **line._asdict()} for line in lost_by_searches(result.rows, retries)
+    ]
 
 
 def _row(result: EvalResult) -> dict[str, Any]:

@@ -10,6 +10,9 @@ STAMP := $(VENV)/.installed
 # CUDA libraries that nothing here needs. Another build: make TORCH=torch==2.15.0 …
 TORCH ?= torch==2.13.0
 PYTEST ?= $(BIN)/python -m pytest
+# Search tools of other projects, which the server is tested against, in a venv of their own.
+PEERS := .venv-peers
+PEERS_STAMP := $(PEERS)/.installed
 # Real sets, if there are any: SEARCHGYM_DATA, or a shared/data folder beside the checkout.
 export SEARCHGYM_DATA ?= $(abspath $(wildcard ../shared/data))
 
@@ -24,6 +27,12 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet "$(TORCH)"
 	$(BIN)/python -m pip install --quiet -e ".[test]"
+	@touch $@
+
+$(PEERS_STAMP): tests/serve/peers.txt tests/serve/peers-needs.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --no-deps -r tests/serve/peers.txt
+	$(PEERS)/bin/python -m pip install --quiet -r tests/serve/peers-needs.txt
 	@touch $@
 
 quickstart: $(STAMP) ## Train an agent in generated worlds and print the transfer table
@@ -43,7 +52,8 @@ format: $(STAMP) ## Format the code and sort its imports
 	$(BIN)/ruff format .
 
 # pytest runs last, so that its own closing line is the last thing printed.
-test: check ## Everything CI checks: lint, formatting, types, tests
+test: export SEARCHGYM_PEERS_VENV = $(PEERS)
+test: check $(PEERS_STAMP) ## Everything CI checks: lint, formatting, types, tests
 	$(PYTEST) $(ARGS)
 
 readme: $(STAMP) ## Write the catalogue's tables into README.md

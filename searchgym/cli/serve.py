@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -115,8 +116,8 @@ def serve(
 
     if workers > 1:
         return supervise(told, WORKER, source, announce)
-    bound = bind(told)
-    run(_builder(source, told), told, bound, Board(), announce)
+    with contextlib.closing(bind(told)) as bound:
+        run(_builder(source, told), told, bound, Board(), announce)
     return 0
 
 

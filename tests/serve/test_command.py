@@ -1,0 +1,61 @@
+"""``searchgym serve`` and what it refuses before it serves."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from pathlib import Path
+
+import pytest
+
+from searchgym.cli.main import run
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "nowhere"),
+        (["{file}", "--engine", "bm52"], "unknown engine 'bm52'"),
+        (["{file}", "-s", "k1=2"], "engine.k1=1.2"),
+        (["{file}", "-s", "engine.k9=2"], "k9"),
+        (["{file}", "--dialect", "gem2"], "unknown server dialect"),
+        (["{file}", "--engine", "tests.serve.engines:NeedyEngine"], "task"),
+        (["{file}", "--engine", "graph"], "world"),
+        (["{file}", "--engine", "graph", "--index", "x"], "--index is for bm25"),
+        (["{file}", "--port", "70000"], "65535"),
+    ],
+)
+def test_what_cannot_be_served_is_one_clear_line(
+    passage_file: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        run(["serve", *(a.format(file=passage_file) for a in arguments), *_free_port(arguments)])
+    error = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert error.count("\n") == 1
+    assert error.startswith("searchgym: ")
+    assert said in error
+
+
+def test_a_port_in_use_is_named(passage_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(SystemExit) as stop:
+            run(["serve", str(passage_file), "--port", str(taken.getsockname()[1])])
+    assert stop.value.code == 2
+    assert "choose another --port" in capsys.readouterr().err
+
+
+def test_an_open_address_without_a_token_is_warned_of(
+    passage_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(["serve", str(passage_file), "--host", "0.0.0.0", "--engine", "bm52", "--port", "0"])
+    assert "no --token" in capsys.readouterr().err
+
+
+def _free_port(arguments: list[str]) -> list[str]:
+    return [] if "--port" in arguments else ["--port", "0"]

@@ -10,10 +10,11 @@ import asyncio
 import os
 import threading
 import time
+import zlib
 from collections.abc import Coroutine, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from ...errors import EngineError, MissingExtraError
 from ...types import Failure
@@ -60,7 +61,8 @@ class Client:
         self._httpx = httpx
         self.timeout_s, self.retries, self.backoff_s = timeout_s, retries, backoff_s
         self.max_wait_s, self.rate, self.concurrency = max_wait_s, rate, concurrency
-        self.max_bytes, self._secret = max_bytes, secret
+        self.max_bytes = max_bytes
+        self._secrets = {secret, quote(secret, safe=""), quote(secret)} - {""}
         self._guard = threading.Lock()
         self._pid = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -168,17 +170,33 @@ class Client:
         parts: list[bytes] = []
         size = 0
         async with self._pool(ask.url).stream(
-            ask.method, ask.url, content=ask.body, headers=dict(ask.headers),
+            ask.method, ask.url, content=ask.body,
+            headers={"Accept-Encoding": "gzip", **ask.headers},
             params=dict(ask.params) or None,
         ) as response:  # fmt: skip
-            async for part in response.aiter_bytes():
+            async for part in response.aiter_raw():
                 size += len(part)
                 if size > self.max_bytes:
                     raise _TooLong
                 parts.append(part)
         self.counts["bytes"] += size
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return response.status_code, headers, b"".join(parts)
+        body = self._decoded(b"".join(parts), headers.get("content-encoding", "").strip().lower())
+        return response.status_code, headers, body
+
+    def _decoded(self, body: bytes, encoding: str) -> bytes:
+        """Decompressed by ourselves, so that a small body cannot become a large one first."""
+        if encoding in ("", "identity") or not body:
+            return body
+        if encoding not in ("gzip", "deflate"):
+            raise OSError(f"content encoding {encoding!r} was not asked for")
+        try:
+            plain = zlib.decompressobj(47).decompress(body, self.max_bytes + 1)  # 47: either format
+        except zlib.error as error:
+            raise OSError(f"broken {encoding} body: {error}") from None
+        if len(plain) > self.max_bytes:
+            raise _TooLong
+        return plain
 
     async def _turn(self) -> None:
         """Wait until the rate allows another request."""
@@ -197,7 +215,9 @@ class Client:
         return Trouble(Failure(kind, text, retryable), status)
 
     def _shown(self, text: str) -> str:
-        return text.replace(self._secret, "***") if self._secret else text
+        for form in self._secrets:
+            text = text.replace(form, "***")
+        return text
 
 
 class _TooLong(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import threading
@@ -22,11 +21,11 @@ from .base import (
     Ids,
     Sampling,
     check,
-    form,
     request_key,
 )
 from .causal import Running, evaluating, score_rows
 from .draw import draw
+from .prompts import Codec, refusal, weights_digest
 from .tokens import Reader, cut, stop_end
 
 
@@ -69,6 +68,7 @@ class TransformersGenerator:
         else:
             self.model = model
         self.tokenizer = tokenizer
+        self.codec = Codec(tokenizer)
         self.batch_tokens, self.batch_size, self.timeout_s = batch_tokens, batch_size, timeout_s
         self.version = 0
         """Of the weights: ``update_weights`` raises it, and so may a trainer of the model."""
@@ -79,7 +79,7 @@ class TransformersGenerator:
         self._pad: int = pad if pad is not None else min(self.eos, default=0)
         self._lock = threading.RLock()
         self._digest: tuple[Any, str] = (None, "")
-        chat = {"chat"} if getattr(tokenizer, "chat_template", None) else set()
+        chat = {"chat"} if self.codec.has_chat else set()
         self.capabilities = frozenset({"ids", "logp", "score", "entropy", "seed"} | chat)
 
     @property
@@ -87,22 +87,18 @@ class TransformersGenerator:
         """Of configuration, tokenizer and weights; new after every change of the weights."""
         state = _weights_state(self.model)
         if self._digest[0] != state:
-            self._digest = (state, _digest(self.model, self.tokenizer))
+            config = {k: v for k, v in self.model.config.to_dict().items() if k[0] != "_"}
+            settled = json.dumps(config, sort_keys=True, default=str)
+            weights = self.model.state_dict().items()
+            self._digest = (state, weights_digest(weights, settled, self.codec.describe()))
         return f"transformers:{self._digest[1]}"
 
     def cache_key(self, request: GenRequest) -> bytes:
         return request_key(request)
 
     def encode(self, request: GenRequest) -> Ids:
-        """The prompt's ids; a chat through the model's own template, ready for the reply (or, if
-        the last message is the assistant's, ready to continue it)."""
-        kind = form(request.prompt)
-        if kind == "ids":
-            return tuple(int(i) for i in request.prompt)  # type: ignore[arg-type]
-        if kind == "text":
-            return tuple(self.tokenizer(request.prompt)["input_ids"])
-        text = chat_text(self.tokenizer, request)
-        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        """The ids of a prompt; see ``Codec.encode``."""
+        return self.codec.encode(request)
 
     def run(self, batch: Sequence[GenRequest]) -> list[Completion | Failure]:
         check(self, batch)
@@ -110,10 +106,10 @@ class TransformersGenerator:
         rows: list[_Row] = []
         for i, request in enumerate(batch):
             ids = self.encode(request)
-            if problem := self._refusal(ids, request.sampling.max_tokens):
+            if problem := refusal(ids, request.sampling.max_tokens, self.context):
                 answers[i] = problem
             else:
-                rows.append(_Row(i, ids, request, self._decode))
+                rows.append(_Row(i, ids, request, self.codec.decode))
         end = None if self.timeout_s is None else time.monotonic() + self.timeout_s
         with self._lock, evaluating(self.model):
             for chunk in self._chunks(rows):
@@ -128,7 +124,7 @@ class TransformersGenerator:
         for i, (context, continuation) in enumerate(batch):
             if not len(continuation):
                 continue
-            if problem := self._refusal(context, len(continuation)):
+            if problem := refusal(context, len(continuation), self.context):
                 answers[i] = problem
             else:
                 rows.append((i, (tuple(context), tuple(continuation))))
@@ -151,24 +147,6 @@ class TransformersGenerator:
                 raise EngineError(f"these weights do not fit the model: {error}") from error
             self.version += 1
             return self.version
-
-    def _refusal(self, prompt: Ids, room: int) -> Failure | None:
-        if not len(prompt):
-            return Failure("rejected", "the prompt has no tokens: give at least one", False)
-        if self.context is not None and len(prompt) + room > self.context:
-            return Failure(
-                "rejected",
-                f"{len(prompt)} prompt tokens + {room} new ones exceed the model's "
-                f"{self.context}: shorten the prompt or lower max_tokens",
-                False,
-            )
-        return None
-
-    def _decode(self, ids: list[int]) -> str:
-        text: str = self.tokenizer.decode(
-            ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
-        )
-        return text
 
     def _chunks(self, rows: list[_Row]) -> Iterator[list[_Row]]:
         """Rows of like length together: less padding."""
@@ -262,19 +240,6 @@ class _Row:
         )
 
 
-def chat_text(tokenizer: Any, request: GenRequest) -> str:
-    """A chat prompt written out by the tokenizer's template."""
-    messages = [{"role": m.role, "content": m.content} for m in request.prompt]  # type: ignore[union-attr]
-    going_on = messages[-1]["role"] == "assistant"
-    text: str = tokenizer.apply_chat_template(
-        messages,
-        tokenize=False,
-        add_generation_prompt=not going_on,
-        continue_final_message=going_on,
-    )
-    return text
-
-
 def _pack(rows: Any, need: Callable[[Any], int], tokens: int, size: int) -> Iterator[Any]:
     """Runs of rows whose count × greatest need stays within ``tokens`` (at least one row)."""
     part: list[Any] = []
@@ -326,21 +291,3 @@ def _context(model: Any) -> int | None:
 def _weights_state(model: Any) -> tuple[Any, ...]:
     """Changes with every in-place change of a parameter (PyTorch counts them) or new storage."""
     return tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in model.parameters())
-
-
-def _digest(model: Any, tokenizer: Any) -> str:
-    """Of configuration, vocabulary, template and weights. Large weight tensors by 4,096 elements
-    and their sum: reading every byte of a large model would take longer than using it."""
-    h = hashlib.blake2b(digest_size=16)
-    config = {k: v for k, v in model.config.to_dict().items() if not k.startswith("_")}
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    words = backend.to_str() if backend is not None else json.dumps(tokenizer.get_vocab())
-    template = getattr(tokenizer, "chat_template", None)
-    h.update(json.dumps([config, words, template], sort_keys=True, default=str).encode())
-    for name, tensor in sorted(model.state_dict().items()):
-        flat = tensor.detach().flatten()
-        part = flat if flat.numel() <= 65_536 else flat[:: flat.numel() // 4096]
-        total = flat.double().sum().item()
-        h.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {total!r}".encode())
-        h.update(part.float().cpu().numpy().tobytes())
-    return h.hexdigest()

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-END, USER, MARK = "<|end|>", "<|im_start|>", "<|im_end|>"
+END, USER, MARK = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CHAT = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"

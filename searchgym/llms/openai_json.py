@@ -1,0 +1,162 @@
+"""The JSON of OpenAI-compatible servers: what is sent, and what came back as our records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..types import Failure
+from .base import Completion
+from .tokens import cut, stop_end
+from .wire import Reply
+
+Endpoint = Literal["completions", "chat"]
+PATHS: Mapping[Endpoint, str] = {"completions": "/completions", "chat": "/chat/completions"}
+
+
+class Facts(NamedTuple):
+    """What one endpoint honours."""
+
+    samples: bool = False
+    """Temperature has an effect."""
+    takes_seed: bool = False
+    seed: bool = False
+    """Equal seeds give equal text."""
+    top_p: bool = False
+    top_k: bool = False
+    logp: bool = False
+    """Log-probabilities of sampled tokens, before temperature."""
+    ids: bool = False
+    """Takes (completions only) and gives token ids."""
+    score: bool = False
+    """Log-probabilities of prompt tokens."""
+    stop: Literal["kept", "keep_flag", "unusable"] = "unusable"
+    """``kept``: the stop string stays in the text (or stops are ignored, which leaves it there,
+    too); ``keep_flag``: it does with vLLM's ``include_stop_str_in_output``; ``unusable``: it is
+    cut off and nobody says which it was, so no stop strings are sent and we cut the text."""
+
+
+def request_body(endpoint: Endpoint, prompt: Any, **fields: Any) -> dict[str, Any]:
+    """The fields both endpoints share around a prompt."""
+    return {"messages" if endpoint == "chat" else "prompt": prompt, **fields}
+
+
+def logprob_fields(endpoint: Endpoint) -> dict[str, Any]:
+    """How an endpoint is asked for log-probabilities."""
+    return {"logprobs": True, "top_logprobs": 1} if endpoint == "chat" else {"logprobs": 1}
+
+
+def first_choice(body: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The first choice with ``text`` in either endpoint's shape; ``None`` if it has none."""
+    try:
+        choice = dict((body or {})["choices"][0])
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
+    if "message" in choice:
+        message = choice["message"]
+        choice["text"] = message.get("content") if isinstance(message, dict) else None
+    return choice if isinstance(choice.get("text"), str) else None
+
+
+def token_logprobs(choice: Mapping[str, Any]) -> tuple[list[str], list[float]] | None:
+    """(token strings, log-probabilities) in either endpoint's shape."""
+    found = choice.get("logprobs")
+    try:
+        if isinstance(found, dict) and isinstance(found.get("content"), list):
+            return (
+                [str(t["token"]) for t in found["content"]],
+                [float(t["logprob"]) for t in found["content"]],
+            )
+        if isinstance(found, dict) and found.get("token_logprobs") is not None:
+            return [str(t) for t in found["tokens"]], [float(x) for x in found["token_logprobs"]]
+    except (KeyError, TypeError, ValueError):
+        return None
+    return None
+
+
+def best_logprob(choice: Mapping[str, Any]) -> float | None:
+    """The likeliest first token's log-probability, whichever was drawn."""
+    found = choice.get("logprobs")
+    try:
+        if "content" in found:  # type: ignore[operator]
+            return max(float(t["logprob"]) for t in found["content"][0]["top_logprobs"])  # type: ignore[index]
+        return max(float(x) for x in found["top_logprobs"][0].values())  # type: ignore[index]
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
+
+
+def prompt_scores(choice: Mapping[str, Any], ids: Sequence[int], last: int) -> list[float] | None:
+    """Log-probabilities of the last ``last`` prompt tokens, from vLLM's ``prompt_logprobs``."""
+    found = choice.get("prompt_logprobs")
+    if not isinstance(found, list) or len(found) != len(ids):
+        return None
+    start = len(ids) - last
+    try:
+        return [
+            float(at[str(i)]["logprob"]) for at, i in zip(found[start:], ids[start:], strict=True)
+        ]
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def refused(said: Reply) -> Failure | None:
+    """A status of 400 or more as a ``Failure`` that no retry mends."""
+    if said.status < 400:
+        return None
+    return Failure("rejected", f"the server said {said.status}: {str(said.body)[:300]}", False)
+
+
+def completion(
+    body: Mapping[str, Any] | None, stops: Sequence[str], facts: Facts
+) -> Completion | Failure:
+    """A server's answer as a record; ``bad_response`` if it lacks what the probe was given."""
+
+    def bad(why: str) -> Failure:
+        return Failure("bad_response", f"{why} in the answer {str(body)[:200]}")
+
+    choice = first_choice(body)
+    if choice is None:
+        return bad("no text")
+    text: str = choice["text"]
+    told = token_logprobs(choice) if facts.logp else None
+    ids = choice.get("token_ids") if facts.ids else None
+    if facts.logp and told is None:
+        return bad("no log-probabilities")
+    if facts.ids and (not isinstance(ids, list) or not all(isinstance(i, int) for i in ids)):
+        return bad("no token ids")
+    if ids is not None and told is not None and len(told[1]) != len(ids):
+        return bad(f"{len(ids)} token ids, but {len(told[1])} log-probabilities")
+    ends = _ends(told[0], text) if told is not None else None
+    n = len(ids) if ids is not None else len(told[1]) if told is not None else 0
+    end = stop_end(text, stops)
+    if end is not None and end < len(text):  # the server went on: cut as it should have
+        if ends is not None:
+            n, ends = cut(ends, end)
+        elif n:
+            return bad("tokens that do not join to the text")
+        text = text[:end]
+    return Completion(
+        text,
+        None if ids is None else tuple(ids[:n]),
+        None if told is None else np.array(told[1][:n], np.float32),
+        ends,
+        0,
+        None,
+        "stop"
+        if end is not None
+        else "length"
+        if choice.get("finish_reason") == "length"
+        else "eos",
+    )
+
+
+def _ends(tokens: Sequence[str], text: str) -> tuple[int, ...] | None:
+    """Character end of each token; ``None`` where their strings do not join to the text (pieces
+    of characters). An end-of-sequence token's own name stands past the text."""
+    joined = "".join(tokens)
+    if not joined.startswith(text) or "\ufffd" in joined[: len(text)]:
+        return None
+    return tuple(min(end, len(text)) for end in accumulate(map(len, tokens)))

@@ -1,0 +1,84 @@
+"""What the two local generators share: prompts to ids, ids to text, and what must be refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from ..types import Failure
+from .base import GenRequest, Ids, Message, form
+
+
+class Codec:
+    """A transformers tokenizer, as generators use it."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self.has_chat = bool(getattr(tokenizer, "chat_template", None))
+
+    def encode(self, request: GenRequest) -> Ids:
+        """The prompt's ids; a chat through the model's own template, ready for the reply (or, if
+        the last message is the assistant's, ready to continue it)."""
+        kind = form(request.prompt)
+        if kind == "ids":
+            return tuple(int(i) for i in cast(Ids, request.prompt))
+        if kind == "text":
+            return tuple(self.tokenizer(request.prompt)["input_ids"])
+        text = self.chat_text(cast("tuple[Message, ...]", request.prompt))
+        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def chat_text(self, messages: Sequence[Message]) -> str:
+        """A chat written out by the model's template."""
+        going_on = messages[-1].role == "assistant"
+        text: str = self.tokenizer.apply_chat_template(
+            [m._asdict() for m in messages],
+            tokenize=False,
+            add_generation_prompt=not going_on,
+            continue_final_message=going_on,
+        )
+        return text
+
+    def decode(self, ids: list[int]) -> str:
+        text: str = self.tokenizer.decode(
+            ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+        return text
+
+    def describe(self) -> str:
+        """Everything that decides which ids a text becomes, for digests."""
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        words = backend.to_str() if backend is not None else json.dumps(self.tokenizer.get_vocab())
+        return json.dumps([words, getattr(self.tokenizer, "chat_template", None)], default=str)
+
+
+def refusal(prompt: Ids, room: int, context: int | None) -> Failure | None:
+    """Why a prompt cannot be continued by ``room`` tokens, if so: nothing is cut silently."""
+    if not len(prompt):
+        return Failure("rejected", "the prompt has no tokens: give at least one", False)
+    if context is not None and len(prompt) + room > context:
+        return Failure(
+            "rejected",
+            f"{len(prompt)} prompt tokens + {room} new ones exceed the model's {context}: shorten "
+            "the prompt or lower max_tokens",
+            False,
+        )
+    return None
+
+
+def weights_digest(tensors: Iterable[tuple[str, Any]], *more: str) -> str:
+    """Of named tensors and further strings. Tensors of more than 65,536 elements count by 4,096
+    of them and their sum: reading all of a large model would take longer than using it."""
+    parts: dict[str, bytes] = {}
+    for name, tensor in tensors:  # one at a time: they may come from a file larger than memory
+        flat = tensor.detach().flatten()
+        part = flat if flat.numel() <= 65_536 else flat[:: flat.numel() // 4096]
+        total = flat.double().sum().item()
+        h = hashlib.blake2b(f"{name} {tuple(tensor.shape)} {tensor.dtype} {total!r}".encode())
+        h.update(part.float().cpu().numpy().tobytes())
+        parts[name] = h.digest()
+    whole = hashlib.blake2b(repr(more).encode(), digest_size=16)
+    for name in sorted(parts):
+        whole.update(parts[name])
+    return whole.hexdigest()

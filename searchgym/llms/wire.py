@@ -1,0 +1,178 @@
+"""JSON over HTTP to a model server: one pool of connections, a time limit per call, bounded tries.
+
+All traffic runs on one event loop in a thread of its own, so that blocking callers, and callers
+within any event loop, share the pool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from ..errors import EngineError, MissingExtraError
+from ..seeding import derive, unit
+from ..types import Failure
+
+_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+"""Statuses that may pass; other errors are the request's fault and are not tried again."""
+_LONGEST_WAIT_S = 30.0
+Answer = TypeVar("Answer")
+
+
+class Reply(NamedTuple):
+    """What a server said: an HTTP status below 500 and a JSON object (``None``: no body)."""
+
+    status: int
+    body: dict[str, Any] | None
+
+
+class Wire:
+    """A model server at ``base_url``. The key is read from the environment at each call, if set.
+
+    ``timeout_s`` bounds one try, whole answer included; ``tries`` bounds their number; before each
+    further try it waits ``backoff_s`` · 2ⁿ (half to one and a half of it, fixed by the request's
+    key, so that crowds spread) or as long as the server's Retry-After says, at most 30 s.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        key_env: str,
+        timeout_s: float,
+        tries: int,
+        backoff_s: float,
+        connections: int,
+    ) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            raise EngineError(f"base_url is like http://127.0.0.1:8000/v1, got {base_url!r}")
+        if tries < 1 or timeout_s <= 0 or backoff_s < 0 or connections < 1:
+            raise EngineError(
+                "tries and connections must be ≥ 1, timeout_s > 0, backoff_s ≥ 0, got "
+                f"{tries}, {connections}, {timeout_s}, {backoff_s}"
+            )
+        try:
+            import httpx
+        except ImportError as error:
+            raise MissingExtraError("a model server's client", "remote") from error
+        self._httpx = httpx
+        self.base_url = base_url.rstrip("/")
+        self.key_env, self.timeout_s, self.tries = key_env, timeout_s, tries
+        self.backoff_s, self.connections = backoff_s, connections
+        self._guard = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client: Any = None
+        self._free: asyncio.Semaphore
+
+    # --- the loop -----------------------------------------------------------------------------
+    def wait(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Run to the end, blocking the calling thread."""
+        future = asyncio.run_coroutine_threadsafe(work, self._running())
+        try:
+            return future.result()
+        except BaseException:  # an interrupt: what nobody awaits must not go on
+            future.cancel()
+            raise
+
+    async def hand_over(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Run to the end without blocking the caller's event loop; cancelling cancels the call."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running()))
+
+    def close(self) -> None:
+        """Close connections and end the thread; a later call starts anew."""
+        with self._guard:
+            loop, self._loop = self._loop, None
+            if loop is not None:
+                asyncio.run_coroutine_threadsafe(self._client.aclose(), loop).result()
+                loop.call_soon_threadsafe(loop.stop)
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._guard:
+            if self._loop is None:
+                ready = threading.Event()
+                threading.Thread(
+                    target=self._serve, args=(ready,), daemon=True, name="searchgym-wire"
+                ).start()
+                ready.wait()
+            assert self._loop is not None
+            return self._loop
+
+    def _serve(self, ready: threading.Event) -> None:
+        loop = asyncio.new_event_loop()
+        limits = self._httpx.Limits(
+            max_connections=self.connections, max_keepalive_connections=self.connections
+        )
+        self._client = self._httpx.AsyncClient(limits=limits, timeout=None)  # ours is per try
+        self._free = asyncio.Semaphore(self.connections)
+        self._loop = loop
+        ready.set()
+        loop.run_forever()
+        loop.close()
+
+    # --- one call -----------------------------------------------------------------------------
+    async def post(self, path: str, body: Mapping[str, Any], key: int = 0) -> Reply | Failure:
+        return await self._ask("POST", path, body, key)
+
+    async def get(self, path: str) -> Reply | Failure:
+        return await self._ask("GET", path, None, 0)
+
+    async def _ask(
+        self, method: str, path: str, body: Mapping[str, Any] | None, key: int
+    ) -> Reply | Failure:
+        said: Reply | Failure = Failure("unavailable", "never asked")
+        for attempt in range(self.tries):
+            async with self._free:  # waiting for a free connection is not the server's time
+                said, after = await self._once(method, path, body)
+            if isinstance(said, Reply) or not said.retryable or attempt + 1 == self.tries:
+                break
+            backoff = self.backoff_s * 2**attempt * (0.5 + unit(derive(key, "retry", attempt)))
+            await asyncio.sleep(min(after if after is not None else backoff, _LONGEST_WAIT_S))
+        if isinstance(said, Failure) and self.tries > 1 and said.retryable:
+            return said._replace(message=f"{said.message} (tried {self.tries} times)")
+        return said
+
+    async def _once(
+        self, method: str, path: str, body: Mapping[str, Any] | None
+    ) -> tuple[Reply | Failure, float | None]:
+        """The outcome, and how long the server asks to wait."""
+        url, httpx = self.base_url + path, self._httpx
+        secret = os.environ.get(self.key_env, "")
+        headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                got = await self._client.request(method, url, json=body, headers=headers)
+        except TimeoutError:
+            return Failure("timeout", f"{url} gave no answer in {self.timeout_s:g} s"), None
+        except httpx.HTTPError as error:
+            return Failure("unavailable", f"{url}: {type(error).__name__}: {error}"), None
+        if got.status_code in _AGAIN or got.status_code >= 500:
+            text = f"{url} said {got.status_code}: {_short(got.text, secret)}"
+            return Failure("unavailable", text), _seconds(got.headers.get("retry-after"))
+        if got.status_code in (401, 403):
+            raise EngineError(
+                f"{url} refused the key ({got.status_code}): put a valid one into the environment "
+                f"variable {self.key_env}" + ("" if secret else ", which is not set")
+            )
+        try:
+            data = got.json()
+        except ValueError:
+            data = None
+        if got.status_code < 400 and not isinstance(data, dict):
+            text = f"{url} sent no JSON object: {_short(got.text, secret)}"
+            return Failure("bad_response", text), None
+        return Reply(got.status_code, data if isinstance(data, dict) else None), None
+
+
+def _seconds(header: str | None) -> float | None:
+    try:
+        return max(0.0, float(header)) if header is not None else None
+    except ValueError:
+        return None  # a date: our own backoff does
+
+
+def _short(text: str, secret: str) -> str:
+    text = text.replace(secret, "***") if secret else text
+    return repr(text[:200])

@@ -23,7 +23,8 @@ from .dense_vectors import Rows
 from .forward import Progress
 
 _make_hit = partial(tuple.__new__, Hit)
-_NUMBERS = frozenset(name for kind in KINDS.values() for name in kind)
+NUMBERS = frozenset(name for kind in KINDS.values() for name in kind)
+"""Options of the engine that belong to the index; the others belong to the encoder."""
 
 
 class DenseEngine:
@@ -135,11 +136,11 @@ def make(
         EngineError: options that do not belong together, or an index of something else.
         MissingExtraError: sentence-transformers or FAISS is not installed.
     """
-    numbers = {name: options.pop(name) for name in list(options) if name in _NUMBERS}
+    numbers = {name: options.pop(name) for name in list(options) if name in NUMBERS}
     if index is None:
         if ids is not None:
             raise EngineError("ids= belongs to a published index: give index=FILE too")
-        made = _encoder(encoder, options)
+        made = encoder_of(encoder, options)
         wanted = kind or "flat"
         if cache is None:
             found = index_in_memory(
@@ -164,7 +165,7 @@ def make(
             f"no dense index in {path}; make one: searchgym corpus index CORPUS --engine dense "
             f"--out {path}"
         )
-    made = _encoder(encoder, options)
+    made = encoder_of(encoder, options)
     opened, positions, digest = open_published(path, corpus, made, numbers, ids=ids, gpu=gpu)
     _same_kind(kind, opened.kind, path)
     return DenseEngine(corpus, made, opened, positions=positions, index_digest=digest)
@@ -186,7 +187,7 @@ def _from_folder(
         kept = {name: own[name] for name in (*names, "passage_format", "dtype")}
         pooling = own["pooling"] if own["pooling"] in POOLINGS else None
         encoder = {"model": own["source"], **kept, "pooling": pooling}
-    made = _encoder(encoder, options)
+    made = encoder_of(encoder, options)
     if made.digest != plan["encoder"]["digest"]:
         raise EngineError(
             f"the index in {folder} was built with another encoder ({plan['encoder']['source']}, "
@@ -209,7 +210,8 @@ def _opened(
     return DenseEngine(corpus, encoder, found, index_digest=manifest["file_digest"] or "")
 
 
-def _encoder(given: Any, options: dict[str, Any]) -> SentenceEncoder:
+def encoder_of(given: Any, options: Mapping[str, Any]) -> SentenceEncoder:
+    """What ``encoder=`` and the other options of the engine mean together."""
     if isinstance(given, SentenceEncoder):
         if options:
             raise EngineError(f"{', '.join(options)} cannot change an encoder that is ready")

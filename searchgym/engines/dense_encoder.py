@@ -79,6 +79,8 @@ class SentenceEncoder:
         self.max_length = self._length(max_length or family.max_length)
         self.dim = int(_dimension(self._model))
         self.batch_tokens = batch_tokens or (4096 if self.device.type == "cpu" else 65536)
+        modules = list(self._model)[1:] if self.pooling is None else []
+        self._head = any(True for module in modules for _ in module.parameters())
         digest = weights_digest(self._model)
         self.settings: Mapping[str, Any] = {
             "preset": chosen,
@@ -131,6 +133,7 @@ class SentenceEncoder:
             batch_tokens=self.batch_tokens,
             max_length=self.max_length,
             dim=self.dim,
+            head=self._head,
             progress=progress,
         )
         broken = np.flatnonzero(~np.isfinite(found).all(axis=1))

@@ -3,15 +3,16 @@
 A text is padded to a width that follows from its own length alone (the next multiple of 8), and
 only texts of equal width share a forward pass. Then attention and normalisation sum over the same
 places in the same order, alone or in a batch; what is left is how matrix products are cut up when
-there are more rows. On CPUs the kernels that PyTorch ships compute a row's sums in the same order
-whatever the number of rows (the tests compare bits), so nothing is left. On accelerators the
-kernel is chosen by shape, so there every pass of one width has the same number of rows: short
-batches are filled up with copies.
+there are more rows. On CPUs, PyTorch's products of a transformer's body (at least eight rows: one
+per token) add up a row in the same order whatever the number of rows; the tests compare bits. Its
+products with one row per *text*, in a head behind the pooling, do not, nor does anything on
+accelerators, where kernels are chosen by shape. There every pass of one width has the same number
+of rows: short batches are filled up with copies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ Progress = Callable[[int, int], None]
 """Called with (done, to do)."""
 WIDTH = 8
 _TOKENISED_AT_ONCE = 2048
+_HEAD_ROWS = 8
 
 
 def clean(text: str) -> str:
@@ -38,46 +40,41 @@ def forward(
     batch_tokens: int,
     max_length: int,
     dim: int,
+    head: bool = False,
     progress: Progress | None = None,
 ) -> NDArray[np.float32]:
     """One row (D,) per text, in order: tokenised, padded, grouped by width, computed.
 
     ``tokenise`` gives unpadded lists under "input_ids" (and perhaps "token_type_ids");
-    ``compute`` turns tensors (B, W) into (B, D) on the CPU.
+    ``compute`` turns tensors (B, W) into (B, D) on the CPU; ``head``: with matrix products that
+    have one row per text.
     """
     import torch
 
     out = np.empty((len(texts), dim), dtype=np.float32)
     left = getattr(tokenizer, "padding_side", "right") == "left"
+    on_cpu = device.type == "cpu"
     done = 0
     for start in range(0, len(texts), _TOKENISED_AT_ONCE):
         found = tokenise(texts[start : start + _TOKENISED_AT_ONCE])
         lengths = np.array([len(ids) for ids in found["input_ids"]])
-        for rows, width in _batches(lengths, batch_tokens, max_length):
-            filled = rows
-            if device.type != "cpu":  # see above: one shape per width
-                filled = np.resize(rows, max(1, batch_tokens // width))
-            features = {
-                name: torch.from_numpy(array).to(device)
-                for name, array in _pad(found, filled, width, tokenizer, left).items()
-            }
-            with torch.inference_mode():
-                out[start + rows] = compute(features)[: len(rows)]
-            done += len(rows)
-            if progress:
-                progress(done, len(texts))
+        widths = np.minimum(np.maximum(-(-lengths // WIDTH), 1) * WIDTH, max_length)
+        for width in np.unique(widths).tolist():
+            same = np.flatnonzero(widths == width)
+            size = _HEAD_ROWS if head and on_cpu else max(1, batch_tokens // width)
+            for lo in range(0, len(same), size):
+                rows = same[lo : lo + size]
+                filled = np.resize(rows, size) if head or not on_cpu else rows
+                features = {
+                    name: torch.from_numpy(array).to(device)
+                    for name, array in _pad(found, filled, width, tokenizer, left).items()
+                }
+                with torch.inference_mode():
+                    out[start + rows] = compute(features)[: len(rows)]
+                done += len(rows)
+                if progress:
+                    progress(done, len(texts))
     return out
-
-
-def _batches(
-    lengths: NDArray[np.int64], batch_tokens: int, max_length: int
-) -> Iterator[tuple[NDArray[np.int64], int]]:
-    widths = np.minimum(np.maximum(-(-lengths // WIDTH), 1) * WIDTH, max_length)
-    for width in np.unique(widths).tolist():
-        rows = np.flatnonzero(widths == width)
-        size = max(1, batch_tokens // width)
-        for lo in range(0, len(rows), size):
-            yield rows[lo : lo + size], width
 
 
 def _pad(

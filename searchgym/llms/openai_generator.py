@@ -260,7 +260,7 @@ class OpenAIGenerator:
         )
         if isinstance(said, Failure):
             return said
-        return refused(said) or completion(said.body, s.stop, facts)
+        return refused(said) or completion(said.body, s.stop, s.max_tokens, facts)
 
     async def _score(self, pair: tuple[Ids, Ids]) -> Floats | Failure:
         context, rest = pair

@@ -45,8 +45,9 @@ def request_body(endpoint: Endpoint, prompt: Any, **fields: Any) -> dict[str, An
 
 
 def logprob_fields(endpoint: Endpoint) -> dict[str, Any]:
-    """How an endpoint is asked for log-probabilities."""
-    return {"logprobs": True, "top_logprobs": 1} if endpoint == "chat" else {"logprobs": 1}
+    """How an endpoint is asked for log-probabilities. Two alternatives, for the probe looks at the
+    likeliest and vLLM's chats count the sampled token among them."""
+    return {"logprobs": True, "top_logprobs": 2} if endpoint == "chat" else {"logprobs": 2}
 
 
 def first_choice(body: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -110,7 +111,7 @@ def refused(said: Reply) -> Failure | None:
 
 
 def completion(
-    body: Mapping[str, Any] | None, stops: Sequence[str], facts: Facts
+    body: Mapping[str, Any] | None, stops: Sequence[str], asked: int, facts: Facts
 ) -> Completion | Failure:
     """A server's answer as a record; ``bad_response`` if it lacks what the probe was given."""
 
@@ -121,6 +122,14 @@ def completion(
     if choice is None:
         return bad("no text")
     text: str = choice["text"]
+    ended = choice.get("finish_reason")
+    if ended == "length" and (written := _written(body, choice)) is not None and written < asked:
+        return Failure(
+            "rejected",
+            f"the server stopped after {written} of {asked} tokens, at the end of its context: "
+            "shorten the prompt or lower max_tokens",
+            False,
+        )
     told = token_logprobs(choice) if facts.logp else None
     ids = choice.get("token_ids") if facts.ids else None
     if facts.logp and told is None:
@@ -145,18 +154,22 @@ def completion(
         ends,
         0,
         None,
-        "stop"
-        if end is not None
-        else "length"
-        if choice.get("finish_reason") == "length"
-        else "eos",
+        "stop" if end is not None else "length" if ended == "length" else "eos",
     )
+
+
+def _written(body: Mapping[str, Any] | None, choice: Mapping[str, Any]) -> int | None:
+    """Tokens of the answer, if the server says."""
+    usage = (body or {}).get("usage")
+    count = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    ids = choice.get("token_ids")
+    return len(ids) if isinstance(ids, list) else count if isinstance(count, int) else None
 
 
 def _ends(tokens: Sequence[str], text: str) -> tuple[int, ...] | None:
     """Character end of each token; ``None`` where their strings do not join to the text (pieces
     of characters). An end-of-sequence token's own name stands past the text."""
     joined = "".join(tokens)
-    if not joined.startswith(text) or "\ufffd" in joined[: len(text)]:
+    if not joined.startswith(text):
         return None
     return tuple(min(end, len(text)) for end in accumulate(map(len, tokens)))

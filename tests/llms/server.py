@@ -115,6 +115,10 @@ class Server:
         request = GenRequest(prompt, sampling, self._draw if seed is None else seed)  # type: ignore[arg-type]
         ids = self.generator.encode(request)
         (got,) = self.generator.run([request])
+        if not isinstance(got, Completion) and self.kind == "full" and len(ids) < 512:
+            room = 512 - len(ids)  # as vLLM's: fewer tokens than asked, without a word
+            short = request._replace(sampling=sampling._replace(max_tokens=room))
+            (got,) = self.generator.run([short])
         if not isinstance(got, Completion):
             return Response(got.message, 400)
         text = got.text
@@ -139,7 +143,8 @@ class Server:
                 None,
                 *({str(i): {"logprob": float(x)}} for i, x in zip(ids[1:], scores, strict=True)),  # type: ignore[arg-type]
             ]
-        return {"id": "x", "object": "text_completion", "model": "tiny", "choices": [choice]}
+        usage = {"completion_tokens": len(got.ids or ())}
+        return {"id": "x", "model": "tiny", "choices": [choice], "usage": usage}
 
     def logprobs(self, prompt: Any, got: Completion, endpoint: str, heat: float) -> Any:
         import torch

@@ -81,10 +81,15 @@ def model(kind: str = "qwen2", vocabulary: int = 400, seed: int = 0, **changes: 
     return made.eval()
 
 
-def save(folder: Path, kind: str = "qwen2", seed: int = 0, **changes: Any) -> Path:
-    """A model folder as published ones are: config, safetensors weights, tokenizer."""
+def save(
+    folder: Path, kind: str = "qwen2", seed: int = 0, sampling: bool = False, **changes: Any
+) -> Path:
+    """A model folder as published ones are: config, safetensors weights, tokenizer. ``sampling``:
+    its generation config says that it samples, as chat models' do."""
     words = tokenizer()
-    model(kind, len(words), seed, **changes).save_pretrained(folder)
+    made = model(kind, len(words), seed, **changes)
+    made.generation_config.do_sample = sampling
+    made.save_pretrained(folder)
     words.save_pretrained(folder)
     # transformers of other versions know this class, too
     path = folder / "tokenizer_config.json"

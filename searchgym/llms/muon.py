@@ -1,0 +1,64 @@
+"""Muon: momentum whose update is made orthogonal (Jordan et al., 2024), for matrices.
+
+In float32 and with matrices of one shape taken together, which suits small models on CPUs; here it
+learns to copy in several times fewer steps than AdamW.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+
+_A, _B, _C = 3.4445, -4.7750, 2.0315
+"""Coefficients of the quintic iteration (from Muon's authors)."""
+
+
+def orthogonal(matrices: Tensor, steps: int = 5) -> Tensor:
+    """Matrices (B, M, N) with singular values moved to about 1 (Newton-Schulz iteration)."""
+    x = matrices / (matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    tall = x.shape[-2] > x.shape[-1]
+    if tall:
+        x = x.mT
+    for _ in range(steps):
+        gram = x @ x.mT
+        x = _A * x + (_B * gram + _C * gram @ gram) @ x
+    return x.mT if tall else x
+
+
+class Muon(torch.optim.Optimizer):
+    """SGD with Nesterov momentum, each update orthogonalised. Parameters must be matrices."""
+
+    def __init__(self, params: Iterable[Tensor], lr: float = 0.02, momentum: float = 0.95) -> None:
+        super().__init__(params, {"lr": lr, "momentum": momentum})
+        if any(p.ndim != 2 for group in self.param_groups for p in group["params"]):
+            raise ValueError("Muon takes matrices only; give vectors and tables to AdamW")
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Update every parameter that has a gradient."""
+        loss = closure() if closure is not None else None
+        for group in self.param_groups:
+            shapes: dict[Any, list[Tensor]] = {}
+            for p in group["params"]:
+                if p.grad is not None:
+                    shapes.setdefault(p.shape, []).append(p)
+            for (rows, columns), params in shapes.items():
+                moved = []
+                for p in params:
+                    assert p.grad is not None
+                    state = self.state[p]
+                    if "momentum" not in state:
+                        state["momentum"] = torch.zeros_like(p)
+                    state["momentum"].lerp_(p.grad, 1 - group["momentum"])
+                    moved.append(torch.lerp(p.grad, state["momentum"], group["momentum"]))
+                size = group["lr"] * max(1.0, rows / columns) ** 0.5
+                for p, update in zip(params, orthogonal(torch.stack(moved)), strict=True):
+                    p.add_(update, alpha=-size)
+        return loss

@@ -1,0 +1,273 @@
+"""Supervised training of a causal LM on (prompt, completion) pairs, from weights or from nothing.
+
+One process, one device. A run is a folder: the model as ``transformers`` loads it, ``sft.jsonl``
+with a line per logged step, and ``trainer.safetensors`` from which the same call goes on after a
+kill, to the same weights it would have had.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import DataError, EngineError
+from ..seeding import stream
+from .muon import Muon
+from .sft_checkpoint import load_state, save_state
+from .small import END
+
+STATE, LOG = "trainer.safetensors", "sft.jsonl"
+_BUCKET = 16
+"""Batches whose rows are sorted by length together: little padding, still mixed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SftConfig:
+    """Every hyperparameter of a run. The defaults train a small model from nothing."""
+
+    steps: int = 600
+    batch: int = 32
+    lr: float = 3e-3
+    """Of AdamW (weight decay 0.01): all parameters, or what Muon does not take."""
+    muon_lr: float = 0.02
+    """Of Muon, on the matrices within layers. 0: AdamW takes everything (for fine-tuning)."""
+    warmup: int = 20
+    """Steps until the learning rates are full."""
+    cooldown: float = 0.3
+    """Last share of the steps, over which they fall to 0 linearly."""
+    prompt_weight: float = 0.1
+    """Of a prompt token's loss; a completion token's is 1."""
+    clip: float = 1.0
+    """Largest norm of AdamW's gradients."""
+    max_tokens: int = 768
+    """Longer examples are left out."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.batch < 1 or self.lr <= 0 or self.muon_lr < 0:
+            raise EngineError(f"steps and batch must be ≥ 1, lr > 0 and muon_lr ≥ 0, got {self}")
+
+
+FINE_TUNING = SftConfig(steps=500, batch=16, lr=1e-5, muon_lr=0.0)
+"""For a pre-trained model: AdamW with a small rate."""
+
+
+class Progress(NamedTuple):
+    """What is reported after each step."""
+
+    step: int
+    loss: float
+    """Mean over the batch's completion tokens, in nats."""
+    accuracy: float
+    """Share of completion tokens that were the likeliest."""
+    tokens: int
+    """In the batch, without padding."""
+    seconds: float
+
+
+class Example(NamedTuple):
+    ids: tuple[int, ...]
+    prompt: int
+    """How many of the ids are the prompt's."""
+
+
+def encode(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) -> list[Example]:
+    """Examples that end with the end-of-sequence token; those of more tokens are left out.
+
+    Prompt and completion are encoded apart, as they are when the model is used. ``DataError`` if
+    nothing is left.
+    """
+    ends = tokenizer(tokenizer.eos_token or END, add_special_tokens=False)["input_ids"]
+    options = {"add_special_tokens": False}
+    prompts = tokenizer([p for p, _ in pairs])["input_ids"] if pairs else []
+    texts = tokenizer([c for _, c in pairs], **options)["input_ids"] if pairs else []
+    made = [
+        Example((*p, *c, *ends), len(p))
+        for p, c in zip(prompts, texts, strict=True)
+        if len(p) + len(c) + len(ends) <= max_tokens
+    ]
+    if not made:
+        raise DataError(
+            f"none of {len(pairs)} examples has at most {max_tokens} tokens: raise max_tokens or "
+            "make shorter ones"
+        )
+    return made
+
+
+class SftTrainer:
+    """Trains ``model`` in place. Steps are numbered from 1; ``step`` of them are done."""
+
+    def __init__(self, model: Any, examples: Sequence[Example], config: SftConfig) -> None:
+        self.model, self.examples, self.config = model, examples, config
+        self.step = 0
+        self.seconds = 0.0
+        """Spent in steps, over all sessions of the run."""
+        matrices, others = _split(model, config.muon_lr > 0)
+        self._others = others
+        self.optimizers: list[torch.optim.Optimizer] = [
+            torch.optim.AdamW(others, lr=config.lr, weight_decay=0.01, betas=(0.9, 0.95))
+        ]
+        if matrices:
+            self.optimizers.append(Muon(matrices, lr=config.muon_lr))
+        self._rates = [config.lr, config.muon_lr]
+        self._order: tuple[int, list[list[int]]] = (-1, [])
+
+    def advance(self) -> Progress:
+        """One optimiser step on the next batch."""
+        start = perf_counter()
+        rows = [self.examples[i] for i in self._batch(self.step)]
+        self.model.train()
+        loss, shown, right = self._loss(rows)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self._others, self.config.clip)
+        share = self._share(self.step)
+        for optimizer, rate in zip(self.optimizers, self._rates, strict=False):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * share
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        self.step += 1
+        spent = perf_counter() - start
+        self.seconds += spent
+        if not math.isfinite(shown):
+            raise EngineError(f"the loss is {shown} at step {self.step}: lower the learning rates")
+        return Progress(self.step, shown, right, sum(len(r.ids) for r in rows), spent)
+
+    def _loss(self, rows: Sequence[Example]) -> tuple[Tensor, float, float]:
+        """Weighted mean loss; plain mean and accuracy over completion tokens."""
+        width = max(len(r.ids) for r in rows)
+        ids = torch.zeros(len(rows), width, dtype=torch.long)
+        weight = torch.zeros(len(rows), width)
+        for i, row in enumerate(rows):
+            n = len(row.ids)
+            ids[i, :n] = torch.tensor(row.ids)
+            weight[i, : row.prompt] = self.config.prompt_weight
+            weight[i, row.prompt : n] = 1.0
+        device = self.model.device
+        ids, weight = ids.to(device), weight[:, 1:].to(device)
+        # padding stands on the right of a causal model: nothing before it sees it, no mask needed
+        logits = self.model(input_ids=ids, use_cache=False).logits[:, :-1].float()
+        goal = ids[:, 1:]
+        nats = torch.nn.functional.cross_entropy(logits.mT, goal, reduction="none")
+        written = weight == 1.0
+        right = (logits.detach().argmax(-1) == goal)[written].float().mean()
+        plain = nats.detach()[written].mean()
+        return (nats * weight).sum() / weight.sum(), float(plain), float(right)
+
+    def _share(self, step: int) -> float:
+        """Of the full learning rates: up, level, down."""
+        config = self.config
+        up = (step + 1) / max(config.warmup, 1)
+        down = (config.steps - step) / max(config.cooldown * config.steps, 1)
+        return min(1.0, up, max(down, 0.0))
+
+    def _batch(self, step: int) -> list[int]:
+        """Places of a step's examples: a pure function of the seed and the step."""
+        per_epoch = max(1, len(self.examples) // self.config.batch)
+        epoch, at = divmod(step, per_epoch)
+        if self._order[0] != epoch:
+            self._order = (epoch, list(self._epoch(epoch)))
+        return self._order[1][at]
+
+    def _epoch(self, epoch: int) -> Iterator[list[int]]:
+        draw = stream(self.config.seed, "epoch", epoch)
+        order = draw.permutation(len(self.examples))
+        size = self.config.batch
+        batches: list[list[int]] = []
+        for lo in range(0, len(order), size * _BUCKET):
+            part = sorted(order[lo : lo + size * _BUCKET], key=lambda i: len(self.examples[i].ids))
+            batches += [[int(i) for i in part[j : j + size]] for j in range(0, len(part), size)]
+        full = [b for b in batches if len(b) == size] or batches
+        yield from (full[i] for i in draw.permutation(len(full)))
+
+
+def train(
+    trainer: SftTrainer,
+    tokenizer: Any,
+    out: Path,
+    *,
+    about: dict[str, Any] | None = None,
+    save_every: int = 100,
+    log_every: int = 10,
+    report: Callable[[Progress], None] | None = None,
+) -> SftTrainer:
+    """Train to the last step in folder ``out``, going on from what is there.
+
+    ``about`` (JSON values) and the settings must be those of the run found. Interrupts and kills
+    lose at most ``save_every`` steps. ``DataError`` for a folder of another run.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "config": asdict(trainer.config),
+        "examples": len(trainer.examples),
+        **(about or {}),
+    }
+    settings = json.loads(json.dumps(settings))
+    if (out / STATE).exists():
+        load_state(trainer, settings, out / STATE)
+    lines = _logged(out / LOG, trainer.step)
+    if not (out / "tokenizer.json").exists():
+        tokenizer.save_pretrained(out)
+    seen: list[Progress] = []
+    with (out / LOG).open("w", encoding="utf-8") as log:
+        log.writelines(lines)
+        while trainer.step < trainer.config.steps:
+            seen.append(trainer.advance())
+            last = trainer.step == trainer.config.steps
+            if report is not None:
+                report(seen[-1])
+            if last or trainer.step % log_every == 0:
+                log.write(json.dumps(_row(seen)) + "\n")
+                log.flush()
+                seen.clear()
+            if last or trainer.step % save_every == 0:
+                trainer.model.save_pretrained(out)
+                save_state(trainer, settings, out / STATE)
+    return trainer
+
+
+def _row(seen: Sequence[Progress]) -> dict[str, float]:
+    """Means since the last row."""
+    spent = sum(p.seconds for p in seen)
+    return {
+        "step": seen[-1].step,
+        "loss": round(float(np.mean([p.loss for p in seen])), 5),
+        "accuracy": round(float(np.mean([p.accuracy for p in seen])), 5),
+        "tokens_per_s": round(sum(p.tokens for p in seen) / max(spent, 1e-9), 1),
+        "seconds": round(spent, 3),
+    }
+
+
+def _logged(path: Path, step: int) -> list[str]:
+    """The log's lines up to a step: a killed run has logged more than it saved."""
+    if not path.exists():
+        return []
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        try:
+            if line.endswith("\n") and json.loads(line)["step"] <= step:
+                kept.append(line)
+        except (ValueError, KeyError):
+            continue  # the line the kill cut short
+    return kept
+
+
+def _split(model: Any, muon: bool) -> tuple[list[Tensor], list[Tensor]]:
+    """Matrices within layers, and everything else (tables, norms, convolutions)."""
+    matrices: list[Tensor] = []
+    others: list[Tensor] = []
+    for name, p in model.named_parameters():
+        if not p.requires_grad:
+            continue
+        inner = p.ndim == 2 and "embed" not in name and "lm_head" not in name
+        (matrices if muon and inner else others).append(p)
+    return matrices, others

@@ -1,0 +1,89 @@
+"""Files of (prompt, completion) pairs, and the models and tokenizers they train."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, EngineError, MissingExtraError
+
+
+def write_pairs(rows: Iterable[Mapping[str, Any]], path: Path) -> int:
+    """JSON lines with at least ``prompt`` and ``completion``; returns how many. The file appears
+    when it is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".part")
+    count = 0
+    with partial.open("w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            count += 1
+    os.replace(partial, path)
+    return count
+
+
+def read_pairs(path: Path) -> list[tuple[str, str]]:
+    """(prompt, completion) per line. ``DataError`` naming the first line that is no pair."""
+    pairs: list[tuple[str, str]] = []
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    row = json.loads(line)
+                    pairs.append((str(row["prompt"]), str(row["completion"])))
+                except (ValueError, KeyError, TypeError) as error:
+                    raise DataError(
+                        f"{path}, line {number}: expected an object with 'prompt' and "
+                        f"'completion' ({error!r})"
+                    ) from None
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+    if not pairs:
+        raise DataError(f"{path} holds no pairs")
+    return pairs
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, 16 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def untrained(
+    pairs: Iterable[tuple[str, str]], out: Path, *, vocabulary: int = 2048, width: int = 128,
+    seed: int = 0,
+) -> tuple[Any, Any]:  # fmt: skip
+    """A small untrained model and its tokenizer: the one in ``out``, else one made of ``pairs``."""
+    from .small import small_model, train_tokenizer
+
+    if (out / "tokenizer.json").exists():
+        from transformers import PreTrainedTokenizerFast
+
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(str(out))
+    else:
+        tokenizer = train_tokenizer((p + c for p, c in pairs), vocabulary)
+    return small_model(tokenizer, width=width, seed=seed), tokenizer
+
+
+def pretrained(model: str, device: str = "auto") -> tuple[Any, Any]:
+    """A causal LM and its tokenizer from a folder or hub name, in float32."""
+    try:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+    except ImportError as error:
+        raise MissingExtraError("training a language model", "llm") from error
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model)
+        made: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        raise EngineError(
+            f"cannot load a causal LM from {model!r}: {error}. Expected a folder with "
+            "config.json, weights and tokenizer, or a hub name"
+        ) from error
+    return made.to(device), tokenizer

@@ -62,7 +62,8 @@ class CrossEncoderReranker:
         if outputs != 1:
             raise EngineError(f"a cross-encoder gives one score, {model} gives {outputs} outputs")
         self._model.model.eval().requires_grad_(False)
-        self.max_length = int(self._model.max_length or 512)
+        named = "max_seq_length" if hasattr(self._model, "max_seq_length") else "max_length"
+        self.max_length = int(getattr(self._model, named) or 512)
         self.batch_tokens = batch_tokens
         shown = json.dumps([weights_digest(self._model), self.max_length, self.device.type])
         self.digest = hashlib.sha256(shown.encode()).hexdigest()[:16]

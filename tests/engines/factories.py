@@ -17,6 +17,7 @@ for a second way to build it. The capabilities say which promises hold:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,9 +26,13 @@ from typing import Any
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
-from searchgym.types import Failure, Query, Ranking, Task
+from searchgym.engines.simulated_prompts import Role, sft_prompt
+from searchgym.types import CallContext, Failure, Query, Ranking, Task
 from searchgym.worlds.world import World
 
+from ..llms import tiny
+from ..llms.letters import Letters
+from .loopback import Got, Say, serving
 from .tiny import tiny_encoder
 
 CAPABILITIES = frozenset(
@@ -111,6 +116,41 @@ def _degraded_failing(place: Place) -> tuple[Spec, str]:
     return {"name": "degraded", "engine": FailsOn(place.corpus)}, BAD
 
 
+def _remote(place: Place) -> Spec:
+    """A server that speaks Search-R1's dialect, in front of BM25 over the same corpus."""
+    engine = FailsOn(place.corpus)
+    context = CallContext(0, "e", {})
+
+    def answer(got: Got) -> Say:
+        asked = json.loads(got.body)
+        found = engine.run([Query(text, asked["topk"], context) for text in asked["queries"]])
+        if any(isinstance(ranking, Failure) for ranking in found):
+            return Say(503, b"on purpose")
+        result = [
+            [{"document": {**h.passage._asdict(), "contents": h.passage.text}, "score": h.score}
+             for h in ranking]
+            for ranking in found
+        ]  # fmt: skip
+        return Say(body=json.dumps({"result": result}).encode())
+
+    server = place.closing.enter_context(serving(answer))
+    return {"name": "remote", "url": server.url, "retries": 0}
+
+
+def _simulated(place: Place) -> Spec:
+    """An untrained model: it writes nonsense, which is what a contract is for."""
+    folder = tiny.save(place.folder / "model", max_position_embeddings=2048)
+    return {
+        "name": "simulated", "max_tokens": 16,
+        "generator": {"name": "transformers", "model": str(folder), "device": "cpu"},
+    }  # fmt: skip
+
+
+def _simulated_failing(place: Place) -> tuple[Spec, str]:
+    prompt = sft_prompt(Role(BAD, 3, 30, False, BAD, "x"))
+    return {"name": "simulated", "generator": Letters(fail=[prompt])}, BAD
+
+
 _LOCAL = frozenset({"any corpus", "own", "ordered", "pure"})
 _EXACT = _LOCAL | {"exact", "finds"}
 
@@ -123,8 +163,14 @@ ENTRIES: dict[str, Entry] = {
     "dense:hnsw": Entry(_dense("hnsw"), _LOCAL | {"finds"}),
     "hybrid": Entry(_hybrid, _LOCAL | {"finds"}, _hybrid_failing),
     "recorded": Entry(_recorded, _EXACT, _recorded_failing),
+    "remote": Entry(_remote, frozenset({"any corpus", "ordered"}), lambda p: (_remote(p), BAD)),
     # All rates are 0 here; what the rates do is tested beside the engine.
     "degraded": Entry(lambda place: {"name": "degraded", "engine": "bm25"}, _EXACT - {"pure"},
                       _degraded_failing),
+    "simulated": Entry(_simulated, frozenset({"any corpus", "ordered", "task"}),
+                       _simulated_failing),
+    # Nothing is gold in the suite's task, so useful documents there are none.
+    "simulated_rules": Entry(lambda place: {"name": "simulated_rules", "noise": 1.0},
+                             frozenset({"any corpus", "ordered", "task"})),
 }  # fmt: skip
 """One line per engine of the registry; a test fails while one has none."""

@@ -1,0 +1,380 @@
+"""The dense engine: encoders, kinds of index, exactness, published files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from searchgym.corpora.corpus import Corpus
+from searchgym.engines import build_engine
+from searchgym.engines.dense import DenseEngine
+from searchgym.engines.dense_build import build_dense, recall
+from searchgym.engines.dense_encoder import SentenceEncoder
+from searchgym.engines.dense_index import KINDS, DenseIndex, build_faiss, parameters
+from searchgym.engines.dense_presets import PRESETS, preset
+from searchgym.engines.dense_vectors import Vectors
+from searchgym.errors import EngineError
+from searchgym.types import CallContext, Passage, Query
+
+from .tiny import encoder_folder, tiny_encoder
+
+CONTEXT = CallContext(0, "e", {})
+WORDS = "red blue green fox house river été 日本 city boat old new north south".split()
+
+
+def corpus_of(n: int, *, name: str = "c", seed: int = 0) -> Corpus:
+    rng = np.random.default_rng(seed)
+    texts = [" ".join(rng.choice(WORDS, int(rng.integers(2, 9)))) for _ in range(n)]
+    # Ids whose order differs from the order of the texts.
+    keys = [f"{(7919 * i) % 10007:05}" for i in range(n)]
+    rows = enumerate(zip(keys, texts, strict=True))
+    return Corpus(name, [Passage(key, f"T{i}", text, f"u:{i}") for i, (key, text) in rows])
+
+
+@pytest.fixture(scope="module")
+def encoder() -> SentenceEncoder:
+    return SentenceEncoder(tiny_encoder(), pooling="mean", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def minilm() -> SentenceEncoder:
+    return SentenceEncoder(device="cpu")
+
+
+# --- vectors ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize("levels", [0, 2])
+def test_the_nearest_are_those_of_a_full_sort(blocks: int, levels: int) -> None:
+    rng = np.random.default_rng(blocks)
+    x = rng.normal(size=(700, 16)).astype(np.float32)
+    if levels:  # coarse values: hundreds of exact ties, far more than there are candidates
+        x = np.clip(np.rint(x * levels), -1, 1).astype(np.float32)
+    ranks = rng.permutation(700).astype(np.int64)
+    longest = float(np.linalg.norm(x, axis=1).max())
+    vectors = Vectors(np.array_split(x, blocks), ranks=ranks, longest=longest)
+    queries = x[:40] + (0 if levels else rng.normal(size=(40, 16)).astype(np.float32))
+    queries = queries.astype(np.float32)
+    for k in (1, 5, 100, 700):
+        for q, (rows, scores) in zip(queries, vectors.nearest(queries, k), strict=True):
+            full = (x * q.astype(np.float64)).sum(axis=1).astype(np.float32)
+            order = np.lexsort((ranks, -full))[:k]
+            np.testing.assert_array_equal(rows, order)
+            np.testing.assert_array_equal(scores, full[order])
+
+
+# --- encoders ---------------------------------------------------------------------------------
+def test_a_vector_has_the_same_bits_alone_and_in_any_batch(
+    encoder: SentenceEncoder, minilm: SentenceEncoder
+) -> None:
+    rng = np.random.default_rng(1)
+    texts = [" ".join(rng.choice(WORDS, n)) for n in [1, 2, 3, 5, 8, 9, 14, 20, 3, 3, 60, 7]]
+    for model in (encoder, minilm):
+        whole = model.queries([*texts, "\ud800 broken", "x" * 3000])
+        for i, text in enumerate(texts):
+            np.testing.assert_array_equal(model.queries([text])[0], whole[i])
+        np.testing.assert_array_equal(model.queries(texts[::-1]), whole[: len(texts)][::-1])
+        np.testing.assert_array_equal(model.queries(texts[3:7]), whole[3:7])
+        np.testing.assert_allclose(np.linalg.norm(whole, axis=1), 1.0, atol=1e-5)
+
+
+def test_vectors_are_those_of_sentence_transformers(minilm: SentenceEncoder) -> None:
+    texts = ["who wrote it?", "a boat on the river " * 40, "日本"]
+    theirs = minilm._model.encode(texts)
+    np.testing.assert_allclose(minilm.queries(texts), theirs, atol=2e-6)
+
+
+def test_a_head_behind_the_pooling_keeps_the_bits(tmp_path: Path) -> None:
+    """A Dense module multiplies one row per text: alone, another kernel would run."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
+
+    body = Transformer(str(tiny_encoder()))
+    SentenceTransformer(modules=[body, Pooling(32), Dense(32, 24)]).save(str(tmp_path / "m"))
+    model = SentenceEncoder(tmp_path / "m", device="cpu")
+    texts = [" ".join(WORDS[: n % 9 + 1]) for n in range(30)]
+    whole = model.queries(texts)
+    assert whole.shape == (30, 24)
+    for i, text in enumerate(texts):
+        np.testing.assert_array_equal(model.queries([text])[0], whole[i])
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "last"])
+def test_pooling_by_hand(pooling: Any) -> None:
+    import torch
+
+    model = SentenceEncoder(tiny_encoder(), pooling=pooling, normalize=False, device="cpu")
+    text = "red fox"
+    features = model._tokenizer([text], return_tensors="pt")
+    with torch.inference_mode():
+        hidden = model._model[0](dict(features))["token_embeddings"][0].numpy()
+    expected = {"mean": hidden.mean(axis=0), "cls": hidden[0], "last": hidden[-1]}[pooling]
+    np.testing.assert_allclose(model.queries([text])[0], expected, atol=1e-5)
+
+
+def test_presets_by_the_model_s_name() -> None:
+    names = {
+        "intfloat/e5-base-v2": "e5", "intfloat/multilingual-e5-small": "e5",
+        "intfloat/multilingual-e5-large-instruct": "e5-instruct",
+        "intfloat/e5-mistral-7b-instruct": "e5-mistral", "BAAI/bge-base-en-v1.5": "bge",
+        "BAAI/bge-large-zh": "bge-zh", "BAAI/bge-m3": "bge-m3", "all-MiniLM-L6-v2": "minilm",
+        "/models/bge-cache/mpnet": "plain", "some/recipe5": "plain",
+    }  # fmt: skip
+    assert {model: preset("auto", model)[0] for model in names} == names
+    with pytest.raises(EngineError, match="Did you mean 'bge'"):
+        preset("bgee", "x")
+
+
+def test_prefixes_reach_the_encoder() -> None:
+    plain = SentenceEncoder(tiny_encoder(), pooling="mean", device="cpu")
+    e5 = SentenceEncoder(tiny_encoder(), preset="e5", device="cpu")
+    np.testing.assert_array_equal(e5.queries(["fox"]), plain.queries(["query: fox"]))
+    np.testing.assert_array_equal(e5.passages([("T", "fox")]), plain.queries(["passage: T\nfox"]))
+    bge = SentenceEncoder(tiny_encoder(), preset="bge", pooling="mean", device="cpu")
+    asked = PRESETS["bge"].instruction + "fox"
+    np.testing.assert_array_equal(bge.queries(["fox"]), plain.queries([asked]))
+    np.testing.assert_array_equal(bge.passages([("", "fox")]), plain.queries(["fox"]))
+    told = SentenceEncoder(tiny_encoder(), preset="e5-instruct", instruction="Find", device="cpu")
+    assert told.query_prefix == "Instruct: Find\nQuery: "
+    quoted = SentenceEncoder(tiny_encoder(), passage_format='"{title}"\n{text}', device="cpu")
+    assert quoted.written("A {text}", "b {title}") == '"A {text}"\nb {title}'
+    assert quoted.written("", "b") == "b"
+    digests = {model.digest for model in (plain, e5, bge, told, quoted)}
+    assert len(digests) == 5
+    assert SentenceEncoder(tiny_encoder(), pooling="mean", device="cpu").digest == plain.digest
+
+
+def test_a_copy_is_the_same_encoder_and_other_weights_are_not(tmp_path: Path) -> None:
+    shutil.copytree(tiny_encoder(), tmp_path / "copy")
+    other = SentenceEncoder(encoder_folder(tmp_path / "o", seed=1), device="cpu")
+    copy = SentenceEncoder(tmp_path / "copy", device="cpu")
+    assert copy.digest == SentenceEncoder(tiny_encoder(), device="cpu").digest != other.digest
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "no/such/folder/at-all", "device": "cpu"}, "cannot load the encoder"),
+        ({"device": "toaster"}, "unknown device 'toaster'"),
+        ({"pooling": "max"}, "pooling must be one of"),
+        ({"dtype": "int3"}, "dtype must be one of"),
+        ({"passage_format": "{title}"}, "must contain {text}"),
+    ],
+)
+def test_wrong_encoders_are_one_clear_error(
+    options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "model" in options:
+        options = {**options, "model": "/no/such/folder"}
+    with pytest.raises(EngineError, match=message):
+        SentenceEncoder(**options)
+
+
+# --- kinds ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_recall_against_flat_is_measured_and_is_what_serving_gives(
+    kind: str, encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    corpus = corpus_of(600)
+    made = build_dense(corpus, encoder, tmp_path / "i", kind=kind, shard=256)
+    found = made["recall"]
+    assert found["k"] == 10
+    assert 0.5 < found["served"] <= 1.0
+    assert found["raw"] <= found["served"]
+    assert (kind == "flat") == (found["queries"] == 0)
+    engine = build_engine(
+        {"name": "dense", "index": str(tmp_path / "i"), "encoder": encoder}, corpus
+    )
+    flat = build_engine({"name": "dense", "encoder": encoder}, corpus)
+    texts = [p.text for p in list(corpus)[::7]]
+    shares = []
+    for ours, exact in zip(engine.search(texts, 10), flat.search(texts, 10), strict=True):
+        scores = {hit.passage.id: hit.score for hit in exact}
+        assert all(scores.get(hit.passage.id, hit.score) == hit.score for hit in ours)
+        shares.append(sum(hit.score >= exact[-1].score for hit in ours) / 10)
+    assert np.mean(shares) == pytest.approx(found["served"], abs=0.1)
+
+
+def test_recall_counts_what_is_missed() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(2000, 32)).astype(np.float32)
+    vectors = Vectors([x], longest=float(np.linalg.norm(x, axis=1).max()))
+    numbers = parameters("ivf", {"nlist": 40, "nprobe": 1}, 2000, 32)
+    index = DenseIndex("ivf", vectors, build_faiss("ivf", vectors, numbers), numbers, gpu=False)
+    poor = recall(index, x[:200])["served"]
+    wide = {**numbers, "nprobe": 40}
+    index = DenseIndex("ivf", vectors, build_faiss("ivf", vectors, wide), wide, gpu=False)
+    assert poor < 0.7 < recall(index, x[:200])["served"] == 1.0
+
+
+def test_numbers_of_an_index() -> None:
+    assert parameters("ivf", {}, 21842, 384)["nlist"] == 560
+    assert parameters("ivfpq", {}, 21842, 384)["m"] == 96
+    assert parameters("ivfpq", {}, 1, 32) == {
+        "nlist": 1,
+        "nprobe": 1,
+        "m": 8,
+        "nbits": 1,
+        "depth": 256,
+    }
+    for kind, given, message in (
+        ("hnws", {}, "Did you mean 'hnsw'"),
+        ("flat", {"nlist": 3}, "unknown number of index 'flat'"),
+        ("ivf", {"nlist": 0}, "must be a whole number ≥ 1"),
+        ("ivfpq", {"m": 7}, "m must divide the 384 dimensions"),
+    ):  # fmt: skip
+        with pytest.raises(EngineError, match=message):
+            parameters(kind, given, 1000, 384)
+
+
+def test_options_of_the_engine(encoder: SentenceEncoder, tmp_path: Path) -> None:
+    corpus = corpus_of(60)
+    spec = {"name": "dense", "encoder": str(tiny_encoder()), "pooling": "mean", "device": "cpu"}
+    by_path = build_engine(spec, corpus)
+    ready = build_engine({"name": "dense", "encoder": encoder}, corpus)
+    assert by_path.fingerprint == ready.fingerprint
+    cached = build_engine({**spec, "cache": str(tmp_path)}, corpus)
+    assert cached.search(["fox"], 5) == by_path.search(["fox"], 5)  # type: ignore[attr-defined]
+    hnsw = build_engine({**spec, "kind": "hnsw", "ef_search": 7}, corpus)
+    assert hnsw.fingerprint != by_path.fingerprint
+    folder = next(tmp_path.iterdir())
+    opened = build_engine({"name": "dense", "index": str(folder)}, corpus)
+    assert opened.fingerprint == cached.fingerprint
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({**spec, "kind": "tree"}, "unknown dense index 'tree'"),
+        ({**spec, "colour": 1}, "colour"),
+        ({"encoder": encoder, "pooling": "cls"}, "cannot change an encoder that is ready"),
+        ({"index": str(tmp_path / "none")}, "searchgym corpus index CORPUS --engine dense"),
+        ({"index": str(folder), "kind": "hnsw"}, "is of kind 'flat'"),
+        ({"index": str(folder), "cache": "x"}, "not both"),
+        ({"index": str(folder), "pooling": "cls"}, "cannot change|another encoder"),
+        ({**spec, "index": str(folder), "pooling": "cls"}, "built with another encoder"),
+        ({**spec, "ids": "x"}, "ids= belongs to a published index"),
+        ({**spec, "gpu": True}, "needs the package faiss-gpu and a GPU"),
+    ]
+    for options, message in wrong:
+        with pytest.raises(EngineError, match=message):
+            build_engine({"name": "dense", **options}, corpus)
+    with pytest.raises(EngineError, match="was not built from corpus"):
+        build_engine({"name": "dense", "index": str(folder)}, corpus_of(61))
+    with pytest.raises(EngineError, match="is empty"):
+        build_engine({"name": "dense", "encoder": encoder}, Corpus("empty", []))
+
+
+# --- published files --------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def wiki(encoder: SentenceEncoder) -> tuple[Corpus, np.ndarray]:
+    """A corpus in the layout of wiki-18: ids are line numbers; vectors in the order of lines."""
+    e5 = SentenceEncoder(tiny_encoder(), preset="e5", device="cpu")
+    rng = np.random.default_rng(2)
+    rows = [
+        (f"Title {i}", " ".join(rng.choice(WORDS, 8)) + f" {i % 150}") for i in range(300)
+    ]  # every text twice, under ids whose order as strings is not their order as numbers
+    corpus = Corpus("wiki", [Passage(str(i), t, x, f"u:{i}") for i, (t, x) in enumerate(rows)])
+    return corpus, e5.passages(rows)
+
+
+def write_published(folder: Path, vectors: np.ndarray, factory: str, parts: int) -> None:
+    import faiss
+
+    index = faiss.index_factory(vectors.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
+    index.add(vectors)
+    folder.mkdir()
+    faiss.write_index(index, str(folder / "e5.index"))
+    if parts:
+        data = (folder / "e5.index").read_bytes()
+        (folder / "e5.index").unlink()
+        cut = len(data) // parts + 1
+        for i in range(parts):
+            name = f"part_a{'abc'[i]}"
+            (folder / name).write_bytes(data[i * cut : (i + 1) * cut])
+
+
+@pytest.mark.parametrize(("factory", "parts"), [("Flat", 0), ("Flat", 2), ("HNSW64", 2)])
+def test_the_published_wiki18_layout_is_loaded_as_it_is(
+    factory: str, parts: int, wiki: tuple[Corpus, np.ndarray], tmp_path: Path
+) -> None:
+    corpus, vectors = wiki
+    write_published(tmp_path / "i", vectors, factory, parts)
+    before = {f.name: hashlib.sha256(f.read_bytes()).digest() for f in (tmp_path / "i").iterdir()}
+    spec = {
+        "name": "dense", "index": str(tmp_path / "i"), "encoder": str(tiny_encoder()),
+        "preset": "e5", "device": "cpu",
+    }  # fmt: skip
+    engine = build_engine(spec, corpus)
+    assert isinstance(engine, DenseEngine)
+    assert engine.index.kind == {"Flat": "flat", "HNSW64": "hnsw"}[factory]
+    own = DenseEngine(corpus, engine.encoder, engine.index, positions=engine._positions)
+    texts = ["red fox", "日本 été", "old house 7", "north river"]
+    asked = engine.encoder.queries(texts)
+    for text, q, ranking in zip(texts, asked, engine.search(texts, 10), strict=True):
+        scores = (vectors * q.astype(np.float64)).sum(axis=1).astype(np.float32)
+        order = sorted(range(300), key=lambda i: (-scores[i], str(i)))[:10]
+        assert [hit.passage.id for hit in ranking] == [str(i) for i in order], text
+        assert [hit.score for hit in ranking] == [float(scores[i]) for i in order]
+    assert own.search(texts, 3) == [engine.search([text], 3)[0] for text in texts]
+    after = {name: (tmp_path / "i" / name).read_bytes() for name in before}
+    assert {n: hashlib.sha256(data).digest() for n, data in after.items()} == before
+    mapped = Path("/proc/self/maps")
+    if mapped.exists():
+        assert str(tmp_path / "i") in mapped.read_text(), "the file is not memory-mapped"
+    again = build_engine(spec, corpus)
+    assert again.fingerprint == engine.fingerprint
+    queries = [Query(text, k, CONTEXT) for k, text in enumerate(texts, 1)]
+    assert again.run(queries) == [engine.run([q])[0] for q in queries]
+
+
+def test_what_does_not_belong_to_a_published_index_is_refused(
+    wiki: tuple[Corpus, np.ndarray], tmp_path: Path
+) -> None:
+    corpus, vectors = wiki
+    write_published(tmp_path / "i", vectors, "Flat", 0)
+    spec = {"name": "dense", "index": str(tmp_path / "i" / "e5.index"), "device": "cpu"}
+    tiny = {**spec, "encoder": str(tiny_encoder()), "preset": "e5"}
+    named = Corpus("named", [p._replace(id=f"w{p.id}") for p in corpus])
+    with pytest.raises(EngineError, match="has no passage '0'"):
+        build_engine(tiny, named)
+    (tmp_path / "ids").write_text("\n".join(f"w{i}" for i in range(300)) + "\n")
+    renamed = build_engine({**tiny, "ids": str(tmp_path / "ids")}, named)
+    (found,), (plain,) = (
+        e.search(["red fox"], 1) for e in (renamed, build_engine(tiny, corpus))  # type: ignore[attr-defined]
+    )  # fmt: skip
+    assert found[0].passage.id == f"w{plain[0].passage.id}"
+    with pytest.raises(EngineError, match="300 vectors, corpus 'wiki' 299 passages"):
+        build_engine(tiny, Corpus("wiki", list(corpus)[1:]))
+    with pytest.raises(EngineError, match=r'32 dimensions.*intfloat/e5-base-v2"'):
+        build_engine(spec, corpus)
+    stranger = encoder_folder(tmp_path / "stranger", seed=9)
+    with pytest.raises(EngineError, match="median cosine"):
+        build_engine({**tiny, "encoder": str(stranger)}, corpus)
+    (tmp_path / "i" / "part_aa").write_bytes(b"x")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "part_ab").write_bytes(b"x")
+    with pytest.raises(EngineError, match="expected part_aa, found part_ab"):
+        build_engine({**tiny, "index": str(tmp_path / "broken")}, corpus)
+    (tmp_path / "broken" / "part_aa").write_bytes(b"y")
+    with pytest.raises(EngineError, match="is not a readable FAISS index"):
+        build_engine({**tiny, "index": str(tmp_path / "broken")}, corpus)
+
+
+# --- environments -----------------------------------------------------------------------------
+def test_environments_search_with_it() -> None:
+    import gymnasium as gym
+
+    small = {"world": {"entities": 60}, "tasks": {"simple": 3}}
+    dense = {"name": "dense", "encoder": str(tiny_encoder()), "device": "cpu"}
+    for engine in (dense, {"name": "hybrid", "engines": ["bm25", dense]}):
+        env: Any = gym.make("SearchQA-v0", engine=engine, **small).unwrapped
+        env.reset(seed=1)
+        corpus = env.setting.corpus
+        expected = build_engine(engine, corpus).run([Query("who founded it", 3, CONTEXT)])[0]
+        observation, *_ = env.step("<search>who founded it</search>")
+        shown = json.dumps(observation, ensure_ascii=False)
+        assert len(expected) == 3
+        for hit in expected:
+            assert hit.passage.title in shown

@@ -1,0 +1,189 @@
+"""Killed at random moments, a build goes on where it was and ends with the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from searchgym.corpora.corpus import Corpus
+from searchgym.engines import build_engine
+from searchgym.engines.dense_build import build_dense
+from searchgym.engines.dense_encoder import SentenceEncoder
+from searchgym.engines.dense_shards import locked, shard_path
+from searchgym.errors import EngineError
+
+from .test_dense import corpus_of
+from .tiny import tiny_encoder
+
+BUILD = """
+import sys
+from searchgym.engines.dense_build import build_dense
+from searchgym.engines.dense_encoder import SentenceEncoder
+from tests.engines.test_dense import corpus_of
+from tests.engines.test_dense_kill import PASSAGES, SHARD
+encoder = SentenceEncoder(sys.argv[1], pooling="mean", device="cpu", batch_tokens=256)
+print("ready", flush=True)
+build_dense(corpus_of(PASSAGES), encoder, sys.argv[2], kind="hnsw", shard=SHARD)
+print("built", flush=True)
+"""
+KILLS, PASSAGES, SHARD = 3, 1200, 40
+
+
+@pytest.fixture(scope="module")
+def encoder() -> SentenceEncoder:
+    return SentenceEncoder(tiny_encoder(), pooling="mean", device="cpu", batch_tokens=256)
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {
+        str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest()
+        for f in sorted(folder.rglob("*"))
+        if f.is_file() and f.name != ".lock"
+    }
+
+
+def shards(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Finished shards, and what would change if one were written again."""
+    found = ((path, path.stat()) for path in (folder / "shards").glob("*.sha256"))
+    return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in found}
+
+
+def test_kill_9_at_random_moments(encoder: SentenceEncoder, tmp_path: Path) -> None:
+    corpus, folder, rng = corpus_of(PASSAGES), tmp_path / "killed", random.Random(7)
+    kept: dict[Path, tuple[int, int]] = {}
+    for _ in range(KILLS):
+        child = subprocess.Popen(
+            [sys.executable, "-c", BUILD, str(tiny_encoder()), str(folder)],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            cwd=Path(__file__).parents[2], env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        wanted = len(kept) + rng.randint(1, 6)
+        while len(shards(folder)) < wanted and child.poll() is None:
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.02))
+        child.send_signal(signal.SIGKILL)
+        assert child.stdout.read() == "", "it ended before it was killed"
+        child.wait()
+        after = shards(folder)
+        assert after.items() >= kept.items(), "a finished shard is gone or was made again"
+        assert PASSAGES // SHARD > len(after) >= wanted
+        kept = after
+    made = build_dense(corpus, encoder, folder, kind="hnsw", shard=SHARD)
+    assert shards(folder).items() >= kept.items()
+    assert build_dense(corpus, encoder, tmp_path / "whole", kind="hnsw", shard=SHARD) == made
+    assert content(folder) == content(tmp_path / "whole")
+    spec = {"name": "dense", "encoder": encoder}
+    texts = [p.text for p in list(corpus)[:5]]
+    a = build_engine({**spec, "index": str(folder)}, corpus)
+    b = build_engine({**spec, "index": str(tmp_path / "whole")}, corpus)
+    assert a.search(texts, 5) == b.search(texts, 5)  # type: ignore[attr-defined]
+
+
+class Died(BaseException):
+    """The end of a process, between any two files."""
+
+
+def test_death_before_and_after_every_file(
+    encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = corpus_of(50)
+    build_dense(corpus, encoder, tmp_path / "whole", kind="ivf", shard=25)
+    whole, replace = content(tmp_path / "whole"), os.replace
+    files = len(whole)
+    assert files == 2 * 2 + 3  # shards and digests, plan, index, manifest
+    for last in range(files):
+        for before in (True, False):
+            folder = tmp_path / f"{last}-{before}"
+            moved = 0
+
+            def dying(a: Path, b: Path, last: int = last, before: bool = before) -> None:
+                nonlocal moved
+                if moved == last and before:
+                    raise Died
+                replace(a, b)
+                moved += 1
+                if moved == last + 1 and not before:
+                    raise Died
+
+            monkeypatch.setattr(os, "replace", dying)
+            with pytest.raises(Died):
+                build_dense(corpus, encoder, folder, kind="ivf", shard=25)
+            monkeypatch.setattr(os, "replace", replace)
+            build_dense(corpus, encoder, folder, kind="ivf", shard=25)
+            assert content(folder) == whole
+
+
+def test_a_finished_index_is_left_alone_and_another_kind_reuses_its_vectors(
+    encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, folder = corpus_of(300), tmp_path / "i"
+    build_dense(corpus, encoder, folder, kind="hnsw", shard=100)
+    before = content(folder)
+
+    def refuse(*args: object) -> None:
+        raise AssertionError("encoded again")
+
+    monkeypatch.setattr(SentenceEncoder, "passages", refuse)
+    build_dense(corpus, encoder, folder, kind="hnsw", shard=100)
+    assert content(folder) == before
+    build_dense(corpus, encoder, folder, kind="flat", shard=100)
+    assert not (folder / "hnsw.faiss").exists()
+    build_dense(corpus, encoder, folder, kind="hnsw", shard=100)
+    assert content(folder) == before
+
+
+def test_a_shard_whose_bytes_changed_is_made_again(
+    encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    corpus, folder = corpus_of(300), tmp_path / "i"
+    build_dense(corpus, encoder, folder, shard=100)
+    before = content(folder)
+    data = bytearray(shard_path(folder, 1).read_bytes())
+    data[-3] ^= 1
+    shard_path(folder, 1).write_bytes(data)
+    (folder / "shards" / "000002.npy.tmp").write_bytes(b"half a shard")
+    build_dense(corpus, encoder, folder, shard=100)
+    assert content(folder) == before
+    shard_path(folder, 1).write_bytes(bytes(data[:500]))
+    with pytest.raises(EngineError, match="build the index again"):
+        build_engine({"name": "dense", "index": str(folder), "encoder": encoder}, corpus)
+
+
+def test_folders_of_other_things_are_refused(encoder: SentenceEncoder, tmp_path: Path) -> None:
+    corpus, folder = corpus_of(50), tmp_path / "i"
+    build_dense(corpus, encoder, folder, shard=20)
+    with pytest.raises(EngineError, match=r"another build \(other corpus\)"):
+        build_dense(corpus_of(51), encoder, folder, shard=20)
+    with pytest.raises(EngineError, match=r"another build \(other shard\)"):
+        build_dense(corpus, encoder, folder, shard=25)
+    with locked(folder), pytest.raises(EngineError, match="another build is writing"):
+        build_dense(corpus, encoder, folder, shard=20)
+    (folder / "manifest.json").unlink()
+    with pytest.raises(EngineError, match="is not finished: run the build again"):
+        build_engine({"name": "dense", "index": str(folder)}, corpus)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("do not touch")
+    with pytest.raises(EngineError, match=r"holds other files \(thesis.txt\)"):
+        build_dense(corpus, encoder, tmp_path / "mine")
+    with pytest.raises(EngineError, match="is empty"):
+        build_dense(Corpus("none", []), encoder, tmp_path / "none")
+
+
+def test_vectors_are_mapped_not_read(encoder: SentenceEncoder, tmp_path: Path) -> None:
+    corpus, folder = corpus_of(50), tmp_path / "i"
+    build_dense(corpus, encoder, folder, shard=20)
+    engine = build_engine({"name": "dense", "index": str(folder), "encoder": encoder}, corpus)
+    blocks = engine.index.vectors.blocks  # type: ignore[attr-defined]
+    assert [len(block) for block in blocks] == [20, 20, 10]
+    assert all(isinstance(block, np.memmap) for block in blocks)

@@ -1,0 +1,183 @@
+"""Fusion of rankings, and cross-encoders behind them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from searchgym.corpora.corpus import Corpus
+from searchgym.engines import build_engine
+from searchgym.engines.fusion import rank_score_fusion, reciprocal_rank_fusion
+from searchgym.engines.rerank import CrossEncoderReranker
+from searchgym.errors import EngineError
+from searchgym.types import CallContext, Hit, Passage, Query, Ranking
+
+from .test_dense import corpus_of
+from .tiny import cross_encoder_folder, tiny_encoder
+
+CONTEXT = CallContext(0, "e", {})
+
+
+def ranking(**scores: float) -> Ranking:
+    return tuple(Hit(Passage(key, "", key, f"u:{key}"), score) for key, score in scores.items())
+
+
+def ids(found: Ranking) -> list[str]:
+    return [hit.passage.id for hit in found]
+
+
+L1, L2 = ranking(d1=9.0, d2=5.0), ranking(d2=8.0, d3=4.0)
+
+
+def test_the_worked_example_tells_the_two_apart() -> None:
+    found = rank_score_fusion([L1, L2], 10)
+    assert ids(found) == ["d1", "d2", "d3"]
+    assert [1 / hit.score for hit in found] == pytest.approx([1, 1.5, 2])
+    harmonic = rank_score_fusion([L1, L2], 10, mean="harmonic")
+    assert ids(harmonic) == ["d1", "d2", "d3"]
+    assert [1 / hit.score for hit in harmonic] == pytest.approx([1, 4 / 3, 2])
+    rrf = reciprocal_rank_fusion([L1, L2], 10)
+    assert ids(rrf) == ["d2", "d1", "d3"]
+    assert [hit.score for hit in rrf] == pytest.approx([1 / 61 + 1 / 62, 1 / 61, 1 / 62])
+
+
+def test_equal_mean_ranks_are_ordered_by_score_then_id() -> None:
+    lists = [ranking(b=1.0), ranking(a=1.0), ranking(c=3.0)]
+    found = rank_score_fusion(lists, 10)
+    assert ids(found) == ["c", "a", "b"]
+    assert found[0].score > found[1].score == found[2].score
+    assert ids(reciprocal_rank_fusion(lists, 10)) == ["a", "b", "c"]
+    # 1 and 3, 2 and 2, 3 and 1 have one mean rank; their largest scores differ.
+    lists = [ranking(x=9.0, y=8.0, z=7.0), ranking(z=9.5, y=8.5, x=7.5)]
+    found = rank_score_fusion(lists, 10)
+    assert ids(found) == ["z", "x", "y"]
+    assert [round(hit.score, 9) for hit in found] == [0.5, 0.5, 0.5]
+    assert found[0].score > found[1].score > found[2].score
+
+
+def test_constant_and_weights_count() -> None:
+    far = [ranking(a=1.0, b=0.5), ranking(c=1.0, b=0.5)]
+    assert ids(reciprocal_rank_fusion(far, 1, constant=60)) == ["b"]
+    assert ids(reciprocal_rank_fusion(far, 1, constant=0)) == ["a"]
+    assert ids(reciprocal_rank_fusion(far, 1, constant=0, weights=[1, 3])) == ["c"]
+
+
+lists_of_rankings = st.lists(
+    st.permutations("abcdefgh").flatmap(
+        lambda keys: st.lists(st.integers(0, 5), min_size=0, max_size=8).map(
+            lambda s: ranking(
+                **{k: float(v) for k, v in zip(keys, sorted(s, reverse=True), strict=False)}
+            )
+        )
+    ),
+    min_size=1, max_size=4,
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=80)
+@given(lists_of_rankings, st.integers(0, 9))
+def test_fused_rankings_keep_the_rules(rankings: list[Ranking], k: int) -> None:
+    for fuse in (reciprocal_rank_fusion, rank_score_fusion):
+        whole = fuse(rankings, 100)
+        assert fuse(rankings, k) == whole[:k]
+        assert {*ids(whole)} == {key for found in rankings for key in ids(found)}
+        assert list(whole) == sorted(whole, key=lambda hit: (-hit.score, hit.passage.id))
+
+
+@pytest.fixture(scope="module")
+def reranker(tmp_path_factory: pytest.TempPathFactory) -> CrossEncoderReranker:
+    folder = cross_encoder_folder(tmp_path_factory.mktemp("cross"))
+    return CrossEncoderReranker(folder, device="cpu")
+
+
+def test_a_pair_s_score_has_the_same_bits_in_any_batch(reranker: CrossEncoderReranker) -> None:
+    pairs = [(f"fox {i}", p.text) for i, p in enumerate(corpus_of(40))]
+    whole = reranker.score(pairs)
+    assert len(np.unique(whole)) > 30
+    for i in range(0, 40, 3):
+        np.testing.assert_array_equal(reranker.score([pairs[i]]), whole[i : i + 1])
+    np.testing.assert_array_equal(reranker.score(pairs[::-1]), whole[::-1])
+    theirs = reranker._model.predict(pairs)
+    np.testing.assert_allclose(1 / (1 + np.exp(-whole)), theirs, atol=1e-5)
+
+
+def test_a_cross_encoder_orders_the_best_of_the_fusion(reranker: CrossEncoderReranker) -> None:
+    corpus = corpus_of(80)
+    plain: Any = build_engine({"name": "hybrid", "engines": ["bm25"]}, corpus)
+    engine: Any = build_engine(
+        {"name": "hybrid", "engines": ["bm25"], "reranker": reranker, "rerank_depth": 12}, corpus
+    )
+    queries = [Query(text, k, CONTEXT) for text in ("red fox", "日本 boat") for k in (3, 12, 20)]
+    for query, found in zip(queries, engine.run(queries), strict=True):
+        (pool,) = plain.run([query._replace(k=max(12, query.k))])
+        scores = reranker.score(
+            [(query.text, f"{h.passage.title}\n{h.passage.text}") for h in pool]
+        )
+        expected = sorted(zip(-scores, ids(pool), strict=True))[: query.k]
+        assert [(hit.score, hit.passage.id) for hit in found] == [
+            (float(-s), i) for s, i in expected
+        ]
+        assert engine.run([query]) == [found]
+    assert plain.fingerprint != engine.fingerprint
+
+
+def test_what_hybrid_passes_on() -> None:
+    corpus = corpus_of(30)
+
+    class Needy:
+        needs_task, fingerprint = True, "needy"
+
+        def cache_key(self, request: Query, /) -> bytes | None:
+            return None
+
+        def run(self, batch: list[Query], /) -> list[Ranking]:
+            raise TimeoutError("too slow")
+
+    bm25, both = (
+        build_engine({"name": "hybrid", "engines": e}, corpus)
+        for e in (["bm25"], ["bm25", Needy()])
+    )
+    query = Query("red", 3, CONTEXT)
+    assert (bm25.needs_task, both.needs_task) == (False, True)
+    assert bm25.cache_key(query) is not None
+    assert both.cache_key(query) is None
+    (failed,) = both.run([query])
+    assert (failed.kind, failed.message) == ("timeout", "too slow")  # type: ignore[union-attr]
+
+
+def test_dense_and_bm25_by_name(tmp_path: Path) -> None:
+    corpus = corpus_of(80)
+    dense = {"name": "dense", "encoder": str(tiny_encoder()), "cache": str(tmp_path)}
+    engines: list[Any] = [build_engine(spec, corpus) for spec in ("bm25", dense)]
+    fused: Any = build_engine({"name": "hybrid", "engines": ["bm25", dense], "depth": 20}, corpus)
+    query = Query("red fox", 5, CONTEXT)
+    inner = [engine.search(["red fox"], 20)[0] for engine in engines]
+    assert fused.run([query]) == [reciprocal_rank_fusion(inner, 5)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engines": []}, "needs engines"),
+        ({"engines": "bm25"}, r"engines is a list, for example \['bm25', 'dense'\]"),
+        ({"engines": ["bm52"]}, "unknown engine 'bm52'"),
+        ({"engines": ["bm25"], "fusion": "rff"}, "Did you mean 'rrf'"),
+        ({"engines": ["bm25"], "mean": "geometric"}, "unknown mean"),
+        ({"engines": ["bm25"], "weights": [1, 2]}, "weights are positive, one for each"),
+        ({"engines": ["bm25"], "depth": 0}, "depth ≥ 1"),
+        ({"engines": ["bm25"], "reranker": "/no/such/folder"}, "cannot load the cross-encoder"),
+    ],
+)
+def test_wrong_options_are_one_clear_error(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(EngineError, match=message):
+        build_engine({"name": "hybrid", **options}, Corpus("c", [Passage("1", "", "red", "u")]))
+
+
+def test_a_classifier_with_several_outputs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="gives 3 outputs"):
+        CrossEncoderReranker(cross_encoder_folder(tmp_path / "c", outputs=3), device="cpu")

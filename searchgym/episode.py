@@ -18,8 +18,9 @@ from .errors import EpisodeError
 from .records import result_from_json, result_to_json
 from .rules import TOKEN_COUNTERS, EpisodeConfig
 from .scoring.answer import score_answer
+from .scoring.ssrl_format import ssrl_format
 from .seeding import derive
-from .turns import End, Opened, Outcome, Turn
+from .turns import TERMINAL, End, Opened, Outcome, Turn
 from .types import (
     Access,
     Action,
@@ -215,7 +216,7 @@ class Episode:
             self._answered(action)
         elif isinstance(action, Invalid):
             self.contexts.add("env", "invalid", self._dialect.render_invalid(action.reason))
-            self._close((), (), {"invalid": 1.0})
+            self._close((), (), {"invalid": 1.0}, end="unanswered" if self.self_search else None)
         elif isinstance(action, Judge):
             if not action.useful:
                 self.contexts.hide_newest_results()
@@ -366,10 +367,13 @@ class Episode:
             end = self._budget(turns)
         if end is not None:
             self.phase, self._end = "done", end
-            if end == "answered":
+            if end in TERMINAL:
                 self._parts = score_answer(self.config.task, self._answer)
-                bad = sum("invalid" in t.reward_parts for t in self.turns)
-                self._parts["format"] = 1.0 - bad / turns
+                if self.self_search:
+                    self._parts["format"] = ssrl_format(opened.text)
+                else:
+                    bad = sum("invalid" in t.reward_parts for t in self.turns)
+                    self._parts["format"] = 1.0 - bad / turns
                 parts = {**parts, **self._parts}
         else:
             self.phase = "act"
@@ -399,14 +403,19 @@ class Episode:
         return None if self._end is None else Outcome(self._end, self._answer, self._parts)
 
     @property
+    def self_search(self) -> bool:
+        """Whether the policy writes its own search results, all in one text (``engine="self"``)."""
+        return bool(getattr(self._dialect, "self_search", False))
+
+    @property
     def terminated(self) -> bool:
-        """Answered or refused."""
-        return self._end == "answered"
+        """Answered or refused; or, in self-search, over without an answer."""
+        return self._end in TERMINAL
 
     @property
     def truncated(self) -> bool:
         """A budget ran out, or the infrastructure did. Never together with ``terminated``."""
-        return self._end is not None and self._end != "answered"
+        return self._end is not None and self._end not in TERMINAL
 
     @property
     def missing_evidence(self) -> tuple[str, ...]:

@@ -92,8 +92,9 @@ class Trajectory:
 
 
 def evidence_recall(episode: Episode) -> float:
-    """Share of the task's gold passages that were shown; NaN for tasks without any."""
-    gold = episode.config.task.evidence
+    """Share of the task's gold passages that were shown; NaN where there are none to show: tasks
+    without any, and self-search."""
+    gold = () if episode.self_search else episode.config.task.evidence
     return 1 - len(episode.missing_evidence) / len(gold) if gold else float("nan")
 
 

@@ -7,8 +7,10 @@ from typing import Literal, NamedTuple
 
 from .types import Action, Failure, Span, ToolCall, ToolResult
 
-End = Literal["answered", "max_turns", "max_chars", "max_tokens", "infra_error"]
-"""``answered`` terminates (a refusal is an answer too); all others truncate."""
+End = Literal["answered", "unanswered", "max_turns", "max_chars", "max_tokens", "infra_error"]
+"""``answered`` terminates (a refusal is an answer too), and so does ``unanswered``: the one text of
+a self-search episode held no answer, and nothing would have followed it. All others truncate."""
+TERMINAL: frozenset[End] = frozenset({"answered", "unanswered"})
 
 
 class Outcome(NamedTuple):

@@ -138,6 +138,9 @@ DIALECTS: dict[str, str] = {
     "plain": "searchgym.dialects.plain:Plain",
 }
 """Name → where it lives. The callable takes boolean keyword options, listed in ``FLAGS``."""
+SELF_SEARCH: dict[str, str] = {"search_r1_self": "searchgym.dialects.self_search:SelfSearch"}
+"""The self-search forms of dialects (their name and ``_self``), which ``engine="self"`` chooses.
+Kept apart from ``DIALECTS``: they write answers only."""
 
 
 @lru_cache(maxsize=256)
@@ -151,7 +154,7 @@ def get_dialect(name: str) -> Dialect:
         DialectError: unknown name, unknown option, or a class that cannot be imported.
     """
     base, *flags = name.split("+")
-    where = DIALECTS.get(base, base)
+    where = DIALECTS.get(base) or SELF_SEARCH.get(base, base)
     module_name, colon, attribute = where.partition(":")
     if not (colon and module_name and attribute):
         raise DialectError(unknown("dialect", base, DIALECTS))

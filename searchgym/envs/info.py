@@ -69,9 +69,13 @@ def _tell(info: dict[str, Any], result: ToolResult) -> None:
 
 
 def outcome_info(episode: Episode) -> dict[str, Any]:
-    """How it ended, measured; here, and only here, the answers and evidence are shown."""
+    """How it ended, measured; here, and only here, the answers and evidence are shown.
+
+    Self-search shows no passages, so ``evidence_recall`` is left out there.
+    """
     outcome, task = episode.outcome(), episode.config.task
     assert outcome is not None
+    found = {} if episode.self_search else {"evidence_recall": evidence_recall(episode)}
     return {
         "end": outcome.end,
         "infra_error": outcome.end == "infra_error",
@@ -79,7 +83,7 @@ def outcome_info(episode: Episode) -> dict[str, Any]:
         "em": outcome.parts.get("em", 0.0),
         "f1": outcome.parts.get("f1", 0.0),
         "cover_em": outcome.parts.get("cover_em", 0.0),
-        "evidence_recall": evidence_recall(episode),
+        **found,
         "return": sum([turn.reward for turn in episode.turns]),
         "answers": task.answers,
         "evidence": task.evidence,

@@ -64,6 +64,8 @@ def _ending(episode: Episode) -> list[str]:
     if outcome is None:
         return []
     task = episode.config.task
+    if outcome.end == "unanswered":
+        return [f"NO ANSWER. Right: {' / '.join(task.answers[:3])}"]
     if outcome.end != "answered":
         return [f"TRUNCATED ({outcome.end}). Right: {' / '.join(task.answers[:3])}"]
     verdict = "RIGHT" if outcome.parts["em"] else f"WRONG (F1 {outcome.parts['f1']:.2f})"

@@ -116,7 +116,7 @@ class SearchEnv(gym.Env[str, str]):
     # --- beyond Gymnasium ---------------------------------------------------------------------
     def oracle(self) -> list[str]:
         """Action strings that solve the current episode from where it stands (privileged)."""
-        return oracle_texts(self.episode)
+        return oracle_texts(self.episode, self.setting.corpus.passage)
 
     def requests(self) -> tuple[TurnRequest, ...]:
         """What the policy is asked now, as segments; for agents that read records."""

@@ -14,13 +14,14 @@ from typing import Any
 
 from ..cards import load_object
 from ..corpora.corpus import Corpus
-from ..dialects.base import DIALECTS, get_dialect
+from ..dialects.base import DIALECTS, SELF_SEARCH, get_dialect
 from ..errors import CardError, unknown
 from ..rules import Rules
 from ..scoring.reward import RewardSpec
 from ..tools import AccessTool, SearchTool, Tool, Toolbox
 from ..types import Access, Delegate, Judge, Task
 from ..worlds.world import World
+from .self_mode import adapted
 from .sources import Material, material
 
 TOOLS = ("search", "access")
@@ -50,7 +51,8 @@ class Options:
     """Keep only the first so many tasks."""
     data_dir: str | None = None
     engine: Any = "bm25"
-    """``"bm25"``, ``"graph"``, a mapping with ``name`` and arguments, or a ``SearchEngine``."""
+    """``"bm25"``, ``"graph"``, a mapping with ``name`` and arguments, or a ``SearchEngine``.
+    ``"self"``: no engine; the policy writes its own results (see ``searchgym.envs.self_mode``)."""
     tools: Sequence[str] = ("search",)
     """Any of ``"search"``, ``"access"``."""
     dialect: str = "search_r1"
@@ -87,7 +89,7 @@ class Setting:
 
     def __init__(self, keywords: Mapping[str, Any]) -> None:
         self.keywords = dict(keywords)
-        self.options = options = Options.of(keywords)
+        self.options = options = adapted(Options.of(keywords), keywords)
         found: Material = material(options)
         self.corpus: Corpus = found.corpus
         self.world: World | None = found.world
@@ -145,7 +147,7 @@ def _able(options: Options) -> str:
     name = options.dialect
     base, *chosen = name.split("+")
     get_dialect(name)  # a wrong name fails here, by name
-    flags = getattr(load_object(DIALECTS.get(base, base)), "FLAGS", ())
+    flags = getattr(load_object(DIALECTS.get(base) or SELF_SEARCH.get(base, base)), "FLAGS", ())
     kinds = {"access": Access, "judge": Judge, "delegate": Delegate}
     for flag, needed in needs.items():
         if not needed or flag in chosen:

@@ -220,7 +220,7 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
 
     def oracle(self) -> list[list[str]]:
         """Per slot, the actions that solve its episode from where it stands (privileged)."""
-        return [oracle_texts(episode) for episode in self.episodes]
+        return [oracle_texts(e, self.setting.corpus.passage) for e in self.episodes]
 
     def set_params(self, **params: float) -> None:
         """Difficulty parameters, from each slot's next reset on."""

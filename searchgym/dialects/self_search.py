@@ -1,0 +1,146 @@
+"""Self-search (SSRL, arXiv 2508.10874) in Search-R1's tags: one text in which the policy plays the
+search engine, too: think → search → information → … → answer.
+
+There is no turn to wait for, so the text is not cut after its first search, and the only action is
+the answer. ``searchgym.self_search`` writes a real engine's passages into the same blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from searchgym.dialects.base import View
+from searchgym.dialects.escape import clean, escape_tags
+from searchgym.dialects.search_r1 import SearchR1
+from searchgym.dialects.tags import trim
+from searchgym.errors import DialectError
+from searchgym.masks import MASKED
+from searchgym.types import ABSTAIN, Action, Answer, Invalid, Parsed, Passage, Ranking, Span
+
+UNANSWERED = "no closed <answer>"
+NOTHING = "Nothing was found."
+"""In the information block of a real engine that finds nothing; an empty one breaks the form."""
+_TAG = re.compile(r"<(/?)(think|search|information|answer)>")
+
+
+class Block(NamedTuple):
+    """A tagged piece: ``text[start:end]`` with its tags, ``text[inner:outer]`` between them."""
+
+    kind: str
+    start: int
+    end: int
+    inner: int
+    outer: int
+    closed: bool = True
+
+
+def blocks(text: str) -> list[Block]:
+    """The blocks of a self-search text, in order; time linear in its length.
+
+    Between ``<information>`` and the next ``</information>`` no tag counts: results may quote
+    anything. An information block that is never closed reaches to the next tag or the end of the
+    text (``closed`` False). Other blocks that are not closed before the next one opens are none.
+    """
+    found: list[Block] = []
+    opened: re.Match[str] | None = None
+    last_close = text.rfind("</information>")
+    for tag in _TAG.finditer(text):
+        closing, kind = bool(tag[1]), tag[2]
+        if opened is not None and opened[2] == "information":
+            if closing and kind == "information":
+                found.append(_block(opened, tag.start(), tag.end()))
+                opened = None
+                continue
+            if last_close > opened.start():
+                continue
+            found.append(_block(opened, tag.start(), tag.start())._replace(closed=False))
+            opened = None
+        if not closing:
+            opened = tag
+        elif opened is not None and opened[2] == kind:
+            found.append(_block(opened, tag.start(), tag.end()))
+            opened = None
+    if opened is not None and opened[2] == "information":
+        found.append(_block(opened, len(text), len(text))._replace(closed=False))
+    return found
+
+
+def _block(opened: re.Match[str], outer: int, end: int) -> Block:
+    return Block(opened[2], opened.start(), end, opened.end(), outer)
+
+
+class SelfSearch(SearchR1):
+    """Search-R1's self-search form, chosen by ``engine="self"``.
+
+    ``parse`` keeps the whole text and returns the last answer in it. Its spans: think, search,
+    information, answer (content without surrounding white space), and ``masked`` for each
+    information block with its tags.
+    """
+
+    BASE: ClassVar[str] = "search_r1_self"
+    FLAGS: ClassVar[tuple[str, ...]] = ("quoted",)
+    self_search: ClassVar[bool] = True
+    """Tells an episode that the policy searches within its own text."""
+
+    def __init__(self, *, quoted: bool = False) -> None:
+        super().__init__(quoted=quoted)
+        self.stop = ("</answer>",)
+        self.renders = frozenset({Answer})
+
+    def instructions(self, view: View) -> str:
+        said = [
+            "Answer the question as briefly as you can, a name or a few words. There is no search "
+            "engine: you play it yourself, all in one text. Begin with <think> your thoughts "
+            "</think>. Whenever you need a fact, ask for it in one line, <search> your query "
+            "</search>, and directly after it write what a good search engine would show, "
+            "<information> your information </information>, then think again. Finish with "
+            "<answer> your answer </answer>, only the answer itself. Use no other tags."
+        ]
+        if view.may_abstain:
+            said.append(f"If no answer can be established, answer: {ABSTAIN}.")
+        return " ".join(said) + "\n\n"
+
+    # --- reading ------------------------------------------------------------------------------
+    def parse(self, text: str) -> Parsed:
+        spans: list[Span] = []
+        answer: Block | None = None
+        for block in blocks(text):
+            if block.kind == "information":
+                spans.append(Span(MASKED, block.start, block.end))
+            elif block.kind == "answer":
+                answer = block
+            start, end = trim(text, block.inner, block.outer)
+            if start < end:
+                spans.append(Span(block.kind, start, end))
+        action: Action = Invalid(UNANSWERED)
+        if answer is not None:
+            content = clean(text[answer.inner : answer.outer]).strip()
+            action = Answer(content) if content else Invalid("empty answer")
+        return Parsed(action, tuple(spans), len(text))
+
+    # --- writing ------------------------------------------------------------------------------
+    def render_invalid(self, reason: str) -> str:
+        return f"\nThe text holds no answer: {self._line(reason)}.\n"
+
+    def _write_tail(self, passage: Passage) -> str:
+        # any other tag in the text would cost the whole format score
+        return super()._write_tail(passage).replace("<", "&lt;")
+
+    def _docs(self, hits: Ranking) -> str:
+        return super()._docs(hits) or NOTHING
+
+    def render_search(self, query: str, hits: Ranking) -> str:
+        """A search and its information block, as a policy would write them."""
+        query = self._line(query)
+        if not query:
+            raise DialectError("a search needs a query that is not empty")
+        return f"<search> {query} </search>" + self.render_hits([(query, hits)])
+
+    def render_text(self, searches: Sequence[str], answer: str) -> str:
+        """A whole text around searches from ``render_search``, a thought before each and the
+        answer."""
+        before = "<think> This must be looked up. </think>\n"
+        thought = f"What is known now says: {escape_tags(answer).strip()}."
+        return "".join(before + s for s in searches) + self.render_action(Answer(answer), thought)

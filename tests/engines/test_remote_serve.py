@@ -48,8 +48,8 @@ def running(dialect: str) -> Iterator[str]:
     [
         ("search-r1", "auto"), ("flat", "auto"), ("skyrl", "auto"), ("gem", "auto"),
         ("browsecomp-plus", "auto"), ("search-r1-web", "auto"), ("asearcher", "asearcher"),
-        ("agent-lightning", "agent-lightning"), ("zerosearch", "zerosearch"), ("rllm", "rllm"),
-        ("mcp", "auto"),
+        ("asearcher", "auto"), ("agent-lightning", "agent-lightning"), ("mcp", "auto"),
+        ("zerosearch", "zerosearch"), ("rllm", "rllm"),
     ],
 )  # fmt: skip
 def test_every_dialect_brings_back_what_the_engine_found(ours: str, theirs: str) -> None:

@@ -28,6 +28,7 @@ JINA = "https://r.jina.ai/"
 JINA_KEY = "JINA_API_KEY"
 JINA_PRICE = 0.02e-6
 """US dollars per token read; the provider's public list price."""
+_TEXTS = ("page", "contents", "content", "text")
 _NO_SUCH_PAGE = frozenset({400, 404, 410, 422, 451})
 
 
@@ -97,7 +98,7 @@ class JinaReader:
 
 
 class AccessReader:
-    """ASearcher's ``POST /access {"urls": […]}`` → ``{"result": [text or null]}``."""
+    """ASearcher's ``POST /access {"urls": […]}`` → ``{"result": [text, record or null]}``."""
 
     def __init__(self, client: Client, url: str, headers: dict[str, str]) -> None:
         self.client, self.url, self.headers = client, url, headers
@@ -111,9 +112,14 @@ class AccessReader:
         found = field(parse_json(reply.body), "result", list)
         if len(found) != 1:
             raise Malformed(f"{len(found)} pages for one address")
-        if found[0] is None:
+        page = found[0]
+        if page is None:
             return None
-        return Page(url, "", text_of(found[0], "page"), (made_id(url),))
+        if isinstance(page, dict):  # some servers send a record instead of the bare text
+            whole = next((page[name] for name in _TEXTS if page.get(name)), "")
+            title = text_of(page.get("title"), "title")
+            return Page(url, title, text_of(whole, "page"), (made_id(url),))
+        return Page(url, "", text_of(page, "page"), (made_id(url),))
 
 
 class McpReader:

@@ -117,6 +117,11 @@ class GeneratedCorpus(Corpus):
             for i in range(lo, hi)
         ]
 
+    @property
+    def stated(self) -> NDArray[np.int64]:
+        """The facts that some passage states, ascending."""
+        return np.unique(self._fact)
+
     @cached_property
     def _by_passage(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}

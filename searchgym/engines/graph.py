@@ -1,9 +1,10 @@
-"""Look-up of entities by name: the cleanest and cheapest engine, for generated worlds only."""
+"""Look-up of entities by name; modes for facts, neighbours, PageRank and communities: over
+generated worlds and knowledge graphs."""
 
 from __future__ import annotations
 
 import hashlib
-import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -12,17 +13,18 @@ import numpy as np
 
 from ..corpora.corpus import Corpus, GeneratedCorpus
 from ..errors import EngineError
-from ..types import Hit, Query, Ranking
+from ..kgs.corpus import KGCorpus
+from ..kgs.names import Linker
+from ..types import Hit, Query, Ranking, SearchEngine
 from ..worlds.world import World
 
-_words = re.compile(r"\w+").findall
 _make_hit = partial(tuple.__new__, Hit)
 _REMEMBERED = 1 << 16
 _MOST_NEIGHBOURS = 256
 OBJECT_SCORE, SUBJECT_SCORE = 0.5, 0.25
 
 
-class GraphEngine:
+class PageLookup(ABC):
     """Pages of the entities a query names, then those of their neighbours in the graph.
 
     Names and titles are found as word sequences, ignoring case and punctuation, the longest first.
@@ -32,55 +34,22 @@ class GraphEngine:
     """
 
     needs_task = False
+    fingerprint: str
 
-    def __init__(self, world: World, corpus: GeneratedCorpus) -> None:
-        if len(corpus.page_of) != world.n_entities:
-            raise EngineError(
-                f"corpus {corpus.name!r} has pages for {len(corpus.page_of)} entities, the world "
-                f"has {world.n_entities}: they do not belong together"
-            )
-        self.world, self.corpus = world, corpus
-        h = hashlib.sha256()
-        for column in (world.subject_of, world.property_of, world.object_of):
-            h.update(np.ascontiguousarray(column).tobytes())
-        self.fingerprint = f"graph:{corpus.digest}:{h.hexdigest()[:16]}"
+    def __init__(self, linker: Linker, corpus: GeneratedCorpus | KGCorpus) -> None:
+        self._mentions = linker.mentions
         self._passages = list(corpus)
         self._page_of: list[int] = corpus.page_of.tolist()
-        self._named: dict[str, tuple[int, ...]] = {}
-        self._lengths: dict[str, tuple[int, ...]] = {}
         self._rankings: dict[tuple[object, int], Ranking] = {}
-        self._learn_names()
 
-    def _learn_names(self) -> None:
-        lengths: dict[str, set[int]] = {}
-        for names in (self.world.titles, self.world.names):
-            for entity, name in enumerate(names):
-                words = _words(name.lower())
-                if not words:
-                    continue
-                key = " ".join(words)
-                known = self._named.get(key, ())
-                if entity not in known:
-                    self._named[key] = (*known, entity)
-                lengths.setdefault(words[0], set()).add(len(words))
-        self._lengths = {w: tuple(sorted(n, reverse=True)) for w, n in lengths.items()}
+    @abstractmethod
+    def _neighbours(self, entity: int) -> list[tuple[int, float]]:
+        """Entities joined to ``entity`` by a stated fact with their scores, objects before
+        subjects."""
 
     def mentions(self, text: str) -> tuple[tuple[int, tuple[int, ...]], ...]:
         """``(words, entities)`` of each name found, left to right, longest first, no overlaps."""
-        words = _words(text.lower())
-        found: list[tuple[int, tuple[int, ...]]] = []
-        lengths, named = self._lengths, self._named
-        i, n = 0, len(words)
-        while i < n:
-            for length in lengths.get(words[i], ()):
-                entities = named.get(" ".join(words[i : i + length]))
-                if entities is not None and i + length <= n:
-                    found.append((length, entities))
-                    i += length
-                    break
-            else:
-                i += 1
-        return tuple(found)
+        return self._mentions(text)
 
     def cache_key(self, request: Query, /) -> bytes | None:
         """Query text and k: the engine is pure in them."""
@@ -95,7 +64,7 @@ class GraphEngine:
         return [self._look_up(text, k) for text in texts]
 
     def _look_up(self, text: str, k: int) -> Ranking:
-        found = self.mentions(text)
+        found = self._mentions(text)
         if not found or k <= 0:
             return ()
         known = self._rankings.get((found, k))
@@ -125,8 +94,24 @@ class GraphEngine:
         best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:k]
         return tuple(_make_hit((self._passages[page], score)) for page, score in best)
 
+
+class GraphEngine(PageLookup):
+    """Pages of a generated world; see :class:`PageLookup`."""
+
+    def __init__(self, world: World, corpus: GeneratedCorpus) -> None:
+        if len(corpus.page_of) != world.n_entities:
+            raise EngineError(
+                f"corpus {corpus.name!r} has pages for {len(corpus.page_of)} entities, the world "
+                f"has {world.n_entities}: they do not belong together"
+            )
+        super().__init__(Linker((world.titles, world.names)), corpus)
+        self.world, self.corpus = world, corpus
+        h = hashlib.sha256()
+        for column in (world.subject_of, world.property_of, world.object_of):
+            h.update(np.ascontiguousarray(column).tobytes())
+        self.fingerprint = f"graph:{corpus.digest}:{h.hexdigest()[:16]}"
+
     def _neighbours(self, entity: int) -> list[tuple[int, float]]:
-        """Entities joined to ``entity`` by a fact the corpus states, objects before subjects."""
         world, near = self.world, []
         properties = world.schema.properties
         for row in range(int(world.indptr[entity]), int(world.indptr[entity + 1])):
@@ -142,8 +127,42 @@ class GraphEngine:
         return near
 
 
-def make(corpus: Corpus, world: World | None, **options: Any) -> GraphEngine:
-    """For the registry: ``EngineError`` where there is no generated world."""
-    if world is None or not isinstance(corpus, GeneratedCorpus):
-        raise EngineError('engine "graph" needs a generated world; use engine="bm25" here')
+class KGPages(PageLookup):
+    """Pages of an imported knowledge graph; see :class:`PageLookup`. Other names count, too."""
+
+    def __init__(self, corpus: KGCorpus) -> None:
+        graph = corpus.graph
+        super().__init__(Linker((graph.titles, graph.labels), graph.aliases), corpus)
+        self.graph, self.corpus = graph, corpus
+        self.fingerprint = f"graph:{corpus.digest}:{graph.digest}"
+
+    def _neighbours(self, entity: int) -> list[tuple[int, float]]:
+        facts, about = self.graph.facts(entity), self.graph.facts_about(entity)
+        near = [(fact.tail, OBJECT_SCORE) for fact in facts if fact.tail >= 0]
+        near += [(fact.head, SUBJECT_SCORE) for fact in about]
+        return near[:_MOST_NEIGHBOURS]
+
+
+def make(corpus: Corpus, world: World | None, mode: str = "pages", **options: Any) -> SearchEngine:
+    """For the registry: ``EngineError`` where there is no graph behind the corpus.
+
+    ``mode``: "pages" (default) looks pages up by name; "facts", "neighbours", "ppr" and
+    "communities" are those of :class:`searchgym.engines.graph_modes.GraphSearch`.
+    """
+    graphed = isinstance(corpus, KGCorpus) or (
+        world is not None and isinstance(corpus, GeneratedCorpus)
+    )
+    if not graphed:
+        raise EngineError(
+            'engine "graph" needs a generated world or a knowledge graph (corpus="kg:PATH"); use '
+            'engine="bm25" here'
+        )
+    if mode != "pages":
+        from .graph_modes import make_mode
+
+        return make_mode(corpus, world, mode, **options)
+    if isinstance(corpus, KGCorpus):
+        return KGPages(corpus, **options)
+    assert world is not None
+    assert isinstance(corpus, GeneratedCorpus)
     return GraphEngine(world, corpus, **options)

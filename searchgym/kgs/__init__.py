@@ -1,0 +1,1 @@
+"""Knowledge graphs, generated or imported, and what is computed on them; see the module names."""

@@ -1,0 +1,168 @@
+"""Knowledge graphs from files: triples by the line, entities beside them, GraphML.
+
+Every fault is one ``DataError`` with file and line; nothing half-loaded is ever returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..corpora.lines import Line, Unique, is_tsv, read_json, read_lines
+from ..errors import DataError
+from .build import Entity, from_networkx, from_triples
+from .graph import KnowledgeGraph
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "head": ("head", "s", "subject", "h", "source"),
+    "relation": ("relation", "r", "predicate", "p", "property"),
+    "tail": ("tail", "o", "object", "t", "target"),
+}
+"""What headers and JSON keys may call the parts of a triple."""
+SPLIT = "split"
+_KEY_OF = {name: key for key, names in COLUMNS.items() for name in names}
+_LABELS = ("label", "title", "name")
+_DESCRIPTIONS = ("description", "definition", "text")
+PREFIX = "kg:"
+"""``corpus="kg:PATH"`` of an environment or a command means ``load_kg(PATH)``."""
+
+
+def load_kg(
+    source: str | Path,
+    *,
+    entities: str | Path | None = None,
+    name: str | None = None,
+    literals: Collection[str] = (),
+    splits: Collection[str] | None = None,
+) -> KnowledgeGraph:
+    """A graph from a triples file, a GraphML file, or a folder with ``triples.*`` in it.
+
+    Triples are tab-separated ``head relation tail`` (.tsv, .txt) or JSON lines (.jsonl), gzipped if
+    the name ends in .gz. A TSV header and JSON keys may use the names in ``COLUMNS``; a column
+    "split" says where a triple belongs, other columns are left alone. ``entities`` (in a folder:
+    ``entities.*``) gives ids their labels: JSON lines with ``id``, ``label`` and optionally
+    ``description`` and ``aliases``, or TSV rows ``id, label[, description]``.
+
+    Args:
+        literals: Relations whose tails are values (dates, numbers), not entities.
+        splits: Keep only triples of these splits ("train").
+
+    Raises:
+        DataError: with file and line, for a file that is absent or a line that is no triple.
+    """
+    path = Path(str(source).removeprefix(PREFIX))
+    if path.is_dir():
+        name = name or path.name
+        entities = entities or _one_of(path, "entities", required=False)
+        path = _found(path)
+    if not path.is_file():
+        raise DataError(f"{path} does not exist; expected a file of triples or a folder with one")
+    name = name or path.name.split(".")[0]
+    if path.suffix.lower() == ".graphml":
+        return _graphml(path, name)
+    known = dict(read_entities(Path(entities))) if entities else {}
+    triples = read_triples(path, splits=splits)
+    return from_triples(triples, name=name, entities=known, literals=literals)
+
+
+def read_triples(
+    path: Path, *, splits: Collection[str] | None = None
+) -> Iterator[tuple[str, str, str]]:
+    """(head, relation, tail) per line, in order; see :func:`load_kg`."""
+    rows = _tsv(path) if is_tsv(path) else _jsonl(path)
+    for where, record in rows:
+        if splits is not None:
+            if SPLIT not in record:
+                raise DataError(f"{where}: no {SPLIT!r}, but only {sorted(splits)} are wanted")
+            if record[SPLIT] not in splits:
+                continue
+        head, relation, tail = (_part(record, key, where) for key in COLUMNS)
+        yield head, relation, tail
+
+
+def read_entities(path: Path) -> Iterator[tuple[str, Entity]]:
+    """(id, entity) per line, in order; see :func:`load_kg`."""
+    unique = Unique()
+    if is_tsv(path):
+        for where, line in read_lines(path):
+            cells = line.split("\t")
+            if len(cells) not in (2, 3) or not cells[0].strip():
+                raise DataError(f"{where}: {len(cells)} columns; expected id⇥label[⇥description]")
+            unique.check(cells[0], where)
+            yield cells[0], Entity(cells[1] or cells[0], "".join(cells[2:]))
+        return
+    for where, record in read_json(path):
+        key = record.get("id")
+        if not isinstance(key, str) or not key:
+            raise DataError(f"{where}: an entity needs 'id', a text; got {key!r}")
+        unique.check(key, where)
+        label = next((record[k] for k in _LABELS if record.get(k)), key)
+        told = next((record[k] for k in _DESCRIPTIONS if record.get(k)), "")
+        aliases = record.get("aliases") or []
+        if not isinstance(aliases, list) or not all(
+            isinstance(v, str) for v in (label, told, *aliases)
+        ):
+            raise DataError(f"{where}: label and description are texts, aliases a list of texts")
+        names = tuple(dict.fromkeys(a for a in aliases if a and a != label))
+        yield key, Entity(label, told, names)
+
+
+def _tsv(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
+    columns: tuple[str, ...] = ()
+    for where, line in read_lines(path):
+        cells = line.split("\t")
+        if not columns:
+            named = tuple(_KEY_OF.get(cell.strip().lower(), cell.strip()) for cell in cells)
+            if set(COLUMNS) <= set(named):
+                columns = named
+                continue
+            if len(cells) != 3:
+                raise DataError(
+                    f"{where}: {len(cells)} columns; expected head⇥relation⇥tail, or a header"
+                )
+            columns = tuple(COLUMNS)
+        if len(cells) != len(columns):
+            raise DataError(f"{where}: {len(cells)} columns, expected {len(columns)}")
+        yield where, dict(zip(columns, cells, strict=True))
+
+
+def _jsonl(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
+    for where, record in read_json(path):
+        yield where, {_KEY_OF.get(key, key): value for key, value in record.items()}
+
+
+def _part(record: Mapping[str, Any], key: str, where: Line) -> str:
+    value = record.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(f"{where}: the triple's {key} is {value!r}; expected a text")
+    return value.strip()
+
+
+def _graphml(path: Path, name: str) -> KnowledgeGraph:
+    import networkx as nx
+
+    try:
+        graph = nx.read_graphml(path)
+    except (nx.NetworkXError, SyntaxError, ValueError, KeyError) as error:
+        raise DataError(f"{path}: not GraphML: {error}") from error
+    return from_networkx(graph, name=name)
+
+
+def _found(folder: Path) -> Path:
+    path = _one_of(folder, "triples", required=True)
+    assert path is not None
+    return path
+
+
+def _one_of(folder: Path, stem: str, *, required: bool) -> Path | None:
+    found = sorted(
+        p for p in folder.glob(f"{stem}.*") if p.name.removesuffix(".gz").endswith(_ENDS)
+    )
+    if len(found) > 1 or (required and not found):
+        got = ", ".join(p.name for p in found) or "none"
+        raise DataError(f"{folder}: expected one file {stem}.tsv or {stem}.jsonl, found {got}")
+    return found[0] if found else None
+
+
+_ENDS = (".tsv", ".txt", ".jsonl")

@@ -27,7 +27,7 @@ def child(command: Sequence[str], port: int, log: Path, **environment: str) -> I
         )
     try:
         while not _healthy(port):
-            if process.poll() is not None or time.monotonic() - begun > 240:
+            if process.poll() is not None or time.monotonic() - begun > 400:
                 raise RuntimeError(f"{command[:3]} did not start:\n{log.read_text()[-3000:]}")
             time.sleep(0.2)
         yield time.monotonic() - begun

@@ -18,7 +18,7 @@ from tests.llms import tiny
 from tests.llms.served import child
 from tests.llms.server import free_port
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(590)]
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = os.environ.get("SEARCHGYM_VLLM_PYTHON", str(ROOT / ".venv-vllm" / "bin" / "python"))
 PROMPTS = ("The capital of Paris", "a", "née Łódź 東京", "The mayor of Tarsis is Ana Bell.")

@@ -143,10 +143,11 @@ def _searches(
         offer(text, "mention", norm, places, m)
         if relation:
             offer(f"{text} {relation}", "mention+relation", norm, places, m)
+    outer = question.outer_text()
     for text, norm, places in _passage_mentions(question, docs, merged)[: limits.passage_mentions]:
         offer(text, "mention", norm, places, -1)
-        if relation:
-            offer(f"{text} {relation}", "mention+relation", norm, places, -1)
+        if outer:
+            offer(f"{text} {outer}", "mention+relation", norm, places, -1)
     return out
 
 

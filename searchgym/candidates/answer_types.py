@@ -35,6 +35,12 @@ SHAPE_NAMES = (
     "by_before",
     "possessive",
     "maximal",
+    "opens_sentence",
+    "inner_fits",
+    "inner_clashes",
+    "inner_person",
+    "inner_place",
+    "inner_group",
 )
 _PLACE_WORDS = frozenset("in at near from to of".split())
 _PERSON_WORDS = frozenset("by with and starring mr mrs dr".split())
@@ -86,7 +92,8 @@ def page_type(doc: Document) -> str:
 def shape_columns(out: NDArray[np.float32], q: Question, doc: Document) -> None:
     """Fill (M, len(SHAPE_NAMES)) in place."""
     lower, gap, capital = doc.words.lower, doc.words.gap, doc.words.capital
-    wanted, own = q.type, page_type(doc)
+    wanted, inner, own = q.type, q.inner_type, page_type(doc)
+    sentence = doc.words.sentence
     column = {name: i for i, name in enumerate(SHAPE_NAMES)}
     previous_end = -1
     for row, span in enumerate(doc.spans):
@@ -105,9 +112,10 @@ def shape_columns(out: NDArray[np.float32], q: Question, doc: Document) -> None:
         apposed = noun_type(before, doc.words.stem[a - 1]) if a and gap[a - 1] == " " else "other"
         subject = title or (a <= doc.body + 1 and not numeric)
         guess = own if subject else apposed
-        if guess == "other" and name and any(w in _GROUP_WORDS for w in lower[a:b]):
+        group = any(w in _GROUP_WORDS for w in lower[a:b]) or "&" in doc.span_text(row)
+        if guess == "other" and name and group:
             guess = "group"
-        fits = _fits(wanted, kind, guess, low)
+        fits, beside = _fits(wanted, kind, guess, low), _fits(inner, kind, guess, low)
         values = {
             "is_name": kind == "name",
             "is_part": kind in ("part", "head", "title_part"),
@@ -134,6 +142,12 @@ def shape_columns(out: NDArray[np.float32], q: Question, doc: Document) -> None:
             "by_before": before == "by",
             "possessive": doc.words.lower[b - 1].endswith(("'s", "’s")),
             "maximal": a >= previous_end,
+            "opens_sentence": length == 1 and a > doc.body and sentence[a - 1] != sentence[a],
+            "inner_fits": beside > 0,
+            "inner_clashes": beside < 0,
+            "inner_person": inner == "person" and person,
+            "inner_place": inner == "place" and (place or (name and length == 1)),
+            "inner_group": inner == "group" and name and group,
         }
         previous_end = max(previous_end, b)
         out[row] = [float(values[n]) for n in column]

@@ -27,6 +27,12 @@ SPAN_NAMES = (
     *(f"near_{n}" for n in ("rel_lex", "rel_soft", "men_lex")),
     "close_rel_soft",
     "after_rel_soft",
+    "sent_inner_soft",
+    "sent_outer_soft",
+    "near_inner_soft",
+    "near_outer_soft",
+    "close_inner_soft",
+    "close_outer_soft",
     "in_question",
     "words_in_question",
     "is_mention",
@@ -34,6 +40,8 @@ SPAN_NAMES = (
     "cos_focus",
     "cos_question",
     "cos_relation",
+    "cos_inner",
+    "cos_outer",
     "cos_sentence",
     "focus_adjacent",
     "focus_in_sentence",
@@ -55,9 +63,10 @@ class Encoded(NamedTuple):
     vectors: Float
     """(Q, D) unit word vectors (zeros without an encoder)."""
     probes: Float
-    """(4, D): wh-word, focus head, whole question, relation words."""
+    """(6, D): wh-word, focus head, whole question, relation words, inner and outer ones."""
     weights: Float
-    """(4, Q) rarity of relation words, mention words, all content words, focus words."""
+    """(6, Q) rarity of relation words, mention words, all content words, focus words, and of the
+    relation words near a mention (inner) and away from all (outer; all where none is far)."""
 
 
 class Pair(NamedTuple):
@@ -87,17 +96,25 @@ def encode_question(q: Question, vectors: Float, rarity: Rarity) -> Encoded:
     focus = np.zeros(len(base), dtype=np.float32)
     focus[q.focus[0] : q.focus[1]] = base[q.focus[0] : q.focus[1]]
     relation = np.where(inside, 0, base)
-    weights = np.stack([relation, np.where(inside, base, 0), base, focus]).astype(np.float32)
+    close = np.asarray(q.close, dtype=np.float32)
+    inner, outer = relation * close, relation * (1 - close)
+    if outer.sum() < _LEAST_OUTER * relation.sum():
+        outer = relation
+    weights = np.stack([relation, np.where(inside, base, 0), base, focus, inner, outer])
+    weights = weights.astype(np.float32)
     dim = vectors.shape[1]
-    probes = np.zeros((4, dim), dtype=np.float32)
+    probes = np.zeros((6, dim), dtype=np.float32)
     if len(vectors):
         probes[0] = vectors[q.wh_at] if q.wh_at >= 0 else 0
         probes[1] = vectors[q.head] if q.head >= 0 else probes[0]
         probes[2] = _unit(vectors.mean(0))
-        probes[3] = _unit((vectors * relation[:, None]).sum(0))
+        for row, share in ((3, relation), (4, inner), (5, outer)):
+            probes[row] = _unit((vectors * share[:, None]).sum(0))
     return Encoded(vectors, probes, weights)
 
 
+_LEAST_OUTER = 0.15
+"""A smaller share of the relation words away from mentions is no second relation."""
 SOFT_FLOOR = 0.45
 """Cosines of contextual word vectors below this say nothing; the rest is stretched to [0, 1]."""
 
@@ -155,7 +172,11 @@ def compare(q: Question, encoded: Encoded, doc: Document, vectors: Float) -> Pai
     lead = np.asarray([lead_lex, float(cover_soft[3, first_body])], dtype=np.float32)
     block = np.zeros((spans, len(SPAN_NAMES)), dtype=np.float32)
     if spans:
-        _fill(block, q, encoded, doc, vectors, lex, soft, sentence_cover, cover, lead, titled)
+        outer_cover = np.stack([cover_soft[4], cover_soft[5]], axis=1)
+        _fill(
+            block, q, encoded, doc, vectors, lex, soft, sentence_cover, outer_cover, cover, lead,
+            titled,
+        )  # fmt: skip
     return Pair(block, cover, lead, page_soft, lead_norm, titled)
 
 
@@ -168,6 +189,7 @@ def _fill(
     lex: Float,
     soft: Float,
     sentence_cover: Float,
+    outer_cover: Float,
     cover: Float,
     lead: Float,
     titled: bool,
@@ -176,8 +198,9 @@ def _fill(
     sentence = np.searchsorted(doc.sentence_starts, first, side="right") - 1
     block[:, 0:5] = sentence_cover[sentence]
     block[:, 5:10] = cover
-    block[:, 10:15] = _windows(encoded, doc, lex, soft)
-    column = 15
+    block[:, 10:15], block[:, 17:21] = _windows(encoded, doc, lex, soft)
+    block[:, 15:17] = outer_cover[sentence]
+    column = 21
     content = np.asarray([w not in STOP for w in doc.words.lower], dtype=np.float32)
     hit = lex.max(0, initial=0) * content
     sums = np.concatenate([[0], np.cumsum(hit)]).astype(np.float32)
@@ -192,12 +215,12 @@ def _fill(
     totals = np.concatenate([np.zeros((1, vectors.shape[1]), np.float32), np.cumsum(vectors, 0)])
     means = totals[last] - totals[first]
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-6)
-    block[:, column : column + 4] = means @ encoded.probes.T
+    block[:, column : column + 6] = means @ encoded.probes.T
     ends = np.append(doc.sentence_starts[1:], len(doc.words.stem))
     sentences = totals[ends] - totals[doc.sentence_starts]
     sentences /= np.maximum(np.linalg.norm(sentences, axis=1, keepdims=True), 1e-6)
-    block[:, column + 4] = (sentences @ encoded.probes[2])[sentence]
-    column += 5
+    block[:, column + 6] = (sentences @ encoded.probes[2])[sentence]
+    column += 7
     _focus(block[:, column : column + 7], q, doc, sentence, soft, lead)
     column += 7
     block[:, column] = sentence <= 1
@@ -207,31 +230,28 @@ def _fill(
     shape_columns(block[:, column:], q, doc)
 
 
-def _windows(encoded: Encoded, doc: Document, lex: Float, soft: Float) -> Float:
+def _windows(encoded: Encoded, doc: Document, lex: Float, soft: Float) -> tuple[Float, Float]:
     """(M, 5): relation words by stem and softly, mention words by stem within 10 words of the
-    span; relation words softly within 4 words, and within 6 words on its left only."""
-    relation, mention = encoded.weights[0], encoded.weights[1]
-    total_r, total_m = max(float(relation.sum()), 1e-6), max(float(mention.sum()), 1e-6)
-    out = np.zeros((len(doc.spans), 5), dtype=np.float32)
-    outside_lex, outside_soft = lex, soft
+    span; relation words softly within 4 words, and within 6 words on its left only. And (M, 4):
+    inner and outer relation words softly within 10 words, and within 4."""
+    near_lex, near, close, left = np.zeros((4, len(doc.spans), len(lex)), dtype=np.float32)
     for row, (a, b) in enumerate(doc.bounds.tolist()):
-        lo, hi = max(0, a - 10), b + 10
-        left, right = slice(lo, a), slice(b, hi)
-        best_l = np.maximum(
-            outside_lex[:, left].max(1, initial=0), outside_lex[:, right].max(1, initial=0)
-        )
-        left_soft = outside_soft[:, left].max(1, initial=0)
-        best_s = np.maximum(left_soft, outside_soft[:, right].max(1, initial=0))
-        tight = np.maximum(
-            outside_soft[:, max(0, a - 4) : a].max(1, initial=0),
-            outside_soft[:, b : b + 4].max(1, initial=0),
-        )
-        out[row, 0] = relation @ best_l / total_r
-        out[row, 1] = relation @ best_s / total_r
-        out[row, 2] = mention @ best_l / total_m
-        out[row, 3] = relation @ tight / total_r
-        out[row, 4] = relation @ outside_soft[:, max(0, a - 6) : a].max(1, initial=0) / total_r
-    return out
+        before, after = slice(max(0, a - 10), a), slice(b, b + 10)
+        near_lex[row] = np.maximum(_most(lex, before), _most(lex, after))
+        near[row] = np.maximum(_most(soft, before), _most(soft, after))
+        close[row] = np.maximum(_most(soft, slice(max(0, a - 4), a)), _most(soft, slice(b, b + 4)))
+        left[row] = _most(soft, slice(max(0, a - 6), a))
+    shares = encoded.weights / np.maximum(encoded.weights.sum(1, keepdims=True), 1e-6)
+    relation, mention, parts = shares[0], shares[1], shares[4:].T
+    columns = (near_lex @ relation, near @ relation, near_lex @ mention, close @ relation,
+               left @ relation)  # fmt: skip
+    return np.stack(columns, axis=1), np.concatenate([near @ parts, close @ parts], axis=1)
+
+
+def _most(match: Float, words: slice) -> Float:
+    """(Q,) best match of each question word among some words."""
+    best: Float = match[:, words].max(1, initial=0)
+    return best
 
 
 def _focus(

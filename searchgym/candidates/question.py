@@ -66,8 +66,16 @@ _FOCUS_END = frozenset(
 _NAMEISH = re.compile(r"^(name|names|title|type|kind|part|one|pseudonym|nickname)s?$")
 
 
+_OPENING = frozenset(
+    """name between beside besides before give tell take identify list find state compare comparing
+    considering out if please say""".split()
+)
+"""Words that open a question in capitals without naming anything."""
 _ASKS = frozenset("name names title titles call called identify tell give".split())
 _FILLER = frozenset("me us the a an one name names title titles of full".split())
+
+
+_PREAMBLE = STOP | AUXILIARIES | _ASKS | frozenset("know like looking find please".split())
 
 
 class Question(NamedTuple):
@@ -93,18 +101,36 @@ class Question(NamedTuple):
     alternatives: tuple[str, ...]
     """The two sides of "A or B", empty unless the question offers a choice."""
     norm: str
+    close: tuple[float, ...]
+    """Per word: how near it stands to a mention, 1 beside one, 0 inside or far away. In "the
+    *population* of the *city where* X *stands*" the near words tie X to something unnamed, the far
+    ones say what is asked of that."""
+
+    opening: int
+    """How many words only open the question ("Give the name of"), 0 if nothing would be left."""
+    inner_type: str
+    """Coarse type of what stands unnamed beside a mention ("the *city* where X stands"), "other"
+    if no noun near a mention is on the lists."""
 
     @property
     def relation(self) -> tuple[int, ...]:
-        """Word indices that say *how* things relate: content words outside mentions."""
+        """Word indices that say *how* things relate: content words outside mentions, after what
+        only opens the question ("I would like to know", "Give the name of")."""
+        lower = self.words.lower
         return tuple(
             i
-            for i, w in enumerate(self.words.lower)
-            if not self.in_mention[i] and w not in STOP and w not in AUXILIARIES
+            for i in range(self.opening, len(lower))
+            if not self.in_mention[i] and lower[i] not in STOP and lower[i] not in AUXILIARIES
         )
 
     def relation_text(self) -> str:
         return " ".join(self.words.lower[i] for i in self.relation)
+
+    def outer_text(self) -> str:
+        """The relation words away from all mentions: what is left to ask once the near ones have
+        been followed. All of them where every one is near."""
+        far = [self.words.lower[i] for i in self.relation if self.close[i] < 0.5]
+        return " ".join(far) or self.relation_text()
 
 
 def _mentions(w: Words) -> tuple[Found, ...]:
@@ -119,7 +145,7 @@ def _mentions(w: Words) -> tuple[Found, ...]:
         lone = f.last - first == 1
         if lone and (w.lower[first] in STOP or w.lower[first] in AUXILIARIES):
             continue
-        if lone and first == 0 and w.stem[0] in ("name", "between", "besid", "befor"):
+        if lone and first == 0 and w.lower[0] in _OPENING:
             continue
         if f.kind == "part" and not (w.capital[first] or w.capital[f.last - 1]):
             continue
@@ -254,7 +280,8 @@ def read_question(text: str) -> Question:
     mentions = _mentions(w)
     inside = [False] * len(w.lower)
     for f in mentions:
-        if f.kind != "part":
+        named = all(w.capital[i] or w.lower[i] in STOP for i in range(f.first, f.last))
+        if f.kind != "part" or named:
             inside[f.first : f.last] = [True] * (f.last - f.first)
     in_mention = tuple(inside)
     wh, at = _wh(w) if w.lower else ("", -1)
@@ -263,9 +290,9 @@ def read_question(text: str) -> Question:
         focus = _named(w) if wh not in ("when", "where", "how") else focus
     head = _head(w, focus, in_mention) if focus[0] < focus[1] else -1
     alternatives = find_alternatives(text)
-    # "Can you name …" asks for a name, whatever it opens with.
-    opens = bool(w.lower) and w.lower[0] in AUXILIARIES and "you" not in w.lower[1:2]
-    polar = opens and not (alternatives and "or" in w.lower)
+    polar = _polar(w, at) and (
+        not alternatives or {"yes", "no"} <= set(w.lower) or "or" not in w.lower
+    )
     return Question(
         w,
         mentions,
@@ -279,13 +306,62 @@ def read_question(text: str) -> Question:
         polar,
         () if polar else alternatives,
         fold(text),
+        close := _closeness(w, in_mention),
+        _opening(w),
+        _inner_type(w, close),
+    )
+
+
+def _inner_type(w: Words, close: tuple[float, ...]) -> str:
+    """The type of the nearest typed noun within three content words of a mention."""
+    near = sorted((-c, i) for i, c in enumerate(close) if c > 0.3 and w.lower[i] not in STOP)
+    kinds = (noun_type(w.lower[i], w.stem[i]) for _, i in near)
+    return next((k for k in kinds if k in ("person", "place", "group", "work")), "other")
+
+
+def _opening(w: Words) -> int:
+    first = 0
+    while first < len(w.lower) and w.lower[first] in _PREAMBLE:
+        first += 1
+    return first if first < len(w.lower) else 0
+
+
+def _polar(w: Words, at: int) -> bool:
+    """Whether the question, or a clause of it that no wh-word governs, opens with an auxiliary."""
+    if any(w.lower[i : i + 3] == ("yes", "or", "no") for i in range(len(w.lower) - 2)):
+        return True
+    if w.lower and w.lower[0] in AUXILIARIES:  # "Can you name …" asks for a name, though
+        return w.lower[1:2] != ("you",) or "same" in w.lower
+    clauses = (i for i in range(1, len(w.lower)) if w.gap[i - 1].strip() in (",", ":"))
+    return at < 0 and any(w.lower[i] in AUXILIARIES for i in clauses)
+
+
+def _closeness(w: Words, in_mention: tuple[bool, ...]) -> tuple[float, ...]:
+    """1 / (1 + ((d - 1) / 1.5)²) for the d-th content word from the nearest mention."""
+    size = len(in_mention)
+    if not any(in_mention):
+        return (1.0,) * size
+    nearest = [size] * size
+    for order in (range(size), range(size - 1, -1, -1)):
+        distance = size
+        for i in order:
+            if in_mention[i]:
+                distance = 0
+            elif w.lower[i] not in STOP and w.lower[i] not in AUXILIARIES:
+                distance += 1
+                nearest[i] = min(nearest[i], distance)
+    return tuple(
+        0.0 if inside else 1 / (1 + ((d - 1) / 1.5) ** 2)
+        for d, inside in zip(nearest, in_mention, strict=True)
     )
 
 
 def rarity_weights(question: Question, rarity: object) -> NDArray[np.float32]:
-    """(Q,) rarity of each word of the question, 0 for stop words and auxiliaries."""
+    """(Q,) rarity of each word of the question, 0 for stop words, auxiliaries and the opening."""
     weigh = rarity if callable(rarity) else (lambda _: 0.7)
-    return np.asarray(
+    weights = np.asarray(
         [0.0 if w in AUXILIARIES or w in STOP else weigh(w) for w in question.words.lower],
         dtype=np.float32,
     )
+    weights[: question.opening] = 0
+    return weights

@@ -185,6 +185,8 @@ def _names(w: Words, body: int) -> Iterator[Found]:
         cuts = [k for k in range(first + 1, last - 1) if w.lower[k] in _SPLITTERS]
         if not cuts or not _sprawls(w, first, last, cuts):
             yield Found(first, last, "name")
+        elif w.lower[cuts[0]] != "and" and last - first <= 7:  # a title after all? "Voyage for X"
+            yield Found(first, last, "part")
         yield from _pieces(w, first, last, cuts)
         if before and before[1] == first and _place_pair(w, *before, last):
             yield Found(before[0], last, "name")
@@ -271,6 +273,8 @@ def _phrase(w: Words, first: int, limit: int = 9) -> Iterator[Found]:
     if last <= first:
         return
     yield Found(first, last, "predicate")
+    if last - first in (2, 3):  # "a jazz band", "an automotive company": what comes before the noun
+        yield Found(first, last - 1, "head")
     for length in (1, 2):
         if last - first > length and w.lower[last - length] not in STOP:
             yield Found(last - length, last, "head")
@@ -279,13 +283,41 @@ def _phrase(w: Words, first: int, limit: int = 9) -> Iterator[Found]:
         yield Found(first, parts[0] + 1, "head")
 
 
+def _plain(w: Words, body: int) -> Iterator[Found]:
+    """A word or two after a preposition, up to a pause: "is set in *space*."."""
+    n = len(w.lower)
+    for i in range(body, n - 1):
+        if w.lower[i] not in _BEFORE_PLAIN or w.gap[i] != " ":
+            continue
+        last = i + 1
+        while last < n and last - i <= 3 and _is_plain(w, last):
+            last += 1
+            if w.gap[last - 1] not in (" ", "-"):
+                break
+        ends = last == n or w.gap[last - 1] not in (" ", "-") or w.lower[last] in _CUT
+        if ends and i + 1 < last <= i + 3:
+            yield Found(i + 1, last, "word")
+
+
+_BEFORE_PLAIN = frozenset("in of for as to with into at by is was".split())
+
+
+def _is_plain(w: Words, i: int) -> bool:
+    return w.lower[i].isalpha() and not w.capital[i] and not _function_word(w.lower[i])
+
+
 def find_spans(words: Words, body: int = 0) -> list[Found]:
     """All spans from word ``body`` on, in order of position, one per pair of bounds.
 
     Where two rules find the same bounds the more telling kind stays (dates before names, …).
     """
     found: dict[tuple[int, int], str] = {}
-    for rule in (_dates, _quotes, _numbers, _names, _predicates):
+    for rule in (_dates, _quotes, _numbers, _names, _predicates, _plain):
         for span in rule(words, body):
             found.setdefault((span.first, span.last), span.kind)
+    for (a, b), kind in list(found.items()):
+        if kind == "date":  # its day is no number of anything
+            for inside in ((a, a + 1), (b - 1, b), (a + 1, a + 2)):
+                if found.get(inside) == "number":
+                    del found[inside]
     return [Found(a, b, kind) for (a, b), kind in sorted(found.items())]

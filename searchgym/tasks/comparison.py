@@ -24,11 +24,19 @@ _CHOICE = Phrases(
         "Which {n} {is}: {a} or {b}?",
         "Between {a} and {b}, which {n} {is}?",
         "Of {a} and {b}, which {n} {is}?",
-    ),
-    (
         "{a} or {b}: which {n} {is}?",
         "Comparing {a} with {b}, which {n} {is}?",
         "Take {a} and {b}. Which {n} {is}?",
+        "Tell me which {n} {is}: {a} or {b}.",
+        "Out of {a} and {b}, which {n} {is}?",
+        "Given {a} and {b}, which {n} {is}?",
+        "I would like to know which {n} {is}, {a} or {b}.",
+        "If you set {a} beside {b}, which {n} {is}?",
+    ),
+    (
+        "Tell me which {n} {is}: is it {a} or {b}?",
+        "Considering {a} and {b}, say which {n} {is}.",
+        "Set {a} beside {b}: which {n} {is}?",
     ),
 )
 _SAME = Phrases(
@@ -36,8 +44,19 @@ _SAME = Phrases(
         "Is {x} the same as {y}?",
         "Are {x} and {y} the same?",
         "Is {y} also {x}?",
+        "Is {x} identical to {y}?",
+        "Do {x} and {y} coincide?",
+        "Are {x} and {y} one and the same?",
+        "Is it true that {x} is also {y}?",
+        "Is {x} one and the same as {y}?",
+        "Tell me, yes or no: is {x} the same as {y}?",
+        "Does it hold that {x} and {y} are the same?",
     ),
-    ("Is {x} identical to {y}?", "Do {x} and {y} coincide?"),
+    (
+        "Does {x} match {y}?",
+        "Is it correct that {x} and {y} are one and the same?",
+        "Are {x} and {y} equal?",
+    ),
 )
 _SAME_LABEL = Phrases(
     (
@@ -45,8 +64,19 @@ _SAME_LABEL = Phrases(
         "Do {a} and {b} share the same {l}?",
         "Is the {l} of {a} the same as that of {b}?",
         "Are {a} and {b} alike in their {l}?",
+        "Have {a} and {b} got the same {l}?",
+        "Is it true that {a} and {b} have the same {l}?",
+        "Does {a} have the same {l} as {b}?",
+        "Does the {l} of {a} match that of {b}?",
+        "Is the {l} the same for {a} and {b}?",
+        "As far as the {l} is concerned, are {a} and {b} the same?",
+        "Would you give the same answer for the {l} of {a} and the {l} of {b}?",
     ),
-    ("Have {a} and {b} got the same {l}?", "Is it true that {a} and {b} have the same {l}?"),
+    (
+        "Is there one {l} that {a} and {b} have in common?",
+        "Do {a} and {b} match in their {l}?",
+        "Is the {l} that {a} has also that of {b}?",
+    ),
 )
 _LABEL = re.compile(r"^the ([\w' -]+) of \{s\}$")
 _VERBS = ("is", "was", "were", "are", "has", "had", "came", "covers", "lies", "holds", "opened")

@@ -18,8 +18,19 @@ _HOW_MANY = Phrases(
         "How many {g} are known?",
         "What is the number of {g}?",
         "Count the {g}. How many are there?",
+        "How many {g} exist?",
+        "Give the number of {g}.",
+        "In total, how many {g} are there?",
+        "Tell me how many {g} there are.",
+        "What is the total number of {g}?",
+        "I would like to know how many {g} there are.",
+        "How many {g} can be found altogether?",
     ),
-    ("How many {g} exist?", "Give the number of {g}."),
+    (
+        "How numerous are the {g}?",
+        "Work out the total number of {g}.",
+        "I would like to know how many {g} can be found.",
+    ),
 )
 MOST = 12
 

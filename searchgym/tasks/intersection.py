@@ -30,16 +30,37 @@ _BOTH = Phrases(
         "Which {n} is both {l}?",
         "Name the {n} that is at once {l}.",
         "What is the name of the {n} that is both {l}?",
+        "Find the {n} that is {l} at the same time.",
+        "There is one {n} that is {l}. Which?",
+        "Which {n} is simultaneously {l}?",
+        "Which one {n} can be described as {l}?",
+        "Identify the {n} that is both {l}.",
+        "I am looking for a {n} that is at once {l}. What is the name?",
+        "Give the name of the {n} that is at the same time {l}.",
     ),
-    ("Find the {n} that is {l} at the same time.", "There is one {n} that is {l}. Which?"),
+    (
+        "Identify the {n} that is simultaneously {l}.",
+        "Which {n} can be described as {l}?",
+        "I am looking for the {n} that is {l} all at once. Which one is it?",
+    ),
 )
 _CLAUSES = Phrases(
     (
         "Which is the {n} {l}?",
         "What is the name of the {n} {l}?",
         "Name the {n} {l}.",
+        "Can you name the {n} {l}?",
+        "Tell me the name of the {n} {l}.",
+        "Give the name of the {n} {l}.",
+        "I am looking for the {n} {l}. What is the name?",
+        "Which one is the {n} {l}?",
+        "Do you know the name of the {n} {l}?",
     ),
-    ("Can you name the {n} {l}?", "Tell me the name of the {n} {l}."),
+    (
+        "Identify the {n} {l}.",
+        "I am looking for the {n} {l}. Which one is it?",
+        "What name belongs to the {n} {l}?",
+    ),
 )
 
 

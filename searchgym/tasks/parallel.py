@@ -24,16 +24,39 @@ _JOIN = Phrases(
         "Give {d}, in that order.",
         "Which answers fit {d}, in this order?",
         "List {d}.",
+        "Tell me {d}.",
+        "I need {d}. What are they?",
+        "State {d} in turn.",
+        "I would like to know {d}, in that order.",
+        "Find out each of the following: {d}.",
+        "Look up {d}.",
+        "Could you give me {d}?",
+        "Identify {d}, one after the other.",
     ),
-    ("Tell me {d}.", "I need {d}. What are they?", "State {d} in turn."),
+    (
+        "In the order given, what are {d}?",
+        "Find {d} and list them in this order.",
+        "Please answer with {d}, one after the other.",
+    ),
 )
 _APART = Phrases(
     (
         "How many years lie between {x} and {y}?",
         "By how many years do {x} and {y} differ?",
         "What is the difference in years between {x} and {y}?",
+        "How many years apart are {x} and {y}?",
+        "Count the years between {x} and {y}.",
+        "How many years separate {x} and {y}?",
+        "What is the gap in years between {x} and {y}?",
+        "Work out the difference in years between {x} and {y}.",
+        "How far apart, in years, are {x} and {y}?",
+        "If you subtract the earlier from the later, how many years are there between {x} and {y}?",
     ),
-    ("How many years apart are {x} and {y}?", "Count the years between {x} and {y}."),
+    (
+        "What span of years separates {x} from {y}?",
+        "How great is the gap in years between {x} and {y}?",
+        "Work out how many years there are between {x} and {y}.",
+    ),
 )
 
 

@@ -18,8 +18,17 @@ _WHICH = Phrases(
         "Which of the {g} {is}?",
         "Of the {g}, which one {is}?",
         "Among the {g}, which {is}?",
+        "Out of all the {g}, which one {is}?",
+        "Take the {g}. Which of them {is}?",
+        "Which one of the {g} {is}?",
+        "Tell me which of the {g} {is}.",
+        "If you compare the {g}, which one {is}?",
     ),
-    ("Out of all the {g}, which one {is}?", "Take the {g}. Which of them {is}?"),
+    (
+        "Looking at the {g}, which one {is}?",
+        "There are several {g}; which one {is}?",
+        "Considering the {g}, say which {is}.",
+    ),
 )
 MOST = 4
 

@@ -16,12 +16,42 @@ from .paths import Path, Step
 PHRASINGS = ("train", "heldout")
 
 _LOOKUP = Phrases(
-    ("What is {d}?", "What is the name of {d}?", "Name {d}."),
-    ("Can you name {d}?", "Tell me the name of {d}.", "What do people call {d}?"),
+    (
+        "What is {d}?",
+        "What is the name of {d}?",
+        "Name {d}.",
+        "Can you name {d}?",
+        "Tell me the name of {d}.",
+        "What do people call {d}?",
+        "Give the name of {d}.",
+        "By what name is {d} known?",
+        "I am looking for the name of {d}. What is it?",
+        "Which name belongs to {d}?",
+    ),
+    (
+        "Identify {d}.",
+        "What name belongs to {d}?",
+        "I want to know the name of {d}.",
+    ),
 )
 _LOOKUP_PERSON = Phrases(
-    ("Who is {d}?", "What is the name of {d}?", "Name {d}."),
-    ("Can you name {d}?", "Tell me who {d} is.", "Do you know who {d} is?"),
+    (
+        "Who is {d}?",
+        "What is the name of {d}?",
+        "Name {d}.",
+        "Can you name {d}?",
+        "Tell me who {d} is.",
+        "Do you know who {d} is?",
+        "Give the name of {d}.",
+        "By what name is {d} known?",
+        "Which person is {d}?",
+        "I would like to know the name of {d}.",
+    ),
+    (
+        "Identify {d}.",
+        "Who might {d} be?",
+        "I want to know who {d} is.",
+    ),
 )
 
 

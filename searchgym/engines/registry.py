@@ -44,6 +44,11 @@ def build_engine(
     name = spec if isinstance(spec, str) else spec.get("name")
     if not isinstance(name, str):
         raise EngineError(f"an engine mapping needs the key 'name', got {dict(spec)!r}")  # type: ignore[arg-type]
+    if name == "self":
+        raise EngineError(
+            "'self' is not an engine but an episode mode of environments: "
+            'gym.make("SearchQA-v0", engine="self")'
+        )
     try:
         if name in ENGINES:
             return _maker(name)(corpus, world, **options)

@@ -124,3 +124,60 @@ def infra_by_searches(rows: Sequence[Row]) -> dict[int, tuple[int, int]]:
         lost, total = out.get(row.searches, (0, 0))
         out[row.searches] = (lost + row.infra_error, total + 1)
     return out
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Chance that at least one of k samples is right, estimated from n samples, c of them right.
+
+    1 − C(n−c, k) / C(n, k), the unbiased estimator of Chen et al. (2021, arXiv 2107.03374), as the
+    product over i = n−c+1 … n of (1 − k/i): no large binomials, no overflow.
+
+    Raises:
+        EvaluationError: unless 1 ≤ k ≤ n and 0 ≤ c ≤ n.
+    """
+    if not (1 <= k <= n and 0 <= c <= n):
+        raise EvaluationError(f"pass@k needs 1 ≤ k ≤ n and 0 ≤ c ≤ n, got n={n}, c={c}, k={k}")
+    if n - c < k:
+        return 1.0
+    miss = 1.0
+    for i in range(n - c + 1, n + 1):
+        miss *= 1.0 - k / i
+    return 1.0 - miss
+
+
+def pass_at(
+    rows: Sequence[Row],
+    ks: Sequence[int] = (1,),
+    metric: str = "em",
+    *,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> dict[int, Interval]:
+    """pass@k with its 95 % interval over questions, for each k.
+
+    The samples of a question are its rows, from as many evaluations as one likes; a sample is
+    right if ``metric`` is 1. Samples lost to the infrastructure do not count; a question that has
+    fewer than k left because of them is left out of that mean (its ``n`` says so).
+
+    Raises:
+        EvaluationError: a question was sampled fewer than k times.
+    """
+    values = column(rows, metric)
+    groups: dict[str, list[float]] = {}
+    for row, value in zip(rows, values, strict=True):
+        groups.setdefault(row.task_id, []).append(float(value))
+    out: dict[int, Interval] = {}
+    for k in ks:
+        if k < 1:
+            raise EvaluationError(f"pass@k needs k ≥ 1, got {k}")
+        found: list[float] = []
+        for task_id, samples in groups.items():
+            if len(samples) < k:
+                raise EvaluationError(
+                    f"pass@{k} needs {k} samples of each question, {task_id!r} has {len(samples)}"
+                )
+            known = [s for s in samples if not np.isnan(s)]
+            right = sum(s >= 1.0 for s in known)
+            found.append(pass_at_k(len(known), right, k) if len(known) >= k else np.nan)
+        out[k] = mean_interval(np.array(found), seed=seed, resamples=resamples, unit=True)
+    return out

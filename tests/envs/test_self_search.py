@@ -10,6 +10,7 @@ import gymnasium as gym
 import pytest
 
 from searchgym.checker import MALFORMED, check_env, check_vector_env, same
+from searchgym.engines import build_engine
 from searchgym.envs.search import SearchEnv
 from searchgym.episode import Episode
 from searchgym.errors import CardError, EngineError, EpisodeError
@@ -162,6 +163,8 @@ def test_what_the_mode_cannot_do_says_so() -> None:
     ):
         with pytest.raises(CardError, match=message):
             env(**keywords)
+    with pytest.raises(EngineError, match="episode mode of environments"):
+        build_engine("self", CORPUS)
     with pytest.raises(EngineError, match="no engine answers"):
         env().setting.engine.run([Query("x", 1, None)])  # type: ignore[arg-type]
 

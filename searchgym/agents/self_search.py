@@ -1,0 +1,79 @@
+"""A language model that plays self-search episodes, with or without a real engine in its texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..dialects.base import get_dialect
+from ..errors import EngineError, EpisodeError
+from ..llms.base import Generator
+from ..seeding import derive
+from ..self_search import Grounded, Prompt, SimToReal
+from ..types import Failure, SearchEngine, TurnRequest
+
+
+class SelfSearchAgent:
+    """Answers the requests of ``engine="self"`` environments.
+
+    Without ``engine`` the policy writes its own results; with one, the searches that ``real`` names
+    are answered by it (sim-to-real). Stateless: what is drawn depends on ``seed`` and the request.
+
+    Args:
+        generator: Any text generator.
+        engine: Any search engine; None: self-search alone.
+        seed: Of the draws.
+        options: As of :class:`searchgym.self_search.SimToReal`.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        engine: SearchEngine | None = None,
+        *,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        options.setdefault("real", 0 if engine is None else "all")
+        self.writer = SimToReal(generator, engine, **options)
+        self.seed = seed
+        self.sampling = self.writer.sampling
+
+    @property
+    def fingerprint(self) -> str:
+        """Model, engine and everything else that changes the texts."""
+        return f"{self.writer.fingerprint} seed {self.seed}"
+
+    def ground(self, requests: Sequence[TurnRequest], /) -> list[Grounded]:
+        """The texts with what is known of their searches.
+
+        Raises:
+            EpisodeError: a request of another mode.
+            EngineError: the generator or the engine failed, retries included.
+        """
+        for request in requests:
+            if not getattr(get_dialect(request.dialect), "self_search", False):
+                raise EpisodeError(
+                    f"this agent plays self-search episodes, got dialect {request.dialect!r}; make "
+                    "the environment with engine='self'"
+                )
+        prompts = [
+            Prompt(
+                "".join(s.text for s in request.segments) + request.prefill,
+                derive(self.seed, "self-search-agent", request.episode_id, request.turn),
+                request.episode_id,
+            )
+            for request in requests
+        ]
+        done: list[Grounded] = []
+        for request, made in zip(requests, self.writer.run(prompts), strict=True):
+            if isinstance(made, Failure):
+                raise EngineError(
+                    f"episode {request.episode_id}: {made.kind} after retries: {made.message}"
+                )
+            done.append(made)
+        return done
+
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
+        """One whole text per request; raises as :meth:`ground`."""
+        return [made.text for made in self.ground(requests)]

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from .cards import load_object
 from .errors import CardError
+from .schedules import Exponential, Schedule, make_schedule
 from .types import Task
 
 
@@ -108,3 +110,84 @@ class Staged:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.stage, self.episodes = int(state["stage"]), int(state["episodes"])
         self.ema = float(state["ema"])
+
+
+class Scheduled:
+    """Each parameter follows a schedule of its own; tasks are chosen by another curriculum.
+
+    ``params``: name → ``searchgym.schedules`` schedule, number or ``{"kind": …, …}``. A step is
+    ``episodes_per_step`` finished episodes (a training step's batch), unless the trainer counts
+    itself and says so by ``set_step``. ``tasks``: a curriculum or ``{"use": path, …}``; its own
+    parameters stand where no schedule names them.
+    """
+
+    def __init__(
+        self,
+        params: Mapping[str, Any],
+        *,
+        episodes_per_step: int = 1,
+        tasks: Curriculum | Mapping[str, Any] | None = None,
+    ) -> None:
+        if episodes_per_step < 1:
+            raise CardError(f"episodes_per_step must be at least 1, got {episodes_per_step}")
+        self.schedules: dict[str, Schedule] = {n: make_schedule(s) for n, s in params.items()}
+        self.episodes_per_step = episodes_per_step
+        self.episodes = 0
+        self._set: float | None = None
+        if isinstance(tasks, Mapping):
+            arguments = dict(tasks)
+            tasks = load_object(arguments.pop("use"))(**arguments)
+        self.tasks: Curriculum = Uniform() if tasks is None else tasks  # type: ignore[assignment]
+
+    @property
+    def step(self) -> float:
+        """Where the schedules are."""
+        return self.episodes // self.episodes_per_step if self._set is None else self._set
+
+    def set_step(self, step: float) -> None:
+        """From now on the trainer counts; episodes that begin later are of this step."""
+        self._set = step
+
+    def choose(self, tasks: Sequence[Task], key: int) -> int:
+        return self.tasks.choose(tasks, key)
+
+    def params(self) -> Mapping[str, float]:
+        step = self.step
+        return {**self.tasks.params(), **{n: s(step) for n, s in self.schedules.items()}}
+
+    def observe(self, task_id: str, reward: float) -> None:
+        self.episodes += 1
+        self.tasks.observe(task_id, reward)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"episodes": self.episodes, "set": self._set, "tasks": self.tasks.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.episodes = int(state["episodes"])
+        self._set = None if state["set"] is None else float(state["set"])
+        self.tasks.load_state_dict(state["tasks"])
+
+
+class ZeroSearchNoise(Scheduled):
+    """``noise`` from ``start`` to ``end`` over ``total`` steps (ZeroSearch, arXiv 2505.04588).
+
+    The defaults are the paper's runs: 0 to 0.5 over 203 steps, base 4.
+    """
+
+    def __init__(
+        self,
+        start: float = 0.0,
+        end: float = 0.5,
+        total: float = 203,
+        base: float = 4.0,
+        *,
+        episodes_per_step: int = 1,
+        tasks: Curriculum | Mapping[str, Any] | None = None,
+    ) -> None:
+        if not (0 <= start <= 1 and 0 <= end <= 1):
+            raise CardError(f"noise rates lie in [0, 1], got start={start}, end={end}")
+        super().__init__(
+            {"noise": Exponential(start, end, total, base)},
+            episodes_per_step=episodes_per_step,
+            tasks=tasks,
+        )

@@ -20,6 +20,8 @@ ENGINES: dict[str, str | Maker] = {
     "hybrid": "searchgym.engines.hybrid:make",
     "recorded": "searchgym.engines.recorded:make",
     "degraded": "searchgym.engines.degraded:make",
+    "simulated": "searchgym.engines.simulated:make",
+    "simulated_rules": "searchgym.engines.simulated_rules:make",
     "remote": "searchgym.engines.remote:make",
 }
 """Name → ``make(corpus, world, **options)``, itself or its import path (read when first used, for

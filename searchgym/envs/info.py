@@ -16,10 +16,12 @@ def step_info(episode: Episode) -> dict[str, Any]:
 
     Keys: ``episode_id``, ``task_id``, ``turn`` (actions taken), ``turns_left``, ``queries`` (run so
     far), ``queries_left`` (-1: unlimited), ``context`` and ``role`` of whose turn it is, ``delta``
-    (what the environment just wrote), ``action`` (kind of the last action), ``valid``, ``hits``
-    (passage ids it returned), ``reward_parts``. Where there is something to tell: ``params`` (a
-    curriculum's), ``retries`` (failed calls tried again, so far), ``cost`` (of the last action's
-    calls), ``degraded`` (what a degraded engine did to its results). At the end also ``outcome``.
+    (what the environment just wrote), ``action`` (kind of the last action; for a call also
+    ``tool``), ``valid``, ``hits`` (passage ids it returned), ``reward_parts``. Where there is
+    something to tell: ``params`` (a curriculum's), ``retries`` (failed calls tried again, so far),
+    ``cost`` (of the last action's calls), ``degraded`` (what a degraded engine did to its results),
+    ``simulated`` ("useful" or "noisy", of each search that a simulated engine answered). At the end
+    also ``outcome``.
     """
     turns, config, contexts = episode.turns, episode.config, episode.contexts
     left, active = episode.queries_left, contexts.active
@@ -38,6 +40,8 @@ def step_info(episode: Episode) -> dict[str, Any]:
         last = turns[-1]
         info["action"] = type(last.action).__name__
         info["valid"] = info["action"] != "Invalid"
+        if info["action"] == "Call":
+            info["tool"] = last.action.tool  # type: ignore[union-attr]
         results = last.results
         if len(results) == 1 and type(results[0]) is ToolResult:  # the usual case, twice as fast
             info["hits"] = tuple([hit[0][0] for hit in results[0].hits])
@@ -62,6 +66,8 @@ def _tell(info: dict[str, Any], result: ToolResult) -> None:
     """Add a result's cost and degradations to those of the action's other results."""
     if result.cost:
         info["cost"] = info.get("cost", 0.0) + result.cost
+    if kind := result.meta.get("simulated"):
+        info["simulated"] = (*info.get("simulated", ()), kind)
     if done := result.meta.get("degraded"):
         told = info.setdefault("degraded", {})
         for kind, what in done.items():  # lists of ids and records add up, so do seconds

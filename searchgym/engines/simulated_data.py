@@ -1,0 +1,140 @@
+"""Training pairs for a simulator: from a prompt to the documents a search engine might give.
+
+ZeroSearch lets a strong model judge which results of a real engine are useful. Here it is exact: a
+document is useful if it states an accepted answer, and noisy if it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..corpora.corpus import Corpus
+from ..errors import EngineError
+from ..seeding import derive, stream
+from ..types import CallContext, Failure, Passage, Query, SearchEngine, Task
+from .simulated_parse import Document, write_documents
+from .simulated_prompts import Role, sft_prompt
+from .simulated_text import excerpt, mentions, sentences, telling
+
+POOL = 20
+"""Hits per query that noise is taken from."""
+
+
+class Pair(NamedTuple):
+    """One training example, and where it comes from."""
+
+    prompt: str
+    completion: str
+    kind: str
+    """``useful`` or ``noisy``."""
+    task: str
+    query: str
+    answer: str
+
+
+def simulator_pairs(
+    tasks: Sequence[Task],
+    corpus: Corpus,
+    engine: SearchEngine,
+    *,
+    docs: int = 3,
+    words: int = 30,
+    noise: float = 0.5,
+    questions: bool = True,
+    seed: int = 0,
+) -> Iterator[Pair]:
+    """A useful pair for each query of each task (its gold queries and, with ``questions``, its
+    question), and a noisy one for the share ``noise`` of them: noise is learned with ease, to state
+    the answer is not.
+
+    Useful documents are excerpts of gold passages (or, where a set names none, of hits) that state
+    an answer; each holds the very answer the prompt names. Noisy ones are excerpts of other hits
+    of ``engine`` that state none. Answers that cannot be recognised in a text (yes, no, small
+    numbers) give noisy pairs only, and so do tasks to be refused. ``EngineError`` for impossible
+    numbers or an engine that fails.
+    """
+    if docs < 1 or words < 5 or not 0 <= noise <= 1:
+        raise EngineError(
+            f"docs must be ≥ 1, words ≥ 5 and noise in [0, 1]; got {docs}, {words}, {noise}"
+        )
+    context = CallContext(0, "simulator", {})
+    for task in tasks:
+        own = (task.question,) if questions or not task.queries else ()
+        queries = tuple(dict.fromkeys((*task.queries, *own)))
+        rankings = engine.run([Query(text, POOL, context) for text in queries])
+        for query, ranking in zip(queries, rankings, strict=True):
+            if isinstance(ranking, Failure):
+                raise EngineError(f"the engine failed on {query!r}: {ranking.message}")
+            draw = stream(derive(seed, task.id), query)
+            found = [hit.passage for hit in ranking]
+            noisy = bool(draw.random() < noise)
+            yield from _pairs(task, query, found, corpus, docs, words, noisy, draw)
+
+
+def _pairs(
+    task: Task,
+    query: str,
+    found: Sequence[Passage],
+    corpus: Corpus,
+    docs: int,
+    words: int,
+    noisy: bool,
+    draw: np.random.Generator,
+) -> Iterator[Pair]:
+    gold = [corpus.passage(name) for name in reversed(task.evidence) if name in corpus]
+    answer = "" if task.should_abstain else task.answers[0]
+    made = {"noisy": _noisy(task, found, gold, docs, words, draw)} if noisy else {}
+    if answer and telling(answer):
+        stating = [p for p in gold or found if mentions(f"{p.title} {p.text}", [answer])]
+        made["useful"] = _useful(answer, stating, docs, words, draw)
+    for kind, documents in sorted(made.items(), reverse=True):
+        if documents:
+            role = Role(query, len(documents), words, kind == "noisy", task.question, answer)
+            text = write_documents(documents)
+            yield Pair(sft_prompt(role), text, kind, task.id, query, answer)
+
+
+def _useful(
+    answer: str, passages: Sequence[Passage], docs: int, words: int, draw: np.random.Generator
+) -> list[Document]:
+    """Excerpts that state ``answer`` (in their title, if the passage is about it)."""
+    documents: dict[Document, None] = {}
+    for _ in range(2 * docs):
+        for passage in passages:
+            parts = sentences(passage.text)
+            stating = [i for i, s in enumerate(parts) if mentions(s, [answer])]
+            if not parts or not (stating or mentions(passage.title, [answer])):
+                continue  # stated across sentences: no excerpt would hold it for sure
+            first = int(draw.choice(stating)) if stating else int(draw.integers(len(parts)))
+            text = excerpt(
+                parts, first, words, draw, keep=[answer], lead=not documents or draw.random() < 0.7
+            )
+            documents[Document(passage.title, text)] = None
+    return list(documents)[:docs]
+
+
+def _noisy(
+    task: Task,
+    found: Sequence[Passage],
+    gold: Sequence[Passage],
+    docs: int,
+    words: int,
+    draw: np.random.Generator,
+) -> list[Document]:
+    """Excerpts of other hits without any accepted answer, mostly from the top."""
+    documents: list[Document] = []
+    order = np.argsort(np.arange(len(found)) * draw.random(len(found)), kind="stable")
+    for at in order:
+        passage = found[at]
+        parts = sentences(passage.text)
+        if passage in gold or not parts:
+            continue
+        text = excerpt(parts, int(draw.integers(len(parts))), words, draw)
+        if not mentions(f"{passage.title} {text}", task.answers):
+            documents.append(Document(passage.title, text))
+        if len(documents) == docs:
+            break
+    return documents

@@ -1,0 +1,100 @@
+"""Reading what a language model wrote when it played the engine. Any text gives some documents."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import NamedTuple
+
+from ..types import Passage
+
+SITE = "https://simulated.example/"
+_LABEL = re.compile(
+    r"(?<![\w-])[*#>\s\[(]*"
+    r"(?:Doc|DOC|Document)\.?\s{0,2}#?(\d{1,3})[*\])]*\s*[:.(-]"
+)
+
+_TITLED = re.compile(r"\(?\s*\**Title\**\s*:\s*", re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ufffd]")
+TITLE_CHARS = 120
+"""A longer stretch before a ``|`` is no title."""
+
+
+class Document(NamedTuple):
+    title: str
+    text: str
+
+
+def parse_documents(text: str, k: int) -> list[Document]:
+    """At most ``k`` documents, in order, from "Doc 1: Title | Text" and its many variations.
+
+    Blank lines are collapsed; text from the label "Doc {k+1}" on is dropped; text before the first
+    label counts only if it can be document 1; a text without labels is one document. Documents that
+    repeat an earlier one, and empty ones, are left out. Never raises.
+    """
+    if k < 1:
+        return []
+    text = re.sub(r"[ \t]*\n\s*", "\n", _CONTROL.sub(" ", text)).strip()
+    pieces: list[str] = []
+    start, wanted = 0, None
+    for label in _LABEL.finditer(text):
+        number = int(label[1])
+        if wanted is None:
+            if number > 1:  # the model continued a list whose first label was ours
+                pieces.append(text[: label.start()])
+        elif number != wanted:
+            continue  # "Doc 7" within a document's text
+        else:
+            pieces.append(text[start : label.start()])
+        # "(" may open a title and belongs to the document
+        start = label.end() - (label[0][-1] == "(")
+        wanted = number + 1
+        if number > k:
+            start = len(text)
+            break
+    pieces.append(text[start:])
+    documents = dict.fromkeys(d for d in map(_document, pieces) if d.text)
+    return list(documents)[:k]
+
+
+def _document(piece: str) -> Document:
+    """Title and text of one piece, on one line each."""
+    piece = piece.strip().strip("*").strip()
+    if found := _TITLED.match(piece):
+        title, rest = _titled(piece, found)
+    else:
+        head, bar, rest = piece.partition("|")
+        if not bar or len(head) > TITLE_CHARS or not rest.strip():
+            head, rest = "", piece.replace("|", " ") if bar else piece
+        title = head
+    title, rest = _flat(title).strip('"“”*: '), _flat(rest)
+    return Document(title, rest) if rest else Document("", title)
+
+
+def _titled(piece: str, found: re.Match[str]) -> tuple[str, str]:
+    """``(Title: Name (film)) text`` or ``Title: Name`` and a line break."""
+    if "(" in found[0]:
+        depth = 1
+        for i in range(found.end(), len(piece)):
+            depth += {"(": 1, ")": -1}.get(piece[i], 0)
+            if not depth:
+                return piece[found.end() : i], piece[i + 1 :]
+    title, _, rest = piece[found.end() :].partition("\n")
+    return title, re.sub(r"^\s*\**(?:Text|Content)\**\s*:", "", rest)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def write_documents(documents: list[Document]) -> str:
+    """The text that ``parse_documents`` reads back: what a simulator is trained to write."""
+    return "\n".join(f"Doc {i}: {d.title} | {d.text}" for i, d in enumerate(documents, 1))
+
+
+def as_passage(document: Document) -> Passage:
+    """A document as a hit: id and address are digests of what it says; the title defaults to its
+    first words."""
+    title = document.title or " ".join(document.text.split()[:6])
+    digest = hashlib.sha256(f"{title}\0{document.text}".encode("utf-8", "replace")).hexdigest()[:16]
+    return Passage(f"sim-{digest}", title, document.text, SITE + digest)

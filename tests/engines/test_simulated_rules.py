@@ -1,0 +1,147 @@
+"""The rule-based simulator, and the training data of the learned one: exact about the answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import searchgym  # noqa: F401 (registers the environments)
+from searchgym.engines import build_engine
+from searchgym.engines.simulated_data import simulator_pairs
+from searchgym.engines.simulated_measure import measure
+from searchgym.engines.simulated_parse import parse_documents
+from searchgym.engines.simulated_text import clip, excerpt, mentions, sentences, telling
+from searchgym.envs.setting import setting
+from searchgym.errors import EngineError
+from searchgym.types import CallContext, Failure, Query, Task
+from tests.small import CORPUS, TASKS
+
+OPTIONS: dict[str, Any] = {
+    "corpus": "encyclopedia", "world": {"entities": 500},
+    "tasks": {"simple": 60, "chain": 40, "comparison": 20, "unanswerable": 10},
+}  # fmt: skip
+
+
+def asked(task: Task, key: int, noise: float, k: int = 3) -> Query:
+    text = (task.queries or (task.question,))[-1]
+    return Query(text, k, CallContext(key, "e", {"noise": noise}, None, task))
+
+
+def test_useful_documents_state_the_answer_and_noisy_ones_never_do() -> None:
+    made = setting(OPTIONS)
+    engine = build_engine("simulated_rules", made.corpus, made.world)
+    for i, task in enumerate(made.tasks):
+        useful, noisy = engine.run([asked(task, i, 0.0), asked(task, i, 1.0)])
+        assert noisy.meta == {"simulated": "noisy"}  # type: ignore[union-attr]
+        assert len(noisy) == 3  # type: ignore[arg-type]
+        for passage, _ in noisy:  # type: ignore[misc]
+            assert not mentions(f"{passage.title} {passage.text}", task.answers), task
+        if task.should_abstain:
+            assert useful.meta == {"simulated": "noisy"}  # type: ignore[union-attr]
+        elif telling(task.answers[0]):
+            shown = [f"{p.title} {p.text}" for p, _ in useful]  # type: ignore[misc]
+            assert mentions(shown[0], task.answers), (task, shown)
+    found, other = measure(engine, made.tasks)
+    assert found.per_result == 1.0
+    assert other.stating == 0
+    assert found.queries > 80
+
+
+def test_noise_is_about_other_entities_of_the_same_type() -> None:
+    made = setting(OPTIONS)
+    assert made.world is not None
+    engine = build_engine("simulated_rules", made.corpus, made.world)
+    type_by_title = {t: int(made.world.type_of[e]) for e, t in enumerate(made.world.titles)}
+    tasks = [t for t in made.tasks if t.family == "simple"]
+    for i, task in enumerate(tasks):
+        (noisy,) = engine.run([asked(task, i, 1.0)])
+        gold = made.corpus.passage(task.evidence[-1]).title
+        titles = [p.title for p, _ in noisy]  # type: ignore[misc]
+        assert {type_by_title[t] for t in titles} == {type_by_title[gold]}
+        assert gold not in titles
+
+
+def test_rules_are_pure_and_pages_open() -> None:
+    engine = build_engine({"name": "simulated_rules", "words": 8}, CORPUS)
+    queries = [asked(TASKS[0], key, noise) for key in range(5) for noise in (0.0, 1.0)]
+    found = engine.run(queries)
+    assert found == [engine.run([q])[0] for q in queries]
+    texts = [p.text for ranking in found for p, _ in ranking]  # type: ignore[union-attr]
+    assert max(len(t.split()) for t in texts) <= 8
+    env = gym.make(
+        "SearchQA-v0", corpus=CORPUS, tasks=list(TASKS), engine="simulated_rules",
+        tools=("search", "access"), dialect="asearcher",
+    )  # fmt: skip
+    env.reset(seed=1, options={"task_id": "t1"})
+    *_, info = env.step("<search>born</search>")
+    assert info["simulated"] == ("useful",)
+    episode: Any = env.unwrapped
+    hit = episode.episode.turns[0].results[0].hits[0].passage
+    observation, *_ = env.step(f"<access>{hit.url}</access>")
+    assert hit.text in observation
+
+
+def test_rules_need_a_task() -> None:
+    engine = build_engine("simulated_rules", CORPUS)
+    (failed,) = engine.run([Query("x", 3, CallContext(1, "e", {}))])
+    assert isinstance(failed, Failure)
+    assert not failed.retryable
+    with pytest.raises(EngineError, match="words must be"):
+        build_engine({"name": "simulated_rules", "words": 0}, CORPUS)
+
+
+def test_training_pairs_are_exact() -> None:
+    made = setting(OPTIONS)
+    pairs = list(simulator_pairs(made.tasks, made.corpus, made.engine, words=20, docs=3))
+    tasks = {t.id: t for t in made.tasks}
+    assert list(simulator_pairs(made.tasks, made.corpus, made.engine, words=20, docs=3)) == pairs
+    counts = Counter(p.kind for p in pairs)
+    assert counts["useful"] > 150
+    assert counts["noisy"] > 100
+    for pair in pairs:
+        task = tasks[pair.task]
+        documents = parse_documents(pair.completion, 99)
+        assert 1 <= len(documents) <= 3
+        assert f"documents, {len(documents)} of 20 words" in pair.prompt
+        assert f"Question: {task.question}\n" in pair.prompt
+        for d in documents:
+            assert len(d.text.split()) <= 20
+            if pair.kind == "useful":
+                assert mentions(f"{d.title} . {d.text}", [pair.answer])
+                assert f"Answer: {pair.answer}\n" in pair.prompt
+            else:
+                assert not mentions(f"{d.title} {d.text}", task.answers)
+    refused = [p for p in pairs if tasks[p.task].should_abstain]
+    assert refused
+    assert all(p.kind == "noisy" and "Answer:" not in p.prompt for p in refused)
+
+
+def test_impossible_numbers_are_refused() -> None:
+    with pytest.raises(EngineError, match="docs must be"):
+        list(simulator_pairs(TASKS, CORPUS, build_engine("bm25", CORPUS), docs=0))
+
+
+def test_sentences_windows_and_mentions() -> None:
+    text = 'Ann was born in 1970. "She left," he said. It cost 3.5 crowns! Then? Ünal came.'
+    assert sentences(text) == [
+        "Ann was born in 1970.", '"She left," he said.', "It cost 3.5 crowns!", "Then?",
+        "Ünal came.",
+    ]  # fmt: skip
+    assert sentences("") == []
+    assert mentions("the Town of Quell, east", ["Quell"])
+    assert not mentions("Quellen", ["Quell"])
+    assert not mentions("anything", ["", "the"])
+    assert [telling(a) for a in ("yes", "No.", "7", "42", "1970", "Ann", "120 minutes")] == [
+        False, False, False, False, True, True, True,
+    ]  # fmt: skip
+    words = " ".join(f"w{i}" for i in range(50))
+    assert clip(words, 5) == "w0 w1 w2 w3 w4"
+    assert "w30" in clip(words, 5, ["w30"])
+    draw = np.random.Generator(np.random.PCG64(0))
+    parts = ["One two three.", "Four five.", "Six."]
+    assert excerpt(parts, 1, 3, draw).startswith("Four five.")
+    assert excerpt(parts, 0, 3, draw) == "One two three."

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from .arguments import refusal
 from .contexts import Contexts
 from .dialects.base import Dialect, View, get_dialect
 from .errors import EpisodeError
-from .records import result_from_json, result_to_json
+from .records import events_from_json, events_to_json
 from .rules import TOKEN_COUNTERS, EpisodeConfig
 from .scoring.answer import score_answer
 from .scoring.ssrl_format import ssrl_format
@@ -25,6 +26,7 @@ from .types import (
     Access,
     Action,
     Answer,
+    Call,
     CallContext,
     Delegate,
     Failure,
@@ -51,10 +53,10 @@ class Episode:
     """
 
     __slots__ = (  # thousands of episodes are alive at once
-        "_answer", "_attempts", "_calls", "_dialect", "_end", "_events", "_gold", "_left", "_news",
-        "_open", "_pages_read", "_parts", "_results", "_rules", "_tool_names", "_tool_state",
-        "_tools", "_weights", "config", "contexts", "parent", "pending", "phase", "queries",
-        "retries", "seen", "turns",
+        "_answer", "_asks", "_attempts", "_calls", "_dialect", "_end", "_events", "_gold", "_left",
+        "_news", "_open", "_pages_read", "_parts", "_results", "_rules", "_tool_names",
+        "_tool_state", "_tools", "_weights", "config", "contexts", "parent", "pending", "phase",
+        "queries", "retries", "seen", "turns",
     )  # fmt: skip
 
     def __init__(self, config: EpisodeConfig, *, parent: tuple[str, int] | None = None) -> None:
@@ -85,6 +87,7 @@ class Episode:
         self._parts: dict[str, float] = {}
         self._tools = self._rules.tools if config.search_enabled else ()
         self._tool_names = frozenset(t.name for t in self._tools)
+        self._asks = not self._tool_names <= {"access"}
         self.contexts = Contexts()
         role = "planner" if self._rules.delegate else "agent"
         self.contexts.open(role)
@@ -97,8 +100,9 @@ class Episode:
 
     @property
     def queries_left(self) -> int | None:
-        """Queries still allowed; ``None``: unlimited; 0 also when tools are off or time is up."""
-        if "search" not in self._tool_names or self.turns_left <= 1:
+        """Searches and tool calls still allowed; ``None``: unlimited; 0 also when there is nothing
+        to ask or time is up."""
+        if not self._asks or self.turns_left <= 1:
             return 0
         limit = self._rules.max_queries
         return None if limit is None else limit - self.queries
@@ -196,6 +200,11 @@ class Episode:
         elif isinstance(action, Access):
             if "access" not in self._tool_names:
                 return Invalid("access is not available in this episode")
+        elif isinstance(action, Call):
+            if (wrong := refusal(self._tools, action)) is not None:
+                return Invalid(wrong)
+            if rules.max_queries is not None and self.queries >= rules.max_queries:
+                return Invalid("the query budget allows 0 more")
         elif isinstance(action, Judge):
             if not rules.judge or self.contexts.newest_results() is None:
                 return Invalid("there is nothing to judge")
@@ -207,7 +216,7 @@ class Episode:
 
     def _dispatch(self, action: Action) -> tuple[ToolCall, ...]:
         last = self.turns_left <= 1
-        if isinstance(action, (Search, Access)):
+        if isinstance(action, (Search, Access, Call)):
             if last:  # results could never be used
                 self._close((), (), {}, end="max_turns")
                 return ()
@@ -236,20 +245,24 @@ class Episode:
             self.contexts.add("env", "report", self._dialect.render_report(action.text))
             self._close((), (), {})
 
-    def _call(self, action: Search | Access) -> tuple[ToolCall, ...]:
+    def _call(self, action: Search | Access | Call) -> tuple[ToolCall, ...]:
+        arguments: list[Mapping[str, Any]]
         if isinstance(action, Search):
-            tool, argument, values = "search", "query", action.queries
-            self.queries += len(values)
-        else:
-            tool, argument, values = "access", "url", (action.url,)
+            tool, arguments = "search", [{"query": query} for query in action.queries]
+            self.queries += len(arguments)
+        elif isinstance(action, Access):
+            tool, arguments = "access", [{"url": action.url}]
+        else:  # asks a service as a search does, so it counts as a query
+            tool, arguments = action.tool, [action.args]
+            self.queries += 1
         config, turn, active = self.config, len(self.turns), self.contexts.active
         state = self._tool_state.get(tool)
         task = config.task if tool in self._rules.needs_task else None
         calls = []
-        for i, value in enumerate(values):
+        for i, given in enumerate(arguments):
             key = derive(config.seed, config.branch, active, turn, i, tool)
             context = CallContext(key, config.episode_id, config.params, state, task)
-            calls.append(ToolCall(tool, {argument: value}, i, context))
+            calls.append(ToolCall(tool, given, i, context))
         self.pending = self._calls = tuple(calls)
         self._results = [None] * len(calls)
         self._attempts = 0
@@ -309,6 +322,9 @@ class Episode:
                 hits = tuple(h for _, group in groups for h in group)
             self.contexts.add("env", "results", self._dialect.render_hits(groups), hits)
             found = [hit[0][0] for hit in hits]  # passage ids
+        elif isinstance(action, Call):
+            parts = {"call": 1.0}
+            found = self._show_call(action, results[0])
         else:
             assert isinstance(action, Access)
             parts = {"access": 1.0}
@@ -318,6 +334,16 @@ class Episode:
             self._left -= fresh
             parts["evidence"] = len(fresh) / len(self._gold)
         self._close(calls, tuple(results), parts)
+
+    def _show_call(self, call: Call, result: ToolResult) -> list[str]:
+        """Show a tool's output; ids of the passages it showed, or a fact of which the task uses."""
+        text = "".join([p if isinstance(p, str) else p.alt for p in result.parts])
+        hits = self._shown(result.hits)
+        text = self._dialect.render_call(call, text[: self._rules.page_chars], hits)
+        self.contexts.add("env", "results", text, hits)
+        facts, graph = result.meta.get("facts", ()), self.config.task.graph
+        used = [e.passage for e in graph.edges if e.fact in facts] if graph and facts else []
+        return [*(hit.passage.id for hit in hits), *used]
 
     def _shown(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Hits with texts cut to the rules' length; the same tuple if none is longer."""
@@ -450,14 +476,10 @@ class Episode:
 
     def snapshot(self) -> dict[str, Any]:
         """Config and log as JSON values; :meth:`restore` replays them."""
-        events = [
-            ["act", e[1], e[2]] if e[0] == "act" else ["receive", [result_to_json(r) for r in e[1]]]
-            for e in self._events
-        ]
         return {
             "version": SNAPSHOT_VERSION,
             "config": self.config.to_json(),
-            "events": events,
+            "events": events_to_json(self._events),
             "parent": list(self.parent) if self.parent else None,
         }
 
@@ -472,12 +494,5 @@ class Episode:
         episode = cls(
             EpisodeConfig.from_json(snapshot["config"]), parent=tuple(parent) if parent else None
         )
-        episode._replay(
-            [
-                ("act", e[1], e[2])
-                if e[0] == "act"
-                else ("receive", tuple(result_from_json(r) for r in e[1]))
-                for e in snapshot["events"]
-            ]
-        )
+        episode._replay(events_from_json(snapshot["events"]))
         return episode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .types import (
@@ -62,3 +62,19 @@ def result_from_json(data: Mapping[str, Any]) -> ToolResult | Failure:
         content_from_json(data["parts"]), hits_from_json(data["hits"]), data["cost"], meta,
         data["state"],
     )  # fmt: skip
+
+
+def events_to_json(events: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
+    """An episode's log: ``["act", context, text]`` and ``["receive", results]``."""
+    return [
+        list(e) if e[0] == "act" else [e[0], [result_to_json(result) for result in e[1]]]
+        for e in events
+    ]
+
+
+def events_from_json(rows: Iterable[list[Any]]) -> list[tuple[Any, ...]]:
+    """The inverse of :func:`events_to_json`."""
+    return [
+        tuple(row) if row[0] == "act" else (row[0], tuple(map(result_from_json, row[1])))
+        for row in rows
+    ]

@@ -30,7 +30,7 @@ class Rules:
     """Turns in all, the answer's included. Tools do not run in the last one: it must answer
     (Search-R1's ``max_turns`` is this number minus one)."""
     max_queries: int | None = None
-    """Queries in all; parallel ones count one by one."""
+    """Searches and tool calls in all; parallel queries count one by one. Opening a page is free."""
     max_parallel: int = 1
     """Queries within one turn."""
     max_chars: int = 1_000_000
@@ -42,7 +42,7 @@ class Rules:
     snippet_chars: int | None = 4_000
     """Characters of each hit that are shown; ``None``: all."""
     page_chars: int = 25_000
-    """Characters of an accessed page that are shown."""
+    """Characters of an accessed page, or of a tool's own text, that are shown."""
     page_stub_chars: int | None = None
     """If set, a page is shown in full for one turn and then replaced by this many characters
     (ASearcher's two-level observation)."""

@@ -259,6 +259,14 @@ class Answer(NamedTuple):
     text: str
 
 
+class Call(NamedTuple):
+    """Use any other tool, by name. ``args``: JSON values by argument name; whether they fit the
+    tool is the episode's to say (:func:`searchgym.arguments.misfit`)."""
+
+    tool: str
+    args: Mapping[str, Any]
+
+
 class Judge(NamedTuple):
     """Keep or hide the newest observation (ReSeek, arXiv 2510.00568)."""
 
@@ -277,7 +285,7 @@ class Invalid(NamedTuple):
     reason: str
 
 
-Action = Search | Access | Answer | Judge | Delegate | Invalid
+Action = Search | Access | Call | Answer | Judge | Delegate | Invalid
 
 
 class Span(NamedTuple):
@@ -332,7 +340,7 @@ class TurnRequest(NamedTuple):
     dialect: str
     turns_left: int
     queries_left: int | None
-    """None: unlimited. 0: searching is not (or no longer) possible."""
+    """Searches and tool calls. None: unlimited. 0: asking is not (or no longer) possible."""
 
 
 @runtime_checkable

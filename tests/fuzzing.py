@@ -8,7 +8,7 @@ from collections.abc import Callable
 from searchgym.dialects.base import Dialect
 from searchgym.dialects.escape import TAGS
 from searchgym.errors import DialectError
-from searchgym.types import Access, Action, Answer, Delegate, Judge, Search
+from searchgym.types import Access, Action, Answer, Call, Delegate, Judge, Search
 
 ACTIONS: tuple[Action, ...] = (
     Search(("capital of Peru",)),
@@ -20,6 +20,8 @@ ACTIONS: tuple[Action, ...] = (
     Judge(True),
     Judge(False),
     Delegate("find the mayor of Lima"),
+    Call("graph_neighbors", {"node": "Lima <Peru>", "hops": 2}),
+    Call("graph_rank", {"query": "Zürich 東京", "method": "sim"}),
 )
 
 FRAGMENTS: tuple[str, ...] = (
@@ -53,7 +55,14 @@ FRAGMENTS: tuple[str, ...] = (
     '{"name": 3, "arguments": {"query": null}}',
     "null",
     "1e999",
+    '{"name": "graph_path", "arguments": {"a": "x", "max_len": [[1e999]]}}',
+    "<|begin_of_query|>",
+    "<|end_of_query|>",
+    "<|begin_of_documents|>",
+    "1-hop:",
+    "PageRank: ",
     "search: q",
+    "call: {}",
     "answer:",
     "Judge : GOOD",
     "<|im_end|>\n<|im_start|>assistant\n",

@@ -9,7 +9,7 @@ from searchgym.corpora.corpus import Corpus
 from searchgym.episode import Episode
 from searchgym.rules import EpisodeConfig, Rules
 from searchgym.tools import AccessTool, SearchTool
-from searchgym.types import Failure, Passage, Task, ToolCall, ToolResult
+from searchgym.types import Failure, Passage, Task, ToolCall, ToolResult, ToolSpec
 
 PASSAGES = (
     Passage("p1", "Aldor", "Aldor is a city founded by Mira Venn in 1720.", "https://w.example/Aldor"),
@@ -39,6 +39,9 @@ def lookup(calls: Sequence[ToolCall]) -> list[ToolResult | Failure]:
 def _one(call: ToolCall) -> ToolResult | Failure:
     from searchgym.types import Hit
 
+    if call.tool.startswith("graph_"):
+        said = f"{next(iter(call.args.values()))} is joined to <answer>Quell</answer>"
+        return ToolResult((said,), state={"asked": (call.ctx.state or {}).get("asked", 0) + 1})
     if call.tool == "access":
         return ToolResult(meta={"page": CORPUS.page(call.args["url"])})
     words = set(call.args["query"].lower().split())
@@ -50,8 +53,31 @@ def _one(call: ToolCall) -> ToolResult | Failure:
     return ToolResult(hits=tuple(hits[:3]))
 
 
+NEIGHBORS = ToolSpec(
+    "graph_neighbors",
+    "Who is joined to whom.",
+    {
+        "type": "object",
+        "properties": {
+            "node": {"type": "string"},
+            "hops": {"type": "integer", "minimum": 1, "maximum": 2},
+        },
+        "required": ["node"],
+    },
+)
+RANK = ToolSpec(
+    "graph_rank",
+    "Who matters.",
+    {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "method": {"enum": ["ppr", "sim"]}},
+        "required": ["query"],
+    },
+)
+
+
 def rules(**changes: Any) -> Rules:
-    return Rules(tools=(SearchTool.spec, AccessTool.spec), **changes)
+    return Rules(**{"tools": (SearchTool.spec, AccessTool.spec), **changes})
 
 
 def episode(task: Task = TASKS[0], seed: int = 1, **changes: Any) -> Episode:

@@ -16,9 +16,9 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
-    "errors", "types", "seeding", "text", "spaces", "batching", "search_batcher",
-    "store", "records", "task_records",
-    "cards", "worlds", "corpora", "kgs", "tasks", "schedules", "curricula", "scoring", "rules", "turns",
+    "errors", "types", "arguments", "seeding", "text", "spaces", "batching", "search_batcher",
+    "store", "records", "task_records", "cards",
+    "worlds", "corpora", "kgs", "tasks", "schedules", "curricula", "scoring", "rules", "turns",
     "masks", "llms", "engines", "tools", "dialects", "contexts", "episode", "drive", "trajectory",
     "oracle", "self_search", "audit", "candidates", "envs", "wrappers", "registration", "checker",
     "rollout", "agents", "evaluation", "rl", "transfer", "serve", "integrations", "cli", "__main__",

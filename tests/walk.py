@@ -8,9 +8,10 @@ from collections import Counter
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.info import step_info
 from searchgym.seeding import derive
+from searchgym.tools import AccessTool, SearchTool
 
 from .fuzzing import corpus_of_seeds, mutate
-from .small import TASKS, episode, lookup
+from .small import NEIGHBORS, RANK, TASKS, episode, lookup
 
 
 def fuzz(dialect: str, actions: int, seed: int) -> Counter[str]:
@@ -30,6 +31,7 @@ def fuzz(dialect: str, actions: int, seed: int) -> Counter[str]:
             e = episode(
                 TASKS[counts["episodes"] % 2], seed=counts["episodes"], dialect=dialect,
                 judge=True, delegate=True, max_parallel=3, max_queries=5, page_stub_chars=40,
+                tools=(SearchTool.spec, AccessTool.spec, NEIGHBORS, RANK),
             )  # fmt: skip
         text = mutate(rng, rng.choice(seeds))
         before = len(e.turns)

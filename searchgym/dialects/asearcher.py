@@ -23,14 +23,21 @@ class ASearcher(TagDialect):
     """Every policy text begins inside a thought: ``reasoning </think> <search> q </search>``."""
 
     BASE: ClassVar[str] = "asearcher"
-    FLAGS: ClassVar[tuple[str, ...]] = ("parallel", "judge", "delegate")
+    FLAGS: ClassVar[tuple[str, ...]] = ("parallel", "judge", "delegate", "tools")
     TOOLS_FIRST: ClassVar[bool] = False
     THINKING: ClassVar[bool] = True
 
     def __init__(
-        self, *, parallel: bool = False, judge: bool = False, delegate: bool = False
+        self,
+        *,
+        parallel: bool = False,
+        judge: bool = False,
+        delegate: bool = False,
+        tools: bool = False,
     ) -> None:
-        super().__init__(parallel=parallel, access=True, judge=judge, delegate=delegate)
+        super().__init__(
+            parallel=parallel, access=True, judge=judge, delegate=delegate, tools=tools
+        )
         self._tail = PassageCache(self._write_tail, longest=2 * DOCUMENT_CHARS)
 
     def instructions(self, view: View) -> str:

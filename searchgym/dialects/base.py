@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from searchgym.errors import DialectError, unknown
-from searchgym.types import Action, Page, Parsed, Ranking, ToolSpec
+from searchgym.types import Action, Call, Page, Parsed, Ranking, ToolSpec
 
 
 class View(NamedTuple):
@@ -25,7 +25,7 @@ class View(NamedTuple):
     """Passages shown per query."""
     turns_left: int
     queries_left: int | None
-    """None: unlimited. 0: searching is off."""
+    """Searches and tool calls. None: unlimited. 0: asking is off."""
     judge: bool
     delegate: bool
     role: str
@@ -70,8 +70,9 @@ class Dialect(Protocol):
         ``cut`` is where the policy's text ends; ``spans`` lie before it. A span covers its content
         without surrounding white space; ``text[start:end]`` is that content, except that control
         characters (which are dropped from actions) and JSON escapes still stand in the text. Kinds:
-        think, search (one per query), access, answer, judge, task. Where a call has no literal of
-        its own (a judgement or a list of queries in JSON) the span covers the call.
+        think, search (one per query), access, tool, answer, judge, task. Where a call has no
+        literal of its own (a tool's, a judgement or a list of queries in JSON) the span covers the
+        call.
         """
         ...
 
@@ -92,6 +93,10 @@ class Dialect(Protocol):
 
     def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:
         """The observation for (query, hits) groups, one per query of the turn, with wrapper."""
+        ...
+
+    def render_call(self, call: Call, text: str, hits: Ranking) -> str:
+        """The observation for a tool's output: free text, passages, or both, with wrapper."""
         ...
 
     def render_page(self, page: Page, text: str, *, part: int, parts: int) -> str:
@@ -134,6 +139,7 @@ class Dialect(Protocol):
 DIALECTS: dict[str, str] = {
     "search_r1": "searchgym.dialects.search_r1:SearchR1",
     "asearcher": "searchgym.dialects.asearcher:ASearcher",
+    "agentgl": "searchgym.dialects.agentgl:AgentGL",
     "json_tools": "searchgym.dialects.json_tools:JsonTools",
     "plain": "searchgym.dialects.plain:Plain",
 }

@@ -17,6 +17,7 @@ TAGS: Final = (
     "judge",
     "task",
     "report",
+    "tool",
     "tool_call",
     "tool_response",
 )

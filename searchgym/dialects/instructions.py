@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from searchgym.dialects.base import View
-from searchgym.types import ABSTAIN, Access, Delegate, Judge
+from searchgym.dialects.calls import call_specs, listed
+from searchgym.types import ABSTAIN, Access, Call, Delegate, Judge, ToolSpec
 
 NO_SEARCH = "Searching is not possible; answer from what you know."
 
@@ -19,6 +20,13 @@ def limits(view: View, *, parallel: bool) -> list[str]:
     if view.may_abstain:
         said.append(f"If no answer can be established, answer: {ABSTAIN}.")
     return said
+
+
+def callable_tools(view: View, renders: frozenset[type]) -> list[ToolSpec]:
+    """The tools other than search and access that may be called now, in a dialect that can."""
+    if Call not in renders or view.role == "planner" or view.queries_left == 0:
+        return []
+    return call_specs(view.tools)
 
 
 def opening(view: View) -> str:
@@ -50,8 +58,13 @@ def tag_tools(view: View, renders: frozenset[type], *, parallel: bool) -> list[s
         )
         if parallel and view.max_parallel > 1:
             said.append("Separate several queries by ##.")
-    elif view.role != "planner":
+    elif view.role != "planner" and not callable_tools(view, renders):
         said.append(NO_SEARCH)
+    if specs := callable_tools(view, renders):
+        said.append(
+            'To use another tool, write <tool>{"name": …, "arguments": {…}}</tool> in JSON; its '
+            f"output comes back in the same way. The tools:\n{listed(specs)}\n"
+        )
     if "access" in tools and Access in renders:
         said.append("To open a page, write <access> url </access>.")
     if Judge in renders and view.judge:

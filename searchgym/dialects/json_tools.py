@@ -6,20 +6,23 @@ with ``\\u003c``. An answer is a call of the tool ``answer``, or an ``<answer>``
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from searchgym.dialects.base import View
+from searchgym.dialects.calls import OWN_FORM, call_of, canonical_call, read_object, write_call
+from searchgym.dialects.calls import dumps as _dumps
+from searchgym.dialects.calls import loads as _loads
 from searchgym.dialects.escape import PassageCache, clean, escape_tags, one_line
-from searchgym.dialects.instructions import NO_SEARCH, limits, opening
+from searchgym.dialects.instructions import NO_SEARCH, callable_tools, limits, opening
 from searchgym.dialects.tags import MAX_QUERIES, TOO_MANY, checked_queries, make_tag, thoughts, trim
 from searchgym.errors import DialectError
 from searchgym.types import (
     Access,
     Action,
     Answer,
+    Call,
     Delegate,
     Invalid,
     Judge,
@@ -50,12 +53,6 @@ def _spec(name: str, description: str, key: str, kind: str) -> dict[str, Any]:
     }
 
 
-# Made once: json.loads and json.dumps build a new coder per call when given options.
-# strict=False: models write raw line feeds inside strings.
-_loads = json.JSONDecoder(strict=False).decode
-_dumps = json.JSONEncoder(ensure_ascii=False).encode
-
-
 def _decode(literal: str) -> str | None:
     try:
         return str(_loads(f'"{literal}"'))
@@ -64,16 +61,18 @@ def _decode(literal: str) -> str | None:
 
 
 class JsonTools:
-    """Option ``parallel``: several calls of ``search`` in one turn, or a list ``queries``."""
+    """Options: ``parallel``, several calls of ``search`` in one turn, or a list ``queries``;
+    ``tools``, calls of any other tool by its name."""
 
-    FLAGS: ClassVar[tuple[str, ...]] = ("parallel",)
+    FLAGS: ClassVar[tuple[str, ...]] = ("parallel", "tools")
 
-    def __init__(self, *, parallel: bool = False) -> None:
-        self.name = "json_tools+parallel" if parallel else "json_tools"
-        self.parallel = parallel
+    def __init__(self, *, parallel: bool = False, tools: bool = False) -> None:
+        self.name = "json_tools" + "+parallel" * parallel + "+tools" * tools
+        self.parallel, self._calls = parallel, tools
         # Where several calls may follow each other, generation must not stop after the first.
         self.stop: tuple[str, ...] = (_ANSWER.close,) if parallel else (_CALL.close, _ANSWER.close)
-        self.renders: frozenset[type] = frozenset({Search, Access, Answer, Judge, Delegate})
+        kinds = {Search, Access, Answer, Judge, Delegate}
+        self.renders: frozenset[type] = frozenset(kinds | {Call} if tools else kinds)
         self._tail = PassageCache(self._write_tail)
 
     # --- reading ------------------------------------------------------------------------------
@@ -130,25 +129,21 @@ class JsonTools:
         return action.queries, spans, end + len(_CALL.close)
 
     def _read_call(self, text: str, start: int, end: int) -> tuple[Action, tuple[Span, ...]]:
-        try:
-            call = _loads(text[start:end])
-            if isinstance(call, dict):
-                arguments = call.get("arguments", call.get("args"))
-                if isinstance(arguments, str):
-                    arguments = _loads(arguments)
-            else:
-                arguments = None
-        except (ValueError, RecursionError):
-            return Invalid("a tool call holds one JSON object"), ()
-        if not isinstance(call, dict) or not isinstance(arguments, dict):
-            return Invalid('a tool call has "name" and "arguments"'), ()
-        return self._read_arguments(text, start, end, call.get("name"), arguments)
+        found = read_object(text[start:end])
+        if isinstance(found, Invalid):
+            return found, ()
+        return self._read_arguments(text, start, end, *found)
 
     def _read_arguments(
         self, text: str, start: int, end: int, name: object, arguments: dict[str, Any]
     ) -> tuple[Action, tuple[Span, ...]]:
         if name == "search" and "query" not in arguments and "queries" in arguments:
             return self._read_queries(text, start, end, arguments["queries"])
+        if self._calls and isinstance(name, str) and clean(name).strip() not in OWN_FORM:
+            call = call_of(name, arguments)
+            return call, () if isinstance(call, Invalid) else (
+                Span("tool", *trim(text, start, end)),
+            )
         if name == "judge":
             useful = arguments.get("useful")
             if not isinstance(useful, bool):
@@ -205,6 +200,10 @@ class JsonTools:
             raise DialectError(f"dialect {self.name!r} cannot write Invalid")
         if isinstance(action, Judge):
             return Judge(bool(action.useful))
+        if isinstance(action, Call):
+            if Call not in self.renders:
+                raise DialectError(f"dialect {self.name!r} cannot write Call; use '+tools'")
+            return canonical_call(action)
         if isinstance(action, Search):
             queries = (clean(q).strip() for q in action.queries)
             return checked_queries(queries, self.name, parallel=self.parallel)
@@ -218,6 +217,8 @@ class JsonTools:
         calls: list[tuple[str, dict[str, object]]]
         if isinstance(action, Search):
             calls = [("search", {"query": q}) for q in action.queries]
+        elif isinstance(action, Call):
+            calls = [(action.tool, dict(action.args))]
         elif isinstance(action, Access):
             calls = [("access", {"url": action.url})]
         elif isinstance(action, Judge):
@@ -232,8 +233,7 @@ class JsonTools:
         return head + "\n".join([self._call(name, args) for name, args in calls])
 
     def _call(self, name: str, arguments: dict[str, object]) -> str:
-        body = _dumps({"name": name, "arguments": arguments}).replace("<", "\\u003c")
-        return f"{_CALL.open}\n{body}\n{_CALL.close}"
+        return f"{_CALL.open}\n{write_call(name, arguments)}\n{_CALL.close}"
 
     def _wrap(self, *bodies: str) -> str:
         blocks = [f"\n<tool_response>\n{body}\n</tool_response>" for body in bodies]
@@ -243,15 +243,25 @@ class JsonTools:
         fields = {"title": passage.title, "url": passage.url, "text": passage.text}
         return _dumps({key: escape_tags(value) for key, value in fields.items()})[1:]
 
-    def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:
+    def _docs(self, hits: Ranking) -> str:
         tail = self._tail
-        bodies = []
-        for query, hits in groups:
-            docs = ", ".join(
-                [f'{{"rank": {i}, {tail(hit.passage)}' for i, hit in enumerate(hits, 1)]
-            )
-            bodies.append(f'{{"query": {_dumps(escape_tags(query))}, "results": [{docs}]}}')
+        return ", ".join([f'{{"rank": {i}, {tail(hit.passage)}' for i, hit in enumerate(hits, 1)])
+
+    def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:
+        docs = self._docs
+        bodies = [
+            f'{{"query": {_dumps(escape_tags(query))}, "results": [{docs(hits)}]}}'
+            for query, hits in groups
+        ]
         return self._wrap(*bodies)
+
+    def render_call(self, call: Call, text: str, hits: Ranking) -> str:
+        body = f'{{"tool": {_dumps(escape_tags(call.tool))}'
+        if text:
+            body += f', "output": {_dumps(escape_tags(text))}'
+        if hits:
+            body += f', "results": [{self._docs(hits)}]'
+        return self._wrap(body + "}")
 
     def _object(self, **fields: object) -> str:
         safe = {k: escape_tags(v) if isinstance(v, str) else v for k, v in fields.items()}
@@ -290,7 +300,9 @@ class JsonTools:
     def instructions(self, view: View) -> str:
         specs = []
         for tool in view.tools:
-            if view.role != "planner" and (tool.name != "search" or view.queries_left != 0):
+            if tool.name not in OWN_FORM and not self._calls:
+                continue
+            if view.role != "planner" and (tool.name == "access" or view.queries_left != 0):
                 specs.append(
                     {
                         "name": tool.name,
@@ -299,7 +311,8 @@ class JsonTools:
                     }
                 )
         said = [opening(view)]
-        if view.role != "planner" and view.queries_left == 0:
+        searching = any(tool.name == "search" for tool in view.tools) and view.queries_left != 0
+        if view.role != "planner" and not searching and not callable_tools(view, self.renders):
             said.append(NO_SEARCH)
         if view.judge:
             specs.append(_spec("judge", "Keep or remove the newest results.", "useful", "boolean"))

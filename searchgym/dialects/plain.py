@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from searchgym.dialects.base import View
+from searchgym.dialects.calls import canonical_call, listed, read_call, write_call
 from searchgym.dialects.escape import INVISIBLE, PassageCache, clean, loosely, one_line
-from searchgym.dialects.instructions import NO_SEARCH, limits, opening
+from searchgym.dialects.instructions import NO_SEARCH, callable_tools, limits, opening
 from searchgym.dialects.tags import checked_queries, split_queries, spread_hashes, trim
 from searchgym.errors import DialectError
 from searchgym.types import (
     Access,
     Action,
     Answer,
+    Call,
     Delegate,
     Invalid,
     Judge,
@@ -30,32 +32,43 @@ from searchgym.types import (
     Span,
 )
 
-_LINE = re.compile(
-    r"^[ \t]*+(search|access|answer|judge|delegate)[ \t]*+:[ \t]*+([^\n]*+)",
-    re.MULTILINE | re.IGNORECASE,
-)
-# Looser than _LINE on purpose (see ``escape``): other blanks, invisible characters, Unicode case.
-_KEYWORDS = "|".join(map(loosely, ("search", "access", "answer", "judge", "delegate")))
-_LOOKALIKE = re.compile(
-    rf"^(?=(?:[^\S\n]|[{INVISIBLE}])*+(?:{_KEYWORDS})(?:[^\S\n]|[{INVISIBLE}])*+:)",
-    re.MULTILINE | re.IGNORECASE,
-)
+_WORDS = ("search", "access", "answer", "judge", "delegate")
+
+
+def _line(words: Sequence[str]) -> re.Pattern[str]:
+    """Lines that are actions."""
+    return re.compile(
+        rf"^[ \t]*+({'|'.join(words)})[ \t]*+:[ \t]*+([^\n]*+)", re.MULTILINE | re.IGNORECASE
+    )
+
+
+def _lookalike(words: Sequence[str]) -> re.Pattern[str]:
+    """Looser than ``_line`` on purpose: other blanks, invisible characters, Unicode case."""
+    keywords = "|".join(map(loosely, words))
+    return re.compile(
+        rf"^(?=(?:[^\S\n]|[{INVISIBLE}])*+(?:{keywords})(?:[^\S\n]|[{INVISIBLE}])*+:)",
+        re.MULTILINE | re.IGNORECASE,
+    )
 
 
 class Plain:
-    """Minimal; no options. Observations are lines that can never look like an action."""
+    """Minimal. Observations are lines that can never look like an action. Option ``tools``: calls
+    of any other tool, ``call: {"name": …, "arguments": {…}}``."""
 
-    FLAGS: ClassVar[tuple[str, ...]] = ()
+    FLAGS: ClassVar[tuple[str, ...]] = ("tools",)
 
-    def __init__(self) -> None:
-        self.name = "plain"
+    def __init__(self, *, tools: bool = False) -> None:
+        self.name = "plain+tools" if tools else "plain"
         self.stop: tuple[str, ...] = ()
-        self.renders: frozenset[type] = frozenset({Search, Access, Answer, Judge, Delegate})
+        kinds = {Search, Access, Answer, Judge, Delegate}
+        self.renders: frozenset[type] = frozenset(kinds | {Call} if tools else kinds)
+        words = (*_WORDS, "call") if tools else _WORDS
+        self._action, self._lookalike = _line(words), _lookalike(words)
         self._tail = PassageCache(self._write_tail)
 
     # --- reading ------------------------------------------------------------------------------
     def parse(self, text: str) -> Parsed:
-        match = _LINE.search(text)
+        match = self._action.search(text)
         if match is None:
             return Parsed(Invalid("no line like 'search: …' or 'answer: …'"), (), len(text))
         kind, cut = match[1].lower(), match.end()
@@ -78,6 +91,9 @@ class Plain:
             action = Access(content)
         elif kind == "delegate":
             action = Delegate(content)
+        elif kind == "call":
+            action = read_call(content)
+            spans = () if isinstance(action, Invalid) else (Span("tool", start, end),)
         elif content.lower() in ("good", "bad"):
             action = Judge(content.lower() == "good")
         else:
@@ -94,6 +110,10 @@ class Plain:
             raise DialectError("dialect 'plain' cannot write Invalid")
         if isinstance(action, Judge):
             return Judge(bool(action.useful))
+        if isinstance(action, Call):
+            if Call not in self.renders:
+                raise DialectError(f"dialect {self.name!r} cannot write Call; use 'plain+tools'")
+            return canonical_call(action)
         if isinstance(action, Search):
             queries = (spread_hashes(self._one(q)) for q in action.queries)
             return checked_queries(queries, self.name, parallel=True)
@@ -106,6 +126,8 @@ class Plain:
         action = self.canonical(action)
         if isinstance(action, Search):
             line = f"search: {' ## '.join(action.queries)}"
+        elif isinstance(action, Call):
+            line = f"call: {write_call(*action)}"
         elif isinstance(action, Judge):
             line = f"judge: {'good' if action.useful else 'bad'}"
         else:
@@ -116,13 +138,21 @@ class Plain:
     def _write_tail(self, passage: Passage) -> str:
         return f". {self._one(passage.title)} <{self._one(passage.url)}>: {self._one(passage.text)}"
 
-    def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:
+    def _rows(self, hits: Ranking) -> list[str]:
         tail = self._tail
+        return [f"  {i}{tail(hit.passage)}" for i, hit in enumerate(hits, 1)]
+
+    def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:
         blocks = []
         for query, hits in groups:
-            rows = [f"  {i}{tail(hit.passage)}" for i, hit in enumerate(hits, 1)]
-            blocks.append("\n".join([f"results for {self._one(query)!r}:", *(rows or ["  none"])]))
+            rows = self._rows(hits) or ["  none"]
+            blocks.append("\n".join([f"results for {self._one(query)!r}:", *rows]))
         return "\n" + "\n".join(blocks) + "\n"
+
+    def render_call(self, call: Call, text: str, hits: Ranking) -> str:
+        rows = [f"  {self.escape(self._one(line))}" for line in text.splitlines() if line.strip()]
+        shown = "\n".join([*rows, *self._rows(hits)]) or "  none"
+        return f"\noutput of {self._one(call.tool)}:\n{shown}\n"
 
     def render_page(self, page: Page, text: str, *, part: int, parts: int) -> str:
         return self._page(page.title, page.url, f"part {part} of {parts}", text)
@@ -151,7 +181,7 @@ class Plain:
 
     def escape(self, text: str) -> str:
         text = clean(text)
-        return _LOOKALIKE.sub("| ", text) if ":" in text else text
+        return self._lookalike.sub("| ", text) if ":" in text else text
 
     def force_answer(self, answer: str) -> tuple[str, str]:
         line = self.render_action(Answer(answer))
@@ -164,8 +194,13 @@ class Plain:
         if "search" in tools and view.queries_left != 0:
             several = " (or several: a ## b)" if view.max_parallel > 1 else ""
             said.append(f"'search: query'{several}, which shows {view.k} passages;")
-        elif view.role != "planner":
+        elif view.role != "planner" and not callable_tools(view, self.renders):
             said.insert(1, NO_SEARCH)
+        if specs := callable_tools(view, self.renders):
+            said.append(
+                '\'call: {"name": …, "arguments": {…}}\' in JSON on one line, which uses one of '
+                f"these tools:\n{listed(specs)}\n"
+            )
         if "access" in tools:
             said.append("'access: url', which opens a page;")
         if view.judge:

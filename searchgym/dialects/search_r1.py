@@ -19,6 +19,8 @@ from searchgym.types import Page, Passage, Ranking
 
 _EXTRA_HINTS = {
     "access": "If I want to open a page, I should put its URL between <access> and </access>. ",
+    "tools": "If I want to use a tool, I should put its name and arguments as JSON between <tool> "
+    "and </tool>. ",
     "judge": "If I want to judge the last results, I should put good or bad between <judge> and "
     "</judge>. ",
     "delegate": "If I want to hand over a sub-task, I should put it between <task> and </task>. ",
@@ -39,14 +41,16 @@ class SearchR1(TagDialect):
         access: bool = False,
         judge: bool = False,
         delegate: bool = False,
+        tools: bool = False,
         quoted: bool = False,
     ) -> None:
         super().__init__(
-            parallel=parallel, access=access, judge=judge, delegate=delegate, quoted=quoted
-        )
+            parallel=parallel, access=access, judge=judge, delegate=delegate, tools=tools,
+            quoted=quoted,
+        )  # fmt: skip
         self._quoted = quoted
         self._tail = PassageCache(self._write_tail)
-        chosen = {"access": access, "judge": judge, "delegate": delegate}
+        chosen = {"access": access, "tools": tools, "judge": judge, "delegate": delegate}
         self._hint = (
             "\nMy previous action is invalid. "
             "If I want to search, I should put the query between <search> and </search>. "

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
+from searchgym.dialects.calls import canonical_call, read_call, write_call
 from searchgym.dialects.escape import clean, escape_tags, one_line
 from searchgym.errors import DialectError
 from searchgym.types import (
     Access,
     Action,
     Answer,
+    Call,
     Delegate,
     Invalid,
     Judge,
     Parsed,
+    Ranking,
     Search,
     Span,
 )
@@ -24,6 +28,7 @@ _DOUBLE_HASH = re.compile("#(?=#)")
 _KINDS: dict[str, type] = {
     "search": Search,
     "access": Access,
+    "tool": Call,
     "judge": Judge,
     "task": Delegate,
     "answer": Answer,
@@ -126,13 +131,16 @@ def spread_hashes(query: str) -> str:
     return _DOUBLE_HASH.sub("# ", query)
 
 
-class TagDialect:
+class TagDialect(ABC):
     """Actions as tags. Options: ``parallel`` splits a search on ``##`` (ParallelSearch, arXiv
-    2508.09303); ``access``, ``judge`` (ReSeek, arXiv 2510.00568) and ``delegate`` (CoDA) add tags.
+    2508.09303); ``access``, ``judge`` (ReSeek, arXiv 2510.00568) and ``delegate`` (CoDA) add tags;
+    ``tools`` adds calls of any other tool, ``<tool>{"name": …, "arguments": {…}}</tool>``.
     """
 
     BASE: ClassVar[str]
-    FLAGS: ClassVar[tuple[str, ...]] = ("parallel", "access", "judge", "delegate")
+    FLAGS: ClassVar[tuple[str, ...]] = ("parallel", "access", "judge", "delegate", "tools")
+    MARKS: ClassVar[Mapping[str, Tag]] = {}
+    """Marks other than ``<kind>`` and ``</kind>``."""
     TOOLS_FIRST: ClassVar[bool]
     """Whether a closed tool tag ends the text even if an answer was closed before it."""
     THINKING: ClassVar[bool] = False
@@ -145,15 +153,17 @@ class TagDialect:
         access: bool = False,
         judge: bool = False,
         delegate: bool = False,
+        tools: bool = False,
         **extra: bool,
     ) -> None:
         chosen = {"parallel": parallel, "access": access, "judge": judge, "delegate": delegate}
-        chosen |= extra
+        chosen |= {"tools": tools, **extra}
         self.name = "+".join([self.BASE, *(f for f in self.FLAGS if chosen[f])])
         self.parallel = parallel
         kinds = ["search"]
-        kinds += ["access"] * access + ["judge"] * judge + ["task"] * delegate + ["answer"]
-        self._tags = tuple(map(make_tag, kinds))
+        kinds += ["access"] * access + ["tool"] * tools + ["judge"] * judge
+        kinds += ["task"] * delegate + ["answer"]
+        self._tags = tuple(self.MARKS.get(kind) or make_tag(kind) for kind in kinds)
         self._tools = self._tags[:-1]
         self._answer = self._tags[-1]
         self.stop: tuple[str, ...] = tuple(t.close for t in self._tags)
@@ -209,6 +219,9 @@ class TagDialect:
             return Parsed(Access(content), spans + here, cut)
         if kind == "task":
             return Parsed(Delegate(content), spans + here, cut)
+        if kind == "tool":
+            call = read_call(content)
+            return Parsed(call, spans if isinstance(call, Invalid) else spans + here, cut)
         verdict = content.lower()
         if verdict not in ("good", "bad"):
             return Parsed(Invalid(BAD_JUDGEMENT), spans, cut)
@@ -227,6 +240,8 @@ class TagDialect:
             )
         if isinstance(action, Judge):
             return Judge(bool(action.useful))
+        if isinstance(action, Call):
+            return canonical_call(action)
         text = action.task if isinstance(action, Delegate) else action[0]
         text = escape_tags(str(text)).strip()
         if not text:
@@ -249,6 +264,8 @@ class TagDialect:
             body = f"<access> {action.url} </access>"
         elif isinstance(action, Judge):
             body = f"<judge>{'good' if action.useful else 'bad'}</judge>"
+        elif isinstance(action, Call):
+            body = f"<tool>{write_call(*action)}</tool>"
         else:
             assert isinstance(action, Delegate)
             body = f"<task> {action.task} </task>"
@@ -256,6 +273,18 @@ class TagDialect:
 
     def _think(self, thought: str) -> str:
         return f"<think>{thought}</think>\n" if thought else ""
+
+    def render_call(self, call: Call, text: str, hits: Ranking) -> str:
+        parts = [escape_tags(text).strip(), self._docs(hits) if hits else ""]
+        return self._wrap("\n".join(filter(None, parts)))
+
+    @abstractmethod
+    def _docs(self, hits: Ranking) -> str:
+        """Passages, one after another, without a wrapper."""
+
+    @abstractmethod
+    def _wrap(self, body: str) -> str:
+        """The wrapper of whatever tools say."""
 
     def escape(self, text: str) -> str:
         return escape_tags(text)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..seeding import derive
 from ..text import normalise_answer
 from ..turns import Turn
-from ..types import Access, Action, Answer, Delegate, Search, ToolResult
+from ..types import Access, Action, Answer, Call, Delegate, Search, ToolResult
 from .degraded_urls import Invented
 
 ATTACKS = ("falsehood", "instruction", "leak")
@@ -141,6 +141,8 @@ def _said(action: Action) -> tuple[str, ...]:
         return action.queries
     if isinstance(action, Access):
         return (action.url,)
+    if isinstance(action, Call):
+        return tuple(map(str, action.args.values()))
     if isinstance(action, Answer):
         return (action.text,)
     if isinstance(action, Delegate):

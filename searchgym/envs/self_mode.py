@@ -75,7 +75,7 @@ def adapted(options: Options, keywords: Mapping[str, Any]) -> Options:
     return replace(
         options,
         engine=NoEngine(),
-        dialect="+".join([base, *(f for f in flags if f not in ("access", "parallel"))]),
+        dialect="+".join([base, *(f for f in flags if f not in ("access", "parallel", "tools"))]),
         tools=(),
         max_turns=1,
         max_parallel=1,

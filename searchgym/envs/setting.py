@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ..arguments import check_schema
 from ..cards import load_object
 from ..corpora.corpus import Corpus
 from ..dialects.base import DIALECTS, SELF_SEARCH, get_dialect
@@ -19,7 +20,7 @@ from ..errors import CardError, unknown
 from ..rules import Rules
 from ..scoring.reward import RewardSpec
 from ..tools import AccessTool, SearchTool, Tool, Toolbox
-from ..types import Access, Delegate, Judge, Task
+from ..types import Access, Call, Delegate, Judge, Task
 from ..worlds.world import World
 from .self_mode import adapted
 from .sources import Material, material
@@ -54,7 +55,9 @@ class Options:
     """``"bm25"``, ``"graph"``, a mapping with ``name`` and arguments, or a ``SearchEngine``.
     ``"self"``: no engine; the policy writes its own results (see ``searchgym.envs.self_mode``)."""
     tools: Sequence[str] = ("search",)
-    """Any of ``"search"``, ``"access"``."""
+    """Any of ``"search"``, ``"access"``, and where a graph stands behind the corpus
+    ``"graph_facts"``, ``"graph_neighbors"``, ``"graph_path"``, ``"graph_rank"``,
+    ``"community_search"``, ``"graph_search"``."""
     dialect: str = "search_r1"
     k: int = 3
     max_turns: int = 6
@@ -102,17 +105,23 @@ class Setting:
         self.rules = self._rules()
 
     def _tools(self) -> dict[str, Tool]:
+        from ..engines.graph_tools import GRAPH_TOOLS, make_tool
         from ..engines.pages import CorpusPages, pages_of
 
         names = tuple(self.options.tools)
         for name in names:
-            if name not in TOOLS:
-                raise CardError(unknown("tool", name, TOOLS))
+            if name not in TOOLS and name not in GRAPH_TOOLS:
+                raise CardError(unknown("tool", name, (*TOOLS, *GRAPH_TOOLS)))
         made: dict[str, Tool] = {}
         if "search" in names:
             made["search"] = SearchTool(self.engine, self.options.k)
         if "access" in names:
             made["access"] = AccessTool(pages_of(self.engine, CorpusPages(self.corpus)))
+        for name in names:
+            if name not in TOOLS:
+                made[name] = make_tool(name, self.corpus, self.world)
+        for tool in made.values():
+            check_schema(tool.spec.parameters, tool.spec.name)
         return made
 
     def _rules(self) -> Rules:
@@ -138,17 +147,19 @@ class Setting:
 def _able(options: Options) -> str:
     """The dialect's name with every option switched on that the rules need, so that no tool is
     offered which the policy has no way to call."""
+    called = [tool for tool in options.tools if tool not in TOOLS]
     needs = {
         "access": "access" in options.tools,
         "parallel": options.max_parallel > 1,
         "judge": options.judge,
         "delegate": options.delegate,
+        "tools": bool(called),
     }
     name = options.dialect
     base, *chosen = name.split("+")
     get_dialect(name)  # a wrong name fails here, by name
     flags = getattr(load_object(DIALECTS.get(base) or SELF_SEARCH.get(base, base)), "FLAGS", ())
-    kinds = {"access": Access, "judge": Judge, "delegate": Delegate}
+    kinds = {"access": Access, "judge": Judge, "delegate": Delegate, "tools": Call}
     for flag, needed in needs.items():
         if not needed or flag in chosen:
             continue
@@ -156,6 +167,12 @@ def _able(options: Options) -> str:
             name += f"+{flag}"
         elif flag in kinds and kinds[flag] not in get_dialect(name).renders:
             raise CardError(f"the dialect {base!r} has no way to say {flag!r}; choose another")
+    sayable: frozenset[str] | None = getattr(get_dialect(name), "CALLS", None)
+    if sayable is not None and (unsaid := sorted(set(called) - sayable)):
+        raise CardError(
+            f"the dialect {base!r} can call {', '.join(sorted(sayable))} only, not {unsaid[0]}; "
+            "use another, for example dialect='json_tools'"
+        )
     return get_dialect(name).name
 
 

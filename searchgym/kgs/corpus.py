@@ -11,6 +11,7 @@ from ..corpora.corpus import Corpus
 from ..types import Passage
 from .graph import IntArray, KnowledgeGraph, Triple
 
+_PREPOSITIONS = frozenset("at by for from in of on to with".split())
 PER_RELATION = 10
 """Objects listed per relation; hubs have thousands."""
 
@@ -37,8 +38,8 @@ def kg_corpus(graph: KnowledgeGraph) -> KGCorpus:
 
 def entity_text(graph: KnowledgeGraph, entity: int, *, per_relation: int = PER_RELATION) -> str:
     """What is known of an entity, a line each: its description, other names, its facts by relation
-    ("director: Christopher Nolan"), and facts about it ("director of: Inception; Dunkirk"). At most
-    ``per_relation`` objects each; how many more there are is said."""
+    ("director: Christopher Nolan"), and facts about it ("director of: Inception; Dunkirk",
+    "located in this: Bern"). At most ``per_relation`` objects each; what is left out is counted."""
     lines = [graph.descriptions[entity]] if graph.descriptions[entity] else []
     title, label = graph.titles[entity], graph.labels[entity]
     called = [n for n in dict.fromkeys((label, *graph.aliases[entity])) if n and n != title]
@@ -62,7 +63,9 @@ def fact_lines(
         groups.setdefault(fact.relation, []).append(shown)
     lines = []
     for relation, objects in groups.items():
-        words = graph.relation_words[relation] + (" of" if about else "")
+        words = graph.relation_words[relation]
+        if about:
+            words += " this" if words.rpartition(" ")[2] in _PREPOSITIONS else " of"
         more = len(objects) - per_relation
         tail = f"; and {more} more" if more > 0 else ""
         lines.append(f"{words}: {'; '.join(objects[:per_relation])}{tail}")

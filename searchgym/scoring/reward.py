@@ -9,9 +9,10 @@ from ..errors import CardError, unknown
 
 OUTCOME_PARTS = ("em", "f1", "cover_em", "format")
 """Measured once, when the episode is answered. ``format``: share of turns that were valid."""
-TURN_PARTS = ("evidence", "search", "access", "invalid")
+TURN_PARTS = ("evidence", "search", "access", "call", "invalid")
 """Measured each turn. ``evidence``: share of the task's gold passages seen for the first time;
-``search``/``access``: queries run / pages opened; ``invalid``: 1 for an invalid action."""
+``search``/``access``/``call``: queries run / pages opened / other tools used; ``invalid``: 1 for an
+invalid action."""
 PARTS = OUTCOME_PARTS + TURN_PARTS
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations
 
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from searchgym.dialects.base import DIALECTS, Dialect, View
 from searchgym.types import (
     Action,
+    Call,
     Invalid,
     Judge,
     Parsed,
@@ -34,6 +36,7 @@ VIEW = View(
     tools=(
         ToolSpec("search", "Search.", {"type": "object"}),
         ToolSpec("access", "Open.", {"type": "object"}),
+        ToolSpec("graph_rank", "Rank <entities>.", {"type": "object"}),
     ),
     max_parallel=3,
     k=3,
@@ -69,6 +72,11 @@ def check(parsed: Parsed, text: str, dialect: Dialect) -> None:
     elif isinstance(action, Search):
         assert action.queries
         assert all(q and q == q.strip() for q in action.queries)
+    elif isinstance(action, Call):
+        assert action.tool
+        json.dumps(action.args, allow_nan=False, ensure_ascii=False).encode()
+        same = dialect.canonical(action)
+        assert dialect.canonical(same) == same
     elif not isinstance(action, Judge):
         assert action[0]
         assert action[0] == action[0].strip()

@@ -12,6 +12,7 @@ from searchgym.types import (
     Access,
     Action,
     Answer,
+    Call,
     Delegate,
     Invalid,
     Judge,
@@ -20,7 +21,21 @@ from searchgym.types import (
 from tests.dialects.common import NAMES, TEXT, VIEW, check
 from tests.fuzzing import ACTIONS, corpus_of_seeds
 
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXT),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXT, inner, max_size=3)),
+    max_leaves=6,
+)
+CALL = st.one_of(
+    st.builds(Call, st.sampled_from(["look_up", "a.b:C", "search", "", "é"]),
+              st.dictionaries(TEXT, JSON, max_size=3)),
+    st.builds(Call, st.just("graph_neighbors"),
+              st.fixed_dictionaries({"node": TEXT}, optional={"hops": st.integers(0, 3)})),
+    st.builds(Call, st.just("graph_rank"),
+              st.fixed_dictionaries({"query": TEXT}, optional={"method": st.just("sim")})),
+)  # fmt: skip
 ACTION = st.one_of(
+    CALL,
     st.lists(TEXT, min_size=1, max_size=3).map(lambda q: Search(tuple(q))),
     TEXT.map(Answer),
     TEXT.map(Access),
@@ -60,7 +75,7 @@ def test_unknown_names_say_what_is_known(name: str, said: str) -> None:
 
 # --- round trips --------------------------------------------------------------------------------
 def test_simple_actions_survive_unchanged(dialect: Dialect) -> None:
-    parallel = dialect.name == "plain" or "+parallel" in dialect.name
+    parallel = dialect.name.startswith("plain") or "+parallel" in dialect.name
     for action in ACTIONS:
         if type(action) not in dialect.renders or (
             isinstance(action, Search) and len(action.queries) > 1 and not parallel
@@ -140,12 +155,12 @@ def test_stop_strings_end_where_the_cut_is(dialect: Dialect) -> None:
             continue
         after = text + "\nand then some <answer> x </answer>\nanswer: x"
         ends = [after.find(s) + len(s) for s in dialect.stop if s in after]
-        if dialect.stop and dialect.name != "json_tools+parallel":
+        if dialect.stop and "json_tools+parallel" not in dialect.name:
             assert min(ends) == len(text) == dialect.parse(after).cut
 
 
 def test_spans_are_the_content(dialect: Dialect) -> None:
-    query = "who\tis   «she»?" if dialect.name == "plain" else "who\n is\n\n«she»?"
+    query = "who\tis   «she»?" if dialect.name.startswith("plain") else "who\n is\n\n«she»?"
     text = dialect.render_action(Search((query,)), "line one\nline two")
     thought, search = dialect.parse(text).spans
     assert (thought.kind, search.kind) == ("think", "search")
@@ -168,7 +183,7 @@ def test_spans_are_the_content(dialect: Dialect) -> None:
 
 def test_spans_of_parallel_queries() -> None:
     for name in NAMES:
-        if name == "plain" or "+parallel" in name:
+        if name.startswith("plain") or "+parallel" in name:
             dialect = get_dialect(name)
             text = dialect.render_action(Search(("one", "two", "three")), "t")
             spans = [s for s in dialect.parse(text).spans if s.kind == "search"]
@@ -177,7 +192,7 @@ def test_spans_of_parallel_queries() -> None:
 
 def test_the_number_of_queries_is_bounded() -> None:
     for name in NAMES:
-        if name == "plain" or "+parallel" in name:
+        if name.startswith("plain") or "+parallel" in name:
             dialect = get_dialect(name)
             most = Search(tuple(f"q{i}" for i in range(64)))
             text = dialect.render_action(most)
@@ -245,6 +260,11 @@ def test_the_first_of_several_tags_counts(name: str, text: str, action: Action |
 # --- writing ------------------------------------------------------------------------------------
 def test_instructions_name_what_is_possible(dialect: Dialect) -> None:
     full = dialect.instructions(VIEW)
+    rank = "pagerank" if dialect.name == "agentgl" else "graph_rank"
+    assert (rank in full) == (Call in dialect.renders)
+    assert rank not in dialect.instructions(VIEW._replace(queries_left=0))
+    only = VIEW._replace(tools=VIEW.tools[2:])
+    assert ("not possible" in dialect.instructions(only)) == (Call not in dialect.renders)
     assert full.endswith("\n")
     assert "search" in full
     assert "unanswerable" in full
@@ -258,7 +278,7 @@ def test_instructions_name_what_is_possible(dialect: Dialect) -> None:
         assert "judge" not in dialect.instructions(VIEW._replace(judge=False))
     if Access in dialect.renders:
         assert "access" in full
-        assert "access" not in dialect.instructions(VIEW._replace(tools=VIEW.tools[:1]))
+        assert "access" not in dialect.instructions(VIEW._replace(tools=VIEW.tools[::2]))
     assert "2 queries" in dialect.instructions(VIEW._replace(queries_left=2))
     planner = dialect.instructions(VIEW._replace(role="planner"))
     assert "sub-task" in planner

@@ -102,6 +102,9 @@ UNITS = [
     '<tool_call>{"name":"search","arguments":{"query":"q"}}</tool_call>',
     '"query":"',
     '"query":"\\',
+    "<|begin_of_query|>",
+    "<|end_of_query|>",
+    "1-hop:",
     "[",
     "x",
     "é<",
@@ -111,6 +114,9 @@ FRAMES = [
     "<search>{}</search>",
     "<answer>{}</answer>",
     "search: {}",
+    "call: {}",
+    "<tool>{}</tool>",
+    "<|begin_of_query|>similar:{}<|end_of_query|>",
     "<tool_call>{}</tool_call>",
     '<tool_call>{{"name":"search","arguments":{{"query":"{}"}}}}</tool_call>',
 ]
@@ -136,7 +142,14 @@ def _assert_linear(run: Callable[[str], object], one: str, two: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["search_r1+parallel", "asearcher", "json_tools+parallel", "plain"]
+    "name",
+    [
+        "search_r1+parallel+tools",
+        "asearcher",
+        "agentgl",
+        "json_tools+parallel+tools",
+        "plain+tools",
+    ],
 )
 @pytest.mark.parametrize("unit", UNITS)
 def test_time_is_linear_in_a_megabyte_of_anything(name: str, unit: str) -> None:

@@ -1,0 +1,115 @@
+"""Calls of any tool as JSON, ``{"name": …, "arguments": {…}}``: read, made harmless, written."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from searchgym.dialects.escape import clean, one_line
+from searchgym.errors import DialectError
+from searchgym.types import Call, Invalid, ToolSpec
+
+OWN_FORM: Final = frozenset({"search", "access", "answer", "judge", "delegate"})
+"""What a dialect says in a form of its own; never a call."""
+BUILT_IN: Final = frozenset({"search", "access"})
+"""Tools that are actions of their own."""
+NOT_AN_OBJECT = "a tool call holds one JSON object"
+NO_ARGUMENTS = 'a tool call has "name" and "arguments"'
+_DEEPEST = 8
+_SHOWN_NAME = 40
+_NAME = re.compile(r"[A-Za-z_][\w.:-]*", re.ASCII)
+
+# Made once: json.loads and json.dumps build a new coder per call when given options.
+# strict=False: models write raw line feeds inside strings.
+loads = json.JSONDecoder(strict=False).decode
+dumps = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def read_object(text: str) -> tuple[object, dict[str, Any]] | Invalid:
+    """(name, arguments) of one JSON call; never raises."""
+    try:
+        call = loads(text)
+        arguments = call.get("arguments", call.get("args")) if isinstance(call, dict) else None
+        if isinstance(arguments, str):
+            arguments = loads(arguments)
+    except (ValueError, RecursionError):
+        return Invalid(NOT_AN_OBJECT)
+    if not isinstance(call, dict) or not isinstance(arguments, dict):
+        return Invalid(NO_ARGUMENTS)
+    return call.get("name"), arguments
+
+
+def call_of(name: object, arguments: Mapping[str, Any]) -> Call | Invalid:
+    """The call, its texts cleaned, or why it is none."""
+    if not isinstance(name, str):
+        return Invalid("the name of a tool is a string")
+    name = clean(name).strip()
+    if not _NAME.fullmatch(name):
+        return Invalid(f"unknown tool {one_line(name)[:_SHOWN_NAME]!r}")
+    if name in OWN_FORM:
+        return Invalid(f"{name} has a form of its own and is not called like other tools")
+    try:
+        return Call(name, _tidy(dict(arguments), _DEEPEST))
+    except ValueError as error:
+        return Invalid(str(error))
+
+
+def read_call(text: str) -> Call | Invalid:
+    """A call from its JSON."""
+    found = read_object(text)
+    return found if isinstance(found, Invalid) else call_of(*found)
+
+
+def canonical_call(call: Call) -> Call:
+    """What :func:`read_call` reads from :func:`write_call`; ``DialectError`` for no call at all."""
+    if not isinstance(call.args, Mapping):
+        raise DialectError(f"a call's arguments are a mapping, got {type(call.args).__name__}")
+    made = call_of(call.tool, call.args)
+    if isinstance(made, Invalid):
+        raise DialectError(f"{call.tool!r} cannot be called like this: {made.reason}")
+    return made
+
+
+def write_call(name: str, arguments: Mapping[str, Any]) -> str:
+    """One line of JSON in which no tag can stand: ``<`` is written ``\\u003c``."""
+    return dumps({"name": name, "arguments": arguments}).replace("<", "\\u003c")
+
+
+def call_specs(tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+    """The tools that are used by calls."""
+    return [tool for tool in tools if tool.name not in BUILT_IN]
+
+
+def listed(tools: Iterable[ToolSpec]) -> str:
+    """Tools for instructions, a JSON signature per line."""
+    return "\n".join(
+        dumps(
+            {"name": t.name, "description": t.description, "parameters": dict(t.parameters)}
+        ).replace("<", "\\u003c")
+        for t in tools
+    )
+
+
+def _tidy(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return clean(value).strip()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        if abs(value) >= 1 << 63:
+            raise ValueError("numbers in arguments must be below 2^63")
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError("numbers in arguments must be finite")
+        return value
+    if depth == 0:
+        raise ValueError(f"arguments are nested more than {_DEEPEST} deep")
+    if isinstance(value, list | tuple):
+        return [_tidy(item, depth - 1) for item in value]
+    if isinstance(value, Mapping):
+        return {clean(str(k)).strip(): _tidy(v, depth - 1) for k, v in value.items()}
+    raise ValueError(f"arguments are JSON values, got {type(value).__name__}")

@@ -27,7 +27,7 @@ from .table import in_turn, show
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.data, pytest.mark.timeout(7200)]
 CONTEXT = CallContext(0, "e", {})
-SUBSET, QUERIES, BATCH, K, ROUNDS, LEAST = 384, 256, 64, 10, 5, 0.9
+SUBSET, QUERIES, BATCH, K, ROUNDS, LEAST = 256, 256, 64, 10, 5, 0.9
 SHARD = 1024
 
 

@@ -11,7 +11,7 @@ import typer
 
 from .. import __version__
 from ..errors import SearchGymError
-from . import catalog, check, corpus, data, evaluate, learn, play, serve, world
+from . import catalog, check, corpus, data, evaluate, graph, learn, play, serve, world
 from .output import examples
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -55,6 +55,7 @@ def build() -> typer.Typer:
         module.add_to(app)
     app.add_typer(world.app, name="world")
     app.add_typer(corpus.app, name="corpus")
+    app.add_typer(graph.app, name="graph")
     app.add_typer(data.app, name="data")
     return app
 

@@ -22,6 +22,8 @@ def corpus_card(name: str) -> Card | None:
     Raises:
         CardError: neither a card nor a path that exists; the near names are given.
     """
+    if name.startswith("kg:"):
+        return None
     folder = Path(name)
     if (folder / "card.toml").is_file():
         return card("corpora", str(folder) if "/" in name else f"./{name}")
@@ -52,6 +54,14 @@ def world(name: str, split: str, settings: Sequence[str] | None) -> GeneratedWor
 
 def corpus(name: str, split: str, data_dir: Path | None = None) -> Corpus:
     """The passages of a world, a real set, a file or a folder of text."""
+    from ..kgs.files import PREFIX
+
+    if name.startswith(PREFIX):
+        from ..envs.sources import kg_source
+
+        graphed = kg_source(name)
+        assert graphed is not None
+        return graphed
     found = corpus_card(name)
     if found is None:
         from ..corpora.load import load_corpus
@@ -59,6 +69,11 @@ def corpus(name: str, split: str, data_dir: Path | None = None) -> Corpus:
         return load_corpus(name)
     if found.body["kind"] == "world":
         return world(name, split, None).corpus
+    if found.body["kind"] == "graph":
+        from ..kgs.corpus import kg_corpus
+        from ..kgs.sets import load_kg_card
+
+        return kg_corpus(load_kg_card(found, data_dir))
     from ..corpora.data import load_set
 
     return load_set(found.id, split=split, data_dir=data_dir)[0]

@@ -62,7 +62,16 @@ def data_directory(data_dir: str | Path | None = None) -> Path:
 
 def real_sets() -> list[str]:
     """Ids of the catalogue's real sets, in alphabetical order."""
-    return [name for name, found in cards("corpora").items() if found.body["kind"] == "real"]
+    return _of_kind("real")
+
+
+def graph_sets() -> list[str]:
+    """Ids of the catalogue's knowledge graphs (see ``searchgym.kgs.sets``)."""
+    return _of_kind("graph")
+
+
+def _of_kind(kind: str) -> list[str]:
+    return [name for name, found in cards("corpora").items() if found.body["kind"] == kind]
 
 
 def real_card(name: str) -> Card:
@@ -74,8 +83,10 @@ def real_card(name: str) -> Card:
 
 
 def status(data_dir: str | Path | None = None, *, verify: bool = True) -> list[SetStatus]:
-    """One row per real set of the catalogue. ``verify`` reads every file to check its digest."""
-    return [_status(real_card(name), data_directory(data_dir), verify) for name in real_sets()]
+    """One row per real set and knowledge graph of the catalogue. ``verify`` reads every file to
+    check its digest."""
+    names = [*real_sets(), *graph_sets()]
+    return [_status(card("corpora", name), data_directory(data_dir), verify) for name in names]
 
 
 def load_set(

@@ -85,17 +85,18 @@ class GraphIndex:
         return self._relation.get(key.replace("_", " ")) if found is None else found
 
     def near_names(self, name: str, k: int = 3) -> list[str]:
-        """Titles of entities that read most like a name, for messages."""
-        return [self.graph.titles[e] for e in best(self.vectors.scores(name), k)]
+        """Titles of entities named within a name, then of those most like it, for messages."""
+        found = [*self.linked(name), *best(self.vectors.scores(name), k)]
+        return [self.graph.titles[e] for e in dict.fromkeys(found)][:k]
 
     # --- rankings -----------------------------------------------------------------------------
     @cached_property
     def vectors(self) -> TextVectors:
-        """Of titles, other names and passages (for an imported graph: its facts)."""
+        """Of titles (counted thrice), other names and passages (of an imported graph: facts)."""
         analyser = Analyser(stopwords="english")
         graph = self.graph
         texts = (
-            "\n".join((graph.titles[e], *graph.aliases[e], self.page(e).text))
+            "\n".join((*(graph.titles[e],) * 3, *graph.aliases[e], self.page(e).text))
             for e in range(graph.n_entities)
         )
         return TextVectors(texts, analyser.terms)

@@ -37,7 +37,8 @@ class Options:
     """
 
     corpus: Any = "encyclopedia"
-    """A corpus card's name, a path to your files, or a ``Corpus``."""
+    """A corpus card's name, a path to your files, ``"kg:PATH"`` for a knowledge graph's triples, or
+    a ``Corpus`` or ``KnowledgeGraph``."""
     split: str = "train"
     """train | dev | test for worlds (separate worlds); a question file's split for real sets."""
     world: Mapping[str, Any] | None = None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..cards import Card, card
 from ..corpora.corpus import Corpus, GeneratedCorpus
 from ..errors import CardError
+from ..kgs.corpus import KGCorpus, kg_corpus
+from ..kgs.files import PREFIX, load_kg
+from ..kgs.graph import KnowledgeGraph
 from ..seeding import derive
 from ..types import SearchEngine, Task
 from ..worlds.world import World
@@ -34,6 +38,8 @@ def material(options: Options) -> Material:
 
     source = options.corpus
     world: World | None = None
+    if (graphed := kg_source(source, options.data_dir)) is not None:
+        return _asked_of_graph(graphed, options)
     if isinstance(source, Corpus):
         corpus, tasks = source, _own_tasks(options)
     elif isinstance(source, str) and _is_files(source):
@@ -50,6 +56,69 @@ def material(options: Options) -> Material:
         if options.tasks is not None:
             tasks = _own_tasks(options)
     return Material(corpus, _chosen(tasks, options), build_engine(options.engine, corpus), world)
+
+
+def kg_source(source: Any, data_dir: Any = None) -> KGCorpus | None:
+    """The passages of a knowledge graph, if ``source`` names one: "kg:PATH", a card of kind
+    "graph", a graph, or its corpus."""
+    if isinstance(source, KGCorpus):
+        return source
+    if isinstance(source, KnowledgeGraph):
+        return kg_corpus(source)
+    if not isinstance(source, str):
+        return None
+    if source.startswith(PREFIX):
+        return kg_corpus(load_kg(source))
+    if _is_files(source):
+        return None
+    found = card("corpora", source)
+    if found.body["kind"] != "graph":
+        return None
+    from ..kgs.sets import load_kg_card
+
+    return kg_corpus(load_kg_card(found, data_dir))
+
+
+KG_TASKS = {"simple": 100, "chain": 100}
+"""Questions asked of a knowledge graph where keywords do not say."""
+SHOWN = 3
+"""A gold query finds its passage among this many hits of BM25, or the question is not asked."""
+
+
+def _asked_of_graph(corpus: KGCorpus, options: Options) -> Material:
+    """Questions of one's own, or asked from the graph: families that need a generated world are
+    left out, and so is what BM25 does not find."""
+    from ..engines import build_engine
+    from ..kgs.questions import FAMILIES, ask_kg
+
+    engine = build_engine(options.engine, corpus)
+    if options.tasks is not None and not isinstance(options.tasks, Mapping):
+        return Material(corpus, _chosen(_own_tasks(options), options), engine, None)
+    if options.split not in SPLITS:
+        raise CardError(f"split must be one of {', '.join(SPLITS)}, got {options.split!r}")
+    counts = KG_TASKS if options.tasks is None else options.tasks
+    proof: Any = engine if options.engine == "bm25" else build_engine("bm25", corpus)
+    kept: list[Task] = []
+    for family in FAMILIES:
+        wanted = int(counts.get(family, 0))
+        if wanted and (options.families is None or family in options.families):
+            asked = ask_kg(corpus.graph, family, split=options.split)  # type: ignore[arg-type]
+            kept += _found(asked, wanted, proof)
+    return Material(corpus, _chosen(kept, options), engine, None)
+
+
+def _found(asked: Iterable[Task], wanted: int, proof: Any) -> list[Task]:
+    """The first ``wanted`` tasks whose gold queries find their passages; looks at most at ten times
+    as many."""
+    kept: list[Task] = []
+    tried = iter(islice(asked, 10 * wanted))
+    while len(kept) < wanted and (some := list(islice(tried, 256))):
+        rankings = iter(proof.search([q for task in some for q in task.queries], SHOWN))
+        for task in some:
+            seen = [{hit.passage.id for hit in next(rankings)} for _ in task.queries]
+            if all(e in ids for e, ids in zip(task.evidence, seen, strict=True)):
+                kept.append(task)
+    return kept[:wanted]
 
 
 def _is_files(source: str) -> bool:

@@ -11,7 +11,7 @@ from ..corpora.corpus import Corpus
 from ..types import Passage
 from .graph import IntArray, KnowledgeGraph, Triple
 
-_PREPOSITIONS = frozenset("at by for from in of on to with".split())
+PREPOSITIONS = frozenset("at by for from in of on to with".split())
 PER_RELATION = 10
 """Objects listed per relation; hubs have thousands."""
 
@@ -65,7 +65,7 @@ def fact_lines(
     for relation, objects in groups.items():
         words = graph.relation_words[relation]
         if about:
-            words += " this" if words.rpartition(" ")[2] in _PREPOSITIONS else " of"
+            words += " this" if words.rpartition(" ")[2] in PREPOSITIONS else " of"
         more = len(objects) - per_relation
         tail = f"; and {more} more" if more > 0 else ""
         lines.append(f"{words}: {'; '.join(objects[:per_relation])}{tail}")

@@ -26,6 +26,7 @@ from typing import Any
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
+from searchgym.engines.graph_modes import MODES
 from searchgym.engines.simulated_prompts import Role, sft_prompt
 from searchgym.types import CallContext, Failure, Query, Ranking, Task
 from searchgym.worlds.world import World
@@ -95,6 +96,11 @@ def _dense(kind: str) -> Callable[[Place], Spec]:
     return spec
 
 
+def _graph(mode: str) -> Callable[[Place], Spec]:
+    """Hits have the ids of passages, and texts of their own: the facts."""
+    return lambda place: {"name": "graph", "mode": mode}
+
+
 def _hybrid(place: Place) -> Spec:
     return {"name": "hybrid", "engines": ["bm25", _dense("flat")(place)], "fusion": "rank-score"}
 
@@ -157,6 +163,7 @@ _EXACT = _LOCAL | {"exact", "finds"}
 ENTRIES: dict[str, Entry] = {
     "bm25": Entry(lambda place: "bm25", _EXACT),
     "graph": Entry(lambda place: "graph", frozenset({"own", "ordered", "pure"})),
+    **{f"graph:{mode}": Entry(_graph(mode), frozenset({"ordered", "pure"})) for mode in MODES},
     "dense": Entry(_dense("flat"), _EXACT | {"total"}),
     "dense:ivf": Entry(_dense("ivf"), _LOCAL | {"finds"}),
     "dense:ivfpq": Entry(_dense("ivfpq"), _LOCAL | {"finds"}),

@@ -1,0 +1,44 @@
+"""The catalogue's knowledge graphs (``corpora/<id>/card.toml`` of kind "graph"), loaded by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from ..cards import Card, card
+from ..corpora.data import data_directory, graph_sets, how_to_get
+from ..errors import DataError, unknown
+from .files import PREFIX, load_kg
+from .graph import KnowledgeGraph
+
+
+def load_kg_set(
+    name: str, data_dir: str | Path | None = None, *, splits: Collection[str] | None = None
+) -> KnowledgeGraph:
+    """A graph of the catalogue. ``DataError`` if there is none of this name, or its files are not
+    on this machine (saying how to get them)."""
+    known = graph_sets()
+    if name not in known:
+        raise DataError(f"{unknown('knowledge graph', name, known)}; your own: '{PREFIX}PATH'")
+    return load_kg_card(card("corpora", name), data_dir, splits=splits)
+
+
+def load_kg_card(
+    found: Card, data_dir: str | Path | None = None, *, splits: Collection[str] | None = None
+) -> KnowledgeGraph:
+    """The graph of a card, also of one of your own; see :func:`load_kg_set`."""
+    data = found.body.get("data", {})
+    folder = data_directory(data_dir) / found.id
+    paths = {key: folder / data[key] for key in ("triples", "entities") if key in data}
+    if "triples" not in paths:
+        raise DataError(f"{found.folder / 'card.toml'}: [data] needs 'triples', a file's name")
+    for path in paths.values():
+        if not path.is_file():
+            raise DataError(
+                f"{found.id} is not on this machine: {path} does not exist. Get it: "
+                f"{how_to_get(found)}; or point SEARCHGYM_DATA to where it is"
+            )
+    return load_kg(
+        paths["triples"], entities=paths.get("entities"), name=found.id,
+        literals=data.get("literals", ()), splits=splits,
+    )  # fmt: skip

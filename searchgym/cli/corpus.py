@@ -115,7 +115,7 @@ def _index_bm25(passages: Corpus, out: Path, kind: str, options: dict[str, Any])
 
 def _index_dense(passages: Corpus, out: Path, kind: str, options: dict[str, Any]) -> dict[str, Any]:
     from ..engines.dense import NUMBERS, encoder_of
-    from ..engines.dense_build import build_dense
+    from ..engines.dense.build import build_dense
 
     numbers = {name: options.pop(name) for name in list(options) if name in NUMBERS}
     placed = {name: options.pop(name) for name in ("shard", "threads") if name in options}

@@ -95,8 +95,10 @@ def _pack(
     if len(filled):
         largest[filled] = np.maximum.reduceat(data, indptr[filled])
     rows, marks = _marks(indices, indptr, n_docs)
-    arrays = (data, indices, indptr, largest, rows, marks)
-    return Index(*map(_frozen, arrays), vocabulary)
+    return Index(
+        _frozen(data), _frozen(indices), _frozen(indptr), _frozen(largest), _frozen(rows),
+        _frozen(marks), vocabulary,
+    )  # fmt: skip
 
 
 def _marks(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import EngineError, MissingExtraError
 from ..types import Hit, Ranking
-from .dense_encoder import pick_device_or_raise, weights_digest
+from .dense.encoder import pick_device_or_raise, weights_digest
 from .forward import clean, forward
 
 _make_hit = partial(tuple.__new__, Hit)

@@ -18,8 +18,8 @@ import pytest
 from searchgym.corpora.corpus import Corpus
 from searchgym.corpora.data import load_set
 from searchgym.engines import build_engine
-from searchgym.engines.dense_build import build_dense
-from searchgym.engines.dense_encoder import SentenceEncoder
+from searchgym.engines.dense.build import build_dense
+from searchgym.engines.dense.encoder import SentenceEncoder
 from searchgym.scoring.evidence import all_at, mean_defined, recall_at
 from searchgym.types import CallContext, Query
 

@@ -14,11 +14,11 @@ import pytest
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.dense import DenseEngine
-from searchgym.engines.dense_build import build_dense, recall
-from searchgym.engines.dense_encoder import SentenceEncoder
-from searchgym.engines.dense_index import KINDS, DenseIndex, build_faiss, parameters
-from searchgym.engines.dense_presets import PRESETS, preset
-from searchgym.engines.dense_vectors import Vectors
+from searchgym.engines.dense.build import build_dense, recall
+from searchgym.engines.dense.encoder import SentenceEncoder
+from searchgym.engines.dense.index import KINDS, DenseIndex, build_faiss, parameters
+from searchgym.engines.dense.presets import PRESETS, preset
+from searchgym.engines.dense.vectors import Vectors
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Passage, Query
 

@@ -16,9 +16,9 @@ import pytest
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
-from searchgym.engines.dense_build import build_dense
-from searchgym.engines.dense_encoder import SentenceEncoder
-from searchgym.engines.dense_shards import locked, shard_path
+from searchgym.engines.dense.build import build_dense
+from searchgym.engines.dense.encoder import SentenceEncoder
+from searchgym.engines.dense.shards import locked, shard_path
 from searchgym.errors import EngineError
 
 from .test_dense import corpus_of
@@ -26,8 +26,8 @@ from .tiny import tiny_encoder
 
 BUILD = """
 import sys
-from searchgym.engines.dense_build import build_dense
-from searchgym.engines.dense_encoder import SentenceEncoder
+from searchgym.engines.dense.build import build_dense
+from searchgym.engines.dense.encoder import SentenceEncoder
 from tests.engines.test_dense import corpus_of
 from tests.engines.test_dense_kill import PASSAGES, SHARD
 encoder = SentenceEncoder(sys.argv[1], pooling="mean", device="cpu", batch_tokens=256)

@@ -61,6 +61,7 @@ def test_any_text_gives_at_most_k_documents(pieces: list[str], k: int) -> None:
 def test_what_is_written_is_read_back() -> None:
     documents = [Document("A (film)", "It is red. Doc 7 is not."), Document("B", "c; d: e")]
     assert parse_documents(write_documents(documents), 2) == documents
+    assert parse_documents(write_documents(documents, "Ann Bell"), 2) == documents
 
 
 def test_ids_are_digests_of_what_a_document_says() -> None:

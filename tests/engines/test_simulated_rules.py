@@ -110,6 +110,7 @@ def test_training_pairs_are_exact() -> None:
         assert f"Question: {task.question}\n" in pair.prompt
         for d in documents:
             assert len(d.text.split()) <= 20
+            assert ("States:" in pair.completion) == (pair.kind == "useful")
             if pair.kind == "useful":
                 assert mentions(f"{d.title} . {d.text}", [pair.answer])
                 assert f"Answer: {pair.answer}\n" in pair.prompt

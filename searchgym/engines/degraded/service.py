@@ -6,10 +6,10 @@ import math
 import time
 from typing import NamedTuple
 
-from ..errors import EngineError
-from ..seeding import derive, unit
-from ..types import CallContext, Failure
-from .degraded_rates import Rates, strikes
+from ...errors import EngineError
+from ...seeding import derive, unit
+from ...types import CallContext, Failure
+from .rates import Rates, strikes
 
 
 class Weather(NamedTuple):

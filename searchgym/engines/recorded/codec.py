@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..records import hits_from_json, hits_to_json, result_from_json, result_to_json
-from ..types import (
+from ...records import hits_from_json, hits_to_json, result_from_json, result_to_json
+from ...types import (
     CallContext,
     Charged,
     ChargedPage,

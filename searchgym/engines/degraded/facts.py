@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..corpora.corpus import Corpus, GeneratedCorpus
-from ..corpora.render_forms import indefinite
-from ..errors import EngineError
-from ..seeding import derive
-from ..worlds.values import STYLES, format_value
-from ..worlds.world import World
+from ...corpora.corpus import Corpus, GeneratedCorpus
+from ...corpora.render_forms import indefinite
+from ...errors import EngineError
+from ...seeding import derive
+from ...worlds.values import STYLES, format_value
+from ...worlds.world import World
 
 _TRIES = 12
 _ARTICLE = re.compile(r"(?<![A-Za-z])([Aa])n? $")

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ..corpora.corpus import Corpus
-from ..errors import EngineError
-from .dense_encoder import SentenceEncoder
-from .dense_index import DenseIndex, import_faiss, parameters, read_faiss
-from .dense_shards import write_whole
-from .dense_vectors import Floats, Rows, Vectors
+from ...corpora.corpus import Corpus
+from ...errors import EngineError
+from .encoder import SentenceEncoder
+from .index import DenseIndex, import_faiss, parameters, read_faiss
+from .shards import write_whole
+from .vectors import Floats, Rows, Vectors
 
 JOINED = "joined.index"
 _COMPARED, _LEAST_COSINE, _SAMPLE = 8, 0.9, 1 << 20

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple, Self
 
-from ..errors import EngineError, unknown
-from ..seeding import Part, derive, unit
-from ..types import CallContext
+from ...errors import EngineError, unknown
+from ...seeding import Part, derive, unit
+from ...types import CallContext
 
 
 class Rates(NamedTuple):

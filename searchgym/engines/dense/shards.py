@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from ..corpora.corpus import Corpus
-from ..errors import EngineError
-from .dense_encoder import SentenceEncoder
-from .dense_vectors import Floats
-from .forward import Progress
+from ...corpora.corpus import Corpus
+from ...errors import EngineError
+from ..forward import Progress
+from .encoder import SentenceEncoder
+from .vectors import Floats
 
 SHARD = 8192
 """Passages per shard: what a killed build loses at most."""

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..corpora.corpus import Corpus
-from ..errors import EngineError
-from .dense_encoder import SentenceEncoder
-from .dense_index import AT_SEARCH, DenseIndex, build_faiss, import_faiss, parameters, read_faiss
-from .dense_shards import (
+from ...corpora.corpus import Corpus
+from ...errors import EngineError
+from ..forward import Progress
+from .encoder import SentenceEncoder
+from .index import AT_SEARCH, DenseIndex, build_faiss, import_faiss, parameters, read_faiss
+from .shards import (
     MANIFEST,
     PLAN,
     SHARD,
@@ -30,8 +31,7 @@ from .dense_shards import (
     write_json,
     write_whole,
 )
-from .dense_vectors import Floats, Vectors
-from .forward import Progress
+from .vectors import Floats, Vectors
 
 _PROBES, _TOP = 256, 10
 

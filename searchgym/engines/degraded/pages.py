@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..batching import run_batch
-from ..types import ChargedPage, Failure, Page, PageRequest, PageSource
-from .degraded_rates import Rates, episode_key, strikes
+from ...batching import run_batch
+from ...types import ChargedPage, Failure, Page, PageRequest, PageSource
+from .rates import Rates, episode_key, strikes
 
 if TYPE_CHECKING:
-    from .degraded import DegradedEngine
+    from .engine import DegradedEngine
 
 NOT_FOUND = "404 Not Found. The page you are looking for has been moved or no longer exists."
 

@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import EngineError
-from ..types import Failure, ToolCall, ToolResult, ToolSpec
-from .recorded import Recorded
+from ...errors import EngineError
+from ...types import Failure, ToolCall, ToolResult, ToolSpec
+from .engine import Recorded
 
 
 class RecordedTool(Recorded[ToolCall, ToolResult]):

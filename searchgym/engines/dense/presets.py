@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from ..errors import EngineError, unknown
+from ...errors import EngineError, unknown
 
 Pooling = Literal["mean", "cls", "last"]
 POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "last")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 
-from ..corpora.corpus import Corpus
-from ..seeding import derive
-from ..types import CallContext, Hit, Passage, Query, Ranking
-from .degraded_rates import strikes
-from .degraded_urls import invent
+from ...corpora.corpus import Corpus
+from ...seeding import derive
+from ...types import CallContext, Hit, Passage, Query, Ranking
+from .rates import strikes
+from .urls import invent
 
 
 def noisy_ranks(rate: float, key: int, n: int) -> list[int]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..corpora.corpus import Corpus
-from ..seeding import derive
-from ..text import normalise_answer
-from ..types import CallContext, Page, Passage
-from ..worlds.world import World
-from .degraded_attacks import ATTACKS, Attack, attack
-from .degraded_facts import Change, FactRewriter, dated
-from .degraded_junk import junk
-from .degraded_rates import episode_key
-from .degraded_urls import Invented, invent, recognise
+from ...corpora.corpus import Corpus
+from ...seeding import derive
+from ...text import normalise_answer
+from ...types import CallContext, Page, Passage
+from ...worlds.world import World
+from .attacks import ATTACKS, Attack, attack
+from .facts import Change, FactRewriter, dated
+from .junk import junk
+from .rates import episode_key
+from .urls import Invented, invent, recognise
 
 _MASK = 0xFFFFFFFF
 _TRIES = 24

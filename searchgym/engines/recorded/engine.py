@@ -18,11 +18,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from ..batching import run_batch
-from ..corpora.corpus import Corpus
-from ..errors import EngineError, unknown
-from ..store import Store
-from ..types import (
+from ...batching import run_batch
+from ...corpora.corpus import Corpus
+from ...errors import EngineError, unknown
+from ...store import Store
+from ...types import (
     Failure,
     Page,
     PageRequest,
@@ -31,10 +31,10 @@ from ..types import (
     Ranking,
     Service,
 )
-from ..worlds.world import World
-from .pages import pages_of
-from .recorded_codec import CODECS, Codec, fold
-from .registry import build_engine
+from ...worlds.world import World
+from ..pages import pages_of
+from ..registry import build_engine
+from .codec import CODECS, Codec, fold
 
 Mode = Literal["record", "replay", "replay_or_live"]
 MODES = ("record", "replay", "replay_or_live")

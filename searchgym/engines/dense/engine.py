@@ -9,18 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..corpora.corpus import Corpus
-from ..errors import EngineError
-from ..types import Hit, Query, Ranking
-from ..worlds.world import World
-from .dense_build import build_dense, index_in_memory, open_dense
-from .dense_encoder import SentenceEncoder
-from .dense_index import KINDS, DenseIndex
-from .dense_presets import POOLINGS
-from .dense_published import is_published, open_published
-from .dense_shards import MANIFEST, PLAN, read_json
-from .dense_vectors import Rows
-from .forward import Progress
+from ...corpora.corpus import Corpus
+from ...errors import EngineError
+from ...types import Hit, Query, Ranking
+from ...worlds.world import World
+from ..forward import Progress
+from .build import build_dense, index_in_memory, open_dense
+from .encoder import SentenceEncoder
+from .index import KINDS, DenseIndex
+from .presets import POOLINGS
+from .published import is_published, open_published
+from .shards import MANIFEST, PLAN, read_json
+from .vectors import Rows
 
 _make_hit = partial(tuple.__new__, Hit)
 NUMBERS = frozenset(name for kind in KINDS.values() for name in kind)

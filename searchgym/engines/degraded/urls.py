@@ -10,7 +10,7 @@ import re
 from typing import Literal, NamedTuple
 from urllib.parse import quote, unquote
 
-from ..seeding import derive
+from ...seeding import derive
 
 Kind = Literal["junk", "attack", "mirror", "contradiction"]
 KINDS: tuple[Kind, ...] = ("junk", "attack", "mirror", "contradiction")

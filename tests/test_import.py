@@ -9,7 +9,7 @@ import sys
 HEAVY = (
     "torch", "numba", "networkx", "bm25s", "typer", "rich", "pydantic", "scipy",
     "sentence_transformers", "transformers", "matplotlib", "huggingface_hub", "safetensors",
-    "Stemmer",
+    "Stemmer", "faiss", "fastapi", "uvicorn", "httpx", "msgpack", "openai", "vllm",
 )  # fmt: skip
 FACTOR, ROUNDS = 2.5, 5
 

@@ -44,8 +44,12 @@ def loosely(name: str) -> str:
 def opener(names: Iterable[str]) -> re.Pattern[str]:
     """Matches the ``<`` of anything resembling an opening or closing tag of these names, and of a
     chat template's special token (``<|im_end|>``)."""
+    names = list(names)
     loose = "|".join(map(loosely, names))
-    return re.compile(rf"<(?=[\s/\\{INVISIBLE}]*+(?:(?:{loose})(?!\w)|\|))", re.IGNORECASE)
+    first = "".join(sorted({re.escape(name[0]) for name in names}))  # refuses most at a glance
+    return re.compile(
+        rf"<(?=[\s/\\{INVISIBLE}]*+(?:(?=[{first}])(?:{loose})(?!\w)|\|))", re.IGNORECASE
+    )
 
 
 _RESERVED = opener(TAGS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from functools import cached_property
 from pathlib import Path
 
@@ -137,7 +136,8 @@ class GraphIndex:
         return [(e, float(scores[e])) for e in best(scores, k, order=self.page_of)]
 
 
-_BUILT: weakref.WeakKeyDictionary[Corpus, GraphIndex] = weakref.WeakKeyDictionary()
+_KEPT = "_graph_index"
+"""Where a corpus keeps its index: the two live and die together."""
 
 
 def graph_index(
@@ -148,7 +148,7 @@ def graph_index(
     Of a generated world only facts that the corpus states are in the graph: what agents look up is
     what they could have read. Raises ``EngineError`` for a corpus of mere texts.
     """
-    made = _BUILT.get(corpus)
+    made: GraphIndex | None = vars(corpus).get(_KEPT)
     if made is not None and communities is None:
         return made
     if isinstance(corpus, KGCorpus):
@@ -166,5 +166,5 @@ def graph_index(
             f"corpus {corpus.name!r} has no graph behind it: use a generated world, or a knowledge "
             'graph with corpus="kg:PATH"'
         )
-    _BUILT[corpus] = made
+    vars(corpus)[_KEPT] = made
     return made

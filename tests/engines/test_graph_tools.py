@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import gymnasium as gym
 import pytest
 
@@ -99,6 +102,27 @@ def test_pages_of_an_imported_graph(kg):
         "zimmer",
     ]
     assert engine.search(["Origin"], 1)[0][0].passage == kg.passage("inception")
+
+
+def test_an_index_is_shared_and_goes_with_its_corpus():
+    corpus = kg_corpus(films())
+    index = graph_index(corpus)
+    assert graph_index(corpus) is index
+    assert graph_index(kg_corpus(films())) is not index
+    gone = weakref.ref(index)
+    del corpus, index
+    gc.collect()
+    assert gone() is None
+
+
+def test_communities_are_kept_between_processes(tmp_path):
+    world, corpus = generated()
+    path = tmp_path / "sub" / "communities.npz"
+    spec = {"name": "graph", "mode": "communities", "communities": str(path)}
+    first = build_engine(spec, corpus, world).search(["a film"], 5)
+    written = path.stat().st_mtime_ns
+    assert build_engine(spec, corpus, world).search(["a film"], 5) == first
+    assert path.stat().st_mtime_ns == written
 
 
 def test_texts_alone_are_no_graph():

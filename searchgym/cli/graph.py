@@ -11,7 +11,7 @@ from ..errors import DataError
 from .output import JsonFlag, examples, group, print_facts, print_json, print_table, working
 
 if TYPE_CHECKING:
-    from ..engines.graph_index import GraphIndex
+    from ..engines.graph.index import GraphIndex
 
 app = group("Look into knowledge graphs: counts, an entity's facts, paths, rankings.")
 
@@ -90,7 +90,7 @@ def path(
 
 
 def _index(name: str, split: str, data_dir: Path | None) -> GraphIndex:
-    from ..engines.graph_index import graph_index
+    from ..engines.graph.index import graph_index
     from .sources import corpus, corpus_card, world
 
     card = corpus_card(name)

@@ -106,7 +106,7 @@ class Setting:
         self.rules = self._rules()
 
     def _tools(self) -> dict[str, Tool]:
-        from ..engines.graph_tools import GRAPH_TOOLS, make_tool
+        from ..engines.graph.tools import GRAPH_TOOLS, make_tool
         from ..engines.pages import CorpusPages, pages_of
 
         names = tuple(self.options.tools)

@@ -10,9 +10,9 @@ import pytest
 
 import searchgym  # noqa: F401  (registers the environments)
 from searchgym.dialects.base import get_dialect
-from searchgym.engines.graph_index import graph_index
-from searchgym.engines.graph_modes import MODES
-from searchgym.engines.graph_tools import GRAPH_TOOLS, make_tool
+from searchgym.engines.graph.index import graph_index
+from searchgym.engines.graph.modes import MODES
+from searchgym.engines.graph.tools import GRAPH_TOOLS, make_tool
 from searchgym.engines.registry import build_engine
 from searchgym.envs.vector import SearchVectorEnv
 from searchgym.errors import CardError, EngineError

@@ -148,6 +148,7 @@ class FeatureBuilder:
             got = self._pairs[key] = compare(q, encoded, doc, self._vectors(doc.words))
         return got
 
+    @np.errstate(invalid="ignore")  # some BLAS raise the flag for lanes beyond a short row's end
     def _build(self, state: State) -> Scored:
         found = tuple(candidates(state, self.limits))
         q, encoded = self._question(state.question)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 from ..curricula import Curriculum
@@ -36,7 +37,7 @@ def start_episode(
         task = shared.tasks[shared.position(task_id)]
     else:
         task = shared.tasks[curriculum.choose(shared.tasks, derive(key, "task"))]
-    merged = {**curriculum.params(), **(params or {}), **options.get("params", {})}
+    merged = {**curriculum.params(), **(params or {}), **(options.get("params") or {})}
     return Episode(
         EpisodeConfig(
             task=task,
@@ -44,6 +45,13 @@ def start_episode(
             seed=key,
             episode_id=f"{key:016x}",
             search_enabled=bool(options.get("search_enabled", search_enabled)),
-            params=merged,
+            params={name: _number(name, value) for name, value in merged.items()},
         )
     )
+
+
+def _number(name: str, value: object) -> float:
+    """A plain number, also from a NumPy one: parameters end up in records, which are JSON."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise CardError(f"the difficulty parameter {name!r} must be a number, got {value!r}")
+    return value if isinstance(value, (int, float)) else float(value)

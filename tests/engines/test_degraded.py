@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
+import time
 from typing import Any
 
+import numpy as np
 import pytest
 
 from searchgym.corpora.corpus import GeneratedCorpus
@@ -20,7 +23,7 @@ from searchgym.engines.graph import GraphEngine
 from searchgym.engines.pages import CorpusPages
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.vector import SearchVectorEnv
-from searchgym.errors import EngineError
+from searchgym.errors import CardError, EngineError
 from searchgym.seeding import derive
 from searchgym.types import CallContext, Charged, Failure, PageRequest, Query, Ranking
 from searchgym.worlds.catalog import world_from_card
@@ -256,13 +259,51 @@ def test_difficulty_parameters_override_the_constructor() -> None:
         ({"contradict": 0.1}, "need a generated world"),
         ({"dead_as": "gone"}, "'missing' or 'page'"),
         ({"latency_s": -1.0}, "latency_s"),
+        ({"latency_s": "1"}, "latency_s"),
         ({"timeout_s": 0.0}, "timeout_s"),
+        ({"cost_per_second": -1.0}, "cost_per_second"),
+        ({"cost_per_second": math.nan}, "cost_per_second"),
         ({"engine": "bm52"}, "Did you mean 'bm25'"),
     ],
 )
 def test_wrong_options_are_one_clear_error(options: dict[str, Any], message: str) -> None:
     with pytest.raises(EngineError, match=message):
         build_engine({"name": "degraded", **options}, CORPUS)
+
+
+def test_parameters_may_be_numpy_s_and_must_be_numbers() -> None:
+    """A curriculum computes with arrays; records hold JSON."""
+    env = SearchEnv(corpus=CORPUS, tasks=TASKS, engine={"name": "degraded"})
+    env.reset(seed=0, options={"params": {"noise": np.float32(1.0)}})
+    info = env.step("<search>Quell</search>")[4]
+    assert type(info["params"]["noise"]) is float
+    assert json.loads(json.dumps(info["params"])) == {"noise": 1.0}
+    assert info["degraded"]["noise"]
+    for wrong in ("0.5", True, None):
+        with pytest.raises(CardError, match="'noise' must be a number"):
+            env.reset(seed=0, options={"params": {"noise": wrong}})
+
+
+def test_a_huge_k_costs_no_more_than_the_hits_there_are() -> None:
+    engine = build_engine({"name": "degraded", "duplicate": 0.5}, CORPUS)
+    few = engine.run([Query("Aldor founder", 100, CLEAN)])
+    start = time.perf_counter()
+    assert engine.run([Query("Aldor founder", 10**9, CLEAN)]) == few
+    rare = CLEAN._replace(params={"duplicate": 0.0, "noise": 1e-12})
+    assert len(engine.run([Query("Aldor founder", 10**9, rare)])[0]) > 0
+    assert time.perf_counter() - start < 5, "a billion draws take minutes"
+
+
+def test_the_other_query_behind_noise_is_paid_for_too() -> None:
+    class Paid(BM25Engine):
+        def run(self, batch: Any, /) -> list[Ranking]:
+            return [Charged(hits, 0.25, {"said": "x"}) for hits in super().run(batch)]
+
+    engine = DegradedEngine(Paid(CORPUS), CORPUS, noise=1.0)
+    (found,) = engine.run([Query("Aldor founder", 3, CLEAN)])
+    assert isinstance(found, Charged)
+    assert (found.cost, found.meta["said"]) == (0.5, "x")
+    assert found.meta["degraded"]["noise"]
 
 
 def test_wrong_parameters_are_one_clear_error() -> None:

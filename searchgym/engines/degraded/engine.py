@@ -24,7 +24,7 @@ from ..pages import pages_of
 from ..registry import build_engine
 from .documents import Documents
 from .pages import DegradedPages
-from .ranking import decoy_query, mirror, noisy_ranks, ranked, replacements, shuffled
+from .ranking import decoy_query, mirror, needs_decoys, noisy_ranks, ranked, replacements, shuffled
 from .rates import Rates, episode_key, strikes
 from .service import Weather
 
@@ -102,7 +102,7 @@ class DegradedEngine:
             if answers[i] is None:
                 asked.append(query)
                 where.append((i, None))
-                if noisy_ranks(rate.noise, query.ctx.key, max(query.k, 0)):
+                if needs_decoys(rate.noise, query):
                     decoys.append((len(where) - 1, decoy_query(query, self.corpus)))
         for at, decoy in decoys:
             where[at] = (where[at][0], len(asked))
@@ -137,10 +137,14 @@ class DegradedEngine:
         told = _told(done, hits)
         if seconds:
             told["latency"] = seconds
-        if not told and hits == ranking:
+        cost = seconds * self.weather.cost_per_second + getattr(decoys, "cost", 0.0)
+        if not told and not cost and hits == ranking:
             return ranking
-        cost = getattr(ranking, "cost", 0.0) + seconds * self.weather.cost_per_second
-        return Charged(hits, cost, {**getattr(ranking, "meta", {}), "degraded": told})
+        cost += getattr(ranking, "cost", 0.0)  # the other query was paid for, too
+        meta: dict[str, Any] = dict(getattr(ranking, "meta", {}))
+        if told or hits != ranking:
+            meta["degraded"] = told
+        return Charged(hits, cost, meta)
 
     def _replaced(
         self, query: Query, rates: Rates, ranking: Ranking, decoys: Ranking, done: dict[str, Any]

@@ -11,10 +11,20 @@ from ...types import CallContext, Hit, Passage, Query, Ranking
 from .rates import strikes
 from .urls import invent
 
+_DECOYS = 10_000
+"""Ranks looked at to decide whether another query is asked. Deeper ones, if noise strikes nowhere
+above them, are filled from the corpus: a k of a billion must not cost a billion draws."""
+
 
 def noisy_ranks(rate: float, key: int, n: int) -> list[int]:
     """Which of the first ``n`` ranks are replaced."""
     return [i for i in range(n) if strikes(rate, key, "noise", i)]
+
+
+def needs_decoys(rate: float, query: Query) -> bool:
+    """Whether any of the ranks a query may get is replaced."""
+    ranks = range(min(query.k, _DECOYS))
+    return rate > 0 and any(strikes(rate, query.ctx.key, "noise", i) for i in ranks)
 
 
 def decoy_query(query: Query, corpus: Corpus) -> Query:

@@ -25,9 +25,10 @@ class Weather(NamedTuple):
     """Added to ``ToolResult.cost`` of slow calls."""
 
     def checked(self) -> Weather:
-        if not self.latency_s >= 0 or not math.isfinite(self.latency_s):
-            raise EngineError(f"latency_s must be a number of seconds ≥ 0, got {self.latency_s!r}")
-        if self.timeout_s is not None and not self.timeout_s > 0:
+        for name in ("latency_s", "cost_per_second"):
+            if not _is_number(value := getattr(self, name)) or value < 0:
+                raise EngineError(f"{name} must be a number ≥ 0, got {value!r}")
+        if self.timeout_s is not None and not (_is_number(self.timeout_s) and self.timeout_s > 0):
             raise EngineError(f"timeout_s must be positive or None, got {self.timeout_s!r}")
         return self
 
@@ -48,3 +49,9 @@ class Weather(NamedTuple):
     def wait(self, seconds: float) -> None:
         if self.sleep and seconds > 0:
             time.sleep(seconds)
+
+
+def _is_number(value: object) -> bool:
+    """A finite one."""
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return plain and math.isfinite(value)  # type: ignore[arg-type]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
-from ..types import Hit, Passage, Ranking
+from ..types import Charged, Hit, Passage, Ranking
 
 Mean = Literal["arithmetic", "harmonic"]
 _make_hit = partial(tuple.__new__, Hit)
@@ -62,6 +62,44 @@ def rank_score_fusion(rankings: Sequence[Ranking], k: int, *, mean: Mean = "arit
         hits.append(_make_hit((largest[key].passage, score)))
         last = place
     return tuple(hits)
+
+
+def with_notes(hits: Ranking, rankings: Sequence[Ranking]) -> Ranking:
+    """``hits`` with what the fused rankings cost together and the notes they came with.
+
+    Lists of notes are joined; what they say of hits that did not make it is left out.
+    """
+    charged = [ranking for ranking in rankings if isinstance(ranking, Charged)]
+    if not charged:
+        return hits
+    hidden = {hit.passage.id for ranking in rankings for hit in ranking}
+    hidden -= {hit.passage.id for hit in hits}
+    meta: dict[str, Any] = {}
+    for ranking in charged:
+        _join(meta, ranking.meta, hidden)
+    return Charged(hits, math.fsum(ranking.cost for ranking in charged), meta)
+
+
+def _join(into: dict[str, Any], meta: Mapping[str, Any], hidden: set[str]) -> None:
+    for key, value in meta.items():
+        if isinstance(value, Mapping):
+            inner = into.setdefault(key, {})
+            if isinstance(inner, dict):
+                _join(inner, value, hidden)
+        elif isinstance(value, list):
+            kept = [
+                v for v in value if (v.get("id") if isinstance(v, Mapping) else v) not in hidden
+            ]
+            if kept and isinstance(known := into.setdefault(key, []), list):
+                known += [v for v in kept if v not in known]
+        else:
+            into.setdefault(key, value)
+
+
+def _is_about(note: Any, ids: set[str]) -> bool:
+    """A note is a passage's id, or a record with it under "id"."""
+    found = note.get("id") if isinstance(note, Mapping) else note
+    return isinstance(found, str) and found in ids
 
 
 def _mean(ranks: Sequence[int], mean: Mean) -> Fraction:

@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from ..arguments import is_number
 from ..batching import run_batch
 from ..corpora.corpus import Corpus
 from ..errors import EngineError, unknown
-from ..types import Failure, Query, Ranking, SearchEngine
+from ..types import Failure, PageSource, Query, Ranking, SearchEngine
 from ..worlds.world import World
-from .fusion import Mean, rank_score_fusion, reciprocal_rank_fusion
+from .fusion import Mean, rank_score_fusion, reciprocal_rank_fusion, with_notes
+from .hybrid_pages import hybrid_pages
 from .rerank import CrossEncoderReranker
 
 FUSIONS = ("rrf", "rank-score")
@@ -29,15 +31,17 @@ class HybridEngine:
     Args:
         engines: two or more engines (or one, to put a cross-encoder behind it).
         fusion: "rrf" (reciprocal ranks) or "rank-score" (ACQO); see ``fusion``.
-        constant: of "rrf".
+        constant: of "rrf"; default 60.
         weights: of "rrf", one per engine; default 1.
-        mean: of "rank-score": "arithmetic" or "harmonic".
+        mean: of "rank-score": "arithmetic" (default) or "harmonic".
         depth: hits asked of each engine, at least.
         reranker: scores the ``rerank_depth`` best fused hits again.
-        rerank_depth: see above; at least k are scored.
+        rerank_depth: see above, default 20; at least k are scored.
+
+    What inner engines tell of a query, and charge for it, is told and charged here, too.
 
     Raises:
-        EngineError: no engines, or options that no fusion has.
+        EngineError: no engines, or options that the fusion does not have.
     """
 
     def __init__(
@@ -45,24 +49,34 @@ class HybridEngine:
         engines: Sequence[SearchEngine],
         *,
         fusion: str = "rrf",
-        constant: float = 60.0,
+        constant: float | None = None,
         weights: Sequence[float] = (),
-        mean: Mean = "arithmetic",
+        mean: Mean | None = None,
         depth: int = 100,
         reranker: CrossEncoderReranker | None = None,
-        rerank_depth: int = 20,
+        rerank_depth: int | None = None,
     ) -> None:
         if not engines:
             raise EngineError('engine "hybrid" needs engines, for example ["bm25", "dense"]')
         if fusion not in FUSIONS:
             raise EngineError(unknown("fusion", fusion, FUSIONS))
-        if mean not in get_args(Mean):
+        if mean is not None and mean not in get_args(Mean):
             raise EngineError(unknown("mean", mean, get_args(Mean)))
-        if weights and (len(weights) != len(engines) or min(weights) <= 0):
+        for name, value, of in (("weights", weights, "rrf"), ("constant", constant, "rrf"),
+                                ("mean", mean, "rank-score")):  # fmt: skip
+            if value not in ((), [], None) and fusion != of:
+                raise EngineError(f"{name} belongs to fusion {of!r}, not {fusion!r}: leave it out")
+        if rerank_depth is not None and reranker is None:
+            raise EngineError("rerank_depth needs a reranker")
+        constant = 60.0 if constant is None else constant
+        mean = "arithmetic" if mean is None else mean
+        rerank_depth = 20 if rerank_depth is None else rerank_depth
+        positive = all(is_number(w) and w > 0 for w in weights)
+        if weights and (len(weights) != len(engines) or not positive):
             raise EngineError(
                 f"weights are positive, one for each of {len(engines)} engines, got {weights!r}"
             )
-        if constant < 0 or depth < 1 or rerank_depth < 1:
+        if not is_number(constant) or constant < 0 or depth < 1 or rerank_depth < 1:
             raise EngineError(
                 f"hybrid needs constant ≥ 0, depth ≥ 1 and rerank_depth ≥ 1, got {constant}, "
                 f"{depth} and {rerank_depth}"
@@ -72,6 +86,7 @@ class HybridEngine:
         self.weights = tuple(map(float, weights))
         self.depth, self.rerank_depth = depth, rerank_depth
         self.needs_task = any(engine.needs_task for engine in engines)
+        self.degrades = any(getattr(engine, "degrades", False) for engine in engines)
 
     @property
     def fingerprint(self) -> str:
@@ -97,6 +112,10 @@ class HybridEngine:
             h.update(len(key).to_bytes(8, "big") + key)
         return h.digest()
 
+    def pages(self, default: PageSource) -> PageSource:
+        """The inner engines' page sources; see ``hybrid_pages``."""
+        return hybrid_pages(self.engines, default)
+
     def run(self, batch: Sequence[Query], /) -> list[Ranking | Failure]:
         """Ask every engine once for the whole batch, then fuse query by query."""
         answers: list[Ranking | Failure] = [()] * len(batch)
@@ -106,7 +125,8 @@ class HybridEngine:
         inner = [batch[i]._replace(k=self._depth(batch[i].k)) for i in asked]
         found = [run_batch(engine, inner) for engine in self.engines]
         fused: list[tuple[int, Ranking]] = []
-        for i, rankings in zip(asked, zip(*found, strict=True), strict=True):
+        parts = dict(zip(asked, zip(*found, strict=True), strict=True))
+        for i, rankings in parts.items():
             failed = next((r for r in rankings if isinstance(r, Failure)), None)
             if failed is not None:
                 answers[i] = failed
@@ -117,7 +137,7 @@ class HybridEngine:
             places = [i for i, _ in fused]
             fused = list(zip(places, self.reranker.rerank(texts), strict=True))
         for i, ranking in fused:
-            answers[i] = ranking
+            answers[i] = with_notes(ranking, parts[i])
         return answers
 
     def _fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
@@ -144,7 +164,7 @@ def make(
     name, ``{"model": …, **arguments of CrossEncoderReranker}`` or a ready one."""
     from .registry import build_engine
 
-    if isinstance(engines, str | Mapping):
+    if isinstance(engines, str | Mapping) or not isinstance(engines, Sequence):
         raise EngineError(f"engines is a list, for example ['bm25', 'dense'], got {engines!r}")
     if isinstance(reranker, Mapping):
         reranker = CrossEncoderReranker(**reranker)

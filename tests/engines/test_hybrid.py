@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,25 @@ from hypothesis import strategies as st
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
+from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.fusion import rank_score_fusion, reciprocal_rank_fusion
+from searchgym.engines.pages import CorpusPages
 from searchgym.engines.rerank import CrossEncoderReranker
 from searchgym.errors import EngineError
-from searchgym.types import CallContext, Hit, Passage, Query, Ranking
+from searchgym.types import (
+    CallContext,
+    Charged,
+    Failure,
+    Hit,
+    Page,
+    PageRequest,
+    PageSource,
+    Passage,
+    Query,
+    Ranking,
+)
 
+from ..small import CORPUS, PASSAGES
 from .test_dense import corpus_of
 from .tiny import cross_encoder_folder, tiny_encoder
 
@@ -150,6 +166,69 @@ def test_what_hybrid_passes_on() -> None:
     assert (failed.kind, failed.message) == ("timeout", "too slow")  # type: ignore[union-attr]
 
 
+class Paid(BM25Engine):
+    """Charges for each query, and reads pages of its own."""
+
+    def run(self, batch: Sequence[Query], /) -> list[Ranking]:
+        return [Charged(hits, 0.25, {"said": [hits[0].passage.id]}) for hits in super().run(batch)]
+
+    def pages(self, default: PageSource) -> PageSource:
+        return OwnPages()
+
+
+class OwnPages:
+    needs_task, fingerprint = False, "own pages"
+
+    def cache_key(self, request: PageRequest, /) -> bytes | None:
+        return request.url.encode()
+
+    def run(self, batch: Sequence[PageRequest], /) -> list[Page | Failure | None]:
+        own = Page("own", "T", "text", ("1",))
+        failed = Failure("unavailable", "down")
+        return [own if r.url == "own" else failed if r.url == "down" else None for r in batch]
+
+
+def test_costs_and_notes_of_inner_engines_are_passed_on() -> None:
+    noisy = {"name": "degraded", "noise": 1.0}
+    engine = build_engine({"name": "hybrid", "engines": ["bm25", Paid(CORPUS), noisy]}, CORPUS)
+    query = Query("Aldor founder", 3, CONTEXT)
+    (found,) = engine.run([query])
+    assert isinstance(found, Charged)
+    shown = {hit.passage.id for hit in found}
+    assert found.cost == 0.25
+    assert found.meta["said"] == ["p1"]
+    assert found.meta["degraded"]["noise"]
+    assert {*found.meta["degraded"]["noise"]} <= shown
+    (first,) = engine.run([query._replace(k=1)])
+    assert ids(first) == ["p1"]  # type: ignore[arg-type]
+    told = first.meta["degraded"].get("noise", [])  # type: ignore[union-attr]
+    assert told == [], "what is not shown is not told of"
+    plain = build_engine({"name": "hybrid", "engines": ["bm25"]}, CORPUS)
+    assert not isinstance(plain.run([query])[0], Charged)
+
+
+def test_pages_of_inner_engines_are_opened() -> None:
+    default = CorpusPages(CORPUS)
+    plain: Any = build_engine({"name": "hybrid", "engines": ["bm25", "bm25"]}, CORPUS)
+    assert plain.pages(default) is default
+    both: Any = build_engine({"name": "hybrid", "engines": ["bm25", Paid(CORPUS)]}, CORPUS)
+    source = both.pages(default)
+    asked = [PageRequest(u, CONTEXT) for u in ("own", PASSAGES[0].url, "down", "nowhere")]
+    own, corpus, failed, none = source.run(asked)
+    assert (own.text, corpus.title, none) == ("text", "Aldor", None)
+    assert failed == Failure("unavailable", "down"), "it might have had the page"
+    assert source.cache_key(asked[0]) != source.cache_key(asked[1])
+    dead = {"name": "degraded", "dead": 1.0}
+    worse: Any = build_engine({"name": "hybrid", "engines": ["bm25", dead]}, CORPUS)
+    assert worse.pages(default).run(asked[1:2]) == [None], "a dead link stays dead"
+
+
+def test_noise_within_a_hybrid_is_not_recorded(tmp_path: Path) -> None:
+    inner = {"name": "hybrid", "engines": ["bm25", {"name": "degraded", "noise": 0.5}]}
+    with pytest.raises(EngineError, match="turn it round"):
+        build_engine({"name": "recorded", "engine": inner, "path": str(tmp_path / "r")}, CORPUS)
+
+
 def test_dense_and_bm25_by_name(tmp_path: Path) -> None:
     corpus = corpus_of(80)
     dense = {"name": "dense", "encoder": str(tiny_encoder()), "cache": str(tmp_path)}
@@ -169,7 +248,15 @@ def test_dense_and_bm25_by_name(tmp_path: Path) -> None:
         ({"engines": ["bm25"], "fusion": "rff"}, "Did you mean 'rrf'"),
         ({"engines": ["bm25"], "mean": "geometric"}, "unknown mean"),
         ({"engines": ["bm25"], "weights": [1, 2]}, "weights are positive, one for each"),
+        ({"engines": ["bm25"], "weights": [math.nan]}, "weights are positive, one for each"),
+        ({"engines": ["bm25"], "weights": ["1"]}, "weights are positive, one for each"),
+        ({"engines": ["bm25"], "constant": math.inf}, "constant ≥ 0"),
         ({"engines": ["bm25"], "depth": 0}, "depth ≥ 1"),
+        ({"engines": None}, "engines is a list"),
+        ({"engines": ["bm25"], "fusion": "rank-score", "weights": [1]}, "weights belongs to"),
+        ({"engines": ["bm25"], "fusion": "rank-score", "constant": 60}, "constant belongs to"),
+        ({"engines": ["bm25"], "mean": "harmonic"}, "mean belongs to fusion 'rank-score'"),
+        ({"engines": ["bm25"], "rerank_depth": 5}, "rerank_depth needs a reranker"),
         ({"engines": ["bm25"], "reranker": "/no/such/folder"}, "cannot load the cross-encoder"),
     ],
 )

@@ -6,6 +6,7 @@ import math
 import time
 from typing import NamedTuple
 
+from ...arguments import is_number
 from ...errors import EngineError
 from ...seeding import derive, unit
 from ...types import CallContext, Failure
@@ -26,9 +27,9 @@ class Weather(NamedTuple):
 
     def checked(self) -> Weather:
         for name in ("latency_s", "cost_per_second"):
-            if not _is_number(value := getattr(self, name)) or value < 0:
+            if not is_number(value := getattr(self, name)) or value < 0:
                 raise EngineError(f"{name} must be a number ≥ 0, got {value!r}")
-        if self.timeout_s is not None and not (_is_number(self.timeout_s) and self.timeout_s > 0):
+        if self.timeout_s is not None and not (is_number(self.timeout_s) and self.timeout_s > 0):
             raise EngineError(f"timeout_s must be positive or None, got {self.timeout_s!r}")
         return self
 
@@ -49,9 +50,3 @@ class Weather(NamedTuple):
     def wait(self, seconds: float) -> None:
         if self.sleep and seconds > 0:
             time.sleep(seconds)
-
-
-def _is_number(value: object) -> bool:
-    """A finite one."""
-    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return plain and math.isfinite(value)  # type: ignore[arg-type]

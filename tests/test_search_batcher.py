@@ -367,3 +367,15 @@ async def test_an_engine_answers_the_same_through_a_batcher() -> None:
     async with SearchBatcher(engine, max_batch=4) as batcher:
         found = await asyncio.gather(*(batcher.submit(query) for query in queries))
     assert found == [engine.run([query])[0] for query in queries]
+
+
+def test_closing_does_not_wait_for_ever_for_a_call_that_hangs() -> None:
+    gate = Gate(1)
+    batcher = SearchBatcher(Doubler(gate))
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(batcher.submit_sync, 1)
+        assert gate.reached.wait(LONG)
+        assert not batcher.close(timeout_s=0.05)
+        gate.open.set()
+        assert batcher.close(timeout_s=LONG)
+        assert asked.result(LONG) == 2

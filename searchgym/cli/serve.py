@@ -52,7 +52,10 @@ def serve(
     dialect: Annotated[
         str, typer.Option(help="What /retrieve speaks; 'auto' looks at each request.")
     ] = "auto",
-    k: Annotated[int, typer.Option("--k", min=1, help="Passages if a request names none.")] = 3,
+    k: Annotated[
+        int | None,
+        typer.Option("--k", min=1, help="Passages if a request names none (default: 3)."),
+    ] = None,
     max_k: Annotated[int, typer.Option(min=1, help="Most passages per query.")] = 1000,
     max_queries: Annotated[int, typer.Option(min=1, help="Most queries per request.")] = 512,
     max_body: Annotated[int, typer.Option(min=1, help="Largest request in bytes.")] = 1 << 20,
@@ -72,6 +75,9 @@ def serve(
         int, typer.Option(min=1, help="Engine calls at the same time, for engines that batch.")
     ] = 2,
     deadline: Annotated[float, typer.Option(min=0, help="Seconds a request may take.")] = 60.0,
+    grace: Annotated[
+        float, typer.Option(min=0, help="Seconds to finish accepted requests in when told to end.")
+    ] = 30.0,
     split: Annotated[
         str | None, typer.Option(help="Split (default: train; real sets: public).")
     ] = None,
@@ -96,9 +102,11 @@ def serve(
     if wrong := sorted(set(given) - {"engine"}):
         raise SearchGymError(f"--set takes engine options here, like engine.k1=1.2; got {wrong[0]}")
     told = Settings(
-        host=host, port=port, workers=workers, dialect=dialect, default_k=min(k, max_k),
+        host=host, port=port, workers=workers, dialect=dialect,
+        default_k=min(3, max_k) if k is None else k,
         limits=Limits(max_body, max_queries, max_k), token=token, max_batch=max_batch,
         max_wait_s=max_wait_ms / 1e3, max_in_flight=in_flight, deadline_s=deadline,
+        grace_s=grace,
     )  # fmt: skip
     if host not in LOOPBACK and token is None:
         say(f"warning: {host} can be reached from other machines, and there is no --token")

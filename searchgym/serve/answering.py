@@ -26,6 +26,8 @@ from .metrics import Board
 INLINE_SECONDS = 0.001
 """Longest estimated time for which other connections may be kept waiting."""
 _PROBES = 64
+_REMEMBERED = 10_000
+"""Failed queries of which is known how often they failed; beyond it the oldest starts anew."""
 _STATUS = {"timeout": 504, "unavailable": 503, "rejected": 503, "bad_response": 502}
 
 
@@ -61,12 +63,14 @@ class Answerer:
             on_batch=lambda size, seconds: board.batch(size),
         )
         self.seconds_per_query = _time_queries(engine, corpus)
+        self._tries: dict[str, int] = {}
         self._turn: list[tuple[list[Query], asyncio.Future[Sequence[Ranking | Failure]]]] = []
 
     async def answer(self, texts: Sequence[str], k: int) -> Sequence[Ranking]:
         """One ranking per text. Equal requests carry equal random keys, so that an engine with
-        noise is as repeatable behind the server as in front of it."""
-        queries = [Query(text, k, _context(text)) for text in texts]
+        noise is as repeatable behind the server as in front of it; one that failed and may be
+        asked again is another attempt then (``CallContext.attempt``)."""
+        queries = [Query(text, k, _context(text, self._tries.get(text, 0))) for text in texts]
         found: Sequence[Ranking | Failure]
         if self._quick(texts):
             loop = asyncio.get_running_loop()
@@ -77,14 +81,25 @@ class Answerer:
             found = await future
         else:
             found = await self.batcher.submit_many(queries)
-        for answer in found:
-            if isinstance(answer, Failure):
-                raise _failed(found)
+        failed = any(isinstance(answer, Failure) for answer in found)
+        if failed or self._tries:
+            self._count_tries(texts, found)
+        if failed:
+            raise _failed(found)
         return found  # type: ignore[return-value]
 
-    async def close(self) -> None:
-        """Answer what was accepted, then stop."""
-        await self.batcher.aclose()
+    async def close(self, timeout_s: float | None = None) -> bool:
+        """Answer what was accepted, then stop; whether that took less than ``timeout_s``."""
+        return await self.batcher.aclose(timeout_s=timeout_s)
+
+    def _count_tries(self, texts: Sequence[str], found: Sequence[Ranking | Failure]) -> None:
+        """A client that asks again after a failure makes another attempt, as an episode does."""
+        for text, answer in zip(texts, found, strict=True):
+            before = self._tries.pop(text, 0)
+            if isinstance(answer, Failure) and answer.retryable:
+                self._tries[text] = before + 1
+                if len(self._tries) > _REMEMBERED:
+                    del self._tries[next(iter(self._tries))]
 
     def _quick(self, texts: Sequence[str]) -> bool:
         cost = self.seconds_per_query
@@ -111,8 +126,8 @@ class Answerer:
             at += len(asked)
 
 
-def _context(text: str) -> CallContext:
-    return CallContext(derive(0, "serve", text), "", {})
+def _context(text: str, attempt: int = 0) -> CallContext:
+    return CallContext(derive(0, "serve", text), "", {}, attempt=attempt)
 
 
 def _time_queries(engine: Any, corpus: Corpus) -> float | None:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("searchgym.serve")
 _PACKED_TYPE = (b"content-type", b"application/msgpack")
 _PAGE_CONTEXT = CallContext(0, "", {})
+LAST_CALLS_S = 2.0
+"""How long the end of a server waits for engine calls whose requests were given up."""
 Reply = tuple[int, bytes, tuple[bytes, bytes], int]
 """Status, body, content type header, number of queries answered."""
 
@@ -74,6 +76,10 @@ class Route:
         except HttpError as error:
             status = error.status
             await refuse(send, error)
+        except asyncio.CancelledError:  # by the server, when it has been told to end for long
+            status = 503
+            gone = "the server ends, and the engine has not answered in time"
+            await refuse(send, HttpError(503, "shutting_down", gone))
         except Exception as error:
             LOG.exception("%s failed", self.name)
             await refuse(send, HttpError(500, "internal", f"{type(error).__name__}: {error}"))
@@ -112,7 +118,9 @@ def build_app(
         board.ready()
         yield
         board.ready(False)
-        await answerer.close()
+        # By now everybody has his answer; calls of the engine that still run are for nobody.
+        if not await answerer.close(LAST_CALLS_S):
+            LOG.warning("calls of the engine that did not end were given up")
 
     app = fastapi.FastAPI(
         title="SearchGym search server", version=__version__, lifespan=lifespan,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import logging
@@ -27,12 +28,17 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("searchgym.serve")
 KEEP_ALIVE_S = 75
 _GIVE_UP_AFTER = 3
+_BACKLOG = 2048
 Announce = Callable[[int], None]
 """Told the port once requests are answered."""
 
 
 def bind(settings: Settings, *, shared: bool = False) -> socket.socket:
-    """A socket bound to the address, not listening yet; ``shared``: several processes bind it."""
+    """A socket that listens on the address: whoever connects early waits until it is answered.
+
+    ``shared``: one of several processes' sockets, which does not listen yet, as the system hands
+    connections to every one that does. ``SearchGymError`` if the address cannot be had.
+    """
     if shared and not hasattr(socket, "SO_REUSEPORT"):
         raise SearchGymError("several workers need a system with SO_REUSEPORT; use --workers 1")
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
@@ -42,11 +48,14 @@ def bind(settings: Settings, *, shared: bool = False) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         made.bind((settings.host, settings.port))
+        if not shared:
+            made.listen(_BACKLOG)
     except OSError as error:
         made.close()
+        address = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
         raise SearchGymError(
-            f"cannot serve on {settings.host}:{settings.port}: {error.strerror}; "
-            "choose another --port (0: any free one)"
+            f"cannot serve on {settings.host}:{settings.port}: {error.strerror}; choose another "
+            + ("--host (an address of this machine)" if address else "--port (0: any free one)")
         ) from error
     return made
 
@@ -89,7 +98,7 @@ def serve(
     config = uvicorn.Config(
         app, loop="auto", http="httptools", ws="none", lifespan="on", access_log=False,
         log_level="warning", proxy_headers=False, server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_S, timeout_graceful_shutdown=int(settings.grace_s),
+        timeout_keep_alive=KEEP_ALIVE_S, timeout_graceful_shutdown=settings.grace_s,  # type: ignore[arg-type]
     )  # fmt: skip
     Server(config).run([bound])
 
@@ -103,6 +112,8 @@ def supervise(
     ``worker``, ``board``. The pipe stays open: when it ends, so does the worker. The first is
     awaited before the others start, so that an index is built once. Returns an exit code.
     """
+    if settings.port:
+        bind(settings).close()  # or a second server would share the port of the first
     reserved = bind(settings, shared=True)  # never listens: it only keeps the port
     port = reserved.getsockname()[1]
     stopping = threading.Event()

@@ -39,11 +39,12 @@ class Settings:
         for name, least in (
             ("workers", 1), ("default_k", 1), ("max_batch", 1), ("max_queue", 1),
             ("max_in_flight", 1), ("port", 0), ("max_wait_s", 0), ("deadline_s", 0),
+            ("grace_s", 0),
         ):  # fmt: skip
             if getattr(self, name) < least:
                 raise SearchGymError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if self.default_k > self.limits.k:
-            raise SearchGymError(f"default_k {self.default_k} is above the limit {self.limits.k}")
+            raise SearchGymError(f"k {self.default_k} is above the limit max_k {self.limits.k}")
         if self.token is not None and not (self.token.isascii() and self.token.strip()):
             raise SearchGymError("the token must be some ASCII characters, not blank")
 

@@ -9,6 +9,7 @@ import pytest
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
+from searchgym.engines.registry import build_engine
 from searchgym.serve.answering import INLINE_SECONDS, Answerer
 from searchgym.serve.limits import HttpError
 from searchgym.serve.metrics import Board
@@ -101,4 +102,23 @@ async def test_a_failure_says_which_queries(corpus: Corpus) -> None:
     with pytest.raises(HttpError) as caught:
         await answerer.answer(["boats", "timeout", "unavailable"], 1)
     assert caught.value.extra["failed"] == {"1": "timeout", "2": "unavailable"}
+    await answerer.close()
+
+
+async def test_asking_again_is_another_attempt(corpus: Corpus) -> None:
+    """Behind the server, too, an outage passes: the same query fails at first, not for ever."""
+    spec = {"name": "degraded", "engine": "bm25", "outage": 0.5}
+    answerer = Answerer(build_engine(spec, corpus), corpus, Board())
+    tries = {}
+    for i in range(40):
+        for attempt in range(30):
+            try:
+                await answerer.answer([f"boats note {i}"], 1)
+                tries[i] = attempt
+                break
+            except HttpError:
+                continue
+    assert len(tries) == 40
+    assert 10 <= sum(attempt == 0 for attempt in tries.values()) <= 30
+    assert not answerer._tries, "what succeeded is forgotten"
     await answerer.close()

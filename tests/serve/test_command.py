@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from searchgym.cli.main import run
+from searchgym.serve.run import bind
+from searchgym.serve.settings import Settings
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -25,6 +27,8 @@ pytestmark = pytest.mark.timeout(60)
         (["{file}", "--engine", "graph"], "world"),
         (["{file}", "--engine", "graph", "--index", "x"], "--index is for bm25"),
         (["{file}", "--port", "70000"], "65535"),
+        (["{file}", "--k", "50", "--max-k", "20"], "above the limit max_k 20"),
+        (["{file}", "--host", "192.0.2.7", "--token", "t"], "choose another --host"),
     ],
 )
 def test_what_cannot_be_served_is_one_clear_line(
@@ -39,12 +43,23 @@ def test_what_cannot_be_served_is_one_clear_line(
     assert said in error
 
 
-def test_a_port_in_use_is_named(passage_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with contextlib.closing(socket.socket()) as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        with pytest.raises(SystemExit) as stop:
-            run(["serve", str(passage_file), "--port", str(taken.getsockname()[1])])
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("theirs", ["one process", "starting", "sharing"])
+def test_a_port_in_use_is_named(
+    passage_file: Path, workers: str, theirs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also by servers of our own: one that still builds its index, workers that share a port."""
+    made = socket.socket() if theirs == "one process" else None
+    if made is not None:
+        made.bind(("127.0.0.1", 0))
+        made.listen()
+    else:
+        made = bind(Settings(port=0), shared=theirs == "sharing")
+        if theirs == "sharing":
+            made.listen()
+    arguments = ["--port", str(made.getsockname()[1]), "--workers", workers]
+    with contextlib.closing(made), pytest.raises(SystemExit) as stop:
+        run(["serve", str(passage_file), *arguments])
     assert stop.value.code == 2
     assert "choose another --port" in capsys.readouterr().err
 

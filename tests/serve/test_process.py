@@ -64,6 +64,25 @@ def test_sigterm_finishes_what_was_accepted(start: Start, passage_file: Path) ->
         server.post("/retrieve", BODY)
 
 
+def test_a_call_that_hangs_does_not_keep_a_server_from_its_end(
+    start: Start, passage_file: Path
+) -> None:
+    server = start(
+        passage_file, "--engine", "tests.serve.engines:SlowEngine", "-s", "engine.seconds=100",
+        "--grace", 0.5,
+    )  # fmt: skip
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(
+            httpx.post, server.url + "/retrieve", json={"query": "note"}, timeout=90
+        )
+        until(lambda: server.stats()["in_flight"] == 1, "a request in flight")
+        server.signal(signal.SIGTERM)
+        reply = asked.result(60)
+    assert (reply.status_code, reply.json()["error"]) == (503, "shutting_down")
+    assert server.process.wait(60) == 0
+    assert "Traceback" not in server.errors.read_text()
+
+
 def test_kill_9_and_restart_with_the_saved_index(
     start: Start, passage_file: Path, tmp_path: Path
 ) -> None:

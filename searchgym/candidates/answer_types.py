@@ -41,13 +41,19 @@ SHAPE_NAMES = (
     "inner_person",
     "inner_place",
     "inner_group",
+    "inner_work",
+    "place_name",
+    "group_name",
+    "work_name",
+    "other_person",
 )
 _PLACE_WORDS = frozenset("in at near from to of".split())
 _PERSON_WORDS = frozenset("by with and starring mr mrs dr".split())
 _GROUP_WORDS = frozenset(
     """university college school company corporation inc records group band club league party
     association society institute church orchestra team press studios pictures entertainment
-    foundation council bank ltd museum library united fc f.c""".split()
+    foundation council bank ltd museum library united fc f.c brothers holdings media works sons
+    partners industries athletic wanderers rovers academy academic""".split()
 )
 _PHRASES = frozenset(("predicate", "head"))
 _NUMERIC = frozenset(("date", "year", "number", "quantity"))
@@ -104,15 +110,16 @@ def shape_columns(out: NDArray[np.float32], q: Question, doc: Document) -> None:
         before = lower[a - 1] if a else ""
         title = kind in ("title", "title_part")
         low = not numeric and not capital[b - 1] and (kind in _PHRASES or not any(capital[a:b]))
-        person = name and 2 <= length <= 4 and not any(w in _GROUP_WORDS for w in lower[a:b])
-        person = person and all(
-            capital[i] or lower[i] in STOP or len(lower[i]) <= 3 for i in range(a, b)
-        )
+        group = any(w in _GROUP_WORDS for w in lower[a:b]) or "&" in doc.span_text(row)
+        small = any(w in STOP for w in lower[a:b])
+        person = name and not group and not small and 2 <= length <= 4
+        person = person and all(capital[i] or len(lower[i]) <= 3 for i in range(a, b))
+        # A title of a work has small words in it, or begins with an article ("The Last Train").
+        work = kind == "quote" or (name and not group and small and length > 1)
         place = name and before in _PLACE_WORDS and length <= 4
         apposed = noun_type(before, doc.words.stem[a - 1]) if a and gap[a - 1] == " " else "other"
         subject = title or (a <= doc.body + 1 and not numeric)
         guess = own if subject else apposed
-        group = any(w in _GROUP_WORDS for w in lower[a:b]) or "&" in doc.span_text(row)
         if guess == "other" and name and group:
             guess = "group"
         fits, beside = _fits(wanted, kind, guess, low), _fits(inner, kind, guess, low)
@@ -148,6 +155,11 @@ def shape_columns(out: NDArray[np.float32], q: Question, doc: Document) -> None:
             "inner_person": inner == "person" and person,
             "inner_place": inner == "place" and (place or (name and length == 1)),
             "inner_group": inner == "group" and name and group,
+            "inner_work": inner == "work" and work,
+            "place_name": wanted == "place" and name and length == 1,
+            "group_name": wanted == "group" and name and group,
+            "work_name": wanted == "work" and work,
+            "other_person": wanted in ("place", "work", "group") and person,
         }
         previous_end = max(previous_end, b)
         out[row] = [float(values[n]) for n in column]

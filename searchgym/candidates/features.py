@@ -20,7 +20,7 @@ from .passages import Document, analyse
 from .question import TYPES, Question, read_question
 from .state import State
 
-FEATURE_VERSION = 5
+FEATURE_VERSION = 6
 """Goes up whenever a column changes its meaning; saved models name the version they need."""
 
 ASKED = 32

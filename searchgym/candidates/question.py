@@ -75,7 +75,7 @@ _ASKS = frozenset("name names title titles call called identify tell give".split
 _FILLER = frozenset("me us the a an one name names title titles of full".split())
 
 
-_PREAMBLE = STOP | AUXILIARIES | _ASKS | frozenset("know like looking find please".split())
+_PREAMBLE = STOP | AUXILIARIES | _ASKS | frozenset("know like looking find please people".split())
 
 
 class Question(NamedTuple):

@@ -17,10 +17,16 @@ from ..seeding import derive, stream
 from ..types import CallContext, Failure, Passage, Query, SearchEngine, Task
 from .simulated_parse import Document, write_documents
 from .simulated_prompts import Role, sft_prompt
-from .simulated_text import excerpt, mentions, sentences, telling
+from .simulated_text import excerpt, mentions, sentences, snippet, telling
 
 POOL = 20
 """Hits per query that noise is taken from."""
+
+
+class _Size(NamedTuple):
+    docs: int
+    words: int
+    before: int | None
 
 
 class Pair(NamedTuple):
@@ -44,11 +50,15 @@ def simulator_pairs(
     words: int = 30,
     noise: float = 0.5,
     questions: bool = True,
+    before: int | None = None,
     seed: int = 0,
 ) -> Iterator[Pair]:
     """A useful pair for each query of each task (its gold queries and, with ``questions``, its
     question), and a noisy one for the share ``noise`` of them: noise is learned with ease, to state
     the answer is not.
+
+    ``before``: the answer stands in a snippet, after at most so many words, which small models
+    learn far sooner; ``None``: in whole sentences, the longest of which are cut.
 
     Useful documents are excerpts of gold passages (or, where a set names none, of hits) that state
     an answer; each holds the very answer the prompt names. Noisy ones are excerpts of other hits
@@ -71,7 +81,8 @@ def simulator_pairs(
             draw = stream(derive(seed, task.id), query)
             found = [hit.passage for hit in ranking]
             noisy = bool(draw.random() < noise)
-            yield from _pairs(task, query, found, corpus, docs, words, noisy, draw)
+            size = _Size(docs, words, before)
+            yield from _pairs(task, query, found, corpus, size, noisy, draw)
 
 
 def _pairs(
@@ -79,49 +90,51 @@ def _pairs(
     query: str,
     found: Sequence[Passage],
     corpus: Corpus,
-    docs: int,
-    words: int,
+    size: _Size,
     noisy: bool,
     draw: np.random.Generator,
 ) -> Iterator[Pair]:
     gold = [corpus.passage(name) for name in reversed(task.evidence) if name in corpus]
     answer = "" if task.should_abstain else task.answers[0]
-    made = {"noisy": _noisy(task, found, gold, docs, words, draw)} if noisy else {}
+    made = {"noisy": _noisy(task, found, gold, size, draw)} if noisy else {}
     if answer and telling(answer):
         stating = [p for p in gold or found if mentions(f"{p.title} {p.text}", [answer])]
-        made["useful"] = _useful(answer, stating, docs, words, draw)
+        made["useful"] = _useful(answer, stating, size, draw)
     for kind, documents in sorted(made.items(), reverse=True):
         if documents:
-            role = Role(query, len(documents), words, kind == "noisy", task.question, answer)
-            text = write_documents(documents)
+            role = Role(query, len(documents), size.words, kind == "noisy", task.question, answer)
+            text = write_documents(documents, answer if kind == "useful" else "")
             yield Pair(sft_prompt(role), text, kind, task.id, query, answer)
 
 
 def _useful(
-    answer: str, passages: Sequence[Passage], docs: int, words: int, draw: np.random.Generator
+    answer: str, passages: Sequence[Passage], size: _Size, draw: np.random.Generator
 ) -> list[Document]:
     """Excerpts that state ``answer`` (in their title, if the passage is about it)."""
     documents: dict[Document, None] = {}
-    for _ in range(2 * docs):
+    for _ in range(2 * size.docs):
         for passage in passages:
             parts = sentences(passage.text)
             stating = [i for i, s in enumerate(parts) if mentions(s, [answer])]
             if not parts or not (stating or mentions(passage.title, [answer])):
                 continue  # stated across sentences: no excerpt would hold it for sure
             first = int(draw.choice(stating)) if stating else int(draw.integers(len(parts)))
-            text = excerpt(
-                parts, first, words, draw, keep=[answer], lead=not documents or draw.random() < 0.7
-            )
-            documents[Document(passage.title, text)] = None
-    return list(documents)[:docs]
+            if size.before is not None and stating:
+                after = " ".join(parts[first:])
+                text = snippet(after, answer, int(draw.integers(size.before + 1)), size.words)
+            else:
+                lead = not documents or draw.random() < 0.7
+                text = excerpt(parts, first, size.words, draw, keep=[answer], lead=lead)
+            if text:
+                documents[Document(passage.title, text)] = None
+    return list(documents)[: size.docs]
 
 
 def _noisy(
     task: Task,
     found: Sequence[Passage],
     gold: Sequence[Passage],
-    docs: int,
-    words: int,
+    size: _Size,
     draw: np.random.Generator,
 ) -> list[Document]:
     """Excerpts of other hits without any accepted answer, mostly from the top."""
@@ -132,9 +145,9 @@ def _noisy(
         parts = sentences(passage.text)
         if passage in gold or not parts:
             continue
-        text = excerpt(parts, int(draw.integers(len(parts))), words, draw)
+        text = excerpt(parts, int(draw.integers(len(parts))), size.words, draw)
         if not mentions(f"{passage.title} {text}", task.answers):
             documents.append(Document(passage.title, text))
-        if len(documents) == docs:
+        if len(documents) == size.docs:
             break
     return documents

@@ -87,9 +87,14 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def write_documents(documents: list[Document]) -> str:
-    """The text that ``parse_documents`` reads back: what a simulator is trained to write."""
-    return "\n".join(f"Doc {i}: {d.title} | {d.text}" for i, d in enumerate(documents, 1))
+def write_documents(documents: list[Document], quote: str = "") -> str:
+    """The text that ``parse_documents`` reads back: what a simulator is trained to write.
+
+    ``quote``: a line before the documents, which belongs to none. A small model that first quotes
+    the answer learns in several times fewer steps to copy it into a document.
+    """
+    lines = [f"Doc {i}: {d.title} | {d.text}" for i, d in enumerate(documents, 1)]
+    return "\n".join([f"States: {quote}", *lines] if quote else lines)
 
 
 def as_passage(document: Document) -> Passage:

@@ -43,6 +43,22 @@ def clip(text: str, words: int, keep: Sequence[str] = ()) -> str:
     return " ".join(parts[:words])
 
 
+def snippet(text: str, answer: str, before: int, words: int) -> str | None:
+    """``words`` words of a text around the first mention of an answer, as result pages show them:
+    the answer after at most ``before`` words, dots where a text begins earlier. ``None``: no
+    mention."""
+    gold = normalise_answer(answer)
+    parts = text.split()
+    before = max(0, min(before, words - len(gold.split()) - 1))
+    for at in range(len(parts)):
+        rest = normalise_answer(" ".join(parts[at:])) + " "
+        if gold and rest.startswith(f"{gold} "):
+            start = max(0, at - before)
+            shown = " ".join(parts[start : start + words])
+            return f"… {shown}" if start else shown
+    return None
+
+
 def excerpt(
     parts: Sequence[str],
     first: int,

@@ -54,7 +54,7 @@ def file_digest(path: Path) -> str:
 
 
 def untrained(
-    pairs: Iterable[tuple[str, str]], out: Path, *, vocabulary: int = 2048, width: int = 128,
+    pairs: Iterable[tuple[str, str]], out: Path, *, vocabulary: int = 1024, width: int = 128,
     seed: int = 0,
 ) -> tuple[Any, Any]:  # fmt: skip
     """A small untrained model and its tokenizer: the one in ``out``, else one made of ``pairs``."""

@@ -14,7 +14,7 @@ from searchgym.engines import build_engine
 from searchgym.engines.simulated_data import simulator_pairs
 from searchgym.engines.simulated_measure import measure
 from searchgym.engines.simulated_parse import parse_documents
-from searchgym.engines.simulated_text import clip, excerpt, mentions, sentences, telling
+from searchgym.engines.simulated_text import clip, excerpt, mentions, sentences, snippet, telling
 from searchgym.envs.setting import setting
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Failure, Query, Task
@@ -146,3 +146,24 @@ def test_sentences_windows_and_mentions() -> None:
     parts = ["One two three.", "Four five.", "Six."]
     assert excerpt(parts, 1, 3, draw).startswith("Four five.")
     assert excerpt(parts, 0, 3, draw) == "One two three."
+
+
+def test_snippets_hold_the_answer_early() -> None:
+    text = "The film was made in 1970 by the Fera Monarchs, a group."
+    assert snippet(text, "Fera Monarchs", 0, 4) == "… the Fera Monarchs, a"
+    assert snippet(text, "the Fera Monarchs", 2, 4) == "… by the Fera Monarchs,"
+    assert snippet(text, "film", 3, 3) == "The film was"
+    assert snippet(text, "Fera", 0, 2) == "… the Fera"
+    assert snippet("Fera Monarchson", "Fera Monarchs", 1, 9) is None
+    assert snippet(text, "the", 0, 9) is None
+    made = setting(OPTIONS)
+    tasks = {t.id: t for t in made.tasks}
+    pairs = list(simulator_pairs(made.tasks, made.corpus, made.engine, words=12, docs=1, before=3))
+    useful = [p for p in pairs if p.kind == "useful"]
+    assert len(useful) > 150
+    for pair in useful:
+        (d,) = parse_documents(pair.completion, 1)
+        assert mentions(f"{d.title} . {d.text}", [pair.answer]), pair
+        if not mentions(d.title, tasks[pair.task].answers):
+            opening = d.text.removeprefix("… ").split()[: 5 + len(pair.answer.split())]
+            assert mentions(" ".join(opening), [pair.answer]), pair

@@ -1,0 +1,250 @@
+"""Supervised training: it learns, and goes on after a kill to the same weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from searchgym.errors import DataError, EngineError
+from searchgym.llms.base import GenRequest, Sampling
+from searchgym.llms.muon import Muon, orthogonal
+from searchgym.llms.sft import LOG, STATE, Progress, SftConfig, SftTrainer, encode, train
+from searchgym.llms.sft_data import pretrained, read_pairs, untrained, write_pairs
+from searchgym.llms.small import END, small_model, train_tokenizer
+from searchgym.llms.transformers_generator import TransformersGenerator
+
+ROOT = Path(__file__).resolve().parents[2]
+COLOURS = ("red", "blue", "green", "grey", "white", "black")
+PAIRS = [
+    (f"The {thing} of {name} is\n", f"{COLOURS[(i * 5 + j) % 6]} {thing}")
+    for i, thing in enumerate(("flag", "house", "river"))
+    for j, name in enumerate(("Ann", "Bo", "Cid", "Dora"))
+]
+CONFIG = SftConfig(steps=12, batch=4, warmup=2, max_tokens=64)
+
+
+def made(config: SftConfig = CONFIG, width: int = 32) -> tuple[SftTrainer, Any]:
+    words = train_tokenizer((p + c for p, c in PAIRS), 300)
+    model = small_model(words, width=width)
+    return SftTrainer(model, encode(words, PAIRS, config.max_tokens), config), words
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return dict(load_file(str(folder / STATE)))
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+def test_a_small_model_learns_what_it_is_shown(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    trainer, words = made(SftConfig(steps=90, batch=12, warmup=5, max_tokens=64))
+    train(trainer, words, tmp_path, report=seen.append, log_every=7)
+    assert [p.step for p in seen] == list(range(1, 91))
+    assert seen[0].loss > 3
+    assert seen[-1].loss < 0.3
+    assert seen[-1].accuracy == 1.0
+    rows = [json.loads(line) for line in (tmp_path / LOG).read_text().splitlines()]
+    assert [row["step"] for row in rows] == [*range(7, 90, 7), 90]
+    generator = TransformersGenerator(str(tmp_path), device="cpu")
+    batch = [GenRequest(p, Sampling(16, 0.0)) for p, _ in PAIRS]
+    assert [c.text for c in generator.run(batch)] == [c for _, c in PAIRS]  # type: ignore[union-attr]
+    assert {c.finish for c in generator.run(batch)} == {"eos"}  # type: ignore[union-attr]
+
+
+def test_a_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    train(*made(), whole, save_every=5)
+    trainer, words = made()
+
+    class Stop(Exception):
+        pass
+
+    def stop(progress: Progress) -> None:
+        if progress.step == 8:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train(trainer, words, part, save_every=5, log_every=1, report=stop)
+    again, words = made()
+    train(again, words, part, save_every=5, log_every=1)
+    assert same(weights(whole), weights(part))
+    steps = [json.loads(line)["step"] for line in (part / LOG).read_text().splitlines()]
+    assert steps == list(range(1, 13))
+    torch.testing.assert_close(
+        load_file(str(whole / "model.safetensors")), load_file(str(part / "model.safetensors")),
+        rtol=0, atol=0,
+    )  # fmt: skip
+    finished, words = made()
+    train(finished, words, part)
+    assert finished.step == 12
+
+
+RUN = """
+import sys
+from pathlib import Path
+from searchgym.llms.sft import train
+from tests.llms.test_sft import made
+print("ready", flush=True)
+train(*made(), Path(sys.argv[1]), save_every=1, report=lambda p: print(p.step, flush=True))
+"""
+
+
+def test_kill_9_loses_at_most_what_was_not_saved(tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    train(*made(), whole, save_every=1)
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, str(killed)], cwd=ROOT, env=env,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.strip() == "5":
+            break
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    trainer, words = made()
+    seen: list[int] = []
+    train(trainer, words, killed, save_every=1, report=lambda p: seen.append(p.step))
+    assert seen == list(range(seen[0], 13))
+    assert 5 <= seen[0] <= 11  # step 5 was done; at most it was not saved
+    one = torch.get_num_threads() == 1
+    for name, tensor in weights(whole).items():  # sums differ with the number of threads
+        torch.testing.assert_close(
+            tensor, weights(killed)[name], rtol=0 if one else 1e-3, atol=0 if one else 1e-4
+        )
+
+
+def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
+    train(*made(), tmp_path, about={"data": "a"})
+    trainer, words = made(replace(CONFIG, lr=1e-3))
+    with pytest.raises(DataError, match=r"other settings \(config, data\)"):
+        train(trainer, words, tmp_path, about={"data": "b"})
+    (tmp_path / STATE).write_bytes(b"not safetensors")
+    with pytest.raises(DataError, match="not a checkpoint"):
+        train(*made(), tmp_path, about={"data": "a"})
+
+
+def test_only_completions_count_fully_and_padding_not_at_all() -> None:
+    trainer, words = made()
+    rows = sorted(trainer.examples, key=lambda e: len(e.ids))
+    short, long = rows[0], rows[-1]
+    assert len(short.ids) < len(long.ids)
+    trainer.model.eval()
+    both = trainer._loss([short, long])
+    alone = [trainer._loss([row]) for row in (short, long)]
+    sizes = [len(row.ids) - row.prompt for row in (short, long)]
+    mean = sum(a[1] * n for a, n in zip(alone, sizes, strict=True)) / sum(sizes)
+    assert both[1] == pytest.approx(mean, rel=1e-5)
+    assert short.ids[-1] == words.eos_token_id
+    weight = [0.1 * (row.prompt - 1) + n for row, n in zip((short, long), sizes, strict=True)]
+    total = sum(float(a[0].detach()) * w for a, w in zip(alone, weight, strict=True)) / sum(weight)
+    assert float(both[0].detach()) == pytest.approx(total, rel=1e-5)
+
+
+def test_every_example_is_seen_once_per_epoch() -> None:
+    trainer, _ = made(replace(CONFIG, batch=3))
+    for epoch in range(2):
+        seen = [i for step in range(4) for i in trainer._batch(4 * epoch + step)]
+        assert sorted(seen) == list(range(12))
+    assert trainer._batch(0) != trainer._batch(4)
+
+
+def test_learning_rates_rise_stay_and_fall() -> None:
+    trainer, _ = made(SftConfig(steps=100, warmup=10, cooldown=0.3))
+    shares = [trainer._share(i) for i in range(100)]
+    assert shares[:2] == pytest.approx([0.1, 0.2])
+    assert shares[9:70] == pytest.approx([1.0] * 61)
+    assert shares[85] == pytest.approx(0.5)
+    assert shares[99] == pytest.approx(1 / 30)
+
+
+def test_muon_moves_along_an_orthogonal_matrix() -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        for shape in ((3, 16, 16), (2, 8, 32), (2, 32, 8)):
+            # the quintic iteration brings singular values near 1, not to 1
+            values = torch.linalg.svdvals(orthogonal(torch.randn(shape), 10))
+            assert ((values > 0.5) & (values < 1.3)).all()
+        matrix = torch.nn.Parameter(torch.zeros(4, 4))
+        muon = Muon([matrix], lr=0.1)
+        gradient = torch.randn(4, 4)
+        matrix.grad = gradient.clone()
+        muon.step()
+        u, _, v = torch.linalg.svd(gradient)
+        assert torch.nn.functional.cosine_similarity(
+            matrix.detach().flatten(), -(u @ v).flatten(), dim=0
+        ) > 0.95  # fmt: skip
+    with pytest.raises(ValueError, match="matrices only"):
+        Muon([torch.nn.Parameter(torch.zeros(3))])
+
+
+def test_muon_takes_the_matrices_within_layers_only() -> None:
+    trainer, _ = made()
+    names = {id(p): n for n, p in trainer.model.named_parameters()}
+    adamw, muon = [
+        {names[id(p)] for g in o.param_groups for p in g["params"]} for o in trainer.optimizers
+    ]
+    assert len(adamw | muon) == len(names)
+    assert not adamw & muon
+    assert "model.embed_tokens.weight" in adamw
+    assert all("layers" in n for n in muon)
+    plain, _ = made(replace(CONFIG, muon_lr=0.0))
+    assert len(plain.optimizers) == 1
+
+
+def test_tokenizers_round_trip_and_split_numbers() -> None:
+    words = train_tokenizer((p + c for p, c in PAIRS), 300)
+    for text in ("The flag of Łódź 東京\n 1912, x", "  two  blanks", "née"):
+        assert words.decode(words(text)["input_ids"]) == text
+    assert len(words(" 64165")["input_ids"]) == 6
+    assert words.eos_token == END
+
+
+def test_files_of_pairs(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "pairs.jsonl"
+    rows = [{"prompt": p, "completion": c, "kind": "x"} for p, c in PAIRS]
+    assert write_pairs(rows, path) == 12
+    assert read_pairs(path) == PAIRS
+    path.write_text('{"prompt": "a"}\n')
+    with pytest.raises(DataError, match="line 1: expected an object with 'prompt'"):
+        read_pairs(path)
+    path.write_text("")
+    with pytest.raises(DataError, match="holds no pairs"):
+        read_pairs(path)
+    with pytest.raises(DataError, match="cannot read"):
+        read_pairs(tmp_path / "none")
+
+
+def test_a_pretrained_model_is_tuned_and_a_tokenizer_kept(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    train(*made(), first)
+    model, words = pretrained(str(first), device="cpu")
+    examples = encode(words, PAIRS, 64)
+    tuned = SftTrainer(model, examples, SftConfig(steps=3, batch=4, lr=1e-3, muon_lr=0.0))
+    train(tuned, words, second)
+    assert not same(weights(first), weights(second))
+    _, kept = untrained([("other", "words")], first, width=32)
+    assert kept.get_vocab() == words.get_vocab()
+    with pytest.raises(EngineError, match="cannot load a causal LM"):
+        pretrained(str(tmp_path / "absent"))
+
+
+def test_impossible_settings_are_refused() -> None:
+    with pytest.raises(EngineError, match="steps and batch"):
+        SftConfig(steps=0)
+    words = train_tokenizer((p + c for p, c in PAIRS), 300)
+    with pytest.raises(DataError, match="none of 12 examples has at most 2 tokens"):
+        encode(words, PAIRS, 2)

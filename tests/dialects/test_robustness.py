@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import resource
 import time
 from collections.abc import Callable
@@ -122,6 +123,12 @@ FRAMES = [
 ]
 
 
+_WORDS = re.compile(r"\w+")
+_PROSE = "The quick brown fox; jumps over it.\n" * 28_000
+_IDLE_S = 0.03
+"""Processor seconds of finding the words of ``_PROSE`` on the machine the limits were set on."""
+
+
 def _seconds(run: Callable[[str], object], text: str, *, tries: int = 1) -> float:
     """Least processor time of some tries (not wall time: the machine may be busy)."""
     spent = []
@@ -132,13 +139,37 @@ def _seconds(run: Callable[[str], object], text: str, *, tries: int = 1) -> floa
     return min(spent)
 
 
+def _slower() -> float:
+    """How much slower this machine computes just now than an idle one: neighbours on the same core
+    or cache cost processor time, too. At least 1, so that no limit is ever tighter than it says."""
+    return max(1.0, _seconds(_WORDS.findall, _PROSE) / _IDLE_S)
+
+
+def _assert_below(limit: float, run: Callable[[str], object], text: str) -> None:
+    """A defect is slow every time; a busy machine is not."""
+    fastest = float("inf")
+    for _ in range(10):
+        allowed = limit * _slower()
+        fastest = min(fastest, _seconds(run, text))
+        if fastest < allowed:
+            return
+        if fastest > 10 * allowed:  # no machine is that busy: say so now
+            break
+    pytest.fail(f"{fastest:.3f} s of processor time at best, allowed {allowed:.3f}")
+
+
 def _assert_linear(run: Callable[[str], object], one: str, two: str) -> None:
     # A quadratic pass over a megabyte takes minutes, so 20 ms need no second look.
     if _seconds(run, one) < 0.02:
         return
-    fast = _seconds(run, one, tries=3)
-    assert fast < 0.1  # half of it on an idle machine
-    assert _seconds(run, two, tries=3) < 3 * fast
+    _assert_below(0.1, run, one)  # half of it on an idle machine
+    ones, twos = [], []
+    for _ in range(10):  # in turns: what slows one slows the other
+        ones.append(_seconds(run, one))
+        twos.append(_seconds(run, two))
+        if len(ones) >= 3 and min(twos) < 3 * min(ones):
+            return
+    pytest.fail(f"twice the text takes {min(twos):.3f} s after {min(ones):.3f}")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +197,7 @@ def test_an_ordinary_megabyte_takes_under_50_ms(name: str) -> None:
     text = "The quick brown fox; jumps over it.\n" * 28_000
     for whole in (text, dialect.render_action(Answer("x"), text), f"<search>{text}</search>"):
         assert len(whole) > 1_000_000
-        assert _seconds(dialect.parse, whole, tries=3) < 0.05
+        _assert_below(0.05, dialect.parse, whole)
 
 
 def test_a_megabyte_document(dialect: Dialect) -> None:

@@ -23,6 +23,14 @@ _KEYWORDS = frozenset(
     "type enum minimum maximum minLength maxLength items minItems maxItems properties required "
     "additionalProperties description default title examples".split()
 )
+_VALUES: Mapping[str, str] = {
+    **dict.fromkeys(("minimum", "maximum"), "number"),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), "integer"),
+    **dict.fromkeys(("enum", "required"), "array"),
+    "properties": "object",
+    "additionalProperties": "boolean",
+}
+"""What a keyword itself must be."""
 OWN_ACTIONS = frozenset({"search", "access"})
 _SHOWN = 60
 
@@ -54,8 +62,11 @@ def check_schema(schema: Mapping[str, Any], where: str) -> None:
         if key not in _KEYWORDS:
             raise CardError(f"{where}: {unknown('keyword of JSON schema', str(key), _KEYWORDS)}")
     kind = schema.get("type")
-    if kind is not None and kind not in _TYPES:
+    if kind is not None and not (isinstance(kind, str) and kind in _TYPES):
         raise CardError(f"{where}: {unknown('type', str(kind), _TYPES)}")
+    for key, value in schema.items():
+        if key in _VALUES and not _is(_VALUES[key], value):
+            raise CardError(f"{where}.{key} must be {_TYPES[_VALUES[key]][0]}, got {_shown(value)}")
     for name, inner in schema.get("properties", {}).items():
         check_schema(inner, f"{where}.{name}")
     if "items" in schema:

@@ -31,6 +31,7 @@ class Exponential:
     base: float = 4.0
 
     def __post_init__(self) -> None:
+        _finite(self, self.start, self.end)
         if not self.total > 0 or not self.base > 0 or not math.isfinite(self.base):
             raise CardError(f"a schedule needs total > 0 and base > 0, got {self}")
 
@@ -53,6 +54,7 @@ class Linear:
     total: float
 
     def __post_init__(self) -> None:
+        _finite(self, self.start, self.end)
         if not self.total > 0:
             raise CardError(f"a schedule needs total > 0, got {self}")
 
@@ -73,9 +75,15 @@ class Steps:
                 f"steps need one more value than switches, which grow; got {len(self.values)} "
                 f"values and at={list(self.at)}"
             )
+        _finite(self, *self.values, *self.at)
 
     def __call__(self, step: float) -> float:
         return float(self.values[sum(step >= switch for switch in self.at)])
+
+
+def _finite(schedule: object, *values: Any) -> None:
+    if not all(isinstance(v, int | float) and math.isfinite(v) for v in values):
+        raise CardError(f"a schedule is made of finite numbers, got {schedule}")
 
 
 KINDS: dict[str, type[Any]] = {"exponential": Exponential, "linear": Linear, "steps": Steps}

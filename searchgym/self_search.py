@@ -110,7 +110,8 @@ class SimToReal:
         real: Which searches of a text are real: the first so many, ``"all"`` or ``"entropy"``.
         k: Hits per search.
         sampling: Its ``max_tokens`` bounds the tokens the policy writes in a text, all parts
-            together; its stop strings are replaced by this class's.
+            together (each part, with a generator that tells neither token ids nor their ends); its
+            stop strings are replaced by this class's.
         dialect: Whose self-search form is written.
         max_searches: Further searches of a text stay the policy's own.
         max_retries: How often a failed call is tried again.

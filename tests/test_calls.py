@@ -199,3 +199,20 @@ def test_answers_end_as_ever():
     e = ask(episode(dialect="agentgl", tools=TOOLS), CALL)
     play(e, get_dialect("agentgl").render_action(Answer("Quell")))
     assert e.outcome().parts["format"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": ["string", "null"]},
+        {"properties": []},
+        {"properties": {"a": {"minimum": "3"}}},
+        {"properties": {"a": {"maxLength": 2.5}}},
+        {"required": "abc"},
+        {"enum": 3},
+        {"additionalProperties": {"type": "string"}},
+    ],
+)
+def test_keywords_with_other_values_are_refused(schema: dict[str, object]) -> None:
+    with pytest.raises(CardError, match=r"^t[.:]"):
+        check_schema(schema, "t")

@@ -130,3 +130,19 @@ def test_vector_environments_take_the_noise_at_each_slots_reset() -> None:
         seen.append(info["params"]["noise"].tolist())
     wanted = [Exponential(0, 0.5, 4, 4)(i) for i in range(4)]
     assert np.allclose(seen, [[w, w] for w in wanted])
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        float("nan"),
+        {"kind": "linear", "start": "a", "end": 1, "total": 3},
+        {"kind": "linear", "start": 0, "end": float("nan"), "total": 2},
+        {"kind": "exponential", "end": float("inf")},
+        {"kind": "steps", "values": ["a"], "at": []},
+        {"kind": "steps", "values": [0, 1], "at": [float("nan")]},
+    ],
+)
+def test_what_is_no_number_is_refused_at_once(spec: object) -> None:
+    with pytest.raises(CardError, match="finite numbers"):
+        make_schedule(spec)  # type: ignore[arg-type]

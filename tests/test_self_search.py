@@ -461,3 +461,12 @@ def test_a_real_models_entropy_guides(policy: Any) -> None:
     assert seen[SURE][True] >= 4, "it asks the engine when it gets unsure"
     assert seen[UNSURE][False] >= 4, "and keeps its own when it gets sure"
     assert [t.text for t in writer.run(prompts[:3])] == [t.text for t in texts[:3]]
+
+
+def test_an_agent_refuses_an_engine_that_must_be_told_the_task() -> None:
+    class Told:
+        needs_task = True
+        fingerprint = "told"
+
+    with pytest.raises(EngineError, match="no agent is"):
+        SelfSearchAgent(Script(lambda text: ""), Told())

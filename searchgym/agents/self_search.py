@@ -24,6 +24,9 @@ class SelfSearchAgent:
         engine: Any search engine; None: self-search alone.
         seed: Of the draws.
         options: As of :class:`searchgym.self_search.SimToReal`.
+
+    Raises:
+        EngineError: impossible options, or an engine that must be told the task.
     """
 
     def __init__(
@@ -34,6 +37,11 @@ class SelfSearchAgent:
         seed: int = 0,
         **options: Any,
     ) -> None:
+        if engine is not None and engine.needs_task:
+            raise EngineError(
+                f"{type(engine).__name__} must be told the task, which no agent is; use another "
+                "engine, or searchgym.self_search.SimToReal with Prompt(…, task=task)"
+            )
         options.setdefault("real", 0 if engine is None else "all")
         self.writer = SimToReal(generator, engine, **options)
         self.seed = seed

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from ..errors import EngineError, MissingExtraError
+from ..event_loop import BackgroundLoop
 from ..seeding import derive, unit
 from ..types import Failure
 
@@ -62,55 +62,39 @@ class Wire:
         self.base_url = base_url.rstrip("/")
         self.key_env, self.timeout_s, self.tries = key_env, timeout_s, tries
         self.backoff_s, self.connections = backoff_s, connections
-        self._guard = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._background = BackgroundLoop("searchgym-wire")
+        self._home: asyncio.AbstractEventLoop | None = None
         self._client: Any = None
         self._free: asyncio.Semaphore
 
     # --- the loop -----------------------------------------------------------------------------
     def wait(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """Run to the end, blocking the calling thread."""
-        future = asyncio.run_coroutine_threadsafe(work, self._running())
-        try:
-            return future.result()
-        except BaseException:  # an interrupt: what nobody awaits must not go on
-            future.cancel()
-            raise
+        return self._background.wait(work)
 
     async def hand_over(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """Run to the end without blocking the caller's event loop; cancelling cancels the call."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running()))
+        return await self._background.hand_over(work)
 
     def close(self) -> None:
-        """Close connections and end the thread; a later call starts anew."""
-        with self._guard:
-            loop, self._loop = self._loop, None
-            if loop is not None:
-                asyncio.run_coroutine_threadsafe(self._client.aclose(), loop).result()
-                loop.call_soon_threadsafe(loop.stop)
+        """Give up calls under way, close connections and end the thread; a later call starts
+        anew."""
+        self._background.close(self._disconnect)
 
-    def _running(self) -> asyncio.AbstractEventLoop:
-        with self._guard:
-            if self._loop is None:
-                ready = threading.Event()
-                threading.Thread(
-                    target=self._serve, args=(ready,), daemon=True, name="searchgym-wire"
-                ).start()
-                ready.wait()
-            assert self._loop is not None
-            return self._loop
+    async def _disconnect(self) -> None:
+        self._settle()
+        await self._client.aclose()
 
-    def _serve(self, ready: threading.Event) -> None:
-        loop = asyncio.new_event_loop()
-        limits = self._httpx.Limits(
-            max_connections=self.connections, max_keepalive_connections=self.connections
-        )
-        self._client = self._httpx.AsyncClient(limits=limits, timeout=None)  # ours is per try
-        self._free = asyncio.Semaphore(self.connections)
-        self._loop = loop
-        ready.set()
-        loop.run_forever()
-        loop.close()
+    def _settle(self) -> None:
+        """Make what lives on the running loop, unless it is there."""
+        loop = asyncio.get_running_loop()
+        if self._home is not loop:
+            self._home = loop
+            limits = self._httpx.Limits(
+                max_connections=self.connections, max_keepalive_connections=self.connections
+            )
+            self._client = self._httpx.AsyncClient(limits=limits, timeout=None)  # ours is per try
+            self._free = asyncio.Semaphore(self.connections)
 
     # --- one call -----------------------------------------------------------------------------
     async def post(self, path: str, body: Mapping[str, Any], key: int = 0) -> Reply | Failure:
@@ -122,6 +106,7 @@ class Wire:
     async def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None, key: int
     ) -> Reply | Failure:
+        self._settle()
         said: Reply | Failure = Failure("unavailable", "never asked")
         for attempt in range(self.tries):
             async with self._free:  # waiting for a free connection is not the server's time

@@ -223,6 +223,18 @@ def test_a_budget_is_kept_also_by_queries_at_once() -> None:
         assert engine.stats()["spent"] == 1.5
 
 
+def test_of_a_request_that_is_too_dear_what_can_be_paid_is_asked() -> None:
+    def answer(got: Got) -> Say:
+        hits = [{"document": {"id": "1", "contents": "T\nx"}, "score": 1.0}]
+        return packed({"result": [hits] * len(json.loads(got.body)["queries"])})
+
+    with serving(answer) as server:
+        engine = RemoteEngine(server.url, price=0.5, budget=1.6, **FAST)
+        answers = engine.run([query(f"q{i}") for i in range(5)])
+        assert [isinstance(a, Failure) for a in answers] == [False] * 3 + [True] * 2
+        assert engine.stats()["spent"] == 1.5
+
+
 @pytest.mark.parametrize("name", SERVERS)
 def test_a_missing_key_names_the_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(PROVIDERS[name].key_env)
@@ -290,6 +302,21 @@ def test_jina_reads_pages_and_counts_tokens(monkeypatch: pytest.MonkeyPatch) -> 
     assert odd.kind == "bad_response"
     assert isinstance(unicode, ChargedPage)
     assert len(server.got) == 5, "an address that is no web address is not asked for"
+
+
+def test_the_readers_key_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JINA_API_KEY", "j1na+secret")
+
+    def echo(got: Got) -> Say:
+        return Say(400 + 3, got.headers["authorization"].encode())
+
+    with serving(echo) as server:
+        engine = RemoteEngine(provider="brave", reader_url=server.url + "/", **FAST)
+        pages = engine.pages(CorpusPages(CORPUS))
+        (failed,) = pages.run([PageRequest("https://s1.example/", CONTEXT)])
+        engine.close()
+    assert isinstance(failed, Failure)
+    assert "Bearer ***" in failed.message
 
 
 def test_a_web_environment_searches_and_reads_and_counts_its_costs() -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from ...arguments import is_number
 from ...corpora.corpus import Corpus
 from ...errors import EngineError, unknown
 from ...types import Charged, Failure, PageSource, Query, Ranking
@@ -67,8 +68,8 @@ class RemoteEngine:
                 "a remote engine needs 'url' (and 'dialect') or 'provider': "
                 f"one of {', '.join(PROVIDERS)}"
             )
-        if batch_size < 1:
-            raise EngineError(f"batch_size must be at least 1, got {batch_size}")
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise EngineError(f"batch_size must be a whole number ≥ 1, got {batch_size!r}")
         if reader not in ("auto", None, *READERS):
             raise EngineError(unknown("reader", str(reader), READERS))
         self.batch_size, self.budget = batch_size, budget
@@ -96,8 +97,9 @@ class RemoteEngine:
                 self._dialect = dialect_named(dialect)
             self.url = server_url(url, "/mcp" if dialect == "mcp" else self._dialect.path)
             speech = dialect
-        if self.price < 0 or (budget is not None and budget < 0):
-            raise EngineError("price and budget must not be negative")
+        for name, value in (("price", self.price), ("budget", budget)):
+            if value is not None and (not is_number(value) or value < 0):
+                raise EngineError(f"{name} must be a number ≥ 0, got {value!r}")
         self.client = Client(secret=secret, **limits)
         if provider is None and dialect == "mcp":
             self._mcp = McpSession(self.client, self.url, self._headers)
@@ -167,6 +169,8 @@ class RemoteEngine:
 
     async def _ask(self, queries: Sequence[Query]) -> list[Ranking | Failure]:
         if not self._afford(len(queries)):
+            if len(queries) > 1:  # some of them may still be paid for
+                return [(await self._ask([query]))[0] for query in queries]
             text = f"the budget of {self.budget:g} is spent; raise 'budget' to go on"
             return [Failure("rejected", text, retryable=False)] * len(queries)
         rankings: list[Ranking] | Trouble

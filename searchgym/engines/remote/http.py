@@ -1,14 +1,12 @@
 """Requests with limits: time, size, rate, concurrency, tries. httpx inside, on a loop of its own.
 
 Callers are synchronous (``run``) or asynchronous on any loop (``arun``): both hand coroutines to
-one background thread per process, so connections are pooled across all of them.
+one background thread per client and process, so connections are pooled across all of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 import time
 import zlib
 from collections.abc import Coroutine, Sequence
@@ -16,7 +14,9 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
+from ...arguments import is_number
 from ...errors import EngineError, MissingExtraError
+from ...event_loop import BackgroundLoop
 from ...types import Failure
 from .wire import Ask, Reply, Trouble
 
@@ -54,6 +54,15 @@ class Client:
             import httpx
         except ImportError as error:
             raise MissingExtraError("the remote engine (httpx)", "remote") from error
+        for name, value in (("timeout_s", timeout_s), ("retries", retries),
+                            ("backoff_s", backoff_s), ("max_wait_s", max_wait_s), ("rate", rate),
+                            ("concurrency", concurrency), ("max_bytes", max_bytes)):  # fmt: skip
+            whole = name in ("retries", "concurrency", "max_bytes")
+            if not (value is None and name == "rate") and (
+                not is_number(value) or (whole and not isinstance(value, int))
+            ):
+                kind = "whole number" if whole else "finite number"
+                raise EngineError(f"{name} must be a {kind}, got {value!r}")
         if not timeout_s > 0 or retries < 0 or backoff_s < 0 or max_wait_s < 0:
             raise EngineError("timeout_s must be positive; retries and waits must not be negative")
         if (rate is not None and not rate > 0) or concurrency < 1 or max_bytes < 1:
@@ -62,10 +71,10 @@ class Client:
         self.timeout_s, self.retries, self.backoff_s = timeout_s, retries, backoff_s
         self.max_wait_s, self.rate, self.concurrency = max_wait_s, rate, concurrency
         self.max_bytes = max_bytes
-        self._secrets = {secret, quote(secret, safe=""), quote(secret)} - {""}
-        self._guard = threading.Lock()
-        self._pid = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._secrets: set[str] = set()
+        self.hide(secret)
+        self._background = BackgroundLoop("searchgym-remote")
+        self._home: asyncio.AbstractEventLoop | None = None
         self.counts = dict.fromkeys(("requests", "retries", "timeouts", "failures", "bytes"), 0)
 
     # --- the loop -----------------------------------------------------------------------------
@@ -75,33 +84,30 @@ class Client:
         async def together() -> list[T]:
             return list(await asyncio.gather(*work))
 
-        return asyncio.run_coroutine_threadsafe(together(), self._running()).result()
+        return self._background.wait(together())
 
     async def arun(self, work: Coroutine[Any, Any, T]) -> T:
         """Run one coroutine from any event loop."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running()))
-
-    def _running(self) -> asyncio.AbstractEventLoop:
-        with self._guard:
-            if self._loop is None or self._pid != os.getpid():  # a fork has no threads but its own
-                self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
-                self._slots = asyncio.Semaphore(self.concurrency)
-                self._next = 0.0
-                self._pools: dict[bool, Any] = {}
-                threading.Thread(
-                    target=self._loop.run_forever, name="searchgym-remote", daemon=True
-                ).start()
-            return self._loop
+        return await self._background.hand_over(work)
 
     def close(self) -> None:
-        """Close connections and stop the thread; a later call starts anew."""
-        with self._guard:
-            loop, self._loop = self._loop, None
-        if loop is not None and self._pid == os.getpid():
-            pools = list(self._pools.values())
-            for pool in pools:
-                asyncio.run_coroutine_threadsafe(pool.aclose(), loop).result(5)
-            loop.call_soon_threadsafe(loop.stop)
+        """Give up requests under way, close connections and stop the thread; a later call starts
+        anew."""
+        self._background.close(self._disconnect)
+
+    async def _disconnect(self) -> None:
+        self._settle()
+        for pool in self._pools.values():
+            await pool.aclose()
+
+    def _settle(self) -> None:
+        """Make what lives on the running loop, unless it is there."""
+        loop = asyncio.get_running_loop()
+        if self._home is not loop:
+            self._home = loop
+            self._slots = asyncio.Semaphore(self.concurrency)
+            self._next = 0.0
+            self._pools: dict[bool, Any] = {}
 
     def _pool(self, url: str) -> Any:
         """Connections; proxies of the environment are not asked for what is on this machine."""
@@ -138,6 +144,7 @@ class Client:
     async def _try(self, ask: Ask) -> tuple[Reply | Trouble, float | None]:
         """One try, and how long the server asks to wait."""
         where = self._shown(ask.url)
+        self._settle()
         async with self._slots:
             await self._turn()
             self.counts["requests"] += 1
@@ -213,6 +220,10 @@ class Client:
     ) -> Trouble:
         self.counts["failures"] += 1
         return Trouble(Failure(kind, text, retryable), status)
+
+    def hide(self, secret: str) -> None:
+        """One more key that no message may show."""
+        self._secrets |= {secret, quote(secret, safe=""), quote(secret)} - {""}
 
     def _shown(self, text: str) -> str:
         for form in self._secrets:

@@ -81,6 +81,7 @@ class JinaReader:
         key = os.environ.get(JINA_KEY, "").strip()
         self._headers = {"Accept": "application/json"}
         if key:
+            client.hide(key)
             self._headers["Authorization"] = f"Bearer {key}"
 
     async def read(self, url: str) -> Page | Failure | None:

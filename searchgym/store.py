@@ -73,7 +73,7 @@ class Store:
             rows = db.execute(
                 "SELECT key, value FROM entries WHERE namespace = ? ORDER BY key", (namespace,)
             ).fetchall()
-        yield from rows
+        return iter(rows)
 
     def namespaces(self) -> dict[str, int]:
         """Namespace → number of entries."""
@@ -217,10 +217,19 @@ class Store:
 
     def _dial(self) -> sqlite3.Connection:
         if not self.readonly:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise DataError(f"cannot make the folder of {self.path}: {error}") from error
         uri = self.path.resolve().as_uri() + ("?mode=ro" if self.readonly else "?mode=rwc")
         if self.readonly and not os.access(self.path.parent, os.W_OK):
             uri += "&immutable=1"  # WAL needs to write beside the file; nobody writes here
+            log = self.path.resolve().with_name(self.path.resolve().name + "-wal")
+            if log.is_file() and log.stat().st_size:  # which "immutable" would not read
+                raise DataError(
+                    f"{log} holds entries that {self.path.name} lacks, and the folder cannot be "
+                    "written to: copy both files to a folder of yours and open the copy"
+                )
         db = sqlite3.connect(
             uri, uri=True, timeout=self.busy_s, isolation_level=None, check_same_thread=False
         )

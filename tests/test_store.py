@@ -119,6 +119,43 @@ def test_read_only(tmp_path: Path) -> None:
         Store(path, readonly=True)
 
 
+def test_entries_in_the_log_are_not_lost_in_a_folder_one_cannot_write_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed writer leaves its last entries in the log beside the file."""
+    path = tmp_path / "s.sqlite"
+    child = (
+        "import os, sys; from searchgym.store import Store; s = Store(sys.argv[1]);"
+        "s.put('n', b'k', b'v'); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", child, str(path)], check=False)
+    assert (tmp_path / "s.sqlite-wal").stat().st_size
+    with monkeypatch.context() as patch:  # root may write everywhere
+        patch.setattr(os, "access", lambda *args, **kwargs: False)
+        with pytest.raises(DataError, match="copy both files"):
+            Store(path, readonly=True)
+    with Store(path) as store:  # the log is folded in where one can write
+        assert store.get("n", b"k") == b"v"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *args, **kwargs: False)
+        with Store(path, readonly=True) as store:
+            assert store.get("n", b"k") == b"v"
+
+
+def test_items_are_as_of_the_call(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        store.put("n", b"a", b"1")
+        found = store.items("n")
+        store.put("n", b"b", b"2")
+        assert list(found) == [(b"a", b"1")]
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(DataError, match="cannot make the folder of"):
+        Store(tmp_path / "file" / "s.sqlite")
+
+
 def test_a_held_lock_is_a_timeout(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
     with Store(path, busy_s=0.1) as store:

@@ -8,8 +8,10 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -158,6 +160,51 @@ def test_a_shard_whose_bytes_changed_is_made_again(
     shard_path(folder, 1).write_bytes(bytes(data[:500]))
     with pytest.raises(EngineError, match="build the index again"):
         build_engine({"name": "dense", "index": str(folder), "encoder": encoder}, corpus)
+
+
+def test_death_between_a_new_index_and_its_manifest_leaves_no_mix(
+    encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rebuilt with other numbers, the old manifest must not speak for the new file."""
+    corpus, folder, replace = corpus_of(60), tmp_path / "i", os.replace
+    build_dense(corpus, encoder, folder, kind="ivf", numbers={"nlist": 2})
+
+    def dying(a: Path, b: Path) -> None:
+        if Path(b).name == "manifest.json":
+            raise Died
+        replace(a, b)
+
+    monkeypatch.setattr(os, "replace", dying)
+    with pytest.raises(Died):
+        build_dense(corpus, encoder, folder, kind="ivf", numbers={"nlist": 5})
+    monkeypatch.setattr(os, "replace", replace)
+    spec = {"name": "dense", "index": str(folder), "encoder": encoder}
+    with pytest.raises(EngineError, match="is not finished: run the build again"):
+        build_engine(spec, corpus)
+    build_dense(corpus, encoder, folder, kind="ivf", numbers={"nlist": 5})
+    opened = build_engine(spec, corpus)
+    assert opened.index.numbers["nlist"] == 5  # type: ignore[attr-defined]
+
+
+def test_processes_share_a_cache(encoder: SentenceEncoder, tmp_path: Path) -> None:
+    """The second waits for the first, and a finished index needs neither lock nor building."""
+    corpus, found = corpus_of(200), []
+    spec = {"name": "dense", "encoder": encoder, "cache": str(tmp_path), "kind": "ivf", "nlist": 4}
+    (folder,) = [tmp_path / f"{corpus.digest}-{encoder.digest}-ivf"]
+    with locked(folder):
+        second = threading.Thread(target=lambda: found.append(build_engine(spec, corpus)))
+        second.start()
+        second.join(0.3)
+        assert second.is_alive(), "it waits"
+    second.join(60)
+    assert len(found) == 1
+    before = content(folder)
+    with locked(folder):  # held for good: opening must not need it
+        again: Any = build_engine({**spec, "nprobe": 1}, corpus)
+        whole: Any = build_engine(spec, corpus)
+    assert again.index.numbers["nprobe"] == 1
+    assert whole.fingerprint == found[0].fingerprint
+    assert content(folder) == before, "nprobe is a matter of searching"
 
 
 def test_folders_of_other_things_are_refused(encoder: SentenceEncoder, tmp_path: Path) -> None:

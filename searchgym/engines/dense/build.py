@@ -46,6 +46,7 @@ def build_dense(
     shard: int = SHARD,
     threads: int = 1,
     progress: Progress | None = None,
+    wait: bool = False,
 ) -> dict[str, Any]:
     """Build or finish an index and return its manifest; a finished one is left as it is.
 
@@ -58,6 +59,7 @@ def build_dense(
         shard: passages per shard.
         threads: for FAISS's part; with more than one, HNSW graphs depend on timing.
         progress: called with (passages encoded, all passages).
+        wait: for another build that is at work in the folder, instead of raising.
 
     Raises:
         EngineError: an empty corpus, a folder of something else, another build at work.
@@ -66,7 +68,7 @@ def build_dense(
     _not_empty(corpus)
     folder = Path(folder)
     full = parameters(kind, numbers or {}, len(corpus), encoder.dim)
-    with locked(folder):
+    with locked(folder, wait=wait):
         plan = plan_of(corpus, encoder, shard)
         digests = encode_shards(corpus, encoder, folder, shard=shard, progress=progress)
         if (folder / MANIFEST).exists():
@@ -81,6 +83,8 @@ def build_dense(
         file = f"{kind}.faiss" if made is not None else None
         if file:
             faiss = import_faiss()
+            if (folder / file).exists():  # of other numbers: killed between the two files, the
+                (folder / MANIFEST).unlink(missing_ok=True)  # manifest would tell of the old one
             write_whole(folder / file, lambda path: faiss.write_index(made, str(path)))
         manifest = {
             **plan,

@@ -16,7 +16,7 @@ from ...worlds.world import World
 from ..forward import Progress
 from .build import build_dense, index_in_memory, open_dense
 from .encoder import SentenceEncoder
-from .index import KINDS, DenseIndex
+from .index import AT_SEARCH, KINDS, DenseIndex, parameters
 from .presets import POOLINGS
 from .published import is_published, open_published
 from .shards import MANIFEST, PLAN, read_json
@@ -126,6 +126,7 @@ def make(
         kind: "flat" (default), "ivf", "ivfpq" or "hnsw".
         index: a folder that ``build_dense`` wrote, or a published FAISS file or folder.
         cache: a folder in which vectors are kept, one sub-folder per corpus, encoder and kind.
+            Processes may share it: the first builds, the others wait for it.
         ids: for a published index, see ``open_published``.
         gpu: search with FAISS on a GPU; default: where there is one (never for "hnsw").
         threads: for building.
@@ -148,11 +149,20 @@ def make(
             )
             return DenseEngine(corpus, made, found)
         folder = Path(cache).expanduser() / f"{corpus.digest}-{made.digest}-{wanted}"
-        build_dense(
-            corpus, made, folder, kind=wanted, threads=threads, progress=progress,
-            numbers=numbers,
-        )  # fmt: skip
-        return _opened(folder, corpus, made, {}, gpu)
+        full = parameters(wanted, numbers, len(corpus), made.dim)
+        if not _is_there(folder, full):  # a finished one needs no lock, nor a folder to write to
+            build_dense(
+                corpus, made, folder, kind=wanted, threads=threads, progress=progress,
+                numbers=numbers, wait=True,
+            )  # fmt: skip
+        at_search = {name: value for name, value in full.items() if name in AT_SEARCH}
+        engine = _opened(folder, corpus, made, at_search, gpu)
+        if engine.index.numbers != full:
+            raise EngineError(
+                f"another process has just rebuilt {folder} with other numbers "
+                f"({engine.index.numbers}, here {full}): give one of them another cache"
+            )
+        return engine
     if cache is not None:
         raise EngineError("give index= (an index that is there) or cache=, not both")
     path = Path(index).expanduser()
@@ -169,6 +179,14 @@ def make(
     opened, positions, digest = open_published(path, corpus, made, numbers, ids=ids, gpu=gpu)
     _same_kind(kind, opened.kind, path)
     return DenseEngine(corpus, made, opened, positions=positions, index_digest=digest)
+
+
+def _is_there(folder: Path, numbers: Mapping[str, int]) -> bool:
+    """Whether a cache folder holds the finished index, but for what may change at search."""
+    if not (folder / MANIFEST).exists():
+        return False
+    built = read_json(folder / MANIFEST)["numbers"]
+    return all(built.get(name) == numbers[name] for name in numbers if name not in AT_SEARCH)
 
 
 def _from_folder(

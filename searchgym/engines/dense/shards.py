@@ -130,10 +130,11 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """Only one build per folder (the system drops the lock when a process dies).
 
-    ``EngineError`` if another holds it. Windows has no such lock: there it is the caller's care.
+    ``EngineError`` if another holds it, unless told to ``wait`` for it. Windows has no such lock:
+    there it is the caller's care.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -143,7 +144,7 @@ def locked(folder: Path) -> Iterator[None]:
         return
     with (folder / ".lock").open("w") as stream:
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError as error:
             raise EngineError(f"another build is writing to {folder}: wait for it") from error
         yield

@@ -340,6 +340,9 @@ def test_what_does_not_belong_to_a_published_index_is_refused(
     with pytest.raises(EngineError, match="has no passage '0'"):
         build_engine(tiny, named)
     (tmp_path / "ids").write_text("\n".join(f"w{i}" for i in range(300)) + "\n")
+    (tmp_path / "twice").write_text("\n".join(f"w{i}" for i in [0, *range(300)]) + "\n")
+    with pytest.raises(EngineError, match="must name each of the 300 passages once"):
+        build_engine({**tiny, "ids": str(tmp_path / "twice")}, named)
     renamed = build_engine({**tiny, "ids": str(tmp_path / "ids")}, named)
     (found,), (plain,) = (
         e.search(["red fox"], 1) for e in (renamed, build_engine(tiny, corpus))  # type: ignore[attr-defined]

@@ -74,7 +74,7 @@ def test_every_question_fits_its_budget(item: Card) -> None:
     families = {name.partition("-")[0] for name in item.body["kwargs"]["tasks"]}
     assert {task.family for task in shared.tasks} == families
     assert len(shared.tasks) >= 0.5 * sum(item.body["kwargs"]["tasks"].values())
-    alone = item.body["kwargs"].get("engine") == "self"  # searches and answer are written in one text
+    alone = item.body["kwargs"].get("engine") == "self"  # all is written in one text
     for task in shared.tasks:
         turns = 1 if alone else len(set(task.queries)) + 1  # one query a turn, then the answer
         assert turns <= shared.rules.max_turns, f"{task.id} takes {turns} turns"

@@ -343,9 +343,8 @@ def test_a_tool_on_record(tmp_path: Path) -> None:
     replay = RecordedTool(None, path, mode="replay", spec=SearchTool.spec)
     assert replay.run(calls) == live
     assert replay.spec is SearchTool.spec
-    other_k = RecordedTool(SearchTool(BM25Engine(CORPUS), k=3), path, mode="replay")
-    (miss,) = other_k.run(calls[:1])
-    assert isinstance(miss, Failure), "hits per query are part of what was recorded"
+    with pytest.raises(EngineError, match="holds nothing answered by"):  # hits per query count
+        RecordedTool(SearchTool(BM25Engine(CORPUS), k=3), path, mode="replay")
 
     class Dice:
         spec, needs_task = SearchTool.spec, False
@@ -361,6 +360,22 @@ def test_a_tool_on_record(tmp_path: Path) -> None:
     assert dice.run(calls[:1]) == [ToolResult(("6",), state=[1])]
     stateful = calls[0]._replace(ctx=CONTEXT._replace(state=[1]))
     assert dice.cache_key(calls[0]) != dice.cache_key(stateful)
+
+
+def test_a_tool_that_is_told_the_task_is_recorded_per_episode(tmp_path: Path) -> None:
+    """Its answer may depend on the episode's noise, not only on what is asked."""
+
+    class Moody:
+        spec, needs_task = SearchTool.spec, True
+
+        def run(self, batch: Sequence[ToolCall]) -> list[ToolResult | Failure]:
+            return [ToolResult((str(call.ctx.params["noise"]),)) for call in batch]
+
+    tool = RecordedTool(Moody(), tmp_path / "m.sqlite", fingerprint="moody 1")
+    for noise in (0.0, 1.0, 0.0):
+        context = CONTEXT._replace(params={"noise": noise}, task=TASKS[0])
+        (got,) = tool.run([ToolCall("search", {"query": "a"}, 0, context)])
+        assert got == ToolResult((str(noise),))
 
 
 def test_a_vector_env_over_a_recording_equals_the_live_one(tmp_path: Path) -> None:

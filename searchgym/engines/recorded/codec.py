@@ -96,8 +96,9 @@ def _tool_decode(data: Any) -> ToolResult:
 
 
 def _tool_context(call: ToolCall) -> Any:
-    """Tools are pure in (arguments, state) unless they are told the task."""
-    return [call.ctx.state, None if call.ctx.task is None else call.ctx.task.id]
+    """Tools are pure in (arguments, state), unless they are told the task: what stands behind such
+    a one (a simulated engine) may read anything of the episode, its noise for instance."""
+    return [call.ctx.state, None] if call.ctx.task is None else _context(call)
 
 
 CODECS: dict[str, Codec] = {

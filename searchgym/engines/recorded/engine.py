@@ -116,7 +116,9 @@ class Recorded(Generic[Req, Res]):
                 "needs_task": inner.needs_task,
                 "normalise": normalise,
             }
-            if mode != "replay":
+            if mode == "replay":
+                self._insist(about)
+            else:
                 self._declare(about)
         else:
             self._inner_fingerprint, about = self._only(kind, fingerprint)
@@ -243,11 +245,25 @@ class Recorded(Generic[Req, Res]):
     def _declare(self, about: Mapping[str, Any]) -> None:
         key = self._inner_fingerprint.encode() + b"\0" + self.kind.encode()
         said = self.store.add(SERVICES, key, json.dumps(about, sort_keys=True).encode())
-        if json.loads(said) != about:
+        self._agree(json.loads(said), about)
+
+    def _agree(self, said: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        if said != about:
             raise EngineError(
-                f"{self.path} was recorded with {json.loads(said)}, now asked for {dict(about)}: "
+                f"{self.path} was recorded with {said}, now asked for {dict(about)}: "
                 "use the same options or another file"
             )
+
+    def _insist(self, about: Mapping[str, Any]) -> None:
+        """What is to be replayed must be in the file, recorded with the same options."""
+        known = recordings(self.store, self.kind)
+        if self._inner_fingerprint not in known:
+            raise EngineError(
+                f"{self.path} holds nothing answered by {self._inner_fingerprint}, but by "
+                f"{', '.join(known) or 'nobody'}: corpus and engine options must be those of the "
+                "recording; or leave 'engine' out to replay the file as it is"
+            )
+        self._agree(known[self._inner_fingerprint], about)
 
     def _only(self, kind: str, fingerprint: str | None) -> tuple[str, dict[str, Any]]:
         """The one recording of this kind in the file, or the one that was named."""

@@ -11,7 +11,7 @@ import typer
 
 from .. import __version__
 from ..errors import SearchGymError
-from . import catalog, check, corpus, data, evaluate, graph, learn, play, serve, world
+from . import catalog, check, corpus, data, evaluate, graph, learn, play, serve, simulator, world
 from .output import examples
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -57,6 +57,7 @@ def build() -> typer.Typer:
     app.add_typer(corpus.app, name="corpus")
     app.add_typer(graph.app, name="graph")
     app.add_typer(data.app, name="data")
+    app.add_typer(simulator.app, name="simulator")
     return app
 
 

@@ -1,0 +1,269 @@
+"""``searchgym simulator``: data, training and figures of a language model that plays the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import CardError
+from .output import (
+    JsonFlag,
+    examples,
+    group,
+    print_facts,
+    print_json,
+    print_table,
+    progress,
+    say,
+    working,
+)
+from .targets import Overrides, env_id, overrides
+
+if TYPE_CHECKING:
+    from ..envs.setting import Setting
+
+app = group("A language model that plays the search engine.")
+
+Name = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="A corpus or an environment, with its questions.")
+]
+Split = Annotated[str | None, typer.Option(help="Split of the questions (default: its own).")]
+DataDir = Annotated[
+    Path | None, typer.Option(help="Where real sets lie (default: SEARCHGYM_DATA or the cache).")
+]
+SHARES = {
+    "simple": 1.0, "chain": 1.0, "intersection": 0.5, "superlative": 0.25, "comparison": 0.25,
+    "unanswerable": 0.125,
+}  # fmt: skip
+"""Families of a generated world's questions, relative to ``--tasks``."""
+
+
+def _keywords(
+    name: str, split: str | None, tasks: int, data_dir: Path | None, settings: list[str] | None
+) -> dict[str, Any]:
+    """What an environment over this source would be made with."""
+    import gymnasium as gym
+
+    from .sources import corpus_card
+
+    words: dict[str, Any] = {}
+    try:
+        found = corpus_card(name)
+    except CardError as absent:
+        try:
+            words.update(gym.spec(env_id(name)).kwargs)
+        except CardError:
+            raise CardError(f"{absent}; no environment has this name either") from None
+        words = {k: v for k, v in words.items() if k not in ("render_mode", "curriculum")}
+    else:
+        words["corpus"] = name
+        if found is not None and found.body["kind"] == "world":
+            words["tasks"] = {f: max(1, int(share * tasks)) for f, share in SHARES.items()}
+    if split is not None:
+        words["split"] = split
+    if data_dir is not None:
+        words["data_dir"] = str(data_dir)
+    return words | overrides(settings)
+
+
+def _settings(words: Mapping[str, Any], worlds: int) -> Iterator[Setting]:
+    """One setting per world: seeds follow each other."""
+    from ..envs.setting import setting
+
+    world = dict(words.get("world") or {})
+    for i in range(worlds):
+        if i:
+            words = {**words, "world": {**world, "seed": int(world.get("seed", 0)) + i}}
+        yield setting({**words, "engine": "bm25"})
+
+
+@app.command(
+    epilog=examples(
+        "searchgym simulator data encyclopedia --out runs/simulator.jsonl",
+        "searchgym simulator data encyclopedia --worlds 80 -s world.entities=300 --tasks 70 "
+        "--docs 1 --words 12 --before 3 --noise 0.25 --no-questions --out runs/small.jsonl",
+        "searchgym simulator data HotpotQA --split train --out runs/hotpot.jsonl",
+    )
+)
+def data(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="File of JSON lines to write.")],
+    docs: Annotated[int, typer.Option(min=1, help="Documents per query, at most.")] = 3,
+    words: Annotated[int, typer.Option(min=5, help="Words per document, at most.")] = 30,
+    tasks: Annotated[int, typer.Option(min=1, help="Simple questions per generated world.")] = 400,
+    worlds: Annotated[int, typer.Option(min=1, help="Generated worlds; more names to copy.")] = 1,
+    noise: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of queries with a noisy example, too.")
+    ] = 0.5,
+    questions: Annotated[
+        bool, typer.Option(help="Whole questions as queries, too, not gold queries only.")
+    ] = True,
+    before: Annotated[
+        int | None,
+        typer.Option(min=0, help="Snippets: the answer after so many words (for small models)."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the choice of excerpts.")] = 0,
+    split: Split = None,
+    data_dir: DataDir = None,
+    settings: Overrides = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write what a simulator is trained on: prompts, and documents to answer them with.
+
+    Each query of each question gives a useful example (excerpts of gold passages that state the
+    answer), some also a noisy one (excerpts of other passages BM25 finds; none states it).
+
+    A small model (train --tiny) needs short examples and names that do not come back, so that it
+    copies instead of learning by heart: the second command below.
+    """
+    from ..engines.registry import build_engine
+    from ..engines.simulated_data import simulator_pairs
+    from ..llms.sft_data import file_digest, write_pairs
+
+    chosen = _keywords(name, split, tasks, data_dir, settings)
+    if worlds > 1 and "world" not in chosen and not isinstance(chosen.get("tasks"), Mapping):
+        raise CardError(f"--worlds {worlds} needs a generated world, and {name} is none")
+    counts = {"useful": 0, "noisy": 0}
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for made in _settings(chosen, worlds):
+            with progress(f"writing {made.corpus.name}", len(made.tasks)) as advance:
+                engine = build_engine("bm25", made.corpus)
+                for task in made.tasks:
+                    for pair in simulator_pairs(
+                        [task],
+                        made.corpus,
+                        engine,
+                        docs=docs,
+                        words=words,
+                        noise=noise,
+                        questions=questions,
+                        before=before,
+                        seed=seed,
+                    ):
+                        counts[pair.kind] += 1
+                        yield pair._asdict()
+                    advance(1)
+
+    with working(f"reading {name} …"):
+        write_pairs(rows(), out)
+    facts = {"file": str(out), **counts, "digest": file_digest(out), "bytes": out.stat().st_size}
+    print_json(facts) if as_json else print_facts("Simulator data", facts)
+
+
+@app.command(
+    epilog=examples(
+        "searchgym simulator train --data runs/small.jsonl --out runs/small --tiny",
+        "searchgym simulator train --data runs/simulator.jsonl --out runs/qwen "
+        "--model Qwen/Qwen2.5-0.5B",
+    )
+)
+def train(
+    data: Annotated[Path, typer.Option(help="File made by 'searchgym simulator data'.")],
+    out: Annotated[Path, typer.Option(help="Folder of the model; an unfinished run goes on.")],
+    tiny: Annotated[
+        bool, typer.Option("--tiny", help="Train a small model from nothing; minutes on a CPU.")
+    ] = False,
+    model: Annotated[
+        str | None, typer.Option(help="Fine-tune this model: a folder or hub name.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Default: 600, fine-tuning 500.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Default: 32, fine-tuning 16.")] = None,
+    lr: Annotated[float | None, typer.Option(help="AdamW's; default 3e-3, or 1e-5.")] = None,
+    seed: Annotated[int, typer.Option(help="Of weights and order.")] = 0,
+    save_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 50,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train a simulator. Ctrl-C or a kill loses little: the same command goes on.
+
+    Use it by engine={"name": "simulated", "generator": {"name": "transformers", "model": "OUT"},
+    "words": 12, "per_call": 1}, with the words and documents per call it was trained on.
+    """
+    if tiny == (model is not None):
+        raise CardError("say what to train: --tiny (from nothing) or --model NAME, one of them")
+    from ..llms.sft_data import file_digest, pretrained, read_pairs, untrained
+
+    with working("loading …"):
+        from ..llms.sft import FINE_TUNING, Progress, SftConfig, SftTrainer, encode
+        from ..llms.sft import train as run
+
+        pairs = read_pairs(data)
+        made, tokenizer = (
+            pretrained(model) if model is not None else untrained(pairs, out, seed=seed)
+        )
+        changes: dict[str, Any] = {"steps": steps, "batch": batch, "lr": lr}
+        config = replace(
+            SftConfig() if tiny else FINE_TUNING,
+            seed=seed,
+            **{k: v for k, v in changes.items() if v is not None},
+        )
+        trainer = SftTrainer(made, encode(tokenizer, pairs, config.max_tokens), config)
+    about = {"data": file_digest(data), "from": model or "nothing"}
+    last: list[Progress] = []
+    with progress("training", config.steps) as advance:
+        done = 0
+
+        def report(now: Progress) -> None:
+            nonlocal done
+            advance(now.step - done)
+            done = now.step
+            last[:] = [now]
+
+        run(trainer, tokenizer, out, about=about, save_every=save_every, report=report)
+    facts = {
+        "model": str(out),
+        "parameters": sum(p.numel() for p in made.parameters()),
+        "steps": trainer.step,
+        "examples": len(trainer.examples),
+        "loss": round(last[0].loss, 4) if last else None,
+        "accuracy": round(last[0].accuracy, 4) if last else None,
+        "seconds": round(trainer.seconds, 1),
+    }
+    if not last:
+        say(f"{out} was trained to its last step already")
+    print_json(facts) if as_json else print_facts("Simulator", facts)
+
+
+@app.command(
+    epilog=examples(
+        "searchgym simulator measure encyclopedia --model runs/small --words 12 --per-call 1",
+        "searchgym simulator measure HotpotQA --model Qwen/Qwen2.5-3B-Instruct --style prompt "
+        "--split public",
+    )
+)
+def measure(
+    name: Name,
+    model: Annotated[str, typer.Option(help="A folder or hub name.")],
+    style: Annotated[str, typer.Option(help="Prompts: sft or prompt.")] = "sft",
+    k: Annotated[int, typer.Option(min=1, help="Documents per query.")] = 3,
+    words: Annotated[int, typer.Option(min=1, help="Words per document, about.")] = 30,
+    tasks: Annotated[int, typer.Option(min=1, help="Simple questions per generated world.")] = 40,
+    per_call: Annotated[
+        int | None, typer.Option(min=1, help="Documents written at once (default: all).")
+    ] = None,
+    temperature: Annotated[float, typer.Option(min=0, help="0: greedy.")] = 0.8,
+    split: Split = "test",
+    data_dir: DataDir = None,
+    settings: Overrides = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """How often does the answer stand in useful documents, and how often in noisy ones?"""
+    from ..engines.simulated import SimulatedEngine
+    from ..engines.simulated_measure import measure as ask
+
+    with working(f"reading {name} …"):
+        made = next(_settings(_keywords(name, split, tasks, data_dir, settings), 1))
+        generator = {"name": "transformers", "model": model}
+        engine: Any = SimulatedEngine(
+            generator, style=style, words=words, per_call=per_call, temperature=temperature
+        )
+    with working("generating …"):
+        found = ask(engine, made.tasks, k=k)
+    rows = [
+        m._asdict() | {"per document": m.per_document, "per result": m.per_result} for m in found
+    ]
+    print_json(rows) if as_json else print_table("Documents that state the answer", rows)

@@ -36,7 +36,7 @@ def test_every_command_has_help_with_examples(path: tuple[str, ...]) -> None:
     result = CliRunner().invoke(build(), [*path, "--help"], env={"COLUMNS": "120"})
     assert result.exit_code == 0
     assert "Usage: " in result.output
-    if path not in {("world",), ("corpus",)}:  # groups: their commands have the examples
+    if path not in {("world",), ("corpus",), ("graph",), ("simulator",)}:  # groups: their commands have the examples
         assert f"$ searchgym {' '.join(path)}" in result.output
 
 
@@ -46,7 +46,7 @@ def test_without_a_command_help_is_shown(cli: Cli) -> None:
     assert "quickstart" in done.out
 
 
-@pytest.mark.parametrize("name", ["world", "corpus"])
+@pytest.mark.parametrize("name", ["world", "corpus", "graph", "simulator"])
 def test_a_group_without_a_command_shows_its_help(cli: Cli, name: str) -> None:
     done = cli(name)
     assert (done.code, done.err) == (0, "")
@@ -137,7 +137,7 @@ def test_ctrl_c_is_one_line_and_exit_code_130(tmp_path: Path) -> None:
     deadline = time.monotonic() + 60
     while "Question 1" not in process.stdout.readline():
         assert time.monotonic() < deadline
-    time.sleep(0.2)  # from the panel to the read
+    time.sleep(1)  # from the panel to the read, on a busy machine
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130

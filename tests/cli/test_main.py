@@ -31,12 +31,15 @@ def commands() -> list[tuple[str, ...]]:
     return found
 
 
+GROUPS = ("world", "corpus", "graph", "simulator")
+
+
 @pytest.mark.parametrize("path", commands(), ids=" ".join)
 def test_every_command_has_help_with_examples(path: tuple[str, ...]) -> None:
     result = CliRunner().invoke(build(), [*path, "--help"], env={"COLUMNS": "120"})
     assert result.exit_code == 0
     assert "Usage: " in result.output
-    if path not in {("world",), ("corpus",), ("graph",), ("simulator",)}:  # groups: their commands have the examples
+    if path not in {(group,) for group in GROUPS}:  # their commands have the examples
         assert f"$ searchgym {' '.join(path)}" in result.output
 
 
@@ -46,7 +49,7 @@ def test_without_a_command_help_is_shown(cli: Cli) -> None:
     assert "quickstart" in done.out
 
 
-@pytest.mark.parametrize("name", ["world", "corpus", "graph", "simulator"])
+@pytest.mark.parametrize("name", GROUPS)
 def test_a_group_without_a_command_shows_its_help(cli: Cli, name: str) -> None:
     done = cli(name)
     assert (done.code, done.err) == (0, "")

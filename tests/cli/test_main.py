@@ -136,6 +136,8 @@ def test_ctrl_c_is_one_line_and_exit_code_130(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "searchgym", "play", "SimpleQA-v0", *SMALL],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # A shell's background jobs, this test run perhaps among them, ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert process.stdout is not None
     deadline = time.monotonic() + 60

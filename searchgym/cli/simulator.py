@@ -84,7 +84,7 @@ def _settings(words: Mapping[str, Any], worlds: int) -> Iterator[Setting]:
 @app.command(
     epilog=examples(
         "searchgym simulator data encyclopedia --out runs/simulator.jsonl",
-        "searchgym simulator data encyclopedia --worlds 80 -s world.entities=300 --tasks 70 "
+        "searchgym simulator data encyclopedia --worlds 60 -s world.entities=300 --tasks 70 "
         "--docs 1 --words 12 --before 3 --noise 0.25 --no-questions --out runs/small.jsonl",
         "searchgym simulator data HotpotQA --split train --out runs/hotpot.jsonl",
     )
@@ -181,7 +181,8 @@ def train(
     """Train a simulator. Ctrl-C or a kill loses little: the same command goes on.
 
     Use it by engine={"name": "simulated", "generator": {"name": "transformers", "model": "OUT"},
-    "words": 12, "per_call": 1}, with the words and documents per call it was trained on.
+    "words": 12, "per_call": 1, "temperature": 0.3}, with the words and documents per call it was
+    trained on; a small model needs a low temperature.
     """
     if tiny == (model is not None):
         raise CardError("say what to train: --tiny (from nothing) or --model NAME, one of them")
@@ -230,7 +231,8 @@ def train(
 
 @app.command(
     epilog=examples(
-        "searchgym simulator measure encyclopedia --model runs/small --words 12 --per-call 1",
+        "searchgym simulator measure encyclopedia --model runs/small --words 12 --per-call 1 "
+        "--temperature 0.3",
         "searchgym simulator measure HotpotQA --model Qwen/Qwen2.5-3B-Instruct --style prompt "
         "--split public",
     )

@@ -121,7 +121,7 @@ def data(
     copies instead of learning by heart: the second command below.
     """
     from ..engines.registry import build_engine
-    from ..engines.simulated_data import simulator_pairs
+    from ..engines.simulated.data import simulator_pairs
     from ..llms.sft_data import file_digest, write_pairs
 
     chosen = _keywords(name, split, tasks, data_dir, settings)
@@ -255,7 +255,7 @@ def measure(
 ) -> None:
     """How often does the answer stand in useful documents, and how often in noisy ones?"""
     from ..engines.simulated import SimulatedEngine
-    from ..engines.simulated_measure import measure as ask
+    from ..engines.simulated.measure import measure as ask
 
     with working(f"reading {name} …"):
         made = next(_settings(_keywords(name, split, tasks, data_dir, settings), 1))

@@ -21,7 +21,7 @@ ENGINES: dict[str, str | Maker] = {
     "recorded": "searchgym.engines.recorded:make",
     "degraded": "searchgym.engines.degraded:make",
     "simulated": "searchgym.engines.simulated:make",
-    "simulated_rules": "searchgym.engines.simulated_rules:make",
+    "simulated_rules": "searchgym.engines.simulated.rules:make",
     "remote": "searchgym.engines.remote:make",
 }
 """Name → ``make(corpus, world, **options)``, itself or its import path (read when first used, for

@@ -9,8 +9,8 @@ import pytest
 from searchgym.curricula import ZeroSearchNoise
 from searchgym.engines import build_engine
 from searchgym.engines.simulated import SimulatedEngine
-from searchgym.engines.simulated_data import simulator_pairs
-from searchgym.engines.simulated_measure import measure
+from searchgym.engines.simulated.data import simulator_pairs
+from searchgym.engines.simulated.measure import measure
 from searchgym.envs.setting import setting
 from searchgym.llms.sft import SftConfig, SftTrainer, encode, train
 from searchgym.llms.sft_data import untrained

@@ -27,7 +27,7 @@ from typing import Any
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.graph.modes import MODES
-from searchgym.engines.simulated_prompts import Role, sft_prompt
+from searchgym.engines.simulated.prompts import Role, sft_prompt
 from searchgym.types import CallContext, Failure, Query, Ranking, Task
 from searchgym.worlds.world import World
 

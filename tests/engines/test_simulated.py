@@ -15,7 +15,7 @@ from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.pages import CorpusPages, pages_of
 from searchgym.engines.simulated import SimulatedEngine
-from searchgym.engines.simulated_prompts import Role, few_shot_prompt, sft_prompt
+from searchgym.engines.simulated.prompts import Role, few_shot_prompt, sft_prompt
 from searchgym.errors import EngineError
 from searchgym.llms.base import Completion, GenRequest
 from searchgym.schedules import Exponential

@@ -13,8 +13,8 @@ import pytest
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.simulated import SimulatedEngine
-from searchgym.engines.simulated_data import simulator_pairs
-from searchgym.engines.simulated_measure import measure
+from searchgym.engines.simulated.data import simulator_pairs
+from searchgym.engines.simulated.measure import measure
 from searchgym.llms.sft import SftConfig, SftTrainer, encode, train
 from searchgym.llms.sft_data import untrained
 from searchgym.seeding import stream

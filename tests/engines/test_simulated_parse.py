@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchgym.engines.simulated_parse import Document, as_passage, parse_documents, write_documents
+from searchgym.engines.simulated.parse import Document, as_passage, parse_documents, write_documents
 
 
 @pytest.mark.parametrize(

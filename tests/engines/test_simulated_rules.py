@@ -11,10 +11,10 @@ import pytest
 
 import searchgym  # noqa: F401 (registers the environments)
 from searchgym.engines import build_engine
-from searchgym.engines.simulated_data import simulator_pairs
-from searchgym.engines.simulated_measure import measure
-from searchgym.engines.simulated_parse import parse_documents
-from searchgym.engines.simulated_text import clip, excerpt, mentions, sentences, snippet, telling
+from searchgym.engines.simulated.data import simulator_pairs
+from searchgym.engines.simulated.measure import measure
+from searchgym.engines.simulated.parse import parse_documents
+from searchgym.engines.simulated.text import clip, excerpt, mentions, sentences, snippet, telling
 from searchgym.envs.setting import setting
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Failure, Query, Task

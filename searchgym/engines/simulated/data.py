@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..corpora.corpus import Corpus
-from ..errors import EngineError
-from ..seeding import derive, stream
-from ..types import CallContext, Failure, Passage, Query, SearchEngine, Task
-from .simulated_parse import Document, write_documents
-from .simulated_prompts import Role, sft_prompt
-from .simulated_text import excerpt, mentions, sentences, snippet, telling
+from ...corpora.corpus import Corpus
+from ...errors import EngineError
+from ...seeding import derive, stream
+from ...types import CallContext, Failure, Passage, Query, SearchEngine, Task
+from .parse import Document, write_documents
+from .prompts import Role, sft_prompt
+from .text import excerpt, mentions, sentences, snippet, telling
 
 POOL = 20
 """Hits per query that noise is taken from."""

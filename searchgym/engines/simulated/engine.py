@@ -12,18 +12,18 @@ import json
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, cast
 
-from ..batching import run_batch
-from ..corpora.corpus import Corpus
-from ..errors import EngineError, unknown
-from ..llms.base import Completion, Generator, GenRequest, Sampling
-from ..llms.cache import Cached
-from ..llms.registry import build_generator
-from ..seeding import derive, unit
-from ..types import CallContext, Charged, Failure, Hit, PageSource, Query, Ranking, Service, Task
-from ..worlds.world import World
-from .simulated_parse import Document, as_passage, parse_documents
-from .simulated_prompts import STYLES, Role
-from .simulated_shelf import Shelf, SimulatedPages
+from ...batching import run_batch
+from ...corpora.corpus import Corpus
+from ...errors import EngineError, unknown
+from ...llms.base import Completion, Generator, GenRequest, Sampling
+from ...llms.cache import Cached
+from ...llms.registry import build_generator
+from ...seeding import derive, unit
+from ...types import CallContext, Charged, Failure, Hit, PageSource, Query, Ranking, Service, Task
+from ...worlds.world import World
+from .parse import Document, as_passage, parse_documents
+from .prompts import STYLES, Role
+from .shelf import Shelf, SimulatedPages
 
 Aliases = Literal["first", "all", "drawn"]
 ALIASES = ("first", "all", "drawn")

@@ -7,10 +7,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from ..errors import DataError
-from ..store import Store
-from ..types import Page, PageRequest, PageSource, Passage
-from .simulated_parse import SITE
+from ...errors import DataError
+from ...store import Store
+from ...types import Page, PageRequest, PageSource, Passage
+from .parse import SITE
 
 KEPT = 200_000
 """Documents kept in memory; the oldest go first."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ..text import normalise_answer
+from ...text import normalise_answer
 
 _END = re.compile(r"(?<=[.!?])[\"'”’)]?\s+(?=[\"'“‘(]?[^\W\d_a-z])")
 _CLOSED = frozenset({"yes", "no", "true", "false", "none", "both", "neither"})

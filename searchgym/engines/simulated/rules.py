@@ -13,15 +13,15 @@ from functools import cached_property
 
 import numpy as np
 
-from ..corpora.corpus import Corpus, GeneratedCorpus
-from ..errors import EngineError
-from ..seeding import derive, stream
-from ..types import Failure, PageSource, Passage, Query, Ranking, Task
-from ..worlds.world import World
-from .simulated import checked_noise, is_noisy, ranked
-from .simulated_parse import Document
-from .simulated_shelf import Shelf, SimulatedPages
-from .simulated_text import excerpt, mentions, sentences
+from ...corpora.corpus import Corpus, GeneratedCorpus
+from ...errors import EngineError
+from ...seeding import derive, stream
+from ...types import Failure, PageSource, Passage, Query, Ranking, Task
+from ...worlds.world import World
+from .engine import checked_noise, is_noisy, ranked
+from .parse import Document
+from .shelf import Shelf, SimulatedPages
+from .text import excerpt, mentions, sentences
 
 _TRIES = 20
 """Other passages looked at per noisy document wanted."""

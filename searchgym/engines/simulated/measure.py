@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..batching import run_batch
-from ..errors import EngineError
-from ..seeding import derive
-from ..types import CallContext, Failure, Query, SearchEngine, Task
-from .simulated_text import mentions, telling
+from ...batching import run_batch
+from ...errors import EngineError
+from ...seeding import derive
+from ...types import CallContext, Failure, Query, SearchEngine, Task
+from .text import mentions, telling
 
 
 class Measured(NamedTuple):

@@ -6,7 +6,7 @@ import hashlib
 import re
 from typing import NamedTuple
 
-from ..types import Passage
+from ...types import Passage
 
 SITE = "https://simulated.example/"
 _LABEL = re.compile(

@@ -32,6 +32,7 @@ _VALUES: Mapping[str, str] = {
 }
 """What a keyword itself must be."""
 OWN_ACTIONS = frozenset({"search", "access"})
+"""Tools that are actions of their own; the others are used by a ``Call``."""
 _SHOWN = 60
 
 

@@ -112,6 +112,23 @@ class Staged:
         self.ema = float(state["ema"])
 
 
+def make_curriculum(spec: Any) -> Any:
+    """A curriculum from None, an object, an import path or ``{"use": path, **arguments}``."""
+    if spec is None:
+        return Uniform()
+    if isinstance(spec, str):
+        return load_object(spec)()
+    if isinstance(spec, Mapping):
+        arguments = dict(spec)
+        if "use" not in arguments:
+            raise CardError(
+                "a curriculum's table names its class: {'use': 'package.module:Class', …}, got "
+                f"{sorted(map(str, arguments))}"
+            )
+        return load_object(arguments.pop("use"))(**arguments)
+    return spec
+
+
 class Scheduled:
     """Each parameter follows a schedule of its own; tasks are chosen by another curriculum.
 
@@ -134,10 +151,7 @@ class Scheduled:
         self.episodes_per_step = episodes_per_step
         self.episodes = 0
         self._set: float | None = None
-        if isinstance(tasks, Mapping):
-            arguments = dict(tasks)
-            tasks = load_object(arguments.pop("use"))(**arguments)
-        self.tasks: Curriculum = Uniform() if tasks is None else tasks  # type: ignore[assignment]
+        self.tasks: Curriculum = make_curriculum(tasks)
 
     @property
     def step(self) -> float:

@@ -10,6 +10,7 @@ import asyncio
 import os
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -19,8 +20,8 @@ Answer = TypeVar("Answer")
 class BackgroundLoop:
     """Starts when first used; ends with ``close``, or when nobody holds this object any more.
 
-    What lives on the loop is made there, on the first call after each start: compare
-    ``asyncio.get_running_loop()`` with the one it was made on. ``name`` is the thread's.
+    What lives on the loop must be made there, anew after each start: ``LoopClient`` does that.
+    ``name`` is the thread's.
     """
 
     def __init__(self, name: str) -> None:
@@ -68,6 +69,49 @@ class BackgroundLoop:
                 self._ended = weakref.finalize(self, _stop, loop, os.getpid())
                 self._ended.atexit = False  # a daemon: it ends with the process
             return self._loop
+
+
+class LoopClient(ABC):
+    """A client on a ``BackgroundLoop`` of its own, with what must be made on that loop.
+
+    Every coroutine of its own calls ``_settle`` before it uses what ``_connect`` makes.
+    """
+
+    def __init__(self, thread: str) -> None:
+        self._background = BackgroundLoop(thread)
+        self._home: asyncio.AbstractEventLoop | None = None
+
+    def wait(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Run to the end, blocking the calling thread."""
+        return self._background.wait(work)
+
+    async def arun(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """Run to the end without blocking the caller's event loop; cancelling cancels the work."""
+        return await self._background.hand_over(work)
+
+    def close(self) -> None:
+        """Give up what is under way, close connections and end the thread; a later call starts
+        anew."""
+        self._background.close(self._end)
+
+    @abstractmethod
+    def _connect(self) -> None:
+        """Make what lives on the running loop."""
+
+    @abstractmethod
+    async def _disconnect(self) -> None:
+        """Close it, on the same loop."""
+
+    def _settle(self) -> None:
+        """Make what lives on the running loop, unless it is there."""
+        loop = asyncio.get_running_loop()
+        if self._home is not loop:
+            self._home = loop
+            self._connect()
+
+    async def _end(self) -> None:
+        self._settle()
+        await self._disconnect()
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

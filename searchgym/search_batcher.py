@@ -229,7 +229,7 @@ class SearchBatcher(Generic[Req, Res]):
                 answers = run_batch(self.service, [entry.request for entry in batch])
                 if self._on_batch is not None:
                     self._on_batch(len(batch), time.perf_counter() - start)
-            except BaseException as caught:
+            except BaseException as caught:  # whatever it is: callers wait, this thread goes on
                 error = caught
             finished: list[Group] = []
             with self._lock:

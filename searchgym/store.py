@@ -171,7 +171,7 @@ class Store:
             try:
                 yield db
                 db.execute("COMMIT")
-            except BaseException:
+            except BaseException:  # Ctrl-C, too: the connection is used again, so none stays open
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
@@ -242,7 +242,7 @@ class Store:
                     raise DataError(f"{self.path} is an empty file, expected a store")
                 self._create(db)
             db.execute("PRAGMA synchronous = FULL")
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: nobody else has this connection to close it
             db.close()
             raise
         return db
@@ -277,7 +277,7 @@ class Store:
                 db.execute(f"PRAGMA application_id = {APPLICATION}")
                 db.execute(f"PRAGMA user_version = {VERSION}")
             db.execute("COMMIT")
-        except BaseException:
+        except BaseException:  # Ctrl-C, too, gives the write lock back to other processes
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise

@@ -191,7 +191,7 @@ def test_what_fits():
     [{"properties": {"x": {"pattern": "a"}}}, {"type": "text"}, {"items": 3}, {"anyOf": []}],
 )
 def test_schemas_that_cannot_be_checked_are_refused(schema):
-    with pytest.raises(CardError, match="t"):
+    with pytest.raises(CardError, match=r"^t(\.x|\[\])?: "):
         check_schema(schema, "t")
 
 

@@ -102,6 +102,11 @@ def test_schedules_beside_stages_and_each_axis_alone() -> None:
     assert both.params() == {"noise": 0.3, "dead": 1.0}
 
 
+def test_a_table_without_a_class_says_what_is_missing() -> None:
+    with pytest.raises(CardError, match=r"names its class.*'max_hops'"):
+        Scheduled({}, tasks={"max_hops": (1, 2)})
+
+
 def test_environments_log_the_noise_that_their_episodes_have() -> None:
     curriculum = {"use": "searchgym.curricula:ZeroSearchNoise", "total": 4}
     env = gym.make("SearchQA-v0", corpus=CORPUS, tasks=list(TASKS), curriculum=curriculum)

@@ -377,8 +377,8 @@ def policy() -> Any:
     """A two-layer Qwen2 that has learnt a few texts by heart. It knows its first query for ``SURE``
     and hesitates at the second (of which it learnt two); for ``UNSURE`` it is the other way round.
     """
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("transformers")
+    import torch
+
     from searchgym.llms.transformers_generator import TransformersGenerator
 
     form, engine = get_dialect("search_r1_self"), build_engine("bm25", CORPUS)

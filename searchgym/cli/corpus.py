@@ -20,7 +20,7 @@ from .output import (
     say,
     working,
 )
-from .targets import Overrides, overrides
+from .targets import DataDir, Overrides, overrides
 
 if TYPE_CHECKING:
     from ..corpora.corpus import Corpus
@@ -31,9 +31,6 @@ Name = Annotated[
     str, typer.Argument(metavar="CORPUS", help="A corpus card's name, a passage file, a folder.")
 ]
 Split = Annotated[str | None, typer.Option(help="Split (default: train; real sets: public).")]
-DataDir = Annotated[
-    Path | None, typer.Option(help="Where real sets lie (default: SEARCHGYM_DATA or the cache).")
-]
 
 
 def _split(name: str, split: str | None) -> str:

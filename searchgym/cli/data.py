@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .output import JsonFlag, examples, print_json, print_table, say, working
+from .targets import DataDir
 
 if TYPE_CHECKING:
     from ..corpora.data import SetStatus
@@ -17,11 +17,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog=examples("searchgym data", "searchgym data --json", "searchgym data get hotpotqa"),
 )
-
-DataDir = Annotated[
-    Path | None,
-    typer.Option(help="The data directory (default: SEARCHGYM_DATA, else the user's cache)."),
-]
 
 
 @app.callback(invoke_without_command=True)

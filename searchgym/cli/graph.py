@@ -9,6 +9,7 @@ import typer
 
 from ..errors import DataError
 from .output import JsonFlag, examples, group, print_facts, print_json, print_table, working
+from .targets import DataDir
 
 if TYPE_CHECKING:
     from ..engines.graph.index import GraphIndex
@@ -19,9 +20,6 @@ Name = Annotated[
     str, typer.Argument(metavar="GRAPH", help="A corpus card's name, or kg:PATH for your triples.")
 ]
 Split = Annotated[str, typer.Option(help="Of a generated world: train, dev or test.")]
-DataDir = Annotated[
-    Path | None, typer.Option(help="Where real sets lie (default: SEARCHGYM_DATA or the cache).")
-]
 
 
 @app.command(

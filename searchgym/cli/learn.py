@@ -9,11 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from .output import JsonFlag, console, examples, print_json, progress, say, working
-from .targets import Overrides
+from .targets import DataDir, Overrides
 
-DataDir = Annotated[
-    Path | None, typer.Option(help="Where real sets lie (default: SEARCHGYM_DATA or the cache).")
-]
 Seconds = Annotated[
     float | None,
     typer.Option(min=1, help="Stop training after so long; reproducible only without it."),

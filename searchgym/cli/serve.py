@@ -12,7 +12,7 @@ import typer
 
 from ..errors import SearchGymError
 from .output import examples, say, working
-from .targets import Overrides, overrides
+from .targets import DataDir, Overrides, overrides
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -81,10 +81,7 @@ def serve(
     split: Annotated[
         str | None, typer.Option(help="Split (default: train; real sets: public).")
     ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(help="Where real sets lie (default: SEARCHGYM_DATA or the cache)."),
-    ] = None,
+    data_dir: DataDir = None,
     settings: Overrides = None,
 ) -> int:
     """Serve searches over HTTP to any agent that speaks a /retrieve dialect.

@@ -21,7 +21,7 @@ from .output import (
     say,
     working,
 )
-from .targets import Overrides, env_id, overrides
+from .targets import DataDir, Overrides, env_id, overrides
 
 if TYPE_CHECKING:
     from ..envs.setting import Setting
@@ -32,9 +32,6 @@ Name = Annotated[
     str, typer.Argument(metavar="SOURCE", help="A corpus or an environment, with its questions.")
 ]
 Split = Annotated[str | None, typer.Option(help="Split of the questions (default: its own).")]
-DataDir = Annotated[
-    Path | None, typer.Option(help="Where real sets lie (default: SEARCHGYM_DATA or the cache).")
-]
 SHARES = {
     "simple": 1.0, "chain": 1.0, "intersection": 0.5, "superlative": 0.25, "comparison": 0.25,
     "unanswerable": 0.125,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def corpus_card(name: str) -> Card | None:
-    """The card of this name or folder; None for files and folders of text.
+    """The card of this name or folder; None for files, folders of text and ``kg:PATH``.
 
     Raises:
         CardError: neither a card nor a path that exists; the near names are given.
@@ -53,15 +53,14 @@ def world(name: str, split: str, settings: Sequence[str] | None) -> GeneratedWor
 
 
 def corpus(name: str, split: str, data_dir: Path | None = None) -> Corpus:
-    """The passages of a world, a real set, a file or a folder of text."""
+    """The passages of a world, a real set, a knowledge graph, a file or a folder of text."""
     from ..kgs.files import PREFIX
 
     if name.startswith(PREFIX):
-        from ..envs.sources import kg_source
+        from ..kgs.corpus import kg_corpus
+        from ..kgs.files import load_kg
 
-        graphed = kg_source(name)
-        assert graphed is not None
-        return graphed
+        return kg_corpus(load_kg(name))
     found = corpus_card(name)
     if found is None:
         from ..corpora.load import load_corpus

@@ -27,6 +27,9 @@ Overrides = Annotated[
         help="Override an environment option; dots nest: world.entities=2000. Repeatable.",
     ),
 ]
+DataDir = Annotated[
+    Path | None, typer.Option(help="Where real sets lie (default: SEARCHGYM_DATA or the cache).")
+]
 
 
 def env_id(name: str) -> str:

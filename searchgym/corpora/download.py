@@ -147,7 +147,7 @@ def write_records(path: Path, records: Iterable[Record]) -> str:
             for record in records:
                 stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
         os.replace(made, path)
-    except BaseException:
+    except BaseException:  # Ctrl-C, too, leaves no part of a file behind
         os.unlink(made)
         raise
     return sha256_of(path)

@@ -8,14 +8,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from searchgym.arguments import OWN_ACTIONS
 from searchgym.dialects.escape import clean, one_line
 from searchgym.errors import DialectError
 from searchgym.types import Call, Invalid, ToolSpec
 
-OWN_FORM: Final = frozenset({"search", "access", "answer", "judge", "delegate"})
+OWN_FORM: Final = OWN_ACTIONS | {"answer", "judge", "delegate"}
 """What a dialect says in a form of its own; never a call."""
-BUILT_IN: Final = frozenset({"search", "access"})
-"""Tools that are actions of their own."""
 NOT_AN_OBJECT = "a tool call holds one JSON object"
 NO_ARGUMENTS = 'a tool call has "name" and "arguments"'
 _DEEPEST = 8
@@ -80,7 +79,7 @@ def write_call(name: str, arguments: Mapping[str, Any]) -> str:
 
 def call_specs(tools: Sequence[ToolSpec]) -> list[ToolSpec]:
     """The tools that are used by calls."""
-    return [tool for tool in tools if tool.name not in BUILT_IN]
+    return [tool for tool in tools if tool.name not in OWN_ACTIONS]
 
 
 def listed(tools: Iterable[ToolSpec]) -> str:

@@ -20,6 +20,7 @@ from ..types import Hit, Query, Ranking
 from ..worlds.world import World
 from .analysis import WORD, Analyser, TermIds
 from .bm25_index import FIELDS, METHODS, Index, build_index, load_index, save_index
+from .keys import text_and_k
 
 _LONG_QUERY = 256
 _make_hit = partial(tuple.__new__, Hit)
@@ -88,7 +89,7 @@ class BM25Engine:
     # --- Service ------------------------------------------------------------------------------
     def cache_key(self, request: Query, /) -> bytes | None:
         """Query text and k: the engine is pure in them."""
-        return f"{request.k}\0{request.text}".encode("utf-8", "surrogatepass")
+        return text_and_k(request)
 
     def run(self, batch: Sequence[Query], /) -> list[Ranking]:
         """Answer every query in order; each may have its own k."""

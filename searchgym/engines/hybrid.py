@@ -16,6 +16,7 @@ from ..types import Failure, PageSource, Query, Ranking, SearchEngine
 from ..worlds.world import World
 from .fusion import Mean, rank_score_fusion, reciprocal_rank_fusion, with_notes
 from .hybrid_pages import hybrid_pages
+from .keys import joint_key, text_and_k
 from .rerank import CrossEncoderReranker
 
 FUSIONS = ("rrf", "rank-score")
@@ -102,15 +103,8 @@ class HybridEngine:
     def cache_key(self, request: Query, /) -> bytes | None:
         """The inner engines' keys; ``None`` as soon as one of them shares no answers."""
         inner = request._replace(k=self._depth(request.k))
-        keys = [engine.cache_key(inner) for engine in self.engines]
-        if any(key is None for key in keys):
-            return None
-        own = f"{request.k}\0{request.text}".encode("utf-8", "surrogatepass")
-        h = hashlib.blake2b(digest_size=32)
-        for key in (own, *keys):
-            assert key is not None
-            h.update(len(key).to_bytes(8, "big") + key)
-        return h.digest()
+        keys = (engine.cache_key(inner) for engine in self.engines)
+        return joint_key((text_and_k(request), *keys))
 
     def pages(self, default: PageSource) -> PageSource:
         """The inner engines' page sources; see ``hybrid_pages``."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 from ..batching import run_batch
 from ..types import Failure, Page, PageRequest, PageSource, SearchEngine
+from .keys import joint_key
 from .pages import pages_of
 
 
@@ -40,13 +40,7 @@ class HybridPages:
 
     def cache_key(self, request: PageRequest, /) -> bytes | None:
         """Of all sources' keys; ``None`` as soon as one of them shares no answers."""
-        h = hashlib.blake2b(digest_size=32)
-        for source in self.sources:
-            key = source.cache_key(request)
-            if key is None:
-                return None
-            h.update(len(key).to_bytes(8, "big") + key)
-        return h.digest()
+        return joint_key(source.cache_key(request) for source in self.sources)
 
     def run(self, batch: Sequence[PageRequest], /) -> list[Page | Failure | None]:
         """One page, ``None`` or failure per request, in order."""

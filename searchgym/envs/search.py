@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from ..curricula import make_curriculum
 from ..drive import run_tools
 from ..episode import Episode
 from ..errors import CardError, EpisodeError
@@ -15,7 +16,7 @@ from ..spaces import FreeText
 from ..types import TurnRequest
 from .info import step_info
 from .render import print_turn, transcript
-from .setting import Setting, make_curriculum, setting
+from .setting import Setting, setting
 from .start import start_episode
 
 MAX_TEXT = 8_000_000

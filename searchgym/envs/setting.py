@@ -197,17 +197,3 @@ def setting(keywords: Mapping[str, Any]) -> Setting:
     while len(_CACHE) > _CACHED:
         _CACHE.popitem(last=False)
     return made
-
-
-def make_curriculum(spec: Any) -> Any:
-    """A curriculum from None, an object, an import path or ``{"use": path, **arguments}``."""
-    from ..curricula import Uniform
-
-    if spec is None:
-        return Uniform()
-    if isinstance(spec, str):
-        return load_object(spec)()
-    if isinstance(spec, Mapping):
-        arguments = dict(spec)
-        return load_object(arguments.pop("use"))(**arguments)
-    return spec

@@ -90,6 +90,7 @@ def _asked_of_graph(corpus: KGCorpus, options: Options) -> Material:
     left out, and so is what BM25 does not find."""
     from ..engines import build_engine
     from ..kgs.questions import FAMILIES, ask_kg
+    from ..tasks.families import family as known
 
     engine = build_engine(options.engine, corpus)
     if options.tasks is not None and not isinstance(options.tasks, Mapping):
@@ -97,6 +98,8 @@ def _asked_of_graph(corpus: KGCorpus, options: Options) -> Material:
     if options.split not in SPLITS:
         raise CardError(f"split must be one of {', '.join(SPLITS)}, got {options.split!r}")
     counts = KG_TASKS if options.tasks is None else options.tasks
+    for name in counts:
+        known(name)  # a family that no corpus has fails here, by name
     proof: Any = engine if options.engine == "bm25" else build_engine("bm25", corpus)
     kept: list[Task] = []
     for family in FAMILIES:

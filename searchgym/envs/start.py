@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from numbers import Real
 from typing import Any
@@ -51,7 +52,8 @@ def start_episode(
 
 
 def _number(name: str, value: object) -> float:
-    """A plain number, also from a NumPy one: parameters end up in records, which are JSON."""
-    if isinstance(value, bool) or not isinstance(value, Real):
+    """A plain, finite number, also from a NumPy one: parameters end up in records, which are
+    JSON."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise CardError(f"the difficulty parameter {name!r} must be a number, got {value!r}")
     return value if isinstance(value, (int, float)) else float(value)

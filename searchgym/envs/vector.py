@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from ..curricula import make_curriculum
 from ..drive import run_tools
 from ..episode import Episode
 from ..errors import CardError, EpisodeError
@@ -20,7 +21,7 @@ from ..spaces import FreeText
 from ..types import ToolCall, TurnRequest
 from .info import step_info
 from .search import MAX_TEXT
-from .setting import Setting, make_curriculum, setting
+from .setting import Setting, setting
 from .stack import stack_infos
 from .start import start_episode
 

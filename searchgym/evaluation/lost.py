@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .metrics import Row
+from .metrics import Row, infra_by_searches
 
 
 class Lost(NamedTuple):
@@ -34,19 +34,14 @@ def lost_by_searches(rows: Sequence[Row], max_retries: int) -> list[Lost]:
     before; ``expected`` holds for failures that strike tries independently. ``max_retries`` is the
     rules' (``Rules.max_retries``).
     """
-    most = max((row.searches for row in rows), default=0)
-    ended = [0] * (most + 2)
-    lost = [0] * (most + 2)
-    for row in rows:
-        ended[row.searches] += 1
-        lost[row.searches] += row.infra_error
-    rate = failure_rate(rows)
+    counts = infra_by_searches(rows)
+    expected = failure_rate(rows) ** (max_retries + 1)
+    reached = sum(ended for n, (_, ended) in counts.items() if n)
     out = []
-    reached = sum(ended[1:])
-    for n in range(1, most + 1):
-        share = lost[n] / reached if reached else float("nan")
-        out.append(Lost(n, reached, lost[n], share, rate ** (max_retries + 1)))
-        reached -= ended[n]
+    for n in range(1, max(counts, default=0) + 1):
+        lost, ended = counts.get(n, (0, 0))
+        out.append(Lost(n, reached, lost, lost / reached, expected))
+        reached -= ended
     return out
 
 

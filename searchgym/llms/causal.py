@@ -1,4 +1,5 @@
-"""A causal LM's forward passes over rows of unequal length: left padding, one growing cache."""
+"""A causal LM: loading it, and its forward passes over rows of unequal length (left padding, one
+growing cache)."""
 
 from __future__ import annotations
 
@@ -7,10 +8,35 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ..errors import EngineError, MissingExtraError
 from .base import Floats, Ids
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -> tuple[Any, Any]:
+    """A model, in evaluation mode, and its tokenizer from a folder or hub name.
+
+    ``device`` "auto": a GPU if there is one. ``dtype`` "auto": the checkpoint's, else e.g.
+    "float32". Further options go to ``from_pretrained``. ``EngineError`` if nothing can be loaded.
+    """
+    try:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+    except ImportError as error:
+        raise MissingExtraError("a transformers language model", "llm") from error
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, **options)
+    except (OSError, ValueError) as error:
+        raise EngineError(
+            f"cannot load a causal LM from {path!r}: {error}. Expected a folder with config.json, "
+            "weights and tokenizer, or a hub name"
+        ) from error
+    return model.to(device).eval(), tokenizer
 
 
 @contextmanager

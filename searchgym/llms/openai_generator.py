@@ -112,7 +112,7 @@ class OpenAIGenerator:
 
     async def arun(self, request: GenRequest) -> Completion | Failure:
         """One request from within any event loop, without blocking it."""
-        return (await self.wire.hand_over(self._all([request], self._check, self._one)))[0]
+        return (await self.wire.arun(self._all([request], self._check, self._one)))[0]
 
     def score(self, batch: Sequence[tuple[Ids, Ids]]) -> list[Floats | Failure]:
         def able(_: object) -> None:

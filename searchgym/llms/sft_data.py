@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, EngineError, MissingExtraError
+from ..errors import DataError
+from .causal import load
 
 
 def write_pairs(rows: Iterable[Mapping[str, Any]], path: Path) -> int:
@@ -71,19 +72,4 @@ def untrained(
 
 def pretrained(model: str, device: str = "auto") -> tuple[Any, Any]:
     """A causal LM and its tokenizer from a folder or hub name, in float32."""
-    try:
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-    except ImportError as error:
-        raise MissingExtraError("training a language model", "llm") from error
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(model)
-        made: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
-    except (OSError, ValueError) as error:
-        raise EngineError(
-            f"cannot load a causal LM from {model!r}: {error}. Expected a folder with "
-            "config.json, weights and tokenizer, or a hub name"
-        ) from error
-    return made.to(device), tokenizer
+    return load(model, device, "float32")  # updates are too small for less

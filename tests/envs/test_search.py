@@ -65,12 +65,21 @@ def test_mistakes_are_one_clear_error(keywords, message):
         env(**keywords)
 
 
+def test_a_misspelt_family_of_a_graphs_questions_is_named(tmp_path):
+    path = tmp_path / "films.tsv"
+    path.write_text("Inception\tdirector\tChristopher Nolan\n", encoding="utf-8")
+    with pytest.raises(searchgym.SearchGymError, match="unknown task family 'simpel'"):
+        SearchEnv(corpus=f"kg:{path}", tasks={"simpel": 3})
+
+
 def test_reset_options_are_checked():
     e = env()
     with pytest.raises(CardError, match="task id 't9'"):
         e.reset(options={"task_id": "t9"})
     with pytest.raises(CardError, match="Did you mean 'task_id'"):
         e.reset(options={"taskid": "t1"})
+    with pytest.raises(CardError, match="'noise' must be a number, got nan"):
+        e.reset(options={"params": {"noise": float("nan")}})
     with pytest.raises(EpisodeError, match="call reset"):
         env().step("x")
     e.reset()

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from searchgym.errors import EvaluationError
 from searchgym.evaluation.intervals import (
@@ -42,7 +43,6 @@ def test_bca_follows_the_skew() -> None:
 
 
 def test_bca_agrees_with_scipy() -> None:
-    stats = pytest.importorskip("scipy.stats")
     x = np.random.Generator(np.random.PCG64(1)).gamma(1.0, size=80)
     theirs = stats.bootstrap((x,), np.mean, n_resamples=40_000, random_state=1).confidence_interval
     ours = mean_interval(x, resamples=40_000)

@@ -13,14 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
+from fastapi import FastAPI, Request, Response
 
 from searchgym.llms.base import Completion, GenRequest, Message, Sampling
 from searchgym.llms.transformers_generator import TransformersGenerator
 from tests.llms import tiny
-
-pytest.importorskip("fastapi")
-from fastapi import FastAPI, Request, Response
 
 KNOWN = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "seed", "stop"}
 LOGP = {"logprobs", "top_logprobs"}

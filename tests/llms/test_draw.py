@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from searchgym.errors import EngineError
 from searchgym.llms.base import Sampling
 from searchgym.llms.draw import draw
 from searchgym.seeding import stream
-
-torch = pytest.importorskip("torch")
 
 LOGITS = torch.tensor([2.0, 1.0, 0.5, 0.0, -1.0, -torch.inf])
 

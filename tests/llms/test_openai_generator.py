@@ -20,6 +20,7 @@ from searchgym.llms.base import Completion, Generator, GenRequest, Message, Samp
 from searchgym.llms.cache import Cached
 from searchgym.llms.openai_generator import OpenAIGenerator
 from searchgym.types import Failure
+from tests.llms.checks import done
 from tests.llms.server import Server, free_port, running
 
 Maker = Callable[..., tuple[OpenAIGenerator, Server]]
@@ -61,11 +62,6 @@ def connect(servers: Callable[[str], tuple[Server, str]]) -> Iterator[Maker]:
     yield get
     for client in clients:
         client.close()
-
-
-def done(answers: Any) -> list[Completion]:
-    assert all(isinstance(a, Completion) for a in answers), answers
-    return list(answers)
 
 
 # --- what servers can do --------------------------------------------------------------------------

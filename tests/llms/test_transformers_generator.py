@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from searchgym.errors import EngineError
 from searchgym.llms.base import Completion, Generator, GenRequest, Message, Sampling
@@ -15,8 +17,8 @@ from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.seeding import stream
 from searchgym.types import Failure
 from tests.llms import tiny
+from tests.llms.checks import check_stops, done, ragged
 
-torch = pytest.importorskip("torch")
 WORDS = tiny.tokenizer()
 PROMPTS = (
     "The capital of Paris",
@@ -26,6 +28,7 @@ PROMPTS = (
     "The mayor of Tarsis is Ana Bell. The founder",
     "The capital of Paris",
 )
+requests = partial(ragged, PROMPTS)
 
 
 def make(kind: str = "qwen2", seed: int = 0, **options: Any) -> TransformersGenerator:
@@ -37,24 +40,11 @@ def generator(request: pytest.FixtureRequest) -> TransformersGenerator:
     return make(request.param)
 
 
-def requests(**sampling: Any) -> list[GenRequest]:
-    """Ragged prompts, each with its own length limit."""
-    return [
-        GenRequest(p, Sampling(**{"max_tokens": 8 + 5 * i, **sampling}), key=i)
-        for i, p in enumerate(PROMPTS)
-    ]
-
-
 def reference(g: TransformersGenerator, prompt: tuple[int, ...], ids: tuple[int, ...]) -> Any:
     """(N, V) log-probabilities from one plain forward pass: no padding, no cache, no batch."""
     with torch.no_grad():
         logits = g.model(torch.tensor([[*prompt, *ids]])).logits[0]
     return logits.log_softmax(-1)[len(prompt) - 1 : -1]
-
-
-def done(answers: Any) -> list[Completion]:
-    assert all(isinstance(a, Completion) for a in answers), answers
-    return list(answers)
 
 
 def test_it_is_a_generator(generator: TransformersGenerator) -> None:
@@ -109,27 +99,8 @@ def test_keys_decide_whatever_the_batch(generator: TransformersGenerator) -> Non
 
 
 def test_stop_strings(generator: TransformersGenerator) -> None:
-    """Against the same text without stops: cut right after the stop, its whole token kept."""
-    free = done(generator.run(requests(max_tokens=40)))
-    hits = 0
-    for i, whole in enumerate(free):
-        for size in (1, 2, 3):
-            places = range(len(whole.text) // 3, len(whole.text) - size)
-            clean = [j for j in places if "�" not in whole.text[j : j + size]]
-            if not clean:
-                continue
-            stop = whole.text[clean[0] : clean[0] + size]
-            hits += 1
-            request = requests(max_tokens=40, stop=("never there", stop))[i]
-            got = done(generator.run([request, *requests(max_tokens=5)]))[0]
-            end = whole.text.index(stop) + size
-            assert (got.text, got.finish) == (whole.text[:end], "stop")
-            ids, ends = got.ids or (), got.ends or ()
-            assert ids == (whole.ids or ())[: len(ids)]
-            assert ends[-1] == end
-            assert all(e < end for e in ends[:-1]), "no token wholly past the stop"
-            assert len(got.logp) == len(got.entropy) == len(ids)  # type: ignore[arg-type]
-    assert hits > 3
+    for got in check_stops(generator, PROMPTS, beside=requests(max_tokens=5)):
+        assert len(got.entropy) == len(got.ids)  # type: ignore[arg-type]
 
 
 def test_the_token_a_stop_ends_in_is_kept() -> None:

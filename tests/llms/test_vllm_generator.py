@@ -6,6 +6,7 @@ Runs in an environment of its own (``make vllm``): vLLM needs its own torch and 
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from searchgym.llms.registry import build_generator
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.types import Failure
 from tests.llms import tiny
+from tests.llms.checks import check_stops, done, ragged
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(400)]
 
@@ -29,6 +31,7 @@ PROMPTS = (
     "née Łódź 東京",
     "The mayor of Tarsis is Ana Bell. The founder",
 )
+requests = partial(ragged, PROMPTS)
 
 
 @pytest.fixture(scope="session")
@@ -56,18 +59,6 @@ def vllm(folder: Path) -> Any:
 @pytest.fixture(scope="session")
 def plain(folder: Path) -> TransformersGenerator:
     return TransformersGenerator(folder, dtype="float32", device="cpu")
-
-
-def requests(**sampling: Any) -> list[GenRequest]:
-    return [
-        GenRequest(p, Sampling(**{"max_tokens": 8 + 5 * i, **sampling}), key=i)
-        for i, p in enumerate(PROMPTS)
-    ]
-
-
-def done(answers: Any) -> list[Completion]:
-    assert all(isinstance(a, Completion) for a in answers), answers
-    return list(answers)
 
 
 def encoded(plain: TransformersGenerator, batch: list[GenRequest]) -> list[GenRequest]:
@@ -112,26 +103,7 @@ def test_keys_decide_whatever_the_batch(vllm: Any) -> None:
 
 
 def test_stop_strings(vllm: Any) -> None:
-    free = done(vllm.run(requests(max_tokens=40)))
-    hits = 0
-    for i, whole in enumerate(free):
-        for size in (1, 2, 3):
-            places = range(len(whole.text) // 3, len(whole.text) - size)
-            clean = [j for j in places if "�" not in whole.text[j : j + size]]
-            if not clean:
-                continue
-            hits += 1
-            stop = whole.text[clean[0] : clean[0] + size]
-            request = requests(max_tokens=40, stop=("never there", stop))[i]
-            got = done(vllm.run([request]))[0]
-            end = whole.text.index(stop) + size
-            assert (got.text, got.finish) == (whole.text[:end], "stop")
-            ids, ends = got.ids or (), got.ends or ()
-            assert ids == (whole.ids or ())[: len(ids)]
-            assert ends[-1] == end
-            assert all(e < end for e in ends[:-1])
-            assert len(got.logp) == len(ids)  # type: ignore[arg-type]
-    assert hits > 3
+    check_stops(vllm, PROMPTS)
 
 
 def test_refusals_and_chats(vllm: Any, plain: TransformersGenerator) -> None:

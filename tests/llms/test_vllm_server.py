@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from searchgym.llms.agree import agreement
-from searchgym.llms.base import Completion, GenRequest, Message, Sampling
+from searchgym.llms.base import GenRequest, Message, Sampling
 from searchgym.llms.openai_generator import OpenAIGenerator
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.types import Failure
 from tests.llms import tiny
+from tests.llms.checks import done
 from tests.llms.served import child
 from tests.llms.server import free_port
 
@@ -48,11 +49,6 @@ def client(folder: Path) -> Iterator[OpenAIGenerator]:
 @pytest.fixture(scope="module")
 def plain(folder: Path) -> TransformersGenerator:
     return TransformersGenerator(folder, device="cpu")
-
-
-def done(answers: list[Completion | Failure]) -> list[Completion]:
-    assert all(isinstance(a, Completion) for a in answers), answers
-    return [a for a in answers if isinstance(a, Completion)]
 
 
 def test_it_can_do_everything_but_entropy(client: OpenAIGenerator) -> None:

@@ -17,11 +17,6 @@ from .conftest import client_of
 pytestmark = pytest.mark.timeout(60)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def test_percentiles_are_within_a_bucket_of_exact() -> None:
     board = Board()
     times = np.random.default_rng(3).lognormal(13, 2, 5000).astype(int)

@@ -14,6 +14,7 @@ from ...errors import EngineError
 from ...types import Hit, Query, Ranking
 from ...worlds.world import World
 from ..forward import Progress
+from ..keys import text_and_k
 from .build import build_dense, index_in_memory, open_dense
 from .encoder import SentenceEncoder
 from .index import AT_SEARCH, KINDS, DenseIndex, parameters
@@ -70,7 +71,7 @@ class DenseEngine:
     # --- Service ------------------------------------------------------------------------------
     def cache_key(self, request: Query, /) -> bytes | None:
         """Query text and k: the engine is pure in them."""
-        return f"{request.k}\0{request.text}".encode("utf-8", "surrogatepass")
+        return text_and_k(request)
 
     def run(self, batch: Sequence[Query], /) -> list[Ranking]:
         """Answer every query in order; each may have its own k. Texts are encoded together."""

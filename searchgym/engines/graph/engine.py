@@ -17,6 +17,7 @@ from ...kgs.corpus import KGCorpus
 from ...kgs.names import Linker
 from ...types import Hit, Query, Ranking, SearchEngine
 from ...worlds.world import World
+from ..keys import text_and_k
 
 _make_hit = partial(tuple.__new__, Hit)
 _REMEMBERED = 1 << 16
@@ -53,7 +54,7 @@ class PageLookup(ABC):
 
     def cache_key(self, request: Query, /) -> bytes | None:
         """Query text and k: the engine is pure in them."""
-        return f"{request.k}\0{request.text}".encode("utf-8", "surrogatepass")
+        return text_and_k(request)
 
     def run(self, batch: Sequence[Query], /) -> list[Ranking]:
         """Answer every query in order."""

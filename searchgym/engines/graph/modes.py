@@ -12,6 +12,7 @@ from ...kgs.communities import BEAM
 from ...kgs.walks import neighbours
 from ...types import Hit, Passage, Query, Ranking
 from ...worlds.world import World
+from ..keys import text_and_k
 from .index import GraphIndex, graph_index
 
 MODES = ("facts", "neighbours", "ppr", "communities")
@@ -47,7 +48,7 @@ class GraphSearch:
 
     def cache_key(self, request: Query, /) -> bytes | None:
         """Query text and k: the engine is pure in them."""
-        return f"{request.k}\0{request.text}".encode("utf-8", "surrogatepass")
+        return text_and_k(request)
 
     def run(self, batch: Sequence[Query], /) -> list[Ranking]:
         """Answer every query in order."""

@@ -14,6 +14,7 @@ from ...corpora.corpus import Corpus
 from ...errors import EngineError, unknown
 from ...types import Charged, Failure, PageSource, Query, Ranking
 from ...worlds.world import World
+from ..keys import text_and_k
 from .http import Client
 from .mcp import McpSession, found
 from .pages import AccessReader, JinaReader, McpReader, Reader, RemotePages
@@ -125,7 +126,7 @@ class RemoteEngine:
     # --- Service ------------------------------------------------------------------------------
     def cache_key(self, request: Query, /) -> bytes | None:
         """Query text and k: equal queries under way share an answer."""
-        return f"{request.k}\0{request.text}".encode("utf-8", "surrogatepass")
+        return text_and_k(request)
 
     def pages(self, default: PageSource) -> PageSource:
         """The server's or provider's pages where it has any, else ``default``."""

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 
 from ...arguments import is_number
 from ...errors import EngineError, MissingExtraError
-from ...event_loop import BackgroundLoop
+from ...event_loop import LoopClient
 from ...types import Failure
 from .wire import Ask, Reply, Trouble
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
-class Client:
+class Client(LoopClient):
     """Sends requests; every outcome is a ``Reply`` or a ``Trouble``, nothing is raised.
 
     Args:
@@ -50,6 +50,7 @@ class Client:
         max_bytes: int = 8 << 20,
         secret: str = "",
     ) -> None:
+        super().__init__("searchgym-remote")
         try:
             import httpx
         except ImportError as error:
@@ -73,8 +74,6 @@ class Client:
         self.max_bytes = max_bytes
         self._secrets: set[str] = set()
         self.hide(secret)
-        self._background = BackgroundLoop("searchgym-remote")
-        self._home: asyncio.AbstractEventLoop | None = None
         self.counts = dict.fromkeys(("requests", "retries", "timeouts", "failures", "bytes"), 0)
 
     # --- the loop -----------------------------------------------------------------------------
@@ -84,30 +83,16 @@ class Client:
         async def together() -> list[T]:
             return list(await asyncio.gather(*work))
 
-        return self._background.wait(together())
+        return self.wait(together())
 
-    async def arun(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run one coroutine from any event loop."""
-        return await self._background.hand_over(work)
-
-    def close(self) -> None:
-        """Give up requests under way, close connections and stop the thread; a later call starts
-        anew."""
-        self._background.close(self._disconnect)
+    def _connect(self) -> None:
+        self._slots = asyncio.Semaphore(self.concurrency)
+        self._next = 0.0
+        self._pools: dict[bool, Any] = {}
 
     async def _disconnect(self) -> None:
-        self._settle()
         for pool in self._pools.values():
             await pool.aclose()
-
-    def _settle(self) -> None:
-        """Make what lives on the running loop, unless it is there."""
-        loop = asyncio.get_running_loop()
-        if self._home is not loop:
-            self._home = loop
-            self._slots = asyncio.Semaphore(self.concurrency)
-            self._next = 0.0
-            self._pools: dict[bool, Any] = {}
 
     def _pool(self, url: str) -> Any:
         """Connections; proxies of the environment are not asked for what is on this machine."""

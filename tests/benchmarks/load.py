@@ -96,6 +96,16 @@ def free_port() -> int:
         return port
 
 
+def ask(port: int, timeout: float) -> None:
+    """One search by itself; returns when it is answered."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/retrieve", b'{"queries":["warm up"],"topk":3}',
+        {"Content-Type": "application/json"},
+    )  # fmt: skip
+    with urllib.request.urlopen(request, timeout=timeout) as answer:
+        answer.read()
+
+
 @contextmanager
 def running(command: Sequence[str], port: int, *, patience: float = 180) -> Iterator[None]:
     """A server process that answers on ``port``; ended by SIGTERM, and its exit is awaited."""
@@ -111,12 +121,8 @@ def running(command: Sequence[str], port: int, *, patience: float = 180) -> Iter
             assert process.poll() is None, f"{command} ended with {process.returncode}"
             assert time.monotonic() < until, f"{command} did not answer within {patience} s"
             try:
-                request = urllib.request.Request(
-                    f"http://127.0.0.1:{port}/retrieve", b'{"queries":["warm up"],"topk":3}',
-                    {"Content-Type": "application/json"},
-                )  # fmt: skip
-                with urllib.request.urlopen(request, timeout=30):
-                    break
+                ask(port, timeout=30)
+                break
             except OSError:
                 time.sleep(0.1)
         yield

@@ -16,7 +16,7 @@ import pytest
 
 from searchgym.corpora.data import load_set
 
-from .load import Load, drive, free_port, need_wrk, running
+from .load import Load, ask, drive, free_port, need_wrk, running
 from .table import show
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.data, pytest.mark.timeout(3600)]
@@ -34,7 +34,8 @@ def questions(data_dir: Path) -> list[str]:
 
 def measure(commands: Mapping[str, Command], texts: Sequence[str], folder: Path) -> dict[str, Load]:
     """Rates and errors over all slices, latencies as medians over slices. ``{port}`` in a command
-    becomes its server's port."""
+    becomes its server's port. The next slice begins when what the last one left in the queue of
+    its server is worked off: a slow server would else slow the next one down."""
     bodies = [{"queries": [text], "topk": 3, "return_scores": True} for text in texts]
     seen: dict[str, list[Load]] = {name: [] for name in commands}
     with ExitStack() as stack:
@@ -45,9 +46,11 @@ def measure(commands: Mapping[str, Command], texts: Sequence[str], folder: Path)
             stack.enter_context(running(filled, ports[name], patience=1800))
         for port in ports.values():
             drive(port, bodies, folder, seconds=min(3, SLICE))  # caches fill, code is compiled
+            ask(port, timeout=120)
         for _ in range(max(1, round(SECONDS / SLICE))):
             for name, port in ports.items():
                 seen[name].append(drive(port, bodies, folder, seconds=SLICE))
+                ask(port, timeout=120)
     return {
         name: Load(
             sum(load.rate for load in loads) / len(loads),

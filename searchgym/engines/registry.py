@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -62,8 +63,16 @@ def build_engine(
     except TypeError as error:
         if "argument" not in str(error):
             raise
-        raise EngineError(f"engine {name!r}: {error}") from error
+        raise EngineError(f"engine {name!r}: {_explained(name, str(error))}") from error
     raise EngineError(unknown("engine", name, ENGINES) + ", or 'package.module:Class'")
+
+
+def _explained(name: str, error: str) -> str:
+    """Python's complaint about arguments; of missing ones, how they are given."""
+    if "missing" not in error:
+        return error
+    options = ", ".join(f'"{option}": …' for option in re.findall(r"'(\w+)'", error))
+    return f'needs more than its name: {{"name": "{name}", {options}}}'
 
 
 def _maker(name: str) -> Maker:

@@ -21,30 +21,16 @@ Float = NDArray[np.float32]
 _ABSENT = -1e4
 
 
-class CandidateScorer(nn.Module):
-    """(candidates, features) → logits, with a pooled view of the whole state.
+class _Member(nn.Module):
+    """One network: standardised rows → logits, with a pooled view of the whole state.
 
-    Each row is standardised, passed through a layer, and joined with the mean and the largest
-    activations over its state's rows (so that "nothing here answers the question" can be seen by
-    every row); a second layer and two heads, one for searches and one for answers, give the logit.
-
-    Args:
-        features: number of columns.
-        width: hidden width.
-        dropout: on the first layer, in training only.
+    Each row passes a layer and is joined with the mean and the largest activations over its state's
+    rows (so that "nothing here answers the question" can be seen by every row); a second layer and
+    two heads, one for searches and one for answers, give the logit.
     """
 
-    mean: Tensor
-    scale: Tensor
-    search: Tensor
-
-    def __init__(
-        self, features: int = len(FEATURE_NAMES), width: int = 64, dropout: float = 0.1
-    ) -> None:
+    def __init__(self, features: int, width: int, dropout: float) -> None:
         super().__init__()
-        self.config: dict[str, Any] = {"features": features, "width": width, "dropout": dropout}
-        self.register_buffer("mean", torch.zeros(features))
-        self.register_buffer("scale", torch.ones(features))
         self.rows = nn.Linear(features, width)
         self.pool = nn.Linear(2 * width, width)
         self.hidden = nn.Linear(width, width)
@@ -55,6 +41,52 @@ class CandidateScorer(nn.Module):
             # Answers outnumber searches: without a head start a second search is hardly ever tried.
             self.heads.bias.copy_(torch.tensor([0.8, 0.0]))
 
+    def forward(self, rows: Tensor, is_search: Tensor, state: Tensor, counts: Tensor) -> Tensor:
+        """(N,) logits; ``counts`` (S,) is how many of the N rows each state has."""
+        first = nn.functional.gelu(self.drop(self.rows(rows)))
+        shape = len(counts), first.shape[1]
+        mean = torch.zeros(shape, device=rows.device).index_add_(0, state, first)
+        mean = mean / counts.clamp_min(1)[:, None]
+        top = torch.full(shape, _ABSENT, device=rows.device).scatter_reduce(
+            0, state[:, None].expand_as(first), first, "amax"
+        )
+        context = self.pool(torch.cat([mean, top], 1))
+        logits = self.heads(nn.functional.gelu(self.hidden(first) + context[state]))
+        return torch.where(is_search, logits[:, 0], logits[:, 1])
+
+
+class CandidateScorer(nn.Module):
+    """(candidates, features) → logits: the mean over a few networks that are trained side by side.
+
+    Each has its own first weights and gradient, so their errors differ and partly cancel in the
+    mean, most of all on questions unlike the training's (deep ensembles, Lakshminarayanan et al.,
+    arXiv:1612.01474).
+
+    Args:
+        features: number of columns.
+        width: hidden width of each network.
+        dropout: on the first layer, in training only.
+        members: how many networks.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        features: int = len(FEATURE_NAMES),
+        width: int = 64,
+        dropout: float = 0.1,
+        members: int = 3,
+    ) -> None:
+        super().__init__()
+        self.config: dict[str, Any] = {
+            "features": features, "width": width, "dropout": dropout, "members": members,
+        }  # fmt: skip
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("scale", torch.ones(features))
+        self.members = nn.ModuleList(_Member(features, width, dropout) for _ in range(members))
+
     def standardise(self, sample: Float) -> None:
         """Fix each column's mean and scale from (N, F) rows. A column that is constant here is left
         as it is: it may well speak in other states."""
@@ -63,28 +95,20 @@ class CandidateScorer(nn.Module):
         self.mean.copy_(torch.from_numpy(sample.mean(0)))
         self.scale.copy_(torch.from_numpy(scale.astype(np.float32)))
 
-    def forward(self, rows: Tensor, state: Tensor, states: int) -> Tensor:
-        """Logits (N,) of all candidates of several states.
+    def each(self, rows: Tensor, state: Tensor, states: int) -> Tensor:
+        """Logits (members, N) of all candidates of several states, by every network.
 
         ``rows`` (N, F) features, ``state`` (N,) which of the ``states`` each row belongs to.
         """
-        first = nn.functional.gelu(
-            self.drop(self.rows(((rows - self.mean) * self.scale).clamp(-6, 6)))
-        )
-        width = first.shape[1]
-        count = torch.zeros(states, device=rows.device).index_add_(
-            0, state, torch.ones(len(rows), device=rows.device)
-        )
-        mean = torch.zeros(states, width, device=rows.device).index_add_(0, state, first)
-        mean = mean / count.clamp_min(1)[:, None]
-        top = torch.full((states, width), _ABSENT, device=rows.device).scatter_reduce(
-            0, state[:, None].expand_as(first), first, "amax"
-        )
-        context = self.pool(torch.cat([mean, top], 1))
-        second = nn.functional.gelu(self.hidden(first) + context[state])
-        logits = self.heads(second)
         is_search = rows[:, :SEARCH_FORMS].sum(1) > 0.5
-        return torch.where(is_search, logits[:, 0], logits[:, 1])
+        ones = torch.ones(len(rows), device=rows.device)
+        counts = torch.zeros(states, device=rows.device).index_add_(0, state, ones)
+        rows = ((rows - self.mean) * self.scale).clamp(-6, 6)
+        return torch.stack([member(rows, is_search, state, counts) for member in self.members])
+
+    def forward(self, rows: Tensor, state: Tensor, states: int) -> Tensor:
+        """Logits (N,): the mean of ``each``."""
+        return self.each(rows, state, states).mean(0)
 
 
 SEARCH_FORMS = 3
@@ -141,6 +165,9 @@ def load_scorer(path: Path | str) -> tuple[CandidateScorer, dict[str, object]]:
             f"{path}: made for feature version {header['feature_version']}, this is version "
             f"{FEATURE_VERSION}; train again"
         )
-    model = CandidateScorer(**header["config"])
-    model.load_state_dict(tensors)
+    try:
+        model = CandidateScorer(**header["config"])
+        model.load_state_dict(tensors)
+    except (TypeError, RuntimeError) as error:
+        raise DataError(f"{path}: a network of another shape ({error}); train again") from None
     return model.eval(), header["meta"]

@@ -43,6 +43,8 @@ class TrainConfig:
     """Walks per update."""
     lr: float = 2e-3
     weight_decay: float = 1e-2
+    members: int = 3
+    """Networks trained side by side, whose mean acts."""
     width: int = 64
     dropout: float = 0.2
     entropy: float = 0.005
@@ -99,7 +101,9 @@ class CandidateTrainer:
         self.arenas, self.config, self.dev = list(arenas), config, dev
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive(config.seed, "candidate-scorer"))
-            self.model = CandidateScorer(width=config.width, dropout=config.dropout)
+            self.model = CandidateScorer(
+                width=config.width, dropout=config.dropout, members=config.members
+            )
             self.best = CandidateScorer(**self.model.config)
             self.mean = CandidateScorer(**self.model.config)
         if init is not None:
@@ -230,17 +234,22 @@ class CandidateTrainer:
         self.model.train()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive(config.seed, "dropout", self.updates))
-            logits = self.model(rows, state, count)
-        logp = segment_log_softmax(logits, state, count)
-        policy = np.split(logp.detach().exp().numpy(), starts[1:])
-        worth = np.concatenate(action_values(nodes, policy, self.tree, self.weights(done)))
-        adv = enumerated_advantages(torch.from_numpy(worth), logp, state, count)
-        loss, _ = policy_loss(
-            logp[None], logp.detach()[None], adv[None], torch.ones_like(adv)[None],
-            aggregate="seq-mean-token-sum", sequences=count,
-        )  # fmt: skip
-        entropy = -(logp.exp() * logp).sum() / count
-        self._descend(loss - config.entropy * (1 - done) * entropy, done)
+            logits = self.model.each(rows, state, count)
+        acting = segment_log_softmax(logits.detach().mean(0), state, count).exp().numpy()
+        policy = np.split(acting, starts[1:])
+        values = np.concatenate(action_values(nodes, policy, self.tree, self.weights(done)))
+        worth = torch.from_numpy(values)
+        total = logits.new_zeros(())
+        for own in logits:  # each network on its own: what the policy earns, by its own odds
+            logp = segment_log_softmax(own, state, count)
+            adv = enumerated_advantages(worth, logp, state, count)
+            loss, _ = policy_loss(
+                logp[None], logp.detach()[None], adv[None], torch.ones_like(adv)[None],
+                aggregate="seq-mean-token-sum", sequences=count,
+            )  # fmt: skip
+            entropy = -(logp.exp() * logp).sum() / count
+            total = total + loss - config.entropy * (1 - done) * entropy
+        self._descend(total, done)
 
     def _descend(self, loss: Tensor, done: float) -> None:
         config = self.config
@@ -248,7 +257,8 @@ class CandidateTrainer:
             parameters["lr"] = config.lr * min(1.0, (self.updates + 1) / 20) * (1 - 0.9 * done)
         self.optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        for member in self.model.members:
+            torch.nn.utils.clip_grad_norm_(member.parameters(), 1.0)
         self.optimizer.step()
         decay = min(config.average, (self.updates + 1) / (self.updates + 10))
         with torch.no_grad():

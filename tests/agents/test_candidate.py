@@ -53,6 +53,30 @@ def test_other_features_are_refused(tmp_path, monkeypatch):
         CandidateAgent.load(tmp_path / "absent", None)
 
 
+def test_a_network_of_another_shape_is_refused(tmp_path):
+    file = tmp_path / "agent.safetensors"
+    model = CandidateScorer(members=2)
+    model.config["members"] = 3
+    save_scorer(model, file, {})
+    with pytest.raises(DataError, match="another shape.*train again"):
+        CandidateAgent.load(file, None)
+    del model.config["members"], model.config["width"]
+    model.config["wide"] = 64
+    save_scorer(model, file, {})
+    with pytest.raises(DataError, match="train again"):
+        CandidateAgent.load(file, None)
+
+
+def test_the_logits_are_the_mean_of_the_members():
+    builder = FeatureBuilder(None)
+    rows, state, _ = stack([builder(s).features for s in states()])
+    model = CandidateScorer(members=2).eval()
+    each = model.each(rows, state, 3)
+    assert each.shape == (2, len(rows))
+    assert not torch.allclose(each[0], each[1])
+    torch.testing.assert_close(model(rows, state, 3), each.mean(0))
+
+
 def test_untrained_agents_differ_by_seed_and_leave_torch_alone():
     torch.manual_seed(1)
     expected = torch.rand(2)

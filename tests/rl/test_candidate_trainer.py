@@ -40,7 +40,7 @@ def test_one_seed_gives_equal_weights_and_another_does_not(make_arena):
     ):
         assert torch.equal(x, y), name
     assert [(p.episodes, p.f1) for p in a.curve] == [(p.episodes, p.f1) for p in b.curve]
-    assert not torch.equal(a.model.heads.weight, c.model.heads.weight)
+    assert not torch.equal(a.model.members[0].heads.weight, c.model.members[0].heads.weight)
 
 
 def test_training_leaves_global_generators_alone(make_arena):

@@ -169,5 +169,6 @@ def load_scorer(path: Path | str) -> tuple[CandidateScorer, dict[str, object]]:
         model = CandidateScorer(**header["config"])
         model.load_state_dict(tensors)
     except (TypeError, RuntimeError) as error:
-        raise DataError(f"{path}: a network of another shape ({error}); train again") from None
+        why = " ".join(str(error).split())[:200]
+        raise DataError(f"{path}: a network of another shape ({why}); train again") from None
     return model.eval(), header["meta"]

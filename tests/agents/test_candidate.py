@@ -85,8 +85,8 @@ def test_untrained_agents_differ_by_seed_and_leave_torch_alone():
     b = CandidateAgent.untrained(FeatureBuilder(None), seed=1).model
     c = CandidateAgent.untrained(FeatureBuilder(None), seed=0).model
     assert torch.equal(torch.rand(2), expected)
-    assert torch.equal(a.rows.weight, c.rows.weight)
-    assert not torch.equal(a.rows.weight, b.rows.weight)
+    assert torch.equal(a.members[0].rows.weight, c.members[0].rows.weight)
+    assert not torch.equal(a.members[0].rows.weight, b.members[0].rows.weight)
 
 
 def test_sampling_follows_the_distribution():

@@ -58,7 +58,7 @@ def test_a_network_of_another_shape_is_refused(tmp_path):
     model = CandidateScorer(members=2)
     model.config["members"] = 3
     save_scorer(model, file, {})
-    with pytest.raises(DataError, match="another shape.*train again"):
+    with pytest.raises(DataError, match=r"another shape.*train again"):
         CandidateAgent.load(file, None)
     del model.config["members"], model.config["width"]
     model.config["wide"] = 64

@@ -1,0 +1,1 @@
+"""Language models as policies: exact token ids, what was sampled, and how likely it was."""

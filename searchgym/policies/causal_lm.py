@@ -1,0 +1,215 @@
+"""A language model that plays episodes and keeps exact count of its tokens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from ..batching import run_batch
+from ..episode import Episode
+from ..errors import EngineError
+from ..llms.base import Completion, Generator, GenRequest, Ids, Sampling, require
+from ..seeding import derive
+from ..trajectory import Trajectory
+from ..types import Failure, Service, TurnRequest
+from .record import Memory, Written
+from .renderer import ChatRenderer, PlainRenderer, Renderer
+from .rows import Row, rows_of
+
+SAMPLING = Sampling()
+RENDERERS = {"plain": PlainRenderer, "chat": ChatRenderer}
+
+
+class CausalLMPolicy:
+    """Agent and policy over any generator that takes and gives token ids and log-probabilities.
+
+    The next turn's prompt is the ids of everything read and written so far, then the ids of what is
+    new. What is drawn depends on ``seed`` and the request (episode, context, turn), not on who else
+    is in the batch: the same seed plays the same episodes. Change ``seed`` to play them otherwise.
+
+    Args:
+        generator: Needs the capabilities ``ids``, ``logp`` and ``seed``.
+        renderer: ``"plain"`` for base models, ``"chat"`` for the tokenizer's template, or a
+            :class:`Renderer`.
+        sampling: Of each turn; the request's stop strings are added, and its own limit of tokens
+            counts if lower.
+        overflow: What happens when a prompt leaves no room in the model's context. ``"invalid"``:
+            the turn is empty, which is an invalid action that the episode answers and counts; with
+            some room the turn is as long as fits (``finish`` says ``"length"``). ``"refuse"``:
+            an ``EngineError`` unless all of ``max_tokens`` fits.
+        context: Tokens of prompt and completion; default: the generator's.
+        memory: Episodes remembered. Asking for the next turn of a forgotten one is an error.
+        tries: Calls of the generator before its failure is raised.
+
+    Raises:
+        EngineError: naming what the generator lacks, or failed at.
+        EpisodeError: an episode holds texts that this policy has not written.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        renderer: Renderer | Literal["plain", "chat"] = "plain",
+        *,
+        sampling: Sampling = SAMPLING,
+        seed: int = 0,
+        overflow: Literal["invalid", "refuse"] = "invalid",
+        context: int | None = None,
+        memory: int = 65_536,
+        tries: int = 2,
+    ) -> None:
+        require(generator, "ids", "logp", "seed")
+        if overflow not in ("invalid", "refuse") or memory < 1 or tries < 1:
+            raise EngineError(
+                f"overflow is 'invalid' or 'refuse', memory and tries are ≥ 1; got {overflow!r}, "
+                f"{memory}, {tries}"
+            )
+        self.generator = generator
+        self.renderer = _renderer(renderer, generator)
+        self.sampling, self.seed, self.overflow, self.tries = sampling, seed, overflow, tries
+        self.context: int | None = context or getattr(generator, "context", None)
+        self.memory = Memory(memory)
+        self._lock = threading.RLock()
+
+    @property
+    def version(self) -> int:
+        """Of the weights."""
+        return int(getattr(self.generator, "version", 0))
+
+    def weights_changed(self, weights: Mapping[str, Any] | None = None) -> int:
+        """After a training step: the new version. ``weights``: a state dict for a generator that
+        holds a copy of its own (vLLM); none for one that shares the trainer's model."""
+        generator: Any = self.generator
+        if weights is not None:
+            generator.update_weights(weights)
+        else:
+            generator.version += 1
+        return self.version
+
+    # --- acting -------------------------------------------------------------------------------
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
+        """One text per request; raises as :meth:`sample`."""
+        return [completion.text for completion in self.sample(requests)]
+
+    def sample(
+        self, requests: Sequence[TurnRequest], sampling: Sampling | None = None
+    ) -> list[Completion]:
+        """One completion per request, in order, each remembered for the next turn and for rows."""
+        settings = self.sampling if sampling is None else sampling
+        with self._lock:
+            prompts = [self._prompt(request) for request in requests]
+        asked: list[GenRequest] = []
+        where: list[int] = []
+        done: list[Completion | None] = [None] * len(requests)
+        for i, (request, (pieces, prefill)) in enumerate(zip(requests, prompts, strict=True)):
+            ids = (*chain.from_iterable(pieces), *prefill)
+            room = self._room(request, len(ids), settings)
+            if room < 1:
+                done[i] = self._empty()
+                continue
+            stops = tuple(dict.fromkeys((*request.stop, *settings.stop)))
+            key = derive(self.seed, "policy", request.episode_id, request.context, request.turn)
+            where.append(i)
+            asked.append(
+                GenRequest(
+                    ids,
+                    settings._replace(max_tokens=room, stop=stops),
+                    key,
+                    frozenset({"ids", "logp"}),
+                )
+            )
+        for i, completion in zip(where, self._generate(asked, requests, where), strict=True):
+            done[i] = completion
+        completions = [c for c in done if c is not None]
+        with self._lock:
+            for request, (pieces, prefill), completion in zip(
+                requests, prompts, completions, strict=True
+            ):
+                self.memory.at(request).written[request.turn] = Written(
+                    request.turn, request.context, pieces, prefill, completion
+                )
+        return completions
+
+    def rows(
+        self, played: Episode | Trajectory, *, group: str | None = None, since: int = 0
+    ) -> list[Row]:
+        """The training rows of an episode this policy has played; see :func:`rows_of`."""
+        name = played.config.episode_id if isinstance(played, Episode) else played.id
+        with self._lock:
+            written = self.memory.written(name)
+        return rows_of(played, written, group=group, since=since)
+
+    def forget(self, episode_ids: Iterable[str]) -> None:
+        """Drop what is remembered of episodes whose rows have been made."""
+        with self._lock:
+            self.memory.forget(episode_ids)
+
+    # --- parts --------------------------------------------------------------------------------
+    def _prompt(self, request: TurnRequest) -> tuple[tuple[Ids, ...], Ids]:
+        """The pieces of a prompt, and its prefill."""
+        pieces = self.renderer.render(request, self.memory.at(request).ids(request))
+        return pieces, self.renderer.encode(request.prefill) if request.prefill else ()
+
+    def _room(self, request: TurnRequest, length: int, sampling: Sampling) -> int:
+        """Tokens the turn may have; below one: the context is full."""
+        wanted = sampling.max_tokens
+        if request.max_tokens is not None:
+            wanted = min(wanted, request.max_tokens)
+        if self.context is None or length + wanted <= self.context:
+            return wanted
+        if self.overflow == "refuse":
+            raise EngineError(
+                f"turn {request.turn} of episode {request.episode_id!r}: {length} prompt tokens + "
+                f"{wanted} new ones exceed the model's {self.context}. Lower max_tokens, k, "
+                "snippet_chars or max_turns, or use overflow='invalid'"
+            )
+        return self.context - length
+
+    def _empty(self) -> Completion:
+        """A turn for which there was no room."""
+        none = np.zeros(0, np.float32)
+        return Completion("", (), none, (), self.version, none, "length")
+
+    def _generate(
+        self, asked: list[GenRequest], requests: Sequence[TurnRequest], where: Sequence[int]
+    ) -> list[Completion]:
+        """The generator's answers; what fails is asked again before it is an error."""
+        answers: list[Any] = [None] * len(asked)
+        open_ = list(range(len(asked)))
+        service = cast("Service[Any, Any]", self.generator)
+        for _ in range(self.tries):
+            if not open_:
+                break
+            for i, answer in zip(open_, run_batch(service, [asked[i] for i in open_]), strict=True):
+                answers[i] = answer
+            open_ = [i for i in open_ if isinstance(answers[i], Failure) and answers[i].retryable]
+        for i, answer in enumerate(answers):
+            request = requests[where[i]]
+            if isinstance(answer, Failure):
+                raise EngineError(
+                    f"turn {request.turn} of episode {request.episode_id!r}: {answer.kind}: "
+                    f"{answer.message}"
+                )
+            if answer.ids is None or answer.logp is None or answer.ends is None:
+                raise EngineError(
+                    f"{type(self.generator).__name__} gave no ids, logp or ends, which it promises"
+                )
+        return answers
+
+
+def _renderer(renderer: Renderer | str, generator: Any) -> Renderer:
+    if not isinstance(renderer, str):
+        return renderer
+    if renderer not in RENDERERS:
+        raise EngineError(f"renderer is {' or '.join(RENDERERS)} or an object, got {renderer!r}")
+    codec = getattr(generator, "codec", None)
+    if codec is None:
+        raise EngineError(
+            f"{type(generator).__name__} has no tokenizer of its own: give renderer=PlainRenderer("
+            "tokenizer) or ChatRenderer(tokenizer)"
+        )
+    return RENDERERS[renderer](codec.tokenizer)

@@ -1,0 +1,179 @@
+"""From a turn request to token ids, so that one turn's prompt begins with all of the last one's.
+
+What the policy wrote is never decoded and encoded again: its ids stand in the prompt as they were
+sampled. Every other piece of text is encoded by itself, so a longer list of segments has a longer
+list of ids with the same beginning: prefix stability by construction. Special tokens spelled out in
+a passage or a question are encoded as ordinary text: no page can end a turn or open one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from ..errors import EngineError
+from ..llms.base import Ids
+from ..types import Segment, TurnRequest
+
+_MARK = "\ue000{}\ue001"
+"""Stands for a message's content while the template is read (private-use characters)."""
+
+
+@runtime_checkable
+class Renderer(Protocol):
+    """Owned by a policy; not to be confused with the dialect, which knows nothing of tokens."""
+
+    def encode(self, text: str) -> Ids:
+        """A text of the environment, special tokens in it as ordinary characters."""
+        ...
+
+    def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
+        """The prompt in pieces, without ``request.prefill``. ``written``: segment id → ids, for
+        every segment of the policy's."""
+        ...
+
+
+class PlainRenderer:
+    """For base models: the segments' texts, one after the other, after the tokenizer's own
+    beginning-of-text token if it has one (``bos`` overrides that)."""
+
+    def __init__(self, tokenizer: Any, *, bos: bool | None = None) -> None:
+        self.tokenizer = tokenizer
+        self.encode = _encoder(tokenizer)
+        first: int | None = tokenizer.bos_token_id
+        wanted = first in tokenizer("a")["input_ids"][:1] if bos is None else bos
+        if wanted and first is None:
+            raise EngineError("bos=True, but the tokenizer has no beginning-of-text token")
+        self._start: tuple[Ids, ...] = ((first,),) if wanted and first is not None else ()
+
+    def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
+        return self._start + tuple(_content(s, written, self.encode) for s in request.segments)
+
+
+class ChatRenderer:
+    """For chat models: segments as messages of the tokenizer's chat template.
+
+    The policy's segments are the assistant's messages; runs of all others are the user's, except
+    that instructions go into a system message (``system=False``: into the user's). The template
+    only writes the *frame* around the contents; contents never pass through it. So a template that
+    trims messages or drops earlier thoughts changes nothing: the model reads what it has read and
+    written before.
+
+    Args:
+        unstable: What to do with a template whose frame depends on what follows (it writes another
+            text where an answer is asked for than before the same answer later): ``"refuse"``
+            raises; ``"split"`` renders as the template says, and then each turn becomes a row of
+            its own.
+        options: For ``apply_chat_template``, e.g. ``enable_thinking=False``.
+
+    Raises:
+        EngineError: no template, one that refuses these roles, loses or doubles a message, or is
+            unstable.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        system: bool = True,
+        unstable: Literal["refuse", "split"] = "refuse",
+        **options: Any,
+    ) -> None:
+        if not getattr(tokenizer, "chat_template", None):
+            raise EngineError(
+                "this tokenizer has no chat template: use PlainRenderer, or set "
+                "tokenizer.chat_template"
+            )
+        if unstable not in ("refuse", "split"):
+            raise EngineError(f"unstable is 'refuse' or 'split', got {unstable!r}")
+        self.tokenizer, self.system, self.unstable = tokenizer, system, unstable
+        self.options = options
+        self.encode = _encoder(tokenizer)
+        self._special = {i for i, t in tokenizer.added_tokens_decoder.items() if t.special}
+        self._frames = lru_cache(maxsize=1024)(self._read_frames)
+
+    def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
+        roles: list[str] = []
+        contents: list[Ids] = []
+        for role, run in groupby(request.segments, self._role):
+            if role == "assistant":  # one message each, even without an observation between them
+                for segment in run:
+                    roles.append(role)
+                    contents.append(_content(segment, written, self.encode))
+            else:
+                roles.append(role)
+                contents.append(self.encode("".join(s.text for s in run).strip()))
+        frames = self._frames(tuple(roles))
+        pieces: list[Ids] = [frames[0]]
+        for role, content, after in zip(roles, contents, frames[1:], strict=True):
+            if role == "assistant" and content and after and content[-1] == after[0]:
+                # the policy ended its message itself, with the template's own token
+                after = after[1:] if after[0] in self._special else after
+            pieces += [content, after]
+        return tuple(pieces)
+
+    def _role(self, segment: Segment) -> str:
+        if segment.author == "policy":
+            return "assistant"
+        return "system" if self.system and segment.kind == "instructions" else "user"
+
+    def _read_frames(self, roles: tuple[str, ...]) -> tuple[Ids, ...]:
+        """What the template writes before, between and after the contents: one more than roles."""
+        texts = self._frame_texts(roles)
+        for at, role in enumerate(roles):
+            if role == "assistant" and self.unstable == "refuse":
+                asked = self._frame_texts(roles[:at])
+                if asked != texts[: at + 1]:
+                    was, now = next(p for p in zip(asked, texts, strict=False) if p[0] != p[1])
+                    raise EngineError(
+                        f"this chat template is not prefix-stable: it writes {was!r} when message "
+                        f"{at + 1} ({', '.join(roles)}) is asked for and {now!r} once it is there. "
+                        "Give ChatRenderer other template options, another template, or "
+                        "unstable='split'"
+                    )
+        return tuple(
+            tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts
+        )
+
+    def _frame_texts(self, roles: Sequence[str]) -> list[str]:
+        messages = [{"role": r, "content": _MARK.format(i)} for i, r in enumerate(roles)]
+        try:
+            text: str = self.tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, **self.options
+            )
+        except Exception as error:  # templates raise what they like
+            raise EngineError(f"the chat template refuses {', '.join(roles)}: {error}") from error
+        parts: list[str] = []
+        for i in range(len(roles)):
+            before, found, text = text.partition(_MARK.format(i))
+            if not found or _MARK.format(i) in text:
+                raise EngineError(
+                    f"the chat template {'doubles' if found else 'loses'} or reorders message "
+                    f"{i + 1} of {', '.join(roles)}: use another template"
+                    + (", or system=False" if roles[i] == "system" else "")
+                )
+            parts.append(before)
+        return [*parts, text]
+
+
+def _content(segment: Segment, written: Mapping[str, Ids], encode: Callable[[str], Ids]) -> Ids:
+    return written[segment.id] if segment.author == "policy" else encode(segment.text)
+
+
+def _encoder(tokenizer: Any) -> Callable[[str], Ids]:
+    """Text to ids without special tokens, neither added nor read; texts seen lately are kept."""
+
+    @lru_cache(maxsize=4096)
+    def encode(text: str) -> Ids:
+        ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        return tuple(ids)
+
+    for token in tokenizer.all_special_tokens:
+        if set(encode(token)) & set(tokenizer.all_special_ids):
+            raise EngineError(
+                f"this tokenizer reads {token!r} in a text as its special token whatever it is "
+                "told, so that a passage could end a turn: use its fast version"
+            )
+    return encode

@@ -1,0 +1,95 @@
+"""Random language models, and texts for them that act: what the policy tests play with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from searchgym.llms.base import Completion, Floats, GenRequest, Ids, Sampling, check, request_key
+from searchgym.llms.prompts import Codec
+from searchgym.llms.tokens import Reader, cut
+from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.policies.causal_lm import CausalLMPolicy
+from searchgym.seeding import stream
+from searchgym.types import Failure
+from tests.llms import tiny
+
+WORDS = tiny.tokenizer()
+KINDS = ("qwen2", "llama", "lfm2")
+
+
+@cache
+def generator(kind: str = "qwen2") -> TransformersGenerator:
+    return TransformersGenerator(
+        tiny.model(kind, len(WORDS), max_position_embeddings=4096), WORDS, batch_tokens=200_000
+    )
+
+
+def policy(kind: str = "qwen2", **options: Any) -> CausalLMPolicy:
+    options.setdefault("sampling", Sampling(max_tokens=12))
+    return CausalLMPolicy(generator(kind), **options)
+
+
+class Tells:
+    """A generator that says what a test wants, in tokens drawn at random among those that spell it.
+
+    Real in all that a policy sees: ids, ends, stop strings that cut inside a token, end tokens.
+    Log-probabilities are drawn by the request's key.
+    """
+
+    needs_task = False
+    fingerprint = "tells"
+    capabilities = frozenset({"ids", "logp", "seed"})
+
+    def __init__(self, say: Callable[[GenRequest], str], context: int | None = None) -> None:
+        self.say, self.context = say, context
+        self.codec = Codec(WORDS)
+        self.version = 0
+        self.asked: list[GenRequest] = []
+
+    def cache_key(self, request: GenRequest) -> bytes:
+        return request_key(request)
+
+    def run(self, batch: Sequence[GenRequest]) -> list[Completion | Failure]:
+        check(self, batch)
+        self.asked.extend(batch)
+        return [self._one(request) for request in batch]
+
+    def score(self, batch: Sequence[tuple[Ids, Ids]]) -> list[Floats | Failure]:
+        raise NotImplementedError
+
+    def _one(self, request: GenRequest) -> Completion:
+        draw = stream(request.key, "tells")
+        text = self.say(request)
+        ids = list(spelled(text, draw))
+        ended = bool(draw.random() < 0.5)
+        reader = Reader(self.codec.decode)
+        for token in ids:
+            reader.add(token)
+        if ended:
+            ids.append(WORDS.eos_token_id)
+            reader.silent()
+        assert reader.finish() == text
+        n, ends = len(ids), tuple(reader.ends)
+        found = [at + len(s) for s in request.sampling.stop if (at := text.find(s)) >= 0]
+        if found:
+            n, ends = cut(ends, min(found))
+            text, ended = text[: min(found)], False
+        logp = -draw.exponential(size=n).astype(np.float32)
+        finish = "stop" if found else "eos" if ended else "length"
+        return Completion(text, tuple(ids[:n]), logp, ends, self.version, None, finish)  # type: ignore[arg-type]
+
+
+def spelled(text: str, draw: np.random.Generator) -> Ids:
+    """Ids that decode to ``text``, mostly not those an encoder would choose: the text is broken at
+    random places and each piece encoded by itself."""
+    ids: list[int] = []
+    at = 0
+    while at < len(text):
+        step = int(draw.integers(1, 9))
+        ids += WORDS(text[at : at + step], split_special_tokens=True)["input_ids"]
+        at += step
+    return tuple(ids)

@@ -1,62 +1,21 @@
-"""Worked numbers for advantages, losses and KL estimators."""
+"""Worked numbers of the kernels, and the shapes they refuse."""
 
 import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from searchgym.rl.advantage import enumerated_advantages, group_advantages
-from searchgym.rl.loss import aggregate_tokens, kl, policy_loss
+from searchgym.rl.kernels.aggregate import aggregate_tokens
+from searchgym.rl.kernels.clip import clipped_surrogate
+from searchgym.rl.kernels.covariance import clip_cov_weight, covariance, kl_cov_tokens
+from searchgym.rl.kernels.groups import RewardGroups
+from searchgym.rl.kernels.kl import adapted_kl_coefficient, kl
+from searchgym.rl.kernels.mask import at_last_token, masked, masked_mean, spread
+from searchgym.rl.kernels.ratio import mean_ratio, token_ratio, truncated_weight
+from searchgym.rl.kernels.shaping import length_reward, overlong_penalty
+from searchgym.rl.kernels.whiten import moments, whiten
 
-
-def test_group_advantages_worked_numbers():
-    r, g = torch.tensor([1.0, 0, 0, 0]), torch.zeros(4, dtype=torch.long)
-    close = {"atol": 1e-4, "rtol": 0}
-    sample = group_advantages(r, g, eps=0)
-    torch.testing.assert_close(sample, torch.tensor([1.5, -0.5, -0.5, -0.5]), **close)
-    population = group_advantages(r, g, std="population", eps=0)
-    torch.testing.assert_close(
-        population, torch.tensor([1.7321, -0.5774, -0.5774, -0.5774]), **close
-    )
-    plain = group_advantages(r, g, scale="none")
-    torch.testing.assert_close(plain, torch.tensor([0.75, -0.25, -0.25, -0.25]), **close)
-
-
-def test_singleton_and_equal_groups_get_exactly_zero():
-    r = torch.tensor([0.3, 0.7, 0.1, 0.1, 0.1])
-    g = torch.tensor([5, 2, 9, 9, 9])
-    for scale in ("std", "none"):
-        assert group_advantages(r, g, scale=scale, eps=0).tolist() == [0.0] * 5
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.lists(st.tuples(st.integers(0, 3), st.floats(-5, 5, width=32)), min_size=1, max_size=20))
-def test_advantages_do_not_depend_on_order_and_sum_to_zero(rows):
-    g = torch.tensor([a for a, _ in rows])
-    r = torch.tensor([b for _, b in rows], dtype=torch.float64)
-    adv = group_advantages(r, g, scale="none")
-    for name in g.unique():
-        assert abs(float(adv[g == name].sum())) < 1e-6
-    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
-    again = group_advantages(r[order], g[order], scale="none")
-    torch.testing.assert_close(again, adv[order])
-
-
-def test_scaling_rewards_changes_only_unscaled_advantages():
-    r, g = torch.tensor([1.0, 0.2, 0.4, 0.9]), torch.tensor([0, 0, 1, 1])
-    scaled = group_advantages(3 * r + 2, g, eps=0)
-    torch.testing.assert_close(scaled, group_advantages(r, g, eps=0), atol=1e-5, rtol=0)
-    doubled = group_advantages(2 * r, g, scale="none")
-    torch.testing.assert_close(doubled, 2 * group_advantages(r, g, scale="none"))
-
-
-def test_bad_shapes_are_named():
-    with pytest.raises(ValueError, match="1-D"):
-        group_advantages(torch.zeros(3), torch.zeros(2))
-
-
+NAN = float("nan")
 VALUES = torch.tensor([[1.0, 1, 9, 9], [0.5, 0.5, 0.5, 0.5]])
 MASK = torch.tensor([[1.0, 1, 0, 0], [1, 1, 1, 1]])
 
@@ -73,111 +32,233 @@ MASK = torch.tensor([[1.0, 1, 0, 0], [1, 1, 1, 1]])
 )
 def test_aggregation(how, norm, expected):
     assert float(aggregate_tokens(VALUES, MASK, how, norm=norm)) == pytest.approx(expected)
+    assert float(aggregate_tokens(VALUES, MASK.bool(), how, norm=norm)) == pytest.approx(expected)
 
 
 def test_fully_masked_sequences_do_not_count():
     mask = torch.tensor([[0.0, 0, 0, 0], [1, 1, 1, 1]])
     assert float(aggregate_tokens(VALUES, mask, "seq-mean-token-sum")) == pytest.approx(2.0)
+    assert float(aggregate_tokens(VALUES, mask, "seq-mean-token-mean")) == pytest.approx(0.5)
     assert float(aggregate_tokens(VALUES, torch.zeros(2, 4), "token-mean")) == 0.0
 
 
+def test_aggregation_refuses_what_it_cannot_mean():
+    with pytest.raises(ValueError, match="token-mean, seq-mean"):
+        aggregate_tokens(VALUES, MASK, "mean")
+    with pytest.raises(ValueError, match="norm divides a loss and must be positive, got 0"):
+        aggregate_tokens(VALUES, MASK, "seq-mean-token-sum-norm", norm=0)
+    with pytest.raises(ValueError, match=r"expected equal shapes \(B, T\), got values \(2, 4\)"):
+        aggregate_tokens(VALUES, MASK[:, 0], "token-mean")
+
+
 @pytest.mark.parametrize(
-    ("ratio", "adv", "dual", "loss", "flat"),
+    ("ratio", "adv", "dual", "loss", "clipped"),
     [
         (1.5, 1.0, None, -1.2, True),
         (1.5, -1.0, None, 1.5, False),
         (0.5, -1.0, None, 0.8, True),
+        (0.5, 1.0, None, -0.5, False),
         (4.0, -1.0, 3.0, 3.0, True),
+        (4.0, -1.0, None, 4.0, False),
+        (2.5, -1.0, 3.0, 2.5, False),
         (1.0, 2.0, None, -2.0, False),
     ],
 )
-def test_clipped_surrogate(ratio, adv, dual, loss, flat):
-    logp = torch.tensor([[math.log(ratio)]], requires_grad=True)
-    got, _ = policy_loss(
-        logp, torch.zeros(1, 1), torch.tensor([adv]), torch.ones(1, 1), dual_clip=dual
-    )
-    got.backward()
+def test_clipped_surrogate(ratio, adv, dual, loss, clipped):
+    ratio = torch.tensor([ratio], requires_grad=True)
+    got, flag = clipped_surrogate(ratio, torch.tensor([adv]), dual=dual)
+    got.sum().backward()
     assert float(got.detach()) == pytest.approx(loss, abs=1e-6)
-    assert (float(logp.grad) == 0) == flat
+    assert flag.item() == clipped
+    assert (ratio.grad.item() == 0) == clipped
 
 
-def test_on_policy_gradient_is_reinforce():
-    logp = torch.tensor([[-1.0, -2.0], [-0.5, -3.0]], requires_grad=True)
-    adv = torch.tensor([0.7, -0.4])
-    loss, stats = policy_loss(
-        logp, logp.detach(), adv, torch.ones(2, 2), aggregate="seq-mean-token-sum"
-    )
-    loss.backward()
-    torch.testing.assert_close(logp.grad, -adv[:, None].expand(2, 2) / 2)
-    assert stats["ratio"] == pytest.approx(1)
-    assert stats["clipped"] == 0
-
-
-@pytest.mark.parametrize("how", ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum"])
-def test_masked_tokens_get_exactly_zero_gradient_even_if_not_finite(how):
-    logp = torch.tensor([[-1.0, float("nan"), -2.0], [-1.0, -torch.inf, -0.1]], requires_grad=True)
-    mask = torch.tensor([[1.0, 0, 1], [1, 0, 0]])
-    loss, _ = policy_loss(logp, torch.zeros(2, 3), torch.tensor([1.0, -1.0]), mask, aggregate=how)
-    loss.backward()
-    assert torch.isfinite(loss)
-    assert torch.isfinite(logp.grad).all()
-    assert logp.grad[mask == 0].tolist() == [0.0] * 3
-
-
-@pytest.mark.parametrize("how", ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum"])
-def test_splitting_a_batch_changes_nothing_with_global_counts(how):
-    gen = torch.Generator().manual_seed(3)
-    logp, old = torch.randn(6, 4, generator=gen), torch.randn(6, 4, generator=gen)
-    adv = torch.randn(6, generator=gen)
-    mask = (torch.rand(6, 4, generator=gen) > 0.3).float()
-    counts = {"tokens": float(mask.sum()), "sequences": float((mask.sum(1) > 0).sum())}
-    whole = policy_loss(logp, old, adv, mask, aggregate=how)[0]
-    parts = [
-        policy_loss(logp[s], old[s], adv[s], mask[s], aggregate=how, **counts)[0]
-        for s in (slice(0, 1), slice(1, 4), slice(4, 6))
-    ]
-    torch.testing.assert_close(sum(parts), whole)
+def test_a_clip_of_its_own_for_each_token():
+    ratio, adv = torch.tensor([1.5, 1.5]), torch.ones(2)
+    loss, clipped = clipped_surrogate(ratio, adv, high=torch.tensor([0.2, 0.6]))
+    torch.testing.assert_close(loss, torch.tensor([-1.2, -1.5]))
+    assert clipped.tolist() == [True, False]
+    with pytest.raises(ValueError, match="greater than 1, got 1"):
+        clipped_surrogate(ratio, adv, dual=1.0)
 
 
 def test_kl_estimators():
     a, b = torch.tensor([-1.0]), torch.tensor([-1.5])
-    assert float(kl(a, b, "k1")) == pytest.approx(0.5)
-    assert float(kl(a, b, "k2")) == pytest.approx(0.125)
-    assert float(kl(a, b, "k3")) == pytest.approx(0.10653, abs=1e-5)
-    for how in ("k1", "k2", "k3"):
+    worked = {"k1": 0.5, "k2": 0.125, "k3": 0.10653, "k3+": 0.10653, "abs": 0.5}
+    for how, expected in worked.items():
+        assert float(kl(a, b, how)) == pytest.approx(expected, abs=1e-5)
         assert float(kl(a, a, how)) == 0
-    d = torch.linspace(-15, 15, 61)
+    d = torch.linspace(-60, 60, 61)
     assert (kl(d, torch.zeros(61), "k3") >= 0).all()
+    assert kl(d, torch.zeros(61), "k3").max() == 10
     with pytest.raises(ValueError, match="k1, k2, k3"):
         kl(a, b, "k4")
+    with pytest.raises(ValueError, match="expected equal shapes"):
+        kl(a, b[0], "k1")
 
 
-def test_enumerated_advantages_worked_numbers():
-    """Two actions worth 1 and 0 at odds .25 and .75: V = .25, best = 1."""
-    logp = torch.tensor([0.25, 0.75]).log()
-    got = enumerated_advantages(torch.tensor([1.0, 0.0]), logp, torch.tensor([0, 0]), 1)
-    expected = torch.tensor([0.25 * 0.75, -0.75 * 0.25]) / 0.251
-    assert torch.allclose(got, expected)
-    assert got.sum().abs() < 1e-6
+def test_only_k2_has_the_gradient_of_the_kl():
+    """Over all four tokens, weighted with their odds: ∇KL, and what each estimator has instead."""
+    logits = torch.tensor([0.3, -0.2, 1.0, 0.1], dtype=torch.float64, requires_grad=True)
+    ref = torch.tensor([1.0, 0.4, -0.3, 0.0], dtype=torch.float64).log_softmax(0)
+    logp = logits.log_softmax(0)
+    odds = logp.exp().detach()
+    true = torch.autograd.grad((logp.exp() * (logp - ref)).sum(), logits, retain_graph=True)[0]
+
+    def gradient(how):
+        return torch.autograd.grad((odds * kl(logp, ref, how)).sum(), logits, retain_graph=True)[0]
+
+    torch.testing.assert_close(gradient("k2"), true)
+    torch.testing.assert_close(gradient("k3+"), true)
+    torch.testing.assert_close(gradient("k1"), torch.zeros_like(true))
+    assert not torch.allclose(gradient("k3"), true, atol=1e-2)
+    for how in ("k1", "k3"):  # unbiased as values
+        value = (odds * kl(logp, ref, how)).sum()
+        torch.testing.assert_close(value, (odds * (logp - ref)).sum())
 
 
-def test_enumerated_advantages_are_the_gradient_of_best_log_value():
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(7, generator=generator, requires_grad=True)
-    group = torch.tensor([0, 0, 0, 1, 1, 1, 1])
-    worth = torch.tensor([0.2, 0.0, 0.9, 0.0, 0.4, 0.1, 1.3])
-    logp = torch.cat([logits[:3].log_softmax(0), logits[3:].log_softmax(0)])
-    value = torch.zeros(2).index_add(0, group, logp.exp() * worth)
-    best = torch.tensor([0.9, 1.0])
-    (best * (value + 1e-3).log()).sum().backward()
-    adv = enumerated_advantages(worth, logp, group, 2)
-    by_hand = adv - torch.zeros(2).index_add(0, group, adv)[group] * logp.detach().exp()
-    assert torch.allclose(logits.grad, by_hand, atol=2e-3)
+def test_adaptive_kl_coefficient():
+    adapt = adapted_kl_coefficient
+    assert adapt(0.001, 0.1, 10_000) == 0.001
+    assert adapt(0.001, 9.0, 10_000) == pytest.approx(0.0012)
+    assert adapt(0.001, 0.0, 10_000) == pytest.approx(0.0008)
+    assert adapt(0.001, 0.11, 5_000) == pytest.approx(0.001 * (1 + 0.1 * 0.5))
+    with pytest.raises(ValueError, match="target > 0"):
+        adapt(0.001, 0.1, 10, target=0)
 
 
-def test_a_group_worth_nothing_teaches_nothing():
-    logp = torch.tensor([0.5, 0.5]).log()
-    got = enumerated_advantages(torch.zeros(2), logp, torch.tensor([0, 0]), 1)
-    assert torch.equal(got, torch.zeros(2))
-    with pytest.raises(ValueError, match="must be equal"):
-        enumerated_advantages(torch.zeros(3), logp, torch.tensor([0, 0]), 1)
+def test_masking_and_spreading():
+    x = torch.tensor([[1.0, NAN], [math.inf, 2.0]])
+    mask = torch.tensor([[1, 0], [0, 1]])
+    assert masked(x, mask).tolist() == [[1, 0], [0, 2]]
+    assert masked_mean(x, mask) == 1.5
+    assert masked_mean(x, torch.zeros(2, 2)) == 0
+    assert spread(torch.tensor([3.0, 4.0]), mask).tolist() == [[3, 0], [0, 4]]
+    for wrong in (torch.zeros(3), torch.zeros(2, 1), torch.zeros(1, 2)):
+        with pytest.raises(ValueError, match="beside a"):
+            spread(wrong, mask)
+    last = at_last_token(
+        torch.tensor([5.0, 6.0, 7.0]), torch.tensor([[1, 1, 0], [1, 0, 1], [0] * 3])
+    )
+    assert last.tolist() == [[0, 5, 0], [0, 0, 6], [0, 0, 0]]
+
+
+def test_whitening():
+    x = torch.tensor([[1.0, 2.0, NAN], [3.0, 6.0, 100.0]])
+    mask = torch.tensor([[1, 1, 0], [1, 1, 0]])
+    mean, var = moments(x, mask)
+    assert float(mean) == 3
+    assert float(var) == pytest.approx(14 / 3)  # sample variance
+    white = whiten(x, mask)
+    assert white[0, 2] == white[1, 2] == 0
+    new = moments(white, mask)
+    assert float(new[0]) == pytest.approx(0, abs=1e-6)
+    assert float(new[1]) == pytest.approx(1, abs=1e-6)
+    parts = [whiten(x[i : i + 1], mask[i : i + 1], mean=mean, var=var) for i in (0, 1)]
+    torch.testing.assert_close(torch.cat(parts), white)
+    assert whiten(torch.full((2, 3), 0.1), mask).tolist() == [[0] * 3] * 2
+    assert whiten(x, torch.zeros(2, 3)).tolist() == [[0] * 3] * 2
+    with pytest.raises(ValueError, match="both mean and var"):
+        whiten(x, mask, mean=mean)
+
+
+def test_ratios():
+    logp = torch.tensor([[0.3, -0.1, NAN, 0.1, 0.1]], requires_grad=True)
+    mask, old = torch.tensor([[1, 1, 0, 1, 1]]), torch.zeros(1, 5)
+    sequence = mean_ratio(logp, old, mask)
+    torch.testing.assert_close(sequence, torch.tensor([[1.10517, 1.10517, 1, 1.10517, 1.10517]]) * 1.0,
+                               atol=1e-5, rtol=0)  # fmt: skip
+    sequence[0, 0].backward()
+    torch.testing.assert_close(logp.grad, torch.tensor([[1.10517, 0, 0, 0, 0]]))
+    turns = mean_ratio(logp, old, mask, torch.tensor([[0, 0, 0, 3, 3]])).log().detach()
+    torch.testing.assert_close(turns, torch.tensor([[0.1, 0.1, 0, 0.1, 0.1]]))
+    turns = mean_ratio(logp, old, mask, torch.tensor([[0, 1, 1, 1, 3]])).log().detach()
+    torch.testing.assert_close(turns, torch.tensor([[0.3, 0, 0, 0, 0.1]]))
+    far = torch.tensor([[1e4, -1e4]])
+    assert torch.isfinite(token_ratio(far, torch.zeros(1, 2), torch.ones(1, 2))).all()
+
+
+def test_truncated_weights():
+    new, old = torch.tensor([[2.0, 3.0, 1.0]]).log(), torch.ones(1, 3).log()
+    mask = torch.tensor([[1, 1, 0]])
+    assert truncated_weight(new, old, mask).tolist()[0] == pytest.approx([2, 2, 0])
+    assert truncated_weight(new, old, mask, cap=2.5).tolist()[0] == pytest.approx([2, 2.5, 0])
+    whole = truncated_weight(new, old, mask, cap=10, level="sequence").tolist()[0]
+    assert whole == pytest.approx([6, 6, 0])
+    assert truncated_weight(old, old, mask, level="sequence").tolist() == [[1, 1, 0]]
+    assert not truncated_weight(new.requires_grad_(), old, mask).requires_grad
+    with pytest.raises(ValueError, match="token, sequence"):
+        truncated_weight(new, old, mask, level="turn")
+
+
+def test_group_statistics():
+    reward = torch.tensor([1.0, 0.5, NAN, 0.0, NAN])
+    groups = RewardGroups(reward, torch.tensor([7, 2, 7, 7, -1]))
+    assert groups.count.tolist() == [0, 1, 2]
+    assert groups.mean.tolist() == [0, 0.5, 0.5]
+    assert groups.differs.tolist() == [True, False, False, True, False]
+    assert groups.std("sample").tolist() == pytest.approx([0, 0, math.sqrt(0.5)])
+    assert groups.std("population").tolist() == pytest.approx([0, 0, 0.5])
+    with pytest.raises(ValueError, match="sample, population"):
+        groups.std("both")
+    with pytest.raises(ValueError, match="infinite"):
+        RewardGroups(torch.tensor([math.inf]), torch.tensor([0]))
+    with pytest.raises(ValueError, match=r"reward \(3,\), group \(2,\)"):
+        RewardGroups(torch.zeros(3), torch.zeros(2))
+
+
+def test_covariance():
+    adv = torch.tensor([[1.0, -1.0, 50.0], [2.0, -2.0, 0.0]])
+    logp = torch.tensor([[-1.0, -3.0, NAN], [-2.0, -6.0, 0.0]])
+    mask = torch.tensor([[1, 1, 0], [1, 1, 0]])
+    # means 0 and -3
+    assert covariance(adv, logp, mask).tolist() == [[2, 0, 0], [2, 6, 0]]
+
+
+def test_clip_cov_silences_a_few_tokens_between_the_bounds():
+    draw = torch.Generator().manual_seed(0)
+    adv, logp = torch.randn(30, 40, generator=draw) * 3, torch.randn(30, 40, generator=draw) * 2
+    mask = (torch.rand(30, 40, generator=draw) > 0.2).int()
+    clipped = torch.rand(30, 40, generator=draw) > 0.5
+    seed = torch.Generator().manual_seed(1)
+    weight = clip_cov_weight(adv, logp, mask, clipped, generator=seed, share=0.05)
+    silent, cov = weight == 0, covariance(adv, logp, mask)
+    assert int(silent.sum()) == int(0.05 * int(mask.sum()))
+    assert (mask[silent] == 1).all()
+    assert not clipped[silent].any()
+    assert (cov[silent] > 1).all()
+    assert (cov[silent] < 5).all()
+    assert ((weight == 0) | (weight == 1)).all()
+    again = clip_cov_weight(
+        adv, logp, mask, clipped, generator=torch.Generator().manual_seed(1), share=0.05
+    )
+    assert torch.equal(weight, again)
+    one = clip_cov_weight(adv, logp, mask, clipped, generator=seed, share=1e-9)
+    assert int((one == 0).sum()) == 1
+    none = clip_cov_weight(adv, logp, mask, clipped, generator=seed, low=1e6, high=1e7)
+    assert (none == 1).all()
+
+
+def test_kl_cov_chooses_the_highest():
+    adv = torch.tensor([[1.0, -1.0, 90.0], [2.0, -2.0, 0.0]])
+    logp = torch.tensor([[-1.0, -3.0, 80.0], [-2.0, -6.0, 0.0]])
+    mask = torch.tensor([[1, 1, 0], [1, 1, 0]])
+    assert kl_cov_tokens(adv, logp, mask).tolist() == [[0, 0, 0], [0, 1, 0]]
+    assert kl_cov_tokens(adv, logp, mask, share=1.0).tolist() == [[1, 1, 0], [1, 1, 0]]
+    assert kl_cov_tokens(adv, logp, torch.zeros(2, 3)).sum() == 0
+
+
+def test_overlong_penalty():
+    length = torch.tensor([10, 16_384, 18_432, 20_480, 30_000])
+    assert overlong_penalty(length).tolist() == [0, 0, -0.5, -1, -1]
+    assert overlong_penalty(length, penalty=0.5).tolist() == [0, 0, -0.25, -0.5, -0.5]
+    with pytest.raises(ValueError, match="buffer <= longest"):
+        overlong_penalty(length, longest=10)
+
+
+def test_length_reward():
+    length, group = torch.tensor([100, 200, 300]), torch.zeros(3)
+    assert length_reward(length, torch.tensor([1, 1, 0]), group).tolist() == [0.5, 0, -0.5]
+    assert length_reward(length, torch.tensor([0, 1, 1]), group).tolist() == [0, 0, -0.5]
+    equal = length_reward(torch.tensor([5, 5, 7]), torch.ones(3), torch.tensor([0, 0, 1]))
+    assert equal.tolist() == [0, 0, 0]

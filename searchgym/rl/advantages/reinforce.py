@@ -1,0 +1,72 @@
+"""REINFORCE (Williams 1992): the reward minus a baseline that does not depend on the sample."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..kernels.mask import masked
+from ..kernels.returns import reward_to_go
+from ..kernels.shapes import require_rows
+
+
+def reinforce_advantages(reward: Tensor, baseline: float = 0.0) -> Tensor:
+    """(B,) R - ``baseline``; 0 where R is NaN. Any constant baseline leaves it unbiased."""
+    require_rows(reward=reward)
+    adv = reward.detach() - baseline
+    return torch.where(torch.isnan(adv), torch.zeros_like(adv), adv)
+
+
+def reinforce_token_advantages(
+    reward: Tensor, mask: Tensor, *, baseline: float = 0.0, gamma: float = 1.0
+) -> Tensor:
+    """(B, T) the reward to go from each token on, minus ``baseline``.
+
+    Args:
+        reward: (B, T), e.g. from ``kernels.mask.at_last_token``.
+        gamma: discount per unmasked token.
+    """
+    return masked(reward_to_go(reward, mask, gamma) - baseline, mask)
+
+
+@dataclass(slots=True)
+class RunningMean:
+    """A baseline from *earlier* batches: read ``value`` first, then ``update``.
+
+    A mean that holds the sample itself would bias the gradient.
+
+    Args:
+        momentum: 0: the plain mean of everything so far; 0.9: mostly the last ten batches.
+    """
+
+    momentum: float = 0.0
+    value: float = 0.0
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must be in [0, 1), got {self.momentum}")
+
+    def update(self, reward: Tensor) -> None:
+        """Take in a batch's rewards, of any shape; NaN does not count."""
+        known = reward.detach()[~torch.isnan(reward)]
+        if not known.numel():
+            return
+        mean = float(known.mean())
+        if not math.isfinite(mean):
+            raise ValueError("a reward is infinite; use NaN for what cannot be scored")
+        if self.momentum and self.count:
+            self.value = self.momentum * self.value + (1 - self.momentum) * mean
+        else:
+            share = known.numel() / (self.count + known.numel())
+            self.value += share * (mean - self.value)
+        self.count += known.numel()
+
+    def state_dict(self) -> dict[str, float]:
+        return {"value": self.value, "count": self.count}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        self.value, self.count = float(state["value"]), int(state["count"])

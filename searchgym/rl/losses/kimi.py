@@ -1,0 +1,44 @@
+"""Kimi k1.5 (arXiv 2501.12599): policy mirror descent on whole trajectories; off-policy is fine."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from torch import Tensor
+
+from ..kernels.aggregate import Counts, aggregate_tokens
+from ..kernels.ratio import log_ratio
+from ..kernels.shapes import require_batch
+
+
+def kimi_loss(
+    logp: Tensor,
+    old_logp: Tensor,
+    adv: Tensor,
+    mask: Tensor,
+    *,
+    tau: float = 0.1,
+    **counts: Unpack[Counts],
+) -> tuple[Tensor, dict[str, float]]:
+    """``(A - τ Δ)² / (2 τ)`` with Δ = log π(y) - log π_old(y), mean over trajectories.
+
+    Its gradient is ``-(A - τ Δ) ∇ log π(y)``: that of ``-[A log π - τ/2 Δ²]``, and at Δ = 0 that of
+    REINFORCE with A as the advantage. The policy of the iteration's start is old and reference.
+
+    Args:
+        logp, old_logp, mask: (B, T).
+        adv: (B,) R - mean of the group (``dr_grpo_advantages``).
+        tau: how much a trajectory's log-ratio costs.
+
+    Returns:
+        (loss, stats): the mean squared form (A - τ Δ)² and the mean Δ.
+    """
+    require_batch(mask, adv=adv)
+    if tau <= 0:
+        raise ValueError(f"tau must be positive, got {tau}")
+    delta = log_ratio(logp, old_logp, mask).sum(1, keepdim=True)
+    alive = (mask > 0).any(1, keepdim=True)  # one number per trajectory from here on
+    error = adv.detach()[:, None] - tau * delta
+    squared = aggregate_tokens(error.square(), alive, "seq-mean-token-sum", **counts)
+    shift = aggregate_tokens(delta.detach(), alive, "seq-mean-token-sum", **counts)
+    return squared / (2 * tau), {"squared": float(squared.detach()), "log_ratio": float(shift)}

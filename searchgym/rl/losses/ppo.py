@@ -1,0 +1,64 @@
+"""The clipped surrogate (PPO, GRPO, DAPO …), optionally with dual clip."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import torch
+from torch import Tensor
+
+from ..kernels.aggregate import Aggregate, Counts, aggregate_tokens
+from ..kernels.clip import clipped_surrogate
+from ..kernels.kl import kl
+from ..kernels.mask import masked, masked_mean, spread
+from ..kernels.ratio import token_ratio
+
+
+def ppo_loss(
+    logp: Tensor,
+    old_logp: Tensor,
+    adv: Tensor,
+    mask: Tensor,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    clip_scale: Tensor | None = None,
+    dual_clip: float | None = None,
+    weight: Tensor | None = None,
+    aggregate: Aggregate = "token-mean",
+    **counts: Unpack[Counts],
+) -> tuple[Tensor, dict[str, float]]:
+    """Clipped surrogate; GRPO aggregates "seq-mean-token-mean", Dr.GRPO "seq-mean-token-sum-norm".
+
+    Args:
+        logp: (B, T) log-probabilities under the policy that is trained.
+        old_logp: (B, T) the same under the policy that sampled; on-policy: ``logp.detach()``.
+        adv: (B,) or (B, T) advantages.
+        mask: (B, T) 1 where the policy acted.
+        clip_low, clip_high: the ratio is clipped to [1 - clip_low, 1 + clip_high] (DAPO: .2, .28).
+        clip_scale: (B, T) factors on both, per token; None: 1.
+        dual_clip: for negative advantages the loss is at most ``-dual_clip * adv`` (> 1).
+        weight: (B, T) factors on the loss per token, e.g. ``truncated_weight`` or
+            ``clip_cov_weight``; detached; divisors do not change.
+
+    Returns:
+        (loss, stats): stats are the mean ratio, the fraction of clipped tokens and k3 to the old
+        policy, all over unmasked tokens.
+    """
+    adv = spread(adv, mask)
+    ratio = token_ratio(logp, old_logp, mask)
+    low: float | Tensor = clip_low
+    high: float | Tensor = clip_high
+    if clip_scale is not None:
+        scale = masked(clip_scale.detach(), mask)
+        low, high = clip_low * scale, clip_high * scale
+    loss, clipped = clipped_surrogate(ratio, adv, low=low, high=high, dual=dual_clip)
+    if weight is not None:
+        loss = loss * spread(weight, mask)
+    with torch.no_grad():
+        stats = {
+            "ratio": masked_mean(ratio, mask),
+            "clipped": masked_mean(clipped.to(ratio.dtype), mask),
+            "kl_old": masked_mean(kl(masked(old_logp, mask), masked(logp, mask), "k3"), mask),
+        }
+    return aggregate_tokens(loss, mask, aggregate, **counts), stats

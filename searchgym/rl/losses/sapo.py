@@ -1,0 +1,42 @@
+"""SAPO (arXiv 2511.20347): a sigmoid gate on the ratio instead of a hard clip."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import torch
+from torch import Tensor
+
+from ..kernels.aggregate import Aggregate, Counts, aggregate_tokens
+from ..kernels.mask import masked_mean, spread
+from ..kernels.ratio import token_ratio
+
+
+def sapo_loss(
+    logp: Tensor,
+    old_logp: Tensor,
+    adv: Tensor,
+    mask: Tensor,
+    *,
+    tau_positive: float = 1.0,
+    tau_negative: float = 1.05,
+    aggregate: Aggregate = "seq-mean-token-mean",
+    **counts: Unpack[Counts],
+) -> tuple[Tensor, dict[str, float]]:
+    """``-A · 4/τ · σ(τ(ρ - 1))``; at ρ = 1 its gradient is REINFORCE's.
+
+    Args:
+        logp, old_logp, mask: (B, T). adv: (B,) or (B, T).
+        tau_positive, tau_negative: the gate's sharpness for A > 0 and for A ≤ 0.
+
+    Returns:
+        (loss, stats): mean ratio.
+    """
+    if tau_positive <= 0 or tau_negative <= 0:
+        raise ValueError(f"both tau must be positive, got {tau_positive} and {tau_negative}")
+    adv = spread(adv, mask)
+    ratio = token_ratio(logp, old_logp, mask)
+    tau = torch.where(adv > 0, tau_positive, tau_negative).to(ratio.dtype)
+    loss = -adv * 4 / tau * torch.sigmoid(tau * (ratio - 1))
+    stats = {"ratio": masked_mean(ratio, mask)}
+    return aggregate_tokens(loss, mask, aggregate, **counts), stats

@@ -18,14 +18,30 @@ from searchgym.types import Failure
 from tests.llms import tiny
 
 WORDS = tiny.tokenizer()
-KINDS = ("qwen2", "llama", "lfm2")
+KINDS = ("qwen2", "llama", "lfm2", "gpt_neox")
+
+
+def model(kind: str, seed: int = 0, **changes: Any) -> Any:
+    """``tests.llms.tiny.model``, and GPT-NeoX, whose layers differ most from the others'."""
+    changes = {"max_position_embeddings": 4096, **changes}
+    if kind != "gpt_neox":
+        return tiny.model(kind, len(WORDS), seed, **changes)
+    import torch
+    import transformers
+
+    config = transformers.GPTNeoXConfig(
+        vocab_size=len(WORDS), hidden_size=128, intermediate_size=256, num_hidden_layers=2,
+        num_attention_heads=4, initializer_range=0.15, bos_token_id=None, eos_token_id=0,
+        pad_token_id=0, **changes,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return transformers.AutoModelForCausalLM.from_config(config).eval()
 
 
 @cache
 def generator(kind: str = "qwen2") -> TransformersGenerator:
-    return TransformersGenerator(
-        tiny.model(kind, len(WORDS), max_position_embeddings=4096), WORDS, batch_tokens=200_000
-    )
+    return TransformersGenerator(model(kind), WORDS)
 
 
 def policy(kind: str = "qwen2", **options: Any) -> CausalLMPolicy:

@@ -1,0 +1,106 @@
+"""Log-probabilities of the tokens in training rows, with gradient."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..errors import EngineError
+from .rows import Row
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Scored(NamedTuple):
+    """(B, T) each, T the longest row's length: column t belongs to token t. 0 where not sampled."""
+
+    logp: Tensor
+    """Natural logarithms, float32, of the untempered distribution."""
+    entropy: Tensor | None
+    """In nats, of the distribution the token was drawn from."""
+
+
+def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Indices of rows that go through the model together: rows of like length, at most ``tokens``
+    with padding (a longer row goes alone). Every index comes once."""
+    if tokens < 1:
+        raise EngineError(f"the token budget must be at least 1, got {tokens}")
+    part: list[int] = []
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if part and lengths[i] * (len(part) + 1) > tokens:
+            yield part
+            part = []
+        part.append(i)
+    if part:
+        yield part
+
+
+def score(
+    model: Any, rows: Sequence[Row], *, pad: int, tokens: int = 65_536, entropy: bool = False
+) -> Scored:
+    """Log-probabilities of every sampled token, in passes of at most ``tokens`` padded tokens.
+
+    Gradients flow if they are on. To bound memory in training call this with the rows of one of
+    :func:`micro_batches` and go backward before the next.
+
+    Raises:
+        EngineError: no rows, or a first token that is said to be sampled: nothing stands before it.
+    """
+    import torch
+
+    if not rows:
+        raise EngineError("there are no rows to score")
+    if wrong := [r.trajectory_id for r in rows if not len(r) or r.sampled[0]]:
+        raise EngineError(f"rows begin with a prompt; {wrong[0]!r} has a row that does not")
+    width = max(map(len, rows))
+    logp: list[Any] = [None] * len(rows)
+    spread: list[Any] = [None] * len(rows)
+    for part in micro_batches([len(r) for r in rows], tokens):
+        for i, (at, values, entropies) in zip(
+            part, _pass(model, [rows[i] for i in part], pad, entropy), strict=True
+        ):
+            blank = torch.zeros(width, device=values.device)
+            logp[i] = blank.index_put((at,), values)
+            spread[i] = blank.index_put((at,), entropies) if entropy else None
+    return Scored(torch.stack(logp), torch.stack(spread) if entropy else None)
+
+
+def _pass(
+    model: Any, rows: Sequence[Row], pad: int, entropy: bool
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """For each row: columns of its n sampled tokens, their log-probabilities, entropies: (n,) each.
+
+    Padding stands on the right, where no causal model looks: neither attention nor convolution.
+    """
+    import torch
+
+    takes = inspect.signature(model.forward).parameters
+    width = max(map(len, rows))
+    ids = np.full((len(rows), width), pad, np.int64)
+    mask = np.zeros((len(rows), width), np.int64)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)], mask[i, : len(row)] = row.ids, 1
+    tokens = torch.from_numpy(ids).to(model.device)
+    extra: dict[str, Any] = {}
+    if "position_ids" in takes:
+        extra["position_ids"] = torch.arange(width, device=model.device).expand(len(rows), width)
+    first = min(int(r.sampled.argmax()) if r.sampled.any() else width - 1 for r in rows)
+    skipped = 0
+    if "logits_to_keep" in takes:  # a prompt's logits are never looked at
+        skipped = max(first - 1, 0)
+        extra["logits_to_keep"] = width - skipped
+    logits = model(
+        input_ids=tokens,
+        attention_mask=torch.from_numpy(mask).to(model.device),
+        use_cache=False,
+        **extra,
+    ).logits  # (B, width - skipped, V)
+    for i, row in enumerate(rows):  # row by row: (B, T, V) in float32 is large
+        at = torch.from_numpy(np.flatnonzero(row.sampled)).to(model.device)  # (n,)
+        wide = logits[i, at - 1 - skipped].float().log_softmax(-1)  # (n, V)
+        picked = wide.gather(-1, tokens[i, at][:, None])[:, 0]
+        yield at, picked, -(wide.exp() * wide).sum(-1) if entropy else picked

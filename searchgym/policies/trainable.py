@@ -1,0 +1,214 @@
+"""A causal LM that is trained: full weights or LoRA, its log-probabilities, its reference."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import EngineError, MissingExtraError
+from ..llms.causal import load
+from ..llms.transformers_generator import TransformersGenerator
+from .causal_lm import CausalLMPolicy
+from .rows import Row
+from .scoring import Scored, score
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Parameter
+
+
+class Lora(NamedTuple):
+    """Low-rank adapters (Hu et al., arXiv 2106.09685). Without dropout: what samples must be what
+    is trained."""
+
+    rank: int = 16
+    alpha: int = 32
+    targets: str | tuple[str, ...] = "all-linear"
+    """Names of the layers that get adapters; ``"all-linear"``: all but the output's."""
+
+
+class TrainableLM:
+    """One set of weights that both samples (:meth:`policy`) and is trained (:meth:`logp`).
+
+    Dropout is switched off wherever the model has some: with it, sampling and training would see
+    different distributions.
+
+    Args:
+        model: A folder, a hub name, or a model with its ``tokenizer``.
+        lora: Train adapters only; needs the extra ``lora``.
+        reference: Keep a frozen copy for :meth:`reference_logp`. Not needed with ``lora``, where
+            the reference is the model with its adapters off.
+        device: ``"auto"`` takes a GPU if there is one.
+        dtype: ``"float32"``, ``"bfloat16"``, …, ``"auto"``: the checkpoint's. Adapters are float32.
+        gradient_checkpointing: Compute activations twice instead of keeping them.
+        tokens: Padded tokens of one forward pass of :meth:`logp`.
+        seed: Of the adapters' first weights.
+        options: To ``from_pretrained``.
+
+    Raises:
+        EngineError: nothing can be loaded, or adapters fit nowhere.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | Any,
+        tokenizer: Any = None,
+        *,
+        lora: Lora | None = None,
+        reference: bool = False,
+        device: str = "auto",
+        dtype: str = "auto",
+        gradient_checkpointing: bool = False,
+        tokens: int = 65_536,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        if isinstance(model, str | os.PathLike):
+            self.model, loaded = load(os.fspath(model), device, dtype, **options)
+            tokenizer = tokenizer or loaded
+        elif tokenizer is None or options:
+            raise EngineError("a model object needs its tokenizer beside it, and no load options")
+        else:
+            self.model = model
+        self.tokenizer, self.tokens = tokenizer, tokens
+        self.checkpointing = gradient_checkpointing
+        _without_dropout(self.model)
+        self._frozen: Any = None
+        if reference and lora is None:
+            self._frozen = copy.deepcopy(self.model).eval().requires_grad_(False)
+        self._adapted = adapted(self.model, lora, seed) if lora is not None else None
+        """peft's wrapper around ``self.model``, whose layers now hold adapters."""
+        if gradient_checkpointing:
+            enable = getattr(
+                self.model, "activation_checkpointing_enable", None
+            )  # the newer name
+            enable = enable or self.model.gradient_checkpointing_enable
+            enable({"use_reentrant": False})
+        pad = tokenizer.pad_token_id
+        self._pad = int(pad if pad is not None else tokenizer.eos_token_id or 0)
+
+    # --- sampling -----------------------------------------------------------------------------
+    def generator(self, **options: Any) -> TransformersGenerator:
+        """A generator over the same weights; ``options`` as of ``TransformersGenerator``."""
+        return TransformersGenerator(self.model, self.tokenizer, **options)
+
+    def policy(self, renderer: Any = "plain", **options: Any) -> CausalLMPolicy:
+        """A policy over the same weights; call its ``weights_changed`` after each step."""
+        return CausalLMPolicy(self.generator(), renderer, **options)
+
+    # --- training -----------------------------------------------------------------------------
+    def parameters(self) -> list[Parameter]:
+        """What is trained."""
+        return [p for p in self.model.parameters() if p.requires_grad]
+
+    def logp(self, rows: Sequence[Row]) -> Tensor:
+        """(B, T) log-probabilities of the rows' sampled tokens, 0 elsewhere; with gradient."""
+        return self.score(rows).logp
+
+    def score(self, rows: Sequence[Row], *, entropy: bool = False) -> Scored:
+        """As :meth:`logp`, with entropies if wanted."""
+        import torch
+
+        # transformers checkpoints in training mode only
+        self.model.train(self.checkpointing and torch.is_grad_enabled())
+        return score(self.model, rows, pad=self._pad, tokens=self.tokens, entropy=entropy)
+
+    def reference_logp(self, rows: Sequence[Row]) -> Tensor:
+        """(B, T) as :meth:`logp`, under the weights before training; without gradient.
+
+        Raises:
+            EngineError: full weights without ``reference=True``.
+        """
+        import torch
+
+        if self._adapted is None and self._frozen is None:
+            raise EngineError(
+                "no reference was kept: TrainableLM(…, reference=True) or lora=Lora()"
+            )
+        with torch.no_grad(), self._as_reference() as model:
+            return score(model, rows, pad=self._pad, tokens=self.tokens).logp
+
+    @contextmanager
+    def _as_reference(self) -> Iterator[Any]:
+        if self._adapted is None:
+            yield self._frozen
+            return
+        self.model.eval()
+        with self._adapted.disable_adapter():
+            yield self.model
+
+    # --- weights ------------------------------------------------------------------------------
+    def state_dict(self) -> dict[str, Tensor]:
+        """The trained weights by name, on the CPU: of adapters, or all."""
+        return {
+            name: p.detach().to("cpu", copy=True)
+            for name, p in self.model.named_parameters()
+            if p.requires_grad
+        }
+
+    def load_state_dict(self, weights: Mapping[str, Tensor]) -> None:
+        """Take back what :meth:`state_dict` gave. ``EngineError`` if names or shapes differ."""
+        import torch
+
+        own = {n: p for n, p in self.model.named_parameters() if p.requires_grad}
+        wrong = set(own) ^ set(weights) or {n for n in own if own[n].shape != weights[n].shape}
+        if wrong:
+            raise EngineError(
+                f"these weights do not fit what is trained here: {', '.join(sorted(wrong)[:5])}"
+            )
+        with torch.no_grad():
+            for name, p in own.items():
+                p.copy_(weights[name])
+
+    def merged(self) -> dict[str, Tensor]:
+        """A whole state dict with names as in the checkpoint, adapters added in: for generators
+        that hold a copy of their own (``VllmGenerator.update_weights``)."""
+        import torch
+
+        whole: dict[str, Tensor] = {}
+        with torch.no_grad():
+            for name, value in self.model.state_dict().items():
+                if ".lora_" in name:
+                    continue
+                if name.endswith(".base_layer.weight"):
+                    layer = self.model.get_submodule(name.removesuffix(".base_layer.weight"))
+                    value = value + layer.get_delta_weight("default").to(value.dtype)
+                whole[name.replace(".base_layer.", ".")] = value.detach().clone()
+        return whole
+
+
+def adapted(model: Any, lora: Lora, seed: int) -> Any:
+    """peft's wrapper around ``model``, whose layers get adapters in place. The global generators
+    of random numbers are left alone."""
+    try:
+        import peft
+    except ImportError as error:
+        raise MissingExtraError("LoRA", "lora") from error
+    import torch
+
+    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
+    config = peft.LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        target_modules=targets,
+        task_type="CAUSAL_LM",
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        try:
+            return peft.get_peft_model(model, config)
+        except ValueError as error:
+            raise EngineError(f"adapters cannot be added: {error}") from error
+
+
+def _without_dropout(model: Any) -> None:
+    import torch
+
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        if isinstance(getattr(module, "attention_dropout", None), float):
+            module.attention_dropout = 0.0

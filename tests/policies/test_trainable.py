@@ -1,0 +1,231 @@
+"""The trainer's log-probabilities against the sampler's, and against plain forward passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from searchgym.errors import EngineError
+from searchgym.llms.base import Sampling
+from searchgym.policies.rows import Row
+from searchgym.policies.scoring import micro_batches
+from searchgym.policies.trainable import Lora, TrainableLM
+from searchgym.rollout import run_episodes
+from searchgym.seeding import stream
+from tests.llms import tiny
+from tests.policies.players import KINDS, WORDS, model
+from tests.policies.test_rows import Tools
+from tests.small import TASKS, episode
+
+SAMPLING = Sampling(max_tokens=15)
+
+
+def lm(kind: str = "qwen2", seed: int = 0, **options: Any) -> TrainableLM:
+    return TrainableLM(model(kind, seed), WORDS, **options)
+
+
+def played(trained: TrainableLM, episodes: int = 4, **options: Any) -> list[Row]:
+    """Rows of episodes of several lengths: three random turns each, or fewer."""
+    policy = trained.policy(sampling=SAMPLING, **options)
+    made = [episode(TASKS[i % 2], seed=i, max_turns=1 + i % 3) for i in range(episodes)]
+    run_episodes(made, policy, Tools())  # type: ignore[arg-type]
+    rows = [row for e in made for row in policy.rows(e)]
+    assert len({len(r) for r in rows}) > 2
+    return rows
+
+
+def plain(model: Any, row: Row) -> torch.Tensor:
+    """(N, V): log-probabilities of each next token by one forward pass over the row alone."""
+    with torch.no_grad():
+        logits: torch.Tensor = model(torch.tensor([row.ids.tolist()])).logits[0]
+    return logits.float().log_softmax(-1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_logp_is_the_behaviours_and_a_plain_forwards(kind: str) -> None:
+    trained = lm(kind)
+    rows = played(trained)
+    scored = trained.score(rows, entropy=True)
+    assert scored.entropy is not None
+    assert scored.logp.shape == (len(rows), max(map(len, rows)))
+    for i, row in enumerate(rows):
+        got, n = scored.logp[i].detach().numpy(), len(row)
+        np.testing.assert_allclose(got[:n][row.sampled], row.logp[row.sampled], atol=1e-4)
+        assert (got[:n][~row.sampled] == 0).all()
+        assert (got[n:] == 0).all()
+        wide = plain(trained.model, row)
+        at = np.flatnonzero(row.sampled)
+        np.testing.assert_allclose(got[at], wide[at - 1, row.ids[at]], atol=1e-4)
+        entropy = -(wide.exp() * wide).sum(-1)[at - 1]
+        np.testing.assert_allclose(scored.entropy[i].detach()[at], entropy, atol=1e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"gradient_checkpointing": True}, {"lora": Lora(4)}])
+@pytest.mark.parametrize("kind", ["qwen2", "lfm2"])
+def test_gradients_do_not_depend_on_the_split(kind: str, options: dict[str, Any]) -> None:
+    """One pass, passes of a few tokens, and one backward per micro-batch: the same gradient."""
+    trained = lm(kind, **options)
+    rows = played(trained)
+
+    def gradient(tokens: int, together: bool = True) -> list[torch.Tensor]:
+        trained.tokens = tokens
+        for p in trained.parameters():
+            p.grad = None
+        parts = [list(range(len(rows)))]
+        if not together:
+            parts = list(micro_batches([len(r) for r in rows], tokens))
+            assert len(parts) > 1
+        for part in parts:
+            trained.logp([rows[i] for i in part]).sum().backward()  # type: ignore[no-untyped-call]
+        return [p.grad.clone() for p in trained.parameters() if p.grad is not None]
+
+    whole = gradient(100_000)
+    assert whole
+    assert sum(float(g.abs().sum()) for g in whole) > 0
+    for other in (gradient(1), gradient(700), gradient(700, together=False)):
+        for a, b in zip(whole, other, strict=True):
+            torch.testing.assert_close(a, b, atol=2e-3, rtol=1e-3)
+    if options.get("gradient_checkpointing"):
+        unchecked = lm(kind)
+        unchecked.logp(rows).sum().backward()  # type: ignore[no-untyped-call]
+        for a, b in zip(whole, (p.grad for p in unchecked.parameters()), strict=True):
+            torch.testing.assert_close(a, b, atol=2e-3, rtol=1e-3)
+        calls: list[int] = []
+        linear = next(m for m in trained.model.modules() if isinstance(m, torch.nn.Linear))
+        linear.register_forward_hook(lambda *_: calls.append(1))
+        trained.tokens = 100_000
+        trained.logp(rows).sum().backward()  # type: ignore[no-untyped-call]
+        assert len(calls) == 2, "computed again on the way back"
+
+
+def nudge(trained: TrainableLM, seed: int = 0) -> None:
+    """Some training: every trained weight moves."""
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in trained.parameters():
+            p.add_(0.05 * torch.randn(p.shape, generator=draw))
+
+
+@pytest.mark.parametrize("options", [{"lora": Lora(4, 8)}, {"reference": True}])
+def test_the_reference_stays_where_training_began(options: dict[str, Any]) -> None:
+    trained = lm(**options)
+    rows = played(trained)
+    before = trained.logp(rows).detach()
+    torch.testing.assert_close(trained.reference_logp(rows), before, atol=1e-5, rtol=0)
+    nudge(trained)
+    torch.testing.assert_close(trained.reference_logp(rows), before, atol=1e-5, rtol=0)
+    after = trained.logp(rows)
+    assert float((after - before).detach().abs().max()) > 0.05, "the adapters are on again"
+    assert after.requires_grad
+    assert not trained.reference_logp(rows).requires_grad
+    # what samples now is what was trained
+    again = played(trained)
+    for row, logp in zip(again, trained.logp(again).detach().numpy(), strict=True):
+        np.testing.assert_allclose(logp[: len(row)][row.sampled], row.logp[row.sampled], atol=1e-4)
+
+
+def test_no_reference_without_being_asked() -> None:
+    trained = lm()
+    with pytest.raises(EngineError, match="reference=True"):
+        trained.reference_logp(played(trained))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_adapters_are_small_sample_exactly_and_can_be_merged(kind: str) -> None:
+    trained = lm(kind, lora=Lora(2, 4))
+    small = sum(p.numel() for p in trained.parameters())
+    assert 0 < small < 0.1 * sum(p.numel() for p in trained.model.parameters())
+    assert all(".lora_" in name for name in trained.state_dict())
+    nudge(trained)
+    rows = played(trained)  # left-padded batches through adapters
+    logp = trained.logp(rows).detach()
+    for row, got in zip(rows, logp.numpy(), strict=True):
+        np.testing.assert_allclose(got[: len(row)][row.sampled], row.logp[row.sampled], atol=1e-4)
+    bare = model(kind, seed=1)
+    bare.load_state_dict(trained.merged())
+    torch.testing.assert_close(TrainableLM(bare, WORDS).logp(rows), logp, atol=1e-4, rtol=0)
+    other = lm(kind, lora=Lora(2, 4), seed=0)
+    other.load_state_dict(trained.state_dict())
+    torch.testing.assert_close(other.logp(rows).detach(), logp, atol=1e-5, rtol=0)
+    with pytest.raises(EngineError, match="do not fit"):
+        lm(kind, lora=Lora(3)).load_state_dict(trained.state_dict())
+
+
+def test_full_weights_round_trip() -> None:
+    trained, other = lm(), lm(seed=1)
+    rows = played(trained)
+    other.load_state_dict(trained.state_dict())
+    torch.testing.assert_close(other.logp(rows), trained.logp(rows), atol=1e-5, rtol=0)
+    with pytest.raises(EngineError, match="do not fit"):
+        other.load_state_dict({"lm_head.weight": torch.zeros(1)})
+
+
+def test_adapters_begin_by_seed_and_touch_no_global_generator() -> None:
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first = lm(lora=Lora(4)).state_dict()
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(6)
+    for name, value in lm(lora=Lora(4)).state_dict().items():
+        assert torch.equal(value, first[name])
+    with pytest.raises(EngineError, match="adapters cannot be added"):
+        lm(lora=Lora(4, targets=("nothing_like_it",)))
+
+
+def test_dropout_is_off_even_while_training() -> None:
+    dropping = model("qwen2", attention_dropout=0.5)
+    trained = TrainableLM(dropping, WORDS, gradient_checkpointing=True)
+    rows = played(trained)
+    logp = trained.logp(rows)
+    assert trained.model.training, "checkpointing needs it"
+    for row, got in zip(rows, logp.detach().numpy(), strict=True):
+        np.testing.assert_allclose(got[: len(row)][row.sampled], row.logp[row.sampled], atol=1e-4)
+
+
+def test_from_a_folder_in_bfloat16(tmp_path: Path) -> None:
+    folder = tiny.save(tmp_path / "m", max_position_embeddings=4096)
+    half = TrainableLM(folder, dtype="bfloat16", device="cpu", lora=Lora(4))
+    assert half.model.lm_head.weight.dtype == torch.bfloat16
+    assert {p.dtype for p in half.parameters()} == {torch.float32}
+    rows = played(half)
+    logp = half.logp(rows)
+    assert logp.dtype == torch.float32
+    gaps = [
+        np.abs(got[: len(row)][row.sampled] - row.logp[row.sampled])
+        for row, got in zip(rows, logp.detach().numpy(), strict=True)
+    ]
+    assert np.concatenate(gaps).mean() < 0.1, "bfloat16 rounds, but means the same"
+    logp.sum().backward()  # type: ignore[no-untyped-call]
+    assert all(p.grad is not None for p in half.parameters())
+    with pytest.raises(EngineError, match="needs its tokenizer"):
+        TrainableLM(half.model)
+
+
+def test_micro_batches_keep_the_budget() -> None:
+    draw = stream(3, "lengths")
+    for _ in range(50):
+        lengths = draw.integers(1, 60, draw.integers(1, 30)).tolist()
+        budget = int(draw.integers(1, 200))
+        parts = list(micro_batches(lengths, budget))
+        assert sorted(i for part in parts for i in part) == list(range(len(lengths)))
+        for part in parts:
+            assert len(part) == 1 or len(part) * max(lengths[i] for i in part) <= budget
+    with pytest.raises(EngineError, match="at least 1"):
+        list(micro_batches([3], 0))
+
+
+def test_rows_that_cannot_be_scored() -> None:
+    trained = lm()
+    with pytest.raises(EngineError, match="no rows"):
+        trained.logp([])
+    row = played(trained)[0]
+    blind = Row(
+        "e", ("e/0",), 0, "g", row.ids, np.ones_like(row.sampled), row.loss_mask, row.logp,
+        row.version, row.turn_of_token,
+    )  # fmt: skip
+    with pytest.raises(EngineError, match="begin with a prompt"):
+        trained.logp([blind])

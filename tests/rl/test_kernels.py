@@ -166,8 +166,8 @@ def test_ratios():
     logp = torch.tensor([[0.3, -0.1, NAN, 0.1, 0.1]], requires_grad=True)
     mask, old = torch.tensor([[1, 1, 0, 1, 1]]), torch.zeros(1, 5)
     sequence = mean_ratio(logp, old, mask)
-    torch.testing.assert_close(sequence, torch.tensor([[1.10517, 1.10517, 1, 1.10517, 1.10517]]) * 1.0,
-                               atol=1e-5, rtol=0)  # fmt: skip
+    expected = torch.tensor([[1.10517, 1.10517, 1, 1.10517, 1.10517]])
+    torch.testing.assert_close(sequence, expected, atol=1e-5, rtol=0)
     sequence[0, 0].backward()
     torch.testing.assert_close(logp.grad, torch.tensor([[1.10517, 0, 0, 0, 0]]))
     turns = mean_ratio(logp, old, mask, torch.tensor([[0, 0, 0, 3, 3]])).log().detach()

@@ -16,7 +16,7 @@ def opo_advantages(reward: Tensor, group: Tensor, length: Tensor) -> Tensor:
     """
     require_rows(reward=reward, length=length)
     groups = RewardGroups(reward, group)
-    length = length.to(reward.dtype)
+    length = length.to(groups.reward.dtype)
     total = groups.sum(length).clamp_min(1)
     baseline = groups.sum(length * groups.reward) / total
     return groups.advantage((groups.reward - baseline[groups.index]) * (length > 0))

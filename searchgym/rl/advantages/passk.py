@@ -17,11 +17,11 @@ def passk_advantages(
     """
     groups = RewardGroups(reward, group)
     lowest = torch.full_like(groups.mean, -torch.inf)
-    known = torch.where(groups.scored, groups.reward, torch.full_like(reward, -torch.inf))
+    known = torch.where(groups.scored, groups.reward, torch.full_like(groups.reward, -torch.inf))
     best = lowest.scatter_reduce(0, groups.index, known, "amax")[groups.index]
     leads = known == best
     second = torch.where(leads, torch.full_like(known, -torch.inf), known)
     second = lowest.scatter_reduce(0, groups.index, second, "amax")[groups.index]
-    alone = groups.sum(leads.to(reward.dtype))[groups.index] == 1
+    alone = groups.sum(leads.to(known.dtype))[groups.index] == 1
     lead = (groups.reward - second) / (groups.std(std) + eps)[groups.index]
     return groups.advantage(torch.where(leads & alone, lead, torch.zeros_like(lead)))

@@ -38,6 +38,8 @@ class RewardGroups:
         if bool(torch.isinf(reward).any()):
             raise ValueError("a reward is infinite; use NaN for what cannot be scored")
         reward = reward.detach()
+        if not reward.is_floating_point():
+            reward = reward.to(torch.get_default_dtype())
         self.scored = ~torch.isnan(reward)
         self.reward = torch.where(self.scored, reward, torch.zeros_like(reward))
         names, self.index = torch.unique(group, return_inverse=True)

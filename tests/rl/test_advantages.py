@@ -1,0 +1,332 @@
+"""Advantages of groups and batches: worked numbers, invariances, what cannot be compared gets 0."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from searchgym.rl.advantages.distillation import distillation_advantages
+from searchgym.rl.advantages.enumerated import enumerated_advantages
+from searchgym.rl.advantages.gpg import gpg_advantages
+from searchgym.rl.advantages.grpo import (
+    dr_grpo_advantages,
+    grpo_advantages,
+    grpo_step_advantages,
+)
+from searchgym.rl.advantages.opmd import opmd_advantages
+from searchgym.rl.advantages.opo import opo_advantages
+from searchgym.rl.advantages.otb import otb_advantages
+from searchgym.rl.advantages.passk import passk_advantages
+from searchgym.rl.advantages.reinforce import (
+    RunningMean,
+    reinforce_advantages,
+    reinforce_token_advantages,
+)
+from searchgym.rl.advantages.reinforce_pp import (
+    reinforce_pp_advantages,
+    reinforce_pp_baseline_advantages,
+)
+from searchgym.rl.advantages.remax import remax_advantages
+from searchgym.rl.advantages.rloo import rloo_advantages
+from searchgym.rl.kernels.mask import at_last_token
+from searchgym.rl.kernels.returns import reward_to_go
+from searchgym.rl.kernels.whiten import moments, whiten
+
+NAN = float("nan")
+ONE_WINNER = torch.tensor([1.0, 0, 0, 0])
+TOGETHER = torch.zeros(4, dtype=torch.long)
+
+
+GROUP_METHODS = {
+    "grpo": lambda r, g: grpo_advantages(r, g, eps=0),
+    "grpo-population": lambda r, g: grpo_advantages(r, g, std="population", eps=0),
+    "dr_grpo": dr_grpo_advantages,
+    "rloo": rloo_advantages,
+    "opo": lambda r, g: opo_advantages(r, g, torch.ones(len(r))),
+    "gpg": gpg_advantages,
+    "passk": lambda r, g: passk_advantages(r, g, eps=0),
+    "opmd": opmd_advantages,
+    "opmd-soft": lambda r, g: opmd_advantages(r, g, baseline="logavgexp"),
+}
+CENTRED = ("grpo", "grpo-population", "dr_grpo", "rloo", "opo", "gpg", "opmd")
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("grpo", [1.5, -0.5, -0.5, -0.5]),
+        ("grpo-population", [1.73205, -0.57735, -0.57735, -0.57735]),
+        ("dr_grpo", [0.75, -0.25, -0.25, -0.25]),
+        ("rloo", [1, -1 / 3, -1 / 3, -1 / 3]),
+        ("passk", [2, 0, 0, 0]),
+        ("gpg", [3, -1, -1, -1]),
+        ("opmd", [0.75, -0.25, -0.25, -0.25]),
+    ],
+)
+def test_worked_numbers(method, expected):
+    got = GROUP_METHODS[method](ONE_WINNER, TOGETHER)
+    expected = torch.tensor(expected, dtype=torch.float32)
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
+    whole_numbers = GROUP_METHODS[method](ONE_WINNER.long(), TOGETHER)
+    assert torch.equal(whole_numbers, got)
+
+
+def test_rloo_is_the_reward_minus_the_mean_of_the_others():
+    reward, group = torch.tensor([0.3, 5, 0.9, 7, 0.1, 6]), torch.tensor([0, 1, 0, 1, 0, 1])
+    others = torch.tensor([0.5, 6.5, 0.2, 5.5, 0.6, 6])
+    torch.testing.assert_close(rloo_advantages(reward, group), reward - others)
+
+
+def test_opo_weighs_by_length():
+    got = opo_advantages(ONE_WINNER, TOGETHER, torch.tensor([10, 30, 30, 30]))
+    torch.testing.assert_close(got, torch.tensor([0.9, -0.1, -0.1, -0.1]))
+    got = opo_advantages(ONE_WINNER, TOGETHER, torch.tensor([0, 30, 30, 30]))
+    assert got.tolist() == [0, 0, 0, 0]  # the winner has no token
+    assert opo_advantages(ONE_WINNER, TOGETHER, torch.zeros(4)).tolist() == [0] * 4
+
+
+def test_passk_gives_a_tie_nothing():
+    reward = torch.tensor([1.0, 1, 0, 0.4, 0.9, 0.1])
+    group = torch.tensor([0, 0, 0, 1, 1, 1])
+    got = passk_advantages(reward, group, eps=0)
+    std = torch.tensor([0.4, 0.9, 0.1]).std()
+    torch.testing.assert_close(got, torch.tensor([0, 0, 0, 0, 0.5 / std, 0]))
+
+
+def test_soft_maximum_of_opmd():
+    reward = torch.tensor([1.0, 0.2])
+    group = torch.zeros(2)
+    soft = 0.5 * math.log((math.exp(2) + math.exp(0.4)) / 2)
+    got = opmd_advantages(reward, group, tau=0.5, baseline="logavgexp")
+    torch.testing.assert_close(got, reward - soft)
+    cold = opmd_advantages(reward, group, tau=1e-4, baseline="logavgexp")
+    torch.testing.assert_close(cold, reward - 1, atol=1e-3, rtol=0)
+    with pytest.raises(ValueError, match="mean, logavgexp"):
+        opmd_advantages(reward, group, baseline="best")
+    with pytest.raises(ValueError, match="tau must be positive"):
+        opmd_advantages(reward, group, baseline="logavgexp", tau=0)
+
+
+@pytest.mark.parametrize("method", GROUP_METHODS)
+def test_nothing_to_compare_gets_exactly_zero(method):
+    """Groups of one, of equal rewards, with one scorable member, with none."""
+    reward = torch.tensor([0.3, 0.1, 0.1, 0.1, 0.7, NAN, NAN, NAN])
+    group = torch.tensor([5, 9, 9, 9, 2, 2, 3, 3])
+    assert GROUP_METHODS[method](reward, group).tolist() == [0.0] * 8
+
+
+@pytest.mark.parametrize("method", GROUP_METHODS)
+def test_what_cannot_be_scored_is_as_if_it_were_not_there(method):
+    reward, group = torch.tensor([1.0, NAN, 0.2, 0.5, NAN]), torch.tensor([0, 0, 0, 0, 7])
+    got = GROUP_METHODS[method](reward, group)
+    known = ~torch.isnan(reward)
+    torch.testing.assert_close(got[known], GROUP_METHODS[method](reward[known], group[known]))
+    assert got[~known].tolist() == [0, 0]
+    assert got.abs().max() > 0
+
+
+batches = st.lists(st.tuples(st.integers(0, 3), st.integers(-40, 40)), min_size=1, max_size=16).map(
+    lambda rows: (
+        torch.tensor([r / 8 for _, r in rows], dtype=torch.float64),
+        torch.tensor([g for g, _ in rows]),
+    )
+)
+"""(reward, group): a few groups, rewards that tie now and then."""
+
+
+@settings(deadline=None, max_examples=40)
+@given(batches, st.sampled_from(sorted(GROUP_METHODS)), st.randoms(use_true_random=False))
+def test_order_and_names_of_groups_do_not_matter(batch, method, random):
+    (reward, group), compute = batch, GROUP_METHODS[method]
+    adv = compute(reward, group)
+    assert torch.isfinite(adv).all()
+    order = list(range(len(reward)))
+    random.shuffle(order)
+    torch.testing.assert_close(compute(reward[order], group[order]), adv[order])
+    torch.testing.assert_close(compute(reward, 100 - 7 * group), adv)
+
+
+@settings(deadline=None, max_examples=40)
+@given(batches, st.sampled_from(CENTRED))
+def test_centred_methods_sum_to_zero_in_every_group(batch, method):
+    reward, group = batch
+    adv = GROUP_METHODS[method](reward, group)
+    for name in group.unique():
+        assert abs(float(adv[group == name].sum())) < 1e-9
+
+
+@settings(deadline=None, max_examples=60)
+@given(batches, st.sampled_from([0.25, 3.0, 10.0]), st.sampled_from([-2.0, 0.5]))
+def test_scaling_and_shifting_rewards(batch, a, b):
+    reward, group = batch
+    moved = a * reward + b
+    for name in ("grpo", "grpo-population", "passk"):
+        same = GROUP_METHODS[name](reward, group)
+        torch.testing.assert_close(GROUP_METHODS[name](moved, group), same, atol=1e-7, rtol=1e-7)
+    for name in ("dr_grpo", "rloo", "opo", "opmd"):
+        scaled = a * GROUP_METHODS[name](reward, group)
+        torch.testing.assert_close(GROUP_METHODS[name](moved, group), scaled)
+
+
+@settings(deadline=None, max_examples=30)
+@given(batches)
+def test_rloo_is_dr_grpo_times_g_over_g_minus_one(batch):
+    reward, group = batch
+    count = (group[:, None] == group[None, :]).sum(1)
+    assume((count > 1).any())
+    dr, rloo = dr_grpo_advantages(reward, group), rloo_advantages(reward, group)
+    torch.testing.assert_close(rloo * (count - 1), dr * count)
+    grpo = grpo_advantages(reward, group, std="population", eps=0)
+    members = grpo[group == group[0]]
+    if members.abs().max() > 0:
+        assert float(members.square().mean()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("method", GROUP_METHODS)
+def test_bad_shapes_are_named(method):
+    with pytest.raises(ValueError, match=r"\(B,\), got reward \(3,\), group \(2,\)"):
+        GROUP_METHODS[method](torch.zeros(3), torch.zeros(2))
+    with pytest.raises(ValueError, match=r"\(B,\), got reward \(3, 1\)"):
+        GROUP_METHODS[method](torch.zeros(3, 1), torch.zeros(3, 1))
+
+
+MASK = torch.tensor([[1, 1, 0, 1], [1, 0, 0, 0]])
+STEPS = torch.tensor([[0.0, 1, NAN, 2], [4, NAN, NAN, NAN]])
+
+
+def test_reinforce():
+    assert reinforce_advantages(torch.tensor([1.0, NAN]), 0.25).tolist() == [0.75, 0]
+    got = reinforce_token_advantages(STEPS, MASK, baseline=1.0, gamma=0.5)
+    assert got.tolist() == [[0, 1, 0, 1], [3, 0, 0, 0]]
+
+
+def test_a_running_mean_knows_only_the_past():
+    mean = RunningMean()
+    assert mean.value == 0
+    mean.update(torch.tensor([1.0, 0, NAN]))
+    mean.update(torch.tensor([NAN]))
+    mean.update(torch.tensor([[1.0, 1], [1, 1]]))
+    assert mean.value == pytest.approx(5 / 6)
+    fast = RunningMean(momentum=0.5)
+    for value in (4.0, 2.0, 0.0):
+        fast.update(torch.tensor([value]))
+    assert fast.value == pytest.approx(1.5)
+    copy = RunningMean(momentum=0.5)
+    copy.load_state_dict(fast.state_dict())
+    assert copy == fast
+    with pytest.raises(ValueError, match="momentum"):
+        RunningMean(momentum=1.0)
+    with pytest.raises(ValueError, match="infinite"):
+        mean.update(torch.tensor([math.inf]))
+
+
+def test_reinforce_pp():
+    kl = torch.tensor([[0.5, -1, NAN, 0], [1, NAN, NAN, NAN]])
+    got = reinforce_pp_advantages(STEPS, MASK, kl=kl, beta=0.1)
+    shaped = torch.tensor([[-0.05, 1.1, 0, 2], [3.9, 0, 0, 0]])
+    torch.testing.assert_close(got, whiten(reward_to_go(shaped, MASK), MASK))
+    assert float(moments(got, MASK)[1]) == pytest.approx(1, abs=1e-5)
+    tripled = reinforce_pp_advantages(3 * STEPS, MASK)
+    torch.testing.assert_close(tripled, reinforce_pp_advantages(STEPS, MASK))
+    with pytest.raises(ValueError, match="go together"):
+        reinforce_pp_advantages(STEPS, MASK, beta=0.1)
+
+
+def test_reinforce_pp_baseline():
+    reward, group = torch.tensor([1.0, 0, 0.5, NAN]), torch.tensor([0, 0, 1, 1])
+    mask = torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0], [1, 1, 1]])
+    got = reinforce_pp_baseline_advantages(reward, group, mask)
+    plain = torch.tensor([[0.5, 0.5, 0.5], [-0.5, 0, 0], [0, 0, 0], [0, 0, 0]])
+    counted = torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0], [0, 0, 0]])
+    torch.testing.assert_close(got, whiten(plain, counted))
+    assert got[3].tolist() == [0, 0, 0]
+    equal = reinforce_pp_baseline_advantages(torch.ones(4), group, mask)
+    assert equal.abs().sum() == 0
+    with pytest.raises(ValueError, match=r"expected reward \(B,\)"):
+        reinforce_pp_baseline_advantages(reward[:2], group[:2], mask)
+
+
+def test_remax():
+    reward = at_last_token(torch.tensor([1.0, 0.5]), MASK)
+    got = remax_advantages(reward, torch.tensor([0.4, NAN]), MASK)
+    torch.testing.assert_close(got, torch.tensor([[0.6, 0.6, 0, 0.6], [0, 0, 0, 0]]))
+    shaped = reward - 0.1 * MASK  # a penalty of .1 on each of three tokens
+    got = remax_advantages(shaped, torch.tensor([0.4, 0.0]), MASK)
+    torch.testing.assert_close(got, torch.tensor([[0.3, 0.4, 0, 0.5], [0.4, 0, 0, 0]]))
+
+
+def test_process_rewards_are_normalised_together_and_summed():
+    ends = torch.tensor([[0, 1, 0, 1], [1, 1, 1, 1]])
+    group = torch.zeros(2)
+    z = (torch.tensor([1.0, 2, 4]) - 7 / 3) / torch.tensor([1.0, 2, 4]).std()
+    got = grpo_step_advantages(STEPS, ends, group, MASK, eps=0)
+    expected = torch.tensor([[z[0] + z[1], z[0] + z[1], 0, z[1]], [z[2], 0, 0, 0]])
+    torch.testing.assert_close(got, expected)
+    # one step per trajectory, at its end: GRPO
+    outcome = torch.tensor([1.0, 0.3])
+    last = at_last_token(outcome, MASK)
+    one = grpo_step_advantages(last, last != 0, group, MASK)
+    torch.testing.assert_close(one[:, 0], grpo_advantages(outcome, group))
+
+
+def test_optimal_token_baseline():
+    """Two trajectories; the second has an observation in between; Σπ² and π by hand."""
+    pi = torch.tensor([[0.5, 0.8, 0.9], [0.5, 0.1, 0.4]])
+    square = torch.tensor([[0.5, 0.6, 0.7], [0.5, 0.3, 0.3]])
+    mask = torch.tensor([[1, 1, 0], [1, 0, 1]])
+    reward = torch.tensor([[0.0, 1, NAN], [0.2, NAN, 0.1]])
+    got = otb_advantages(reward, torch.tensor([4, 4]), mask, pi.log(), square)
+    first = (1 * 0.5 + 0.3 * 0.5) / 1.0  # W = 1 - 1 + .5 for both
+    w = torch.tensor([0.5 + 1 - 1.6 + 0.6, 0.5 + 1 - 0.8 + 0.3])
+    second = (1 * w[0] + 0.1 * w[1]) / w.sum()
+    expected = torch.tensor([[1 - first, 1 - second, 0], [0.3 - first, 0, 0.1 - second]])
+    torch.testing.assert_close(got, expected)
+    apart = otb_advantages(reward, torch.tensor([4, 5]), mask, pi.log(), square)
+    assert apart.abs().sum() == 0
+
+
+def test_distillation():
+    student = torch.tensor([[-1.0, -2, NAN, -0.5], [-1, NAN, NAN, NAN]])
+    teacher = torch.tensor([[-1.5, -1, NAN, -0.5], [-3, NAN, NAN, NAN]])
+    alone = distillation_advantages(student, teacher, MASK)
+    torch.testing.assert_close(alone, torch.tensor([[-0.5, 1, 0, 0], [-2, 0, 0, 0]]))
+    adv = torch.tensor([1.0, -1.0])
+    same = distillation_advantages(student, student, MASK, adv=adv)
+    assert same.tolist() == [[1, 1, 0, 1], [-1, 0, 0, 0]]
+    failed = distillation_advantages(
+        student, teacher, MASK, coef=0.05, adv=adv, gate=torch.tensor([False, True])
+    )
+    torch.testing.assert_close(failed, torch.tensor([[1, 1, 0, 1], [-1.1, 0, 0, 0]]))
+
+
+def test_enumerated_advantages_worked_numbers():
+    """Two actions worth 1 and 0 at odds .25 and .75: V = .25, best = 1."""
+    logp = torch.tensor([0.25, 0.75]).log()
+    got = enumerated_advantages(torch.tensor([1.0, 0.0]), logp, torch.tensor([0, 0]), 1)
+    expected = torch.tensor([0.25 * 0.75, -0.75 * 0.25]) / 0.251
+    assert torch.allclose(got, expected)
+    assert got.sum().abs() < 1e-6
+
+
+def test_enumerated_advantages_are_the_gradient_of_best_log_value():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(7, generator=generator, requires_grad=True)
+    group = torch.tensor([0, 0, 0, 1, 1, 1, 1])
+    worth = torch.tensor([0.2, 0.0, 0.9, 0.0, 0.4, 0.1, 1.3])
+    logp = torch.cat([logits[:3].log_softmax(0), logits[3:].log_softmax(0)])
+    value = torch.zeros(2).index_add(0, group, logp.exp() * worth)
+    best = torch.tensor([0.9, 1.0])
+    (best * (value + 1e-3).log()).sum().backward()
+    adv = enumerated_advantages(worth, logp, group, 2)
+    by_hand = adv - torch.zeros(2).index_add(0, group, adv)[group] * logp.detach().exp()
+    assert torch.allclose(logits.grad, by_hand, atol=2e-3)
+
+
+def test_a_group_worth_nothing_teaches_nothing():
+    logp = torch.tensor([0.5, 0.5]).log()
+    got = enumerated_advantages(torch.zeros(2), logp, torch.tensor([0, 0]), 1)
+    assert torch.equal(got, torch.zeros(2))
+    with pytest.raises(ValueError, match="expected equal shapes"):
+        enumerated_advantages(torch.zeros(3), logp, torch.tensor([0, 0]), 1)

@@ -1,0 +1,302 @@
+"""Losses: worked numbers, gradients, and what they become of one another in special cases."""
+
+import math
+
+import pytest
+import torch
+
+from searchgym.rl.losses.cispo import cispo_loss
+from searchgym.rl.losses.dpo import dpo_loss, outcome_pairs
+from searchgym.rl.losses.entropy import entropy_loss, token_entropy
+from searchgym.rl.losses.gspo import gspo_loss
+from searchgym.rl.losses.kimi import kimi_loss
+from searchgym.rl.losses.kl import kl_loss
+from searchgym.rl.losses.opmd import opmd_loss
+from searchgym.rl.losses.ppo import ppo_loss
+from searchgym.rl.losses.reinforce import reinforce_loss
+from searchgym.rl.losses.sapo import sapo_loss
+from searchgym.rl.losses.sft import raft_loss, sft_loss
+from searchgym.rl.losses.truncated import tis_loss, topr_loss
+from searchgym.rl.losses.value import value_loss
+
+NAN = float("nan")
+ONE = torch.ones(1, 1)
+LOGP = torch.tensor([[-1.0, -2.0, NAN], [-0.5, -3.0, -0.1]])
+MASK = torch.tensor([[1.0, 1, 0], [1, 1, 1]])
+ADV = torch.tensor([0.7, -0.4])
+
+
+def gradient(loss, *args, **options):
+    """(value, statistics, gradient with respect to the first argument)."""
+    x = args[0].detach().clone().requires_grad_()
+    value, stats = loss(x, *args[1:], **options)
+    value.backward()
+    assert torch.isfinite(x.grad).all()
+    return float(value.detach()), stats, x.grad
+
+
+@pytest.mark.parametrize(
+    ("ratio", "adv", "dual", "expected", "flat"),
+    [
+        (1.5, 1.0, None, -1.2, True),
+        (1.5, -1.0, None, 1.5, False),
+        (0.5, -1.0, None, 0.8, True),
+        (4.0, -1.0, 3.0, 3.0, True),
+        (1.0, 2.0, None, -2.0, False),
+    ],
+)
+def test_ppo_on_one_token(ratio, adv, dual, expected, flat):
+    logp = torch.tensor([[math.log(ratio)]])
+    value, stats, grad = gradient(
+        ppo_loss, logp, torch.zeros(1, 1), torch.tensor([adv]), ONE, dual_clip=dual
+    )
+    assert value == pytest.approx(expected, abs=1e-6)
+    assert stats["ratio"] == pytest.approx(ratio)
+    assert stats["clipped"] == float(flat)
+    assert (grad.item() == 0) == flat
+
+
+def test_on_policy_gradients_coincide():
+    """At ratio 1 PPO, CISPO, TIS, TOPR and SAPO are REINFORCE; so is GSPO per sequence."""
+    how = {"aggregate": "seq-mean-token-sum"}
+    expected = gradient(reinforce_loss, LOGP, ADV, MASK, **how)[2]
+    torch.testing.assert_close(expected, -ADV[:, None] * MASK / 2)
+    off = {"clip_high": 0.2}
+    positive = torch.tensor([True, False])
+    for loss, options in (
+        (ppo_loss, {}), (cispo_loss, off), (tis_loss, {}), (topr_loss, {"positive": positive}),
+        (sapo_loss, {}), (gspo_loss, {}),
+    ):  # fmt: skip
+        _, stats, grad = gradient(loss, LOGP, LOGP, ADV, MASK, **options, **how)
+        torch.testing.assert_close(grad, expected)
+        assert stats["ratio"] == pytest.approx(1)
+        assert stats.get("clipped", 0) == 0
+    assert gradient(ppo_loss, LOGP, LOGP, ADV, MASK)[1]["kl_old"] == 0
+
+
+def test_a_far_ratio_gives_no_infinity():
+    value, _, grad = gradient(ppo_loss, -1000 * ONE, 1000 * ONE, -ONE, ONE)
+    assert math.isfinite(value)
+    value, _, grad = gradient(ppo_loss, 1000 * ONE, -1000 * ONE, -ONE, ONE)
+    assert value == pytest.approx(math.exp(20))
+    assert grad.item() == 0
+
+
+def test_clip_scale_and_weight():
+    logp = torch.tensor([[1.5, 1.5, 1.5]]).log()
+    scale = torch.tensor([[1.0, 3.0, 1.0]])
+    weight = torch.tensor([[1.0, 1.0, 0.0]])
+    value, stats, grad = gradient(
+        ppo_loss, logp, torch.zeros(1, 3), torch.ones(1), torch.ones(1, 3),
+        clip_scale=scale, weight=weight,
+    )  # fmt: skip
+    assert value == pytest.approx(-(1.2 + 1.5) / 3)
+    assert (grad != 0).tolist() == [[False, True, False]]
+    assert stats["clipped"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("how", ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum"])
+def test_splitting_a_batch_changes_nothing_with_global_counts(how):
+    draw = torch.Generator().manual_seed(3)
+    logp, old = torch.randn(6, 4, generator=draw), torch.randn(6, 4, generator=draw)
+    adv = torch.randn(6, generator=draw)
+    mask = (torch.rand(6, 4, generator=draw) > 0.3).float()
+    counts = {"tokens": float(mask.sum()), "sequences": float((mask.sum(1) > 0).sum())}
+    parts = (slice(0, 1), slice(1, 4), slice(4, 6))
+    for loss in (ppo_loss, gspo_loss, tis_loss, sapo_loss):
+        whole = loss(logp, old, adv, mask, aggregate=how)[0]
+        split = [loss(logp[s], old[s], adv[s], mask[s], aggregate=how, **counts)[0] for s in parts]
+        torch.testing.assert_close(sum(split), whole)
+    whole = kimi_loss(logp, old, adv, mask)[0]
+    split = [kimi_loss(logp[s], old[s], adv[s], mask[s], **counts)[0] for s in parts]
+    torch.testing.assert_close(sum(split), whole)
+
+
+def test_gspo_of_one_token_is_ppo():
+    draw = torch.Generator().manual_seed(0)
+    logp, old = torch.randn(9, 1, generator=draw), torch.randn(9, 1, generator=draw)
+    adv, mask = torch.randn(9, generator=draw), torch.ones(9, 1)
+    clip = {"clip_low": 0.2, "clip_high": 0.28}
+    ours = gradient(gspo_loss, logp, old, adv, mask, **clip)
+    ppo = gradient(ppo_loss, logp, old, adv, mask, **clip, aggregate="seq-mean-token-mean")
+    assert ours[0] == pytest.approx(ppo[0])
+    torch.testing.assert_close(ours[2], ppo[2])
+    assert ours[1]["clipped"] == ppo[1]["clipped"] > 0
+
+
+def test_gspo_clips_all_of_a_sequence_or_nothing():
+    logp = torch.tensor([[0.3, -0.1, NAN, 0.1, 0.1], [0.0, 0.001, 0.0, 0.0, 0.0]])
+    mask = torch.tensor([[1, 1, 0, 1, 1], [1, 1, 1, 1, 1]])
+    value, stats, grad = gradient(gspo_loss, logp, torch.zeros(2, 5), torch.ones(2), mask)
+    assert (grad != 0).tolist() == [[False] * 5, [True] * 5]
+    assert stats["clipped"] == pytest.approx(4 / 9)
+    assert value == pytest.approx(-(1.0004 + math.exp(0.0002)) / 2, abs=1e-6)
+    wide = gradient(gspo_loss, logp, torch.zeros(2, 5), torch.ones(2), mask, clip_high=1.0)
+    assert wide[0] == pytest.approx(-(1.10517 + math.exp(0.0002)) / 2, abs=1e-5)
+    # the gradient of the sequence form: s · ∇ mean log π
+    torch.testing.assert_close(wide[2][0], -1.10517 / 2 * mask[0] / 4, atol=1e-5, rtol=0)
+
+
+def test_gspo_with_turns_clips_turns():
+    logp = torch.tensor([[0.5, 0.5, 0.0, 0.0]])
+    turn = torch.tensor([[0, 0, 1, 1]])
+    _, stats, grad = gradient(
+        gspo_loss, logp, torch.zeros(1, 4), torch.ones(1), torch.ones(1, 4), turn=turn
+    )
+    assert (grad != 0).tolist() == [[False, False, True, True]]
+    assert stats["clipped"] == 0.5
+
+
+def test_cispo_keeps_the_gradient_of_clipped_tokens():
+    logp, zero = torch.tensor([[math.log(5)]]), torch.zeros(1, 1)
+    adv = torch.tensor([2.0])
+    _, stats, grad = gradient(cispo_loss, logp, zero, adv, ONE, clip_high=0.3)
+    assert grad.item() == pytest.approx(-1.3 * 2)
+    assert stats["clipped"] == 1
+    assert gradient(ppo_loss, logp, zero, adv, ONE)[2].item() == 0
+    small = gradient(cispo_loss, -logp, zero, adv, ONE, clip_high=0.3)[2].item()
+    assert small == pytest.approx(-0.2 * 2)  # nothing is clipped from below by default
+    small = gradient(cispo_loss, -logp, zero, adv, ONE, clip_high=0.1, clip_low=0.1)[2].item()
+    assert small == pytest.approx(-0.9 * 2)
+
+
+def test_sapo_gates_softly():
+    logp, zero = torch.tensor([[math.log(2)]]), torch.zeros(1, 1)
+    for adv, tau in ((1.0, 1.0), (-1.0, 1.05)):
+        value, _, grad = gradient(sapo_loss, logp, zero, torch.tensor([adv]), ONE)
+        sigmoid = 1 / (1 + math.exp(-tau))
+        assert value == pytest.approx(-adv * 4 / tau * sigmoid)
+        assert grad.item() == pytest.approx(-adv * 4 * sigmoid * (1 - sigmoid) * 2)
+    with pytest.raises(ValueError, match="must be positive"):
+        sapo_loss(logp, zero, torch.ones(1), ONE, tau_negative=0)
+
+
+def test_truncated_importance_sampling():
+    logp, old = torch.tensor([[3.0, 0.5], [3.0, 0.5]]).log(), torch.zeros(2, 2)
+    ones = torch.ones(2, 2)
+    _, stats, grad = gradient(tis_loss, logp, old, torch.tensor([1.0, -2.0]), ones)
+    torch.testing.assert_close(grad, torch.tensor([[-1, -0.5], [2, 1]]) / 4)
+    assert stats["clipped"] == 0.5
+    _, stats, grad = gradient(
+        topr_loss, logp, old, torch.tensor([1.0, -2.0]), ones, positive=torch.tensor([1, 0])
+    )
+    torch.testing.assert_close(grad, torch.tensor([[-1, -1], [2, 1]]) / 4)
+    assert stats["clipped"] == 0.25
+    with pytest.raises(ValueError, match="cap must be positive"):
+        tis_loss(logp, old, torch.ones(2), ones, cap=0)
+
+
+def test_kimi_worked_numbers():
+    """R = [1, 0], Δ = [.1, -.2], τ = .1: coefficients [.49, -.48], squared form .23525."""
+    logp = torch.tensor([[0.04, 0.06, NAN], [-0.2, NAN, NAN]])
+    mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
+    adv = torch.tensor([0.5, -0.5])
+    value, stats, grad = gradient(kimi_loss, logp, torch.zeros(2, 3), adv, mask)
+    torch.testing.assert_close(grad, torch.tensor([[-0.49, -0.49, 0], [0.48, 0, 0]]) / 2)
+    assert stats["squared"] == pytest.approx(0.23525)
+    assert stats["log_ratio"] == pytest.approx(-0.05)
+    assert value == pytest.approx(0.23525 / 0.2)
+    start = gradient(kimi_loss, logp, logp, adv, mask)[2]
+    torch.testing.assert_close(start, gradient(reinforce_loss, logp, adv, mask)[2])
+    with pytest.raises(ValueError, match=r"expected adv \(B,\) beside"):
+        kimi_loss(logp, logp, torch.zeros(2, 3), mask)
+
+
+def test_opmd_is_reinforce_with_smaller_steps():
+    value, _, grad = gradient(opmd_loss, LOGP, ADV, MASK, tau=3.0)
+    plain = gradient(reinforce_loss, LOGP, ADV, MASK, aggregate="token-mean")
+    assert value == pytest.approx(plain[0] / 4)
+    torch.testing.assert_close(grad, plain[2] / 4)
+
+
+def test_dpo_worked_numbers():
+    ref = torch.zeros(3, 2)
+    mask = torch.tensor([[1, 1], [1, 0], [0, 1]])
+    pairs = torch.tensor([[0, 1]])
+    assert gradient(dpo_loss, ref, ref, mask, pairs)[0] == pytest.approx(math.log(2))
+    logp = torch.tensor([[1.0, 1.0], [-1.0, NAN], [NAN, 5.0]])
+    value, stats, grad = gradient(dpo_loss, logp, ref, mask, pairs)
+    assert value == pytest.approx(0.554355, abs=1e-6)
+    assert stats == {"accuracy": 1.0, "margin": pytest.approx(0.3)}
+    slope = 0.1 / (1 + math.exp(0.3))
+    torch.testing.assert_close(grad, slope * torch.tensor([[-1.0, -1], [1, 0], [0, 0]]))
+    smooth = gradient(dpo_loss, logp, ref, mask, pairs, label_smoothing=0.1)[0]
+    assert smooth == pytest.approx(0.9 * 0.554355 + 0.1 * 0.854355, abs=1e-6)
+    both = torch.tensor([[0, 1], [2, 0]])
+    whole = gradient(dpo_loss, logp, ref, mask, both)[0]
+    parts = [dpo_loss(logp, ref, mask, both[i : i + 1], total=2)[0] for i in (0, 1)]
+    assert float(sum(parts)) == pytest.approx(whole)
+    assert dpo_loss(logp, ref, mask, pairs[:0])[0] == 0
+    with pytest.raises(ValueError, match=r"\(P, 2\), got \(2,\)"):
+        dpo_loss(logp, ref, mask, pairs[0])
+    with pytest.raises(ValueError, match="label_smoothing"):
+        dpo_loss(logp, ref, mask, pairs, label_smoothing=0.5)
+
+
+def test_pairs_join_successes_and_failures_of_one_group():
+    reward = torch.tensor([1.0, 0.0, 0.2, NAN, 0.9, 0.0])
+    group = torch.tensor([0, 0, 0, 0, 1, 2])
+    assert outcome_pairs(reward, group).tolist() == [[0, 1], [0, 2]]
+
+
+def test_sft_and_raft():
+    value, _, grad = gradient(sft_loss, LOGP, MASK)
+    assert value == pytest.approx((1 + 2 + 0.5 + 3 + 0.1) / 5)
+    torch.testing.assert_close(grad, -MASK / 5)
+    value, stats, grad = gradient(raft_loss, LOGP, MASK, torch.tensor([NAN, 0.5]))
+    assert value == pytest.approx(3.6 / 3)
+    assert stats["kept"] == 0.5
+    assert grad[0].tolist() == [0, 0, 0]
+    assert gradient(raft_loss, LOGP, MASK, torch.zeros(2))[0] == 0
+
+
+def test_raft_is_reinforce_with_rewards_of_nought_and_one():
+    """The REINFORCE gradient with A = 1[R ≥ τ] is the fraction kept times the SFT gradient."""
+    reward = torch.tensor([0.9, 0.1, 0.6, 0.5])
+    logp = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))
+    mask = torch.ones(4, 5)
+    how = {"aggregate": "seq-mean-token-sum"}
+    _, stats, sft = gradient(raft_loss, logp, mask, reward, **how)
+    rl = gradient(reinforce_loss, logp, (reward >= 0.5).float(), mask, **how)[2]
+    torch.testing.assert_close(rl, stats["kept"] * sft)
+    assert stats["kept"] == 0.75
+
+
+def test_entropy():
+    logits = torch.tensor([[[0.0, 0, 0, 0], [5, -torch.inf, -torch.inf, -torch.inf]]])
+    entropy = token_entropy(logits)
+    torch.testing.assert_close(entropy, torch.tensor([[math.log(4), 0.0]]))
+    value, stats, grad = gradient(entropy_loss, entropy, torch.tensor([[1, 0]]))
+    assert value == pytest.approx(-math.log(4))
+    assert stats["entropy"] == pytest.approx(math.log(4))
+    assert grad.tolist() == [[-1, 0]]
+    x = logits.clone().requires_grad_()
+    token_entropy(x).sum().backward()
+    assert torch.isfinite(x.grad).all()
+
+
+def test_value_loss_is_clipped_like_ppo():
+    value, returns = torch.tensor([[1.0, 0.2, NAN]]), torch.tensor([[2.0, 0.0, NAN]])
+    old, mask = torch.tensor([[0.0, 0.1, NAN]]), torch.tensor([[1, 1, 0]])
+    got, stats, grad = gradient(value_loss, value, returns, old, mask)
+    # first: clip(1, ±.5 around 0) = .5, (.5 - 2)² = 2.25 > 1, flat; second: inside, .04
+    assert got == pytest.approx((2.25 + 0.04) / 2 / 2)
+    torch.testing.assert_close(grad, torch.tensor([[0, 0.1, 0]]))
+    assert stats["clipped"] == 0.5
+    assert stats["value"] == pytest.approx(0.6)
+    with pytest.raises(ValueError, match="clip must be positive"):
+        value_loss(value, returns, old, mask, clip=0)
+
+
+def test_kl_as_a_loss():
+    ref = torch.tensor([[-1.5, -2.0, NAN], [-0.5, -3.0, -0.1]])
+    value, stats, _ = gradient(kl_loss, LOGP, ref, MASK)
+    assert value == pytest.approx(0.10653 / 5, abs=1e-5)
+    assert stats["kl"] == pytest.approx(value)
+    weight = torch.tensor([[2.0, 0, NAN], [0, 0, 0]])
+    value, stats, grad = gradient(kl_loss, LOGP, ref, MASK, "abs", weight=weight)
+    assert value == pytest.approx(2 * 0.5 / 5)
+    assert grad.tolist() == [[pytest.approx(0.4), 0, 0], [0, 0, 0]]
+    assert stats["kl"] == pytest.approx(0.1)
+    mean = gradient(kl_loss, LOGP, ref, MASK, "k1", aggregate="seq-mean-token-mean")[0]
+    assert mean == pytest.approx(0.125)

@@ -1,0 +1,135 @@
+"""Expected gradients, exactly: all samples that can be drawn are enumerated, none is drawn.
+
+A policy with two arms, odds .3 and .7, rewards 1 and 0: the gradient of the mean return with
+respect to the logit is p(1 - p) = .21. What a method's expected gradient is instead is its bias.
+"""
+
+import itertools
+
+import pytest
+import torch
+
+from searchgym.rl.advantages.distillation import distillation_advantages
+from searchgym.rl.advantages.gpg import gpg_advantages
+from searchgym.rl.advantages.grpo import dr_grpo_advantages, grpo_advantages
+from searchgym.rl.advantages.opo import opo_advantages
+from searchgym.rl.advantages.reinforce import reinforce_advantages
+from searchgym.rl.advantages.remax import remax_advantages
+from searchgym.rl.advantages.rloo import rloo_advantages
+from searchgym.rl.losses.cispo import cispo_loss
+from searchgym.rl.losses.gspo import gspo_loss
+from searchgym.rl.losses.ppo import ppo_loss
+from searchgym.rl.losses.reinforce import reinforce_loss
+
+P = 0.3
+TRUTH = P * (1 - P)
+
+
+def expected_gradient(advantages, size, loss=reinforce_loss):
+    """The mean over all 2^size groups, each with its probability, of the gradient on the logit.
+
+    Each group is a batch of its own, so that what is divided by is its size.
+    """
+    logit = torch.tensor(P, dtype=torch.float64).logit().requires_grad_()
+    total = torch.zeros((), dtype=torch.float64)
+    for arms in itertools.product((1.0, 0.0), repeat=size):
+        reward = torch.tensor(arms, dtype=torch.float64)
+        odds = torch.where(reward > 0, logit.sigmoid(), 1 - logit.sigmoid())
+        adv = advantages(reward, torch.zeros(size))
+        mask = torch.ones(size, 1)
+        total = total + odds.prod().detach() * loss(odds.log()[:, None], adv, mask)[0]
+    return -float(torch.autograd.grad(total, logit)[0])
+
+
+def greedy_baseline(reward, group):
+    """ReMax: the greedy arm is the second, which earns 0."""
+    one = torch.ones(len(reward), 1)
+    return remax_advantages(reward[:, None], torch.zeros_like(reward), one)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize(
+    "advantages",
+    [
+        lambda r, g: reinforce_advantages(r),
+        lambda r, g: reinforce_advantages(r, baseline=0.45),
+        rloo_advantages,
+        greedy_baseline,
+    ],
+    ids=["reinforce", "reinforce-baseline", "rloo", "remax"],
+)
+def test_unbiased(advantages, size):
+    assert expected_gradient(advantages, size) == pytest.approx(TRUTH, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize(
+    "advantages",
+    [dr_grpo_advantages, lambda r, g: opo_advantages(r, g, torch.ones(len(r)))],
+    ids=["dr_grpo", "opo-equal-lengths"],
+)
+def test_dr_grpo_shrinks_by_a_constant(advantages, size):
+    assert expected_gradient(advantages, size) == pytest.approx((size - 1) / size * TRUTH)
+
+
+@pytest.mark.parametrize(
+    ("advantages", "size", "expected"),
+    [
+        (dr_grpo_advantages, 2, 0.105),
+        (dr_grpo_advantages, 4, 0.1575),
+        (lambda r, g: grpo_advantages(r, g, eps=0), 2, 0.1485),
+        (lambda r, g: grpo_advantages(r, g, eps=0), 4, 0.2973),
+    ],
+    ids=["dr_grpo-2", "dr_grpo-4", "grpo-2", "grpo-4"],
+)
+def test_worked_biases(advantages, size, expected):
+    assert expected_gradient(advantages, size) == pytest.approx(expected, abs=5e-5)
+
+
+def test_biased_by_no_constant_factor():
+    """The ratio to the truth changes with the group's size and with the odds."""
+    for advantages in (lambda r, g: grpo_advantages(r, g, eps=0), gpg_advantages):
+        factor = [expected_gradient(advantages, size) / TRUTH for size in (2, 4)]
+        assert abs(factor[0] - factor[1]) > 0.01
+        assert all(abs(f - (s - 1) / s) > 0.1 for f, s in zip(factor, (2, 4), strict=True))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda logp, adv, mask: ppo_loss(logp, logp.detach(), adv, mask),
+        lambda logp, adv, mask: gspo_loss(logp, logp.detach(), adv, mask),
+        lambda logp, adv, mask: cispo_loss(logp, logp.detach(), adv, mask, clip_high=0.2),
+    ],
+    ids=["ppo", "gspo", "cispo"],
+)
+def test_on_policy_the_loss_adds_no_bias(loss):
+    assert expected_gradient(rloo_advantages, 3, loss) == pytest.approx(TRUTH, abs=1e-12)
+
+
+def test_importance_ratios_correct_for_another_sampler():
+    """Samples from odds .5, trained at .3: unclipped PPO has the true gradient, exactly."""
+    logit = torch.tensor(P, dtype=torch.float64).logit().requires_grad_()
+    logp = torch.stack([logit.sigmoid().log(), (1 - logit.sigmoid()).log()])[:, None]
+    old = torch.full((2, 1), 0.5, dtype=torch.float64).log()
+    adv, mask = torch.tensor([1.0, 0.0], dtype=torch.float64), torch.ones(2, 1)
+    wide = {"clip_low": 1.0, "clip_high": 100.0}
+    loss, _ = ppo_loss(logp, old, adv, mask, **wide)  # both arms, each with odds .5
+    assert -float(torch.autograd.grad(loss, logit)[0]) == pytest.approx(TRUTH)
+
+
+def test_distillation_descends_the_kl():
+    """Summed over all tokens with the student's odds: the exact gradient of -KL(S || T)."""
+    draw = torch.Generator().manual_seed(0)
+    logits = torch.randn(5, generator=draw, dtype=torch.float64, requires_grad=True)
+    teacher = torch.randn(5, generator=draw, dtype=torch.float64).log_softmax(0)
+    student = logits.log_softmax(0)
+    odds, mask = student.exp().detach(), torch.ones(5, 1)
+    kl = (student.exp() * (student - teacher)).sum()
+    true, kl = torch.autograd.grad(kl, logits, retain_graph=True)[0], float(kl.detach())
+    adv = distillation_advantages(student[:, None], teacher[:, None], mask)
+    assert float((odds[:, None] * adv).sum()) == pytest.approx(-kl)
+    assert kl > 0.1
+    loss, _ = reinforce_loss(student[:, None], odds[:, None] * adv, mask)
+    got = torch.autograd.grad(5 * loss, logits)[0]  # 5: a sum, not a mean, over tokens
+    torch.testing.assert_close(got, true)

@@ -1,0 +1,276 @@
+"""Every loss and every per-token advantage, on random batches: what is masked is not there.
+
+Four changes of a batch that must change nothing: other numbers at masked places (NaN and infinity
+included), a masked column put in anywhere, a fully masked trajectory added, trajectories reordered.
+"""
+
+import dataclasses
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from searchgym.rl.advantages.distillation import distillation_advantages
+from searchgym.rl.advantages.grpo import grpo_step_advantages
+from searchgym.rl.advantages.otb import otb_advantages
+from searchgym.rl.advantages.ppo import (
+    bi_level_ppo_advantages,
+    ppo_advantages,
+    turn_ppo_advantages,
+)
+from searchgym.rl.advantages.reinforce import reinforce_token_advantages
+from searchgym.rl.advantages.reinforce_pp import (
+    reinforce_pp_advantages,
+    reinforce_pp_baseline_advantages,
+)
+from searchgym.rl.advantages.remax import remax_advantages
+from searchgym.rl.kernels.kl import kl
+from searchgym.rl.kernels.ratio import truncated_weight
+from searchgym.rl.kernels.turns import turn_ends, turn_starts
+from searchgym.rl.losses.cispo import cispo_loss
+from searchgym.rl.losses.dpo import dpo_loss
+from searchgym.rl.losses.entropy import entropy_loss
+from searchgym.rl.losses.gspo import gspo_loss
+from searchgym.rl.losses.kimi import kimi_loss
+from searchgym.rl.losses.kl import kl_loss
+from searchgym.rl.losses.opmd import opmd_loss
+from searchgym.rl.losses.ppo import ppo_loss
+from searchgym.rl.losses.reinforce import reinforce_loss
+from searchgym.rl.losses.sapo import sapo_loss
+from searchgym.rl.losses.sft import raft_loss, sft_loss
+from searchgym.rl.losses.truncated import tis_loss, topr_loss
+from searchgym.rl.losses.value import value_loss
+
+
+@dataclasses.dataclass
+class Batch:
+    x: torch.Tensor
+    """(B, T) what is trained: log-probabilities, values or entropies."""
+    old: torch.Tensor
+    adv: torch.Tensor
+    reward: torch.Tensor
+    value: torch.Tensor
+    scale: torch.Tensor
+    square: torch.Tensor
+    turn: torch.Tensor
+    mask: torch.Tensor
+    outcome: torch.Tensor
+    """(B,)"""
+    group: torch.Tensor
+    pairs: torch.Tensor
+    """(P, 2)"""
+
+    def change(self, tokens, rows=None):
+        """A batch with ``tokens`` applied to (B, T) tensors, ``rows`` to (B,) ones."""
+        new = {}
+        for f in dataclasses.fields(self):
+            old = getattr(self, f.name)
+            if f.name == "pairs":
+                new[f.name] = old
+            elif old.ndim == 2:
+                new[f.name] = tokens(f.name, old)
+            else:
+                new[f.name] = old if rows is None else rows(f.name, old)
+        return Batch(**new)
+
+
+@st.composite
+def batches(draw):
+    rows, width = draw(st.integers(1, 5)), draw(st.integers(1, 7))
+    random = torch.Generator().manual_seed(draw(st.integers(0, 10_000)))
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=random, dtype=torch.float64)
+
+    def integers(high, *shape):
+        return torch.randint(0, high, shape, generator=random)
+
+    mask = (torch.rand(rows, width, generator=random) < draw(st.sampled_from([0.3, 0.7, 1]))).long()
+    return Batch(
+        x=normal(rows, width), old=normal(rows, width), adv=normal(rows, width),
+        reward=normal(rows, width), value=normal(rows, width),
+        scale=torch.rand(rows, width, generator=random, dtype=torch.float64),
+        square=torch.rand(rows, width, generator=random, dtype=torch.float64),
+        turn=integers(2, rows, width).cumsum(1), mask=mask,
+        outcome=normal(rows), group=integers(2, rows), pairs=integers(rows, 3, 2),
+    )  # fmt: skip
+
+
+LOSSES = {
+    "reinforce": lambda b: reinforce_loss(b.x, b.adv, b.mask),
+    "reinforce-sequence": lambda b: reinforce_loss(b.x, b.outcome, b.mask),
+    "ppo": lambda b: ppo_loss(b.x, b.old, b.adv, b.mask, clip_scale=b.scale, dual_clip=1.5),
+    "ppo-weighted": lambda b: ppo_loss(
+        b.x, b.old, b.adv, b.mask, weight=truncated_weight(b.old, b.value, b.mask),
+        aggregate="seq-mean-token-mean",
+    ),
+    "dr_grpo": lambda b: ppo_loss(
+        b.x, b.old, b.outcome, b.mask, aggregate="seq-mean-token-sum-norm", norm=20.0
+    ),
+    "gspo": lambda b: gspo_loss(b.x, b.old, b.outcome, b.mask),
+    "gspo-turns": lambda b: gspo_loss(b.x, b.old, b.adv, b.mask, turn=b.turn, clip_high=0.3),
+    "cispo": lambda b: cispo_loss(b.x, b.old, b.adv, b.mask, clip_high=0.3),
+    "sapo": lambda b: sapo_loss(b.x, b.old, b.adv, b.mask),
+    "tis": lambda b: tis_loss(b.x, b.old, b.adv, b.mask),
+    "topr": lambda b: topr_loss(b.x, b.old, b.adv, b.mask, positive=b.outcome > 0),
+    "kimi": lambda b: kimi_loss(b.x, b.old, b.outcome, b.mask),
+    "opmd": lambda b: opmd_loss(b.x, b.adv, b.mask),
+    "dpo": lambda b: dpo_loss(b.x, b.old, b.mask, b.pairs),
+    "sft": lambda b: sft_loss(b.x, b.mask),
+    "raft": lambda b: raft_loss(b.x, b.mask, b.outcome, threshold=0.0),
+    "kl-k1": lambda b: kl_loss(b.x, b.old, b.mask, "k1"),
+    "kl-k3": lambda b: kl_loss(b.x, b.old, b.mask, "k3", aggregate="seq-mean-token-mean"),
+    "kl-k3+": lambda b: kl_loss(b.x, b.old, b.mask, "k3+", weight=b.scale),
+    "entropy": lambda b: entropy_loss(b.x, b.mask),
+    "value": lambda b: value_loss(b.x, b.reward, b.old, b.mask),
+    "value-turns": lambda b: value_loss(b.x, b.reward, b.old, turn_starts(b.turn, b.mask)),
+}  # fmt: skip
+TOKEN_ADVANTAGES = {
+    "reinforce": lambda b: reinforce_token_advantages(b.reward, b.mask, baseline=0.3, gamma=0.9),
+    "reinforce++": lambda b: reinforce_pp_advantages(
+        b.reward, b.mask, kl=kl(b.x, b.old, "k1"), beta=0.1, gamma=0.9
+    ),
+    "remax": lambda b: remax_advantages(b.reward, b.outcome, b.mask),
+    "grpo-steps": lambda b: grpo_step_advantages(
+        b.reward, turn_ends(b.turn, b.mask), b.group, b.mask
+    ),
+    "otb": lambda b: otb_advantages(b.reward, b.group, b.mask, -b.scale, b.square),
+    "ppo": lambda b: ppo_advantages(b.reward, b.value, b.mask, gamma=0.9, lam=0.8)[0],
+    "ppo-returns": lambda b: ppo_advantages(b.reward, b.value, b.mask, gamma=0.9, lam=0.8)[1],
+    "turn-ppo": lambda b: turn_ppo_advantages(b.reward, b.value, b.turn, b.mask, lam=0.8)[0],
+    "bi-level": lambda b: bi_level_ppo_advantages(b.reward, b.value, b.turn, b.mask, lam=0.8)[0],
+    "distillation": lambda b: distillation_advantages(
+        b.x, b.old, b.mask, adv=b.adv, gate=b.outcome > 0
+    ),
+}
+WHOLE = {
+    "reinforce++-baseline": lambda b: reinforce_pp_baseline_advantages(b.outcome, b.group, b.mask)
+}
+"""A reward per trajectory counts in its group even if all tokens are masked."""
+
+
+def poisoned(batch, junk):
+    def tokens(name, old):
+        if name == "mask":
+            return old
+        bad = {"turn": -1000}.get(name, junk)
+        return torch.where(batch.mask > 0, old, torch.full_like(old, bad))
+
+    return batch.change(tokens)
+
+
+def with_column(batch, at):
+    """A masked column of junk before column ``at``."""
+
+    def tokens(name, old):
+        fill = {"mask": 0, "turn": 77}.get(name, float("nan"))
+        return torch.cat([old[:, :at], torch.full_like(old[:, :1], fill), old[:, at:]], 1)
+
+    return batch.change(tokens)
+
+
+def with_row(batch):
+    """A fully masked trajectory of junk, last."""
+
+    def tokens(name, old):
+        fill = {"mask": 0, "turn": 3}.get(name, float("inf"))
+        return torch.cat([old, torch.full_like(old[:1], fill)])
+
+    return batch.change(tokens, lambda _, old: torch.cat([old, old[:1]]))
+
+
+def reordered(batch, order):
+    new = batch.change(lambda _, old: old[order], lambda _, old: old[order])
+    new.pairs = torch.argsort(order)[batch.pairs]
+    return new
+
+
+def measure(loss, batch):
+    batch = dataclasses.replace(batch, x=batch.x.clone().requires_grad_())
+    value, stats = loss(batch)
+    value.backward()
+    return value.detach(), batch.x.grad, stats
+
+
+junk = st.sampled_from([float("nan"), float("inf"), -float("inf"), 1e30, -5.0])
+fast = settings(deadline=None, max_examples=25)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@fast
+@given(batch=batches(), junk=junk, at=st.integers(0, 7))
+def test_losses(name, batch, junk, at):
+    value, grad, stats = measure(LOSSES[name], batch)
+    assert torch.isfinite(value)
+    assert torch.isfinite(grad).all()
+    assert (grad[batch.mask == 0] == 0).all()
+
+    other = measure(LOSSES[name], poisoned(batch, junk))
+    assert torch.equal(other[0], value)
+    assert torch.equal(other[1], grad)
+    assert other[2] == stats
+
+    at = min(at, batch.mask.shape[1])
+    other = measure(LOSSES[name], with_column(batch, at))
+    torch.testing.assert_close(other[0], value)
+    torch.testing.assert_close(torch.cat([other[1][:, :at], other[1][:, at + 1 :]], 1), grad)
+    assert (other[1][:, at] == 0).all()
+
+    other = measure(LOSSES[name], with_row(batch))
+    torch.testing.assert_close(other[0], value)
+    torch.testing.assert_close(other[1][:-1], grad)
+    assert (other[1][-1] == 0).all()
+
+    order = torch.randperm(len(batch.mask), generator=torch.Generator().manual_seed(at))
+    other = measure(LOSSES[name], reordered(batch, order))
+    torch.testing.assert_close(other[0], value)
+    torch.testing.assert_close(other[1], grad[order])
+
+
+@pytest.mark.parametrize("name", TOKEN_ADVANTAGES | WHOLE)
+@fast
+@given(batch=batches(), junk=junk, at=st.integers(0, 7))
+def test_token_advantages(name, batch, junk, at):
+    compute = (TOKEN_ADVANTAGES | WHOLE)[name]
+    adv = compute(batch)
+    assert adv.shape == batch.mask.shape
+    assert torch.isfinite(adv).all()
+    assert (adv[batch.mask == 0] == 0).all()
+    assert not adv.requires_grad
+    assert torch.equal(compute(poisoned(batch, junk)), adv)
+
+    at = min(at, batch.mask.shape[1])
+    other = compute(with_column(batch, at))
+    torch.testing.assert_close(torch.cat([other[:, :at], other[:, at + 1 :]], 1), adv)
+    if name in TOKEN_ADVANTAGES:
+        torch.testing.assert_close(compute(with_row(batch))[:-1], adv)
+    order = torch.randperm(len(batch.mask), generator=torch.Generator().manual_seed(at))
+    torch.testing.assert_close(compute(reordered(batch, order)), adv[order])
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_tests_above_can_tell_tokens_apart(name):
+    """Each loss has a gradient at unmasked places of an ordinary batch."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(12, 4, 6, generator=draw, dtype=torch.float64)
+    batch = Batch(
+        *x[:7], turn=torch.arange(6).expand(4, 6) // 2, mask=(x[7] > -0.5).long(),
+        outcome=x[8, :, 0], group=torch.arange(4) // 2, pairs=torch.tensor([[0, 1], [2, 3]]),
+    )  # fmt: skip
+    batch.scale, batch.old = batch.scale.abs(), batch.x + 0.1 * batch.old
+    assert measure(LOSSES[name], batch)[1].abs().sum() > 0.01
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_tensors_of_other_shapes_are_refused(name):
+    """(B, 1) beside (B, T) would broadcast, and (T,) beside (B, T), too."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(7, 3, 3, generator=draw)
+    rest = {
+        "turn": torch.arange(3).expand(3, 3), "outcome": torch.ones(3),
+        "group": torch.zeros(3), "pairs": torch.tensor([[0, 1]]),
+    }  # fmt: skip
+    for mask in (torch.ones(3, 1), torch.ones(3), torch.ones(2, 3), torch.ones(3, 4)):
+        with pytest.raises(ValueError, match=r"expected|beside"):
+            LOSSES[name](Batch(*x, mask=mask, **rest))

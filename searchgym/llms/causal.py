@@ -4,12 +4,13 @@ growing cache)."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError, MissingExtraError
 from .base import Floats, Ids
+from .prefixes import Past, extract, joined
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,17 +59,24 @@ class Running:
 
     Padding stands on the left, so that the newest token of every row is in the same column; the
     mask hides it and positions are counted without it, which makes a row's numbers those it has
-    alone. Equal prompts are read once.
+    alone. Equal prompts are read once. Of a prompt in ``pasts`` only what follows is read.
     """
 
-    def __init__(self, model: Any, prompts: Sequence[Ids], pad: int) -> None:
+    def __init__(
+        self, model: Any, prompts: Sequence[Ids], pad: int, pasts: Mapping[Ids, Past] | None = None
+    ) -> None:
         import torch
 
         self.model = model
         self._takes = set(inspect.signature(model.forward).parameters)
         unique = list(dict.fromkeys(prompts))
-        ids, self._mask = left_padded(unique, pad, model.device)
+        known = [(pasts or {}).get(prompt) for prompt in unique]
+        new = [p[past.length :] if past else p for p, past in zip(unique, known, strict=True)]
+        ids, self._mask = left_padded(new, pad, model.device)
         self._cache: Any = None
+        if any(known):  # between past and new ids there may be padding, which the mask hides, too
+            self._cache, seen = joined(known)
+            self._mask = torch.cat([seen, self._mask], dim=1)
         self.logits: Tensor
         self._forward(ids, self._positions()[:, -ids.shape[1] :])
         if len(unique) < len(prompts):
@@ -91,6 +99,10 @@ class Running:
         self._cache.reorder_cache(rows)
         self._mask = self._mask.index_select(0, rows)
         self.logits = self.logits.index_select(0, rows)
+
+    def past(self, row: int) -> Past | None:
+        """What the model holds of a row; ``None`` if that cannot be continued later."""
+        return extract(self._cache, self._mask, row) if "position_ids" in self._takes else None
 
     def _positions(self) -> Tensor:
         return (self._mask.cumsum(-1) - 1).clamp(min=0)

@@ -25,6 +25,7 @@ from .base import (
 )
 from .causal import Running, evaluating, load, score_rows
 from .draw import draw
+from .prefixes import Past, Prefixes
 from .prompts import Codec, refusal, weights_digest
 from .tokens import Reader, cut, stop_end
 
@@ -35,10 +36,12 @@ class TransformersGenerator:
     ``device``: "auto" takes a GPU if there is one. ``dtype``: "auto" is the checkpoint's, else e.g.
     "float32". ``batch_tokens`` bounds rows × (longest prompt + longest ``max_tokens``) of one
     forward pass, that is, memory; ``batch_size`` bounds rows (1 makes every text bitwise
-    independent of its batch). ``timeout_s`` bounds one call of ``run``: what is unfinished then is
-    a ``Failure("timeout")``. A prompt that leaves no room for ``max_tokens`` within the model's
-    context is a ``Failure("rejected")``: nothing is cut silently. Calls from several threads take
-    turns. ``EngineError`` if nothing can be loaded.
+    independent of its batch). ``reuse_tokens``: keys and values of so many tokens are kept between
+    calls, so that a prompt which begins with an earlier prompt and its text reads only what is new
+    (``searchgym.llms.prefixes``: exact, and only where that is possible). ``timeout_s`` bounds one
+    call of ``run``: what is unfinished then is a ``Failure("timeout")``. A prompt that leaves no
+    room for ``max_tokens`` within the model's context is a ``Failure("rejected")``: nothing is cut
+    silently. Calls from several threads take turns. ``EngineError`` if nothing can be loaded.
     """
 
     needs_task = False
@@ -52,9 +55,12 @@ class TransformersGenerator:
         dtype: str = "auto",
         batch_tokens: int = 65_536,
         batch_size: int = 256,
+        reuse_tokens: int = 0,
         timeout_s: float | None = None,
         **options: Any,
     ) -> None:
+        if reuse_tokens < 0:
+            raise EngineError(f"reuse_tokens must not be negative, got {reuse_tokens}")
         if batch_tokens < 1 or batch_size < 1 or (timeout_s is not None and timeout_s <= 0):
             raise EngineError(
                 f"batch_tokens and batch_size must be ≥ 1 and timeout_s > 0, got {batch_tokens}, "
@@ -77,6 +83,7 @@ class TransformersGenerator:
         """Tokens the model can hold; ``None``: unlimited."""
         pad = tokenizer.pad_token_id
         self._pad: int = pad if pad is not None else min(self.eos, default=0)
+        self.prefixes = Prefixes(reuse_tokens) if reuse_tokens else None
         self._lock = threading.RLock()
         self._digest: tuple[Any, str] = (None, "")
         chat = {"chat"} if self.codec.has_chat else set()
@@ -112,6 +119,10 @@ class TransformersGenerator:
                 rows.append(_Row(i, ids, request, self.codec.decode))
         end = None if self.timeout_s is None else time.monotonic() + self.timeout_s
         with self._lock, evaluating(self.model):
+            if self.prefixes is not None:
+                self.prefixes.belong_to((self.version, *_weights_state(self.model)))
+                for row in rows:
+                    row.past = self.prefixes.find(row.prompt)
             for chunk in self._chunks(rows):
                 self._continue(chunk, end)
             for row in rows:
@@ -150,7 +161,7 @@ class TransformersGenerator:
 
     def _chunks(self, rows: list[_Row]) -> Iterator[list[_Row]]:
         """Rows of like length together: less padding."""
-        rows = sorted(rows, key=lambda r: (len(r.prompt), r.sampling.max_tokens))
+        rows = sorted(rows, key=lambda r: (r.unread, len(r.prompt), r.sampling.max_tokens))
 
         def need(row: _Row) -> int:
             return len(row.prompt) + row.sampling.max_tokens
@@ -163,13 +174,18 @@ class TransformersGenerator:
 
         if end is not None and time.monotonic() > end:
             return
-        running = Running(self.model, [r.prompt for r in rows], self._pad)
+        pasts = {r.prompt: r.past for r in rows if r.past is not None}
+        running = Running(self.model, [r.prompt for r in rows], self._pad, pasts)
         while True:
             drawn = draw(running.logits, [r.sampling for r in rows], [r.uniform() for r in rows])
             for row, *token in zip(
                 rows, *(x.tolist() for x in drawn), strict=True
             ):  # one transfer from the device per array, not per row
                 row.add(*token, self.eos)
+            if self.prefixes is not None:
+                for i, row in enumerate(rows):
+                    if row.finish and (past := running.past(i)) is not None:
+                        self.prefixes.put((*row.prompt, *row.written), past)
             left = [i for i, row in enumerate(rows) if not row.finish]
             if not left or (end is not None and time.monotonic() > end):
                 return
@@ -189,6 +205,7 @@ class _Row:
     ) -> None:
         self.index, self.prompt = index, prompt
         self.sampling: Sampling = request.sampling
+        self.past: Past | None = None
         self.finish: str = ""
         self._draws = stream(request.key, "tokens") if self.sampling.temperature > 0 else None
         self._reader = Reader(decode, prompt)
@@ -196,6 +213,15 @@ class _Row:
         self._logp: list[float] = []
         self._entropy: list[float] = []
         self._stop_end: int | None = None
+
+    @property
+    def unread(self) -> int:
+        """Tokens of the prompt that the model must still read."""
+        return len(self.prompt) - (self.past.length if self.past else 0)
+
+    @property
+    def written(self) -> Ids:
+        return tuple(self._ids)
 
     def uniform(self) -> float:
         return self._draws.random() if self._draws is not None else 0.0

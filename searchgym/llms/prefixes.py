@@ -1,0 +1,131 @@
+"""Keys and values of texts a model has read, so that the next turn reads only what is new.
+
+Exact, not approximate: a text is reused only whole, as the beginning of a prompt, under the same
+weights, and only by models whose whole state is the keys and values of full attention. Others (a
+convolution's state cannot be padded, a sliding window's has lost its beginning) read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .base import Ids
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Past(NamedTuple):
+    """What a model holds of its first ``length`` tokens: per layer keys and values, each
+    (heads, length, width)."""
+
+    length: int
+    layers: tuple[tuple[Tensor, Tensor], ...]
+
+
+class Prefixes:
+    """Pasts by their tokens, at most ``tokens`` tokens in all; the ones unused for longest go."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+        self.reused = 0
+        """Tokens that were not read again, since construction."""
+        self._kept: OrderedDict[bytes, Past] = OrderedDict()
+        self._lengths: Counter[int] = Counter()
+        self._held = 0
+        self._state: Any = None
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def belong_to(self, state: Any) -> None:
+        """Forget everything unless it was made by weights in this state."""
+        if state != self._state:
+            self._kept.clear()
+            self._lengths.clear()
+            self._held, self._state = 0, state
+
+    def find(self, prompt: Ids) -> Past | None:
+        """The longest past of a proper beginning of ``prompt``."""
+        found: bytes | None = None
+        for digest in _digests(prompt, [n for n in self._lengths if n < len(prompt)]):
+            found = digest if digest in self._kept else found
+        if found is None:
+            return None
+        self._kept.move_to_end(found)
+        self.reused += self._kept[found].length
+        return self._kept[found]
+
+    def put(self, ids: Ids, past: Past) -> None:
+        """Keep the past of ``ids``."""
+        (digest,) = _digests(ids, [past.length])
+        if digest in self._kept or past.length > self.tokens:
+            return
+        self._kept[digest] = past
+        self._lengths[past.length] += 1
+        self._held += past.length
+        while self._held > self.tokens:
+            _, gone = self._kept.popitem(last=False)
+            self._held -= gone.length
+            self._lengths[gone.length] -= 1
+            if not self._lengths[gone.length]:
+                del self._lengths[gone.length]
+
+
+def _digests(ids: Ids, lengths: Sequence[int]) -> list[bytes]:
+    """Of the beginnings of these lengths, shortest first: one pass over the ids."""
+    raw = np.asarray(ids, np.int64).tobytes()
+    hashed, at = hashlib.blake2b(digest_size=16), 0
+    digests = []
+    for length in sorted(lengths):
+        hashed.update(raw[8 * at : 8 * length])
+        at = length
+        digests.append(hashed.digest())
+    return digests
+
+
+def joined(pasts: Sequence[Past | None]) -> tuple[Any, Tensor]:
+    """One cache of B pasts, right-aligned, and its (B, C) mask. At least one is not ``None``."""
+    import torch
+    from transformers import DynamicCache
+
+    some = next(p for p in pasts if p is not None)
+    width = max(p.length for p in pasts if p is not None)
+    cache: Any = DynamicCache()
+    for layer, (keys, values) in enumerate(some.layers):
+        both = []
+        for which, like in enumerate((keys, values)):
+            heads, _, size = like.shape
+            whole = like.new_zeros(len(pasts), heads, width, size)
+            for row, past in enumerate(pasts):
+                if past is not None:
+                    whole[row, :, width - past.length :] = past.layers[layer][which]
+            both.append(whole)
+        cache.update(both[0], both[1], layer)
+    mask = torch.zeros(len(pasts), width, dtype=torch.int64, device=some.layers[0][0].device)
+    for row, past in enumerate(pasts):
+        if past is not None:
+            mask[row, width - past.length :] = 1
+    return cache, mask
+
+
+def extract(cache: Any, mask: Tensor, row: int) -> Past | None:
+    """The past of one row of a running batch, without its padding; ``None`` if the model's state is
+    more than keys and values."""
+    from transformers.cache_utils import DynamicLayer
+
+    layers = []
+    columns = mask[row].nonzero()[:, 0]  # (c,)
+    for layer in cache.layers:
+        if type(layer) is not DynamicLayer or not layer.is_initialized:
+            return None
+        keys, values = layer.keys, layer.values
+        if keys is None or values is None or keys.shape[-2] != mask.shape[1]:
+            return None
+        layers.append((keys[row][:, columns], values[row][:, columns]))
+    return Past(len(columns), tuple(layers))

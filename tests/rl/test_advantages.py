@@ -185,6 +185,12 @@ def test_rloo_is_dr_grpo_times_g_over_g_minus_one(batch):
 
 
 @pytest.mark.parametrize("method", GROUP_METHODS)
+def test_group_advantages_are_detached(method):
+    reward = torch.rand(4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    assert not GROUP_METHODS[method](reward, TOGETHER).requires_grad
+
+
+@pytest.mark.parametrize("method", GROUP_METHODS)
 def test_bad_shapes_are_named(method):
     with pytest.raises(ValueError, match=r"\(B,\), got reward \(3,\), group \(2,\)"):
         GROUP_METHODS[method](torch.zeros(3), torch.zeros(2))

@@ -249,9 +249,8 @@ def test_token_advantages(name, batch, junk, at):
     torch.testing.assert_close(compute(reordered(batch, order)), adv[order])
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_the_tests_above_can_tell_tokens_apart(name):
-    """Each loss has a gradient at unmasked places of an ordinary batch."""
+def ordinary():
+    """A batch where every loss has a gradient, two trajectories per group."""
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(12, 4, 6, generator=draw, dtype=torch.float64)
     batch = Batch(
@@ -259,7 +258,37 @@ def test_the_tests_above_can_tell_tokens_apart(name):
         outcome=x[8, :, 0], group=torch.arange(4) // 2, pairs=torch.tensor([[0, 1], [2, 3]]),
     )  # fmt: skip
     batch.scale, batch.old = batch.scale.abs(), batch.x + 0.1 * batch.old
-    assert measure(LOSSES[name], batch)[1].abs().sum() > 0.01
+    return batch
+
+
+def attached(batch):
+    """The batch with every floating tensor asking for a gradient."""
+    fields = {f.name: getattr(batch, f.name) for f in dataclasses.fields(batch)}
+    return Batch(
+        **{
+            name: t.clone().requires_grad_() if t.is_floating_point() else t
+            for name, t in fields.items()
+        }
+    )
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_only_what_is_trained_gets_a_gradient(name):
+    """Even where old log-probabilities, advantages, weights … were not detached by the caller."""
+    batch = attached(ordinary())
+    LOSSES[name](batch)[0].backward()
+    assert batch.x.grad.abs().sum() > 0.01
+    for field in dataclasses.fields(batch):
+        if field.name != "x":
+            assert getattr(batch, field.name).grad is None, field.name
+
+
+@pytest.mark.parametrize("name", TOKEN_ADVANTAGES | WHOLE)
+def test_advantages_are_detached(name):
+    compute = (TOKEN_ADVANTAGES | WHOLE)[name]
+    adv = compute(attached(ordinary()))
+    assert not adv.requires_grad
+    assert torch.equal(adv, compute(ordinary()))
 
 
 @pytest.mark.parametrize("name", LOSSES)

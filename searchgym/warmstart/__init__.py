@@ -1,0 +1,1 @@
+"""A small causal LM learns to search from nothing: worked examples, a tokenizer, a model."""

@@ -1,0 +1,56 @@
+"""Closed loop: a model searches and answers in worlds it has not seen, and is counted by hops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..envs.setting import Setting
+from ..episode import Episode
+from ..evaluation.run import episode_for
+from ..llms.base import Sampling
+from ..llms.transformers_generator import TransformersGenerator
+from ..policies.causal_lm import CausalLMPolicy
+from ..rollout import run_episodes
+from ..types import Agent
+from .reading import ReaderRenderer
+
+OWN_TOKENS = 160
+"""Most tokens of one turn; the longest thoughts take about a hundred."""
+
+
+class ByHops(NamedTuple):
+    """Exact match of the questions of so many hops."""
+
+    hops: int
+    questions: int
+    em: float
+    searches: float
+    """Per question."""
+
+
+def reader_policy(model: Any, tokenizer: Any, *, temperature: float = 0.0) -> CausalLMPolicy:
+    """A model and tokenizer of a warm start as a policy; greedy unless told otherwise."""
+    return CausalLMPolicy(
+        TransformersGenerator(model, tokenizer),
+        ReaderRenderer(tokenizer),
+        sampling=Sampling(max_tokens=OWN_TOKENS, temperature=temperature),
+    )
+
+
+def play(agent: Agent, made: Setting, *, seed: int = 0, batch: int = 64) -> list[Episode]:
+    """Every task of a setting once, to its end."""
+    return run_episodes(
+        [episode_for(made, task, seed) for task in made.tasks], agent, made.toolbox, batch=batch
+    )
+
+
+def by_hops(episodes: Sequence[Episode]) -> list[ByHops]:
+    """Exact match by number of hops, ascending; an episode without an answer counts 0."""
+    found: list[ByHops] = []
+    for hops in sorted({e.config.task.hops for e in episodes}):
+        some = [e for e in episodes if e.config.task.hops == hops]
+        right = sum(o.parts.get("em", 0.0) for e in some if (o := e.outcome()) is not None)
+        searches = sum(e.queries for e in some)
+        found.append(ByHops(hops, len(some), right / len(some), searches / len(some)))
+    return found

@@ -1,0 +1,73 @@
+"""How a small model reads and writes episodes: its tokenizer, its prompts, its training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..errors import DataError
+from ..llms.base import Ids
+from ..llms.small import train_tokenizer
+from ..policies.renderer import PlainRenderer
+from ..types import TurnRequest
+from .traces import Trace
+
+MARKS = (
+    "<think>", "</think>\n<search>", "</think>\n<answer>", " </search>", " </answer>",
+    "\n\n<information>Doc 1(Title:", "\nDoc 2(Title:", "\nDoc 3(Title:", "</information>\n\n",
+)  # fmt: skip
+"""Fixed strings of the dialect ``search_r1`` that are one token each: a third of a short trace
+would else be punctuation."""
+
+
+def reader_tokenizer(traces: Iterable[Trace], size: int = 2048) -> Any:
+    """A byte-pair tokenizer of the traces' texts, of ``size`` tokens besides ``MARKS``."""
+    from tokenizers import AddedToken
+
+    def texts() -> Iterable[str]:
+        for trace in traces:
+            text = "".join(piece.text for piece in trace.pieces)
+            for mark in MARKS:
+                text = text.replace(mark, "\n")
+            yield text
+
+    tokenizer = train_tokenizer(texts(), size)
+    tokenizer.add_tokens([AddedToken(m, normalized=False, special=False) for m in MARKS])
+    return tokenizer
+
+
+class ReaderRenderer(PlainRenderer):
+    """Everything but the instructions: they never change, and a small model's time is short."""
+
+    def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
+        kept = tuple(s for s in request.segments if s.kind != "instructions")
+        return super().render(request._replace(segments=kept), written)
+
+
+class TraceRow(NamedTuple):
+    """A trace as N tokens."""
+
+    ids: tuple[int, ...]
+    own: tuple[bool, ...]
+    """(N,) where the policy wrote the token."""
+
+
+def encode_traces(
+    tokenizer: Any, traces: Sequence[Trace], max_tokens: int = 1024
+) -> list[TraceRow]:
+    """Rows whose ids are those that a policy with :class:`ReaderRenderer` would have read and
+    written; longer ones are left out. ``DataError`` if nothing is left."""
+    encode = ReaderRenderer(tokenizer).encode
+    rows: list[TraceRow] = []
+    for trace in traces:
+        ids: list[int] = []
+        own: list[bool] = []
+        for piece in trace.pieces:
+            part = encode(piece.text)
+            ids += part
+            own += [piece.own] * len(part)
+        if len(ids) <= max_tokens:
+            rows.append(TraceRow(tuple(ids), tuple(own)))
+    if not rows:
+        raise DataError(f"none of {len(traces)} traces has at most {max_tokens} tokens")
+    return rows

@@ -1,0 +1,81 @@
+"""Worked examples: episodes solved by the thinking oracle through the real environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..envs.setting import Setting, setting
+from ..evaluation.run import episode_for
+from ..rollout import run_episodes
+from ..seeding import stream
+from ..types import Segment
+from .oracle import ThinkingOracle
+
+SETTING: Mapping[str, Any] = {
+    "corpus": "encyclopedia",
+    "tasks": {"simple": 60, "chain-2": 60, "chain-3": 60},
+    "k": 2,
+    "snippet_chars": 400,
+    "max_turns": 6,
+}
+ENTITIES = 300
+"""Of each world that examples come from: many small worlds, so that names do not come back and are
+copied, not learned by heart."""
+
+
+class Piece(NamedTuple):
+    """A stretch of a transcript."""
+
+    text: str
+    own: bool
+    """Whether the policy wrote it."""
+
+
+class Trace(NamedTuple):
+    """One solved episode."""
+
+    task_id: str
+    hops: int
+    pieces: tuple[Piece, ...]
+
+
+def pieces_of(segments: Sequence[Segment]) -> tuple[Piece, ...]:
+    """A context as a small model reads it: all but the instructions, which never change."""
+    return tuple(Piece(s.text, s.author == "policy") for s in segments if s.kind != "instructions")
+
+
+def traces_of(made: Setting, *, seed: int = 0) -> Iterator[Trace]:
+    """The episodes of a setting's tasks that the oracle solves: where the engine shows too little,
+    there is nothing to learn from."""
+    episodes = [episode_for(made, task, seed) for task in made.tasks]
+    for episode in run_episodes(episodes, ThinkingOracle(made), made.toolbox):
+        outcome = episode.outcome()
+        if outcome is not None and outcome.parts.get("em") == 1.0:
+            task = episode.config.task
+            yield Trace(task.id, task.hops, pieces_of(episode.contexts.visible(0)))
+
+
+def many_traces(
+    worlds: int,
+    *,
+    keywords: Mapping[str, Any] = SETTING,
+    entities: int = ENTITIES,
+    seed: int = 0,
+) -> list[Trace]:
+    """Traces of so many worlds of the train split, mixed; fixed by ``seed``."""
+    found: list[Trace] = []
+    for i in range(worlds):
+        world = {"entities": entities, "seed": seed * 100_000 + i}
+        wording = {"seed": i}
+        made = Setting({**keywords, "world": world, "wording": wording})
+        found += traces_of(made, seed=seed)
+    order = stream(seed, "traces").permutation(len(found))
+    return [found[i] for i in order]
+
+
+def unseen_setting(
+    entities: int = ENTITIES, *, seed: int = 0, keywords: Mapping[str, Any] = SETTING
+) -> Setting:
+    """A world of the dev split: other names and facts, the phrasings of training."""
+    return setting({**keywords, "split": "dev", "world": {"entities": entities, "seed": seed}})

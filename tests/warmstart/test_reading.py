@@ -1,0 +1,137 @@
+"""What a small model reads, writes and is trained on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("transformers")
+
+from searchgym.envs.setting import Setting
+from searchgym.errors import DataError
+from searchgym.evaluation.run import episode_for
+from searchgym.llms.sft import SftConfig
+from searchgym.llms.small import small_model
+from searchgym.rollout import run_episodes
+from searchgym.types import TurnRequest
+from searchgym.warmstart.measuring import by_hops, play, reader_policy
+from searchgym.warmstart.oracle import ThinkingOracle
+from searchgym.warmstart.reading import (
+    MARKS,
+    ReaderRenderer,
+    encode_traces,
+    reader_tokenizer,
+)
+from searchgym.warmstart.traces import SETTING, Trace, traces_of
+from searchgym.warmstart.training import TraceTrainer
+
+
+@pytest.fixture(scope="module")
+def tokenizer(traces: list[Trace]) -> Any:
+    return reader_tokenizer(traces, 1024)
+
+
+def test_masks_cover_exactly_what_the_policy_wrote(tokenizer: Any, traces: list[Trace]) -> None:
+    for trace, row in zip(traces, encode_traces(tokenizer, traces), strict=True):
+        assert len(row.ids) == len(row.own)
+        for own in (True, False):
+            ids = [i for i, mine in zip(row.ids, row.own, strict=True) if mine == own]
+            assert tokenizer.decode(ids) == "".join(p.text for p in trace.pieces if p.own == own)
+        runs = [mine for mine, before in zip(row.own, (None, *row.own), strict=False)
+                if mine != before]  # fmt: skip
+        joined = [p.own for p, before in zip(trace.pieces, (None, *trace.pieces), strict=False)
+                  if before is None or p.own != before.own]  # fmt: skip
+        assert runs == joined
+
+
+def test_marks_are_single_tokens(tokenizer: Any, traces: list[Trace]) -> None:
+    text = "".join(piece.text for trace in traces for piece in trace.pieces)
+    for mark in MARKS:
+        if "Doc 3" not in mark:
+            assert mark in text, f"{mark!r} occurs in no trace"
+        ids = tokenizer(f"a{mark} b", add_special_tokens=False)["input_ids"]
+        assert len(ids) == 3
+        assert tokenizer.decode(ids) == f"a{mark} b"
+
+
+def test_rows_are_what_the_policy_would_read(world: Setting, tokenizer: Any) -> None:
+    """The prompt of every turn, through the policy's own renderer, begins the training row."""
+    renderer = ReaderRenderer(tokenizer)
+    asked: list[TurnRequest] = []
+
+    class Watched(ThinkingOracle):
+        def act(self, requests: Any, /) -> list[str]:
+            asked.extend(requests)
+            return super().act(requests)
+
+    oracle = Watched(world)
+    some = list(world.tasks)[:12] + list(world.tasks)[-12:]
+    run_episodes([episode_for(world, t, 0) for t in some], oracle, world.toolbox)
+    rows = {trace.task_id: row for trace in traces_of(world)
+            for row in encode_traces(tokenizer, [trace])}  # fmt: skip
+    checked = 0
+    ids_of = {episode_for(world, task, 0).config.episode_id: task.id for task in some}
+    for request in asked:
+        row = rows.get(ids_of[request.episode_id])
+        if row is None:
+            continue
+        written = {s.id: renderer.encode(s.text) for s in request.segments if s.author == "policy"}
+        prompt = [i for piece in renderer.render(request, written) for i in piece]
+        assert list(row.ids[: len(prompt)]) == prompt
+        assert row.own[len(prompt)], "the policy's turn begins where the prompt ends"
+        checked += 1
+    assert checked > 24
+
+
+def test_too_long_rows_are_left_out(tokenizer: Any, traces: list[Trace]) -> None:
+    lengths = [len(row.ids) for row in encode_traces(tokenizer, traces)]
+    limit = sorted(lengths)[len(lengths) // 2]
+    assert len(encode_traces(tokenizer, traces, limit)) == sum(n <= limit for n in lengths)
+    with pytest.raises(DataError, match="at most 3 tokens"):
+        encode_traces(tokenizer, traces, 3)
+
+
+def test_only_weighted_tokens_move_the_loss(tokenizer: Any, traces: list[Trace]) -> None:
+    """By hand: the weighted mean of each token's surprise, padding and weights included."""
+    import torch
+
+    rows = encode_traces(tokenizer, traces)[:3]
+    model = small_model(tokenizer, width=32)
+    for weight in (0.1, 0.0):
+        trainer = TraceTrainer(model, rows, SftConfig(prompt_weight=weight))
+        loss, shown, _ = trainer._loss(rows)
+        total = count = own_total = own_count = 0.0
+        for row in rows:
+            ids = torch.tensor([row.ids])
+            with torch.no_grad():
+                logp = model(input_ids=ids).logits[0, :-1].log_softmax(-1)
+            nats = -logp.gather(-1, ids[0, 1:, None])[:, 0]
+            for value, mine in zip(nats.tolist(), row.own[1:], strict=True):
+                total += value * (1.0 if mine else weight)
+                count += 1.0 if mine else weight
+                own_total += value * mine
+                own_count += mine
+        assert loss.item() == pytest.approx(total / count, rel=1e-4)
+        assert shown == pytest.approx(own_total / own_count, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_tiny_world_is_learnt_in_a_minute() -> None:
+    """Thirty questions of one world by heart, then played in closed loop with the engine."""
+    made = Setting(
+        {**SETTING, "world": {"entities": 120, "seed": 2}, "tasks": {"simple": 30}, "k": 1,
+         "snippet_chars": 200}
+    )  # fmt: skip
+    examples = list(traces_of(made))
+    tokenizer = reader_tokenizer(examples, 512)
+    model = small_model(tokenizer, width=64)
+    before = by_hops(play(reader_policy(model, tokenizer), made))
+    assert before[0].em == 0.0
+    config = SftConfig(steps=150, batch=16)
+    trainer = TraceTrainer(model, encode_traces(tokenizer, examples), config)
+    while trainer.step < config.steps:
+        trainer.advance()
+    after = by_hops(play(reader_policy(model, tokenizer), made))
+    assert after[0].em >= 0.9 * len(examples) / len(made.tasks)
+    assert trainer.seconds < 120

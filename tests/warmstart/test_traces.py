@@ -1,0 +1,130 @@
+"""Worked examples are real episodes, and say only what was shown."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from searchgym.envs.search import SearchEnv
+from searchgym.envs.setting import Setting
+from searchgym.errors import DialectError, TaskError
+from searchgym.evaluation.run import episode_for
+from searchgym.rollout import run_episodes
+from searchgym.types import ABSTAIN
+from searchgym.warmstart.hops import QUOTE, hops_of
+from searchgym.warmstart.oracle import ThinkingOracle
+from searchgym.warmstart.traces import SETTING, Trace, many_traces, traces_of, unseen_setting
+
+THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL)
+
+
+def thought(text: str) -> str:
+    found = THOUGHT.match(text)
+    assert found, text
+    return found[1]
+
+
+def test_most_questions_become_traces_of_every_length(world: Setting, traces: list[Trace]) -> None:
+    assert len(traces) >= 0.85 * len(world.tasks)
+    for hops in (1, 2, 3):
+        asked = sum(task.hops == hops for task in world.tasks)
+        assert sum(trace.hops == hops for trace in traces) >= 0.7 * asked > 10
+
+
+def test_replayed_through_the_environment_they_score_one(traces: list[Trace]) -> None:
+    tasks = {"simple": 40, "chain-2": 30, "chain-3": 20}
+    env = SearchEnv(**{**SETTING, "world": {"entities": 300, "seed": 11}, "tasks": tasks})
+    for trace in traces:
+        observation, _ = env.reset(options={"task_id": trace.task_id})
+        reward, terminated = 0.0, False
+        for piece in trace.pieces:
+            if piece.own:
+                assert not terminated
+                observation, reward, terminated, _, _ = env.step(piece.text)
+        assert (reward, terminated) == (1.0, True)
+        assert observation.endswith("".join(piece.text for piece in trace.pieces))
+
+
+def test_thoughts_quote_what_was_shown(traces: list[Trace]) -> None:
+    quotes = 0
+    for trace in traces:
+        shown, first = "", True
+        for piece in trace.pieces:
+            if not piece.own:
+                shown += piece.text
+                continue
+            if not first:
+                for part in thought(piece.text).split("; "):
+                    label, _, rest = part.partition(": ")
+                    assert label[:2] in ("+ ", "- "), part
+                    for quote in rest.split(" | "):
+                        assert 0 < len(quote) <= 2 * QUOTE
+                        assert quote in shown, f"{quote!r} was not shown in {trace.task_id}"
+                        quotes += 1
+            first = False
+    assert quotes > len(traces)
+
+
+def test_the_plan_names_every_hop_in_order(world: Setting, traces: list[Trace]) -> None:
+    assert world.world is not None
+    by_id = {task.id: task for task in world.tasks}
+    for trace in traces:
+        own = [piece.text for piece in trace.pieces if piece.own]
+        hops = hops_of(by_id[trace.task_id], world.world, world.corpus)  # type: ignore[arg-type]
+        assert thought(own[0]) == " ".join(hop.label for hop in hops)
+        stated = " ".join(thought(text) for text in own[1:])
+        places = [stated.index(f"{hop.label}: {hop.quote}") for hop in hops]
+        assert places == sorted(places)
+
+
+def test_the_oracle_believes_only_what_it_is_shown() -> None:
+    """Snippets too short to state anything: every episode ends in a refusal, no trace is made."""
+    blind = Setting(
+        {**SETTING, "world": {"entities": 300, "seed": 11}, "tasks": {"simple": 20},
+         "snippet_chars": 4}
+    )  # fmt: skip
+    episodes = [episode_for(blind, task, 0) for task in blind.tasks]
+    for episode in run_episodes(episodes, ThinkingOracle(blind), blind.toolbox):
+        outcome = episode.outcome()
+        assert outcome is not None
+        assert outcome.answer == ABSTAIN
+        assert episode.queries == 1
+    assert list(traces_of(blind)) == []
+
+
+def test_same_seed_same_traces_and_worlds_differ() -> None:
+    keywords = {**SETTING, "tasks": {"simple": 8}}
+    first = many_traces(2, keywords=keywords, seed=5)
+    assert first == many_traces(2, keywords=keywords, seed=5)
+    other = many_traces(2, keywords=keywords, seed=6)
+    assert {trace.pieces for trace in first}.isdisjoint(trace.pieces for trace in other)
+
+
+def test_names_of_the_unseen_world_were_never_seen() -> None:
+    """Titles and names of people, which are of several parts, hardly ever come back."""
+    seen: set[str] = set()
+    for seed in range(4):
+        made = Setting(
+            {**SETTING, "world": {"entities": 300, "seed": seed}, "tasks": {"simple": 1}}
+        )
+        seen.update(passage.title for passage in made.corpus)
+    unseen = {passage.title for passage in unseen_setting().corpus}
+    assert len(unseen & seen) <= 0.03 * len(unseen)
+
+
+def test_it_refuses_what_it_cannot_explain(world: Setting) -> None:
+    counted = Setting({**SETTING, "world": {"entities": 300, "seed": 11}, "tasks": {"count": 5}})
+    with pytest.raises(TaskError, match="simple and chain"):
+        ThinkingOracle(counted)
+    with pytest.raises(DialectError, match="tag dialects"):
+        ThinkingOracle(Setting({**world.keywords, "dialect": "json_tools"}))
+    with pytest.raises(TaskError, match="generated world"):
+        ThinkingOracle(Setting({"corpus": list_corpus(), "tasks": list(world.tasks[:1])}))
+
+
+def list_corpus() -> object:
+    from searchgym.corpora.corpus import Corpus
+    from searchgym.types import Passage
+
+    return Corpus("own", [Passage("a", "A", "A is a letter.", "https://example.org/a")])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError, MissingExtraError
 from .base import Floats, Ids
+from .caches import join, trim
 from .prefixes import Past, extract, joined
 
 if TYPE_CHECKING:
@@ -99,6 +100,24 @@ class Running:
         self._cache.reorder_cache(rows)
         self._mask = self._mask.index_select(0, rows)
         self.logits = self.logits.index_select(0, rows)
+
+    def join(self, other: Running) -> None:
+        """Take in rows of the same model that were begun elsewhere; they come last."""
+        import torch
+        from torch.nn.functional import pad
+
+        width = max(self._mask.shape[1], other._mask.shape[1])
+        mine, theirs = width - self._mask.shape[1], width - other._mask.shape[1]
+        join(self._cache, other._cache, mine, theirs)
+        self._mask = torch.cat([pad(self._mask, (mine, 0)), pad(other._mask, (theirs, 0))])
+        self.logits = torch.cat([self.logits, other.logits])
+
+    def trim(self) -> None:
+        """Drop columns in which no row has a token (any more)."""
+        free = int((self._mask.sum(0) > 0).int().argmax())
+        if free:
+            trim(self._cache, free)
+            self._mask = self._mask[:, free:]
 
     def past(self, row: int) -> Past | None:
         """What the model holds of a row; ``None`` if that cannot be continued later."""

@@ -12,22 +12,20 @@ from typing import Any
 import numpy as np
 
 from ..errors import EngineError
-from ..seeding import stream
 from ..types import Failure
 from .base import (
     Completion,
     Floats,
     GenRequest,
     Ids,
-    Sampling,
     check,
     request_key,
 )
 from .causal import Running, evaluating, load, score_rows
 from .draw import draw
-from .prefixes import Past, Prefixes
+from .prefixes import Prefixes
 from .prompts import Codec, refusal, weights_digest
-from .tokens import Reader, cut, stop_end
+from .writing import Writing
 
 
 class TransformersGenerator:
@@ -82,9 +80,9 @@ class TransformersGenerator:
         self.context = _context(self.model)
         """Tokens the model can hold; ``None``: unlimited."""
         pad = tokenizer.pad_token_id
-        self._pad: int = pad if pad is not None else min(self.eos, default=0)
+        self.pad: int = pad if pad is not None else min(self.eos, default=0)
         self.prefixes = Prefixes(reuse_tokens) if reuse_tokens else None
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._digest: tuple[Any, str] = (None, "")
         chat = {"chat"} if self.codec.has_chat else set()
         self.capabilities = frozenset({"ids", "logp", "score", "entropy", "seed"} | chat)
@@ -92,7 +90,7 @@ class TransformersGenerator:
     @property
     def fingerprint(self) -> str:
         """Of configuration, tokenizer and weights; new after every change of the weights."""
-        state = _weights_state(self.model)
+        state = weights_state(self.model)
         if self._digest[0] != state:
             config = {k: v for k, v in self.model.config.to_dict().items() if k[0] != "_"}
             settled = json.dumps(config, sort_keys=True, default=str)
@@ -110,17 +108,17 @@ class TransformersGenerator:
     def run(self, batch: Sequence[GenRequest]) -> list[Completion | Failure]:
         check(self, batch)
         answers: dict[int, Completion | Failure] = {}
-        rows: list[_Row] = []
+        rows: list[Writing] = []
         for i, request in enumerate(batch):
             ids = self.encode(request)
             if problem := refusal(ids, request.sampling.max_tokens, self.context):
                 answers[i] = problem
             else:
-                rows.append(_Row(i, ids, request, self.codec.decode))
+                rows.append(Writing(i, ids, request, self.codec.decode))
         end = None if self.timeout_s is None else time.monotonic() + self.timeout_s
-        with self._lock, evaluating(self.model):
+        with self.lock, evaluating(self.model):
             if self.prefixes is not None:
-                self.prefixes.belong_to((self.version, *_weights_state(self.model)))
+                self.prefixes.belong_to((self.version, *weights_state(self.model)))
                 for row in rows:
                     row.past = self.prefixes.find(row.prompt)
             for chunk in self._chunks(rows):
@@ -140,18 +138,18 @@ class TransformersGenerator:
             else:
                 rows.append((i, (tuple(context), tuple(continuation))))
         rows.sort(key=lambda row: len(row[1][0]) + len(row[1][1]))
-        with self._lock, evaluating(self.model):
+        with self.lock, evaluating(self.model):
             for part in _pack(
                 rows, lambda r: len(r[1][0]) + len(r[1][1]), self.batch_tokens, self.batch_size
             ):
-                scores = score_rows(self.model, [pair for _, pair in part], self._pad)
+                scores = score_rows(self.model, [pair for _, pair in part], self.pad)
                 for (i, _), found in zip(part, scores, strict=True):
                     answers[i] = found
         return answers
 
     def update_weights(self, weights: Mapping[str, Any]) -> int:
         """Take over a state dict of the same architecture; the new version."""
-        with self._lock:
+        with self.lock:
             try:
                 self.model.load_state_dict(dict(weights))
             except RuntimeError as error:
@@ -159,23 +157,23 @@ class TransformersGenerator:
             self.version += 1
             return self.version
 
-    def _chunks(self, rows: list[_Row]) -> Iterator[list[_Row]]:
+    def _chunks(self, rows: list[Writing]) -> Iterator[list[Writing]]:
         """Rows of like length together: less padding."""
         rows = sorted(rows, key=lambda r: (r.unread, len(r.prompt), r.sampling.max_tokens))
 
-        def need(row: _Row) -> int:
+        def need(row: Writing) -> int:
             return len(row.prompt) + row.sampling.max_tokens
 
         return _pack(rows, need, self.batch_tokens, self.batch_size)
 
-    def _continue(self, rows: list[_Row], end: float | None) -> None:
+    def _continue(self, rows: list[Writing], end: float | None) -> None:
         """Write all rows to their ends, dropping finished ones from the batch as they go."""
         import torch
 
         if end is not None and time.monotonic() > end:
             return
         pasts = {r.prompt: r.past for r in rows if r.past is not None}
-        running = Running(self.model, [r.prompt for r in rows], self._pad, pasts)
+        running = Running(self.model, [r.prompt for r in rows], self.pad, pasts)
         while True:
             drawn = draw(running.logits, [r.sampling for r in rows], [r.uniform() for r in rows])
             for row, *token in zip(
@@ -195,75 +193,6 @@ class TransformersGenerator:
                 running.keep(kept)
                 rows, ids = [rows[i] for i in left], ids[kept]
             running.step(ids)
-
-
-class _Row:
-    """One prompt and what has been written after it."""
-
-    def __init__(
-        self, index: int, prompt: Ids, request: GenRequest, decode: Callable[[list[int]], str]
-    ) -> None:
-        self.index, self.prompt = index, prompt
-        self.sampling: Sampling = request.sampling
-        self.past: Past | None = None
-        self.finish: str = ""
-        self._draws = stream(request.key, "tokens") if self.sampling.temperature > 0 else None
-        self._reader = Reader(decode, prompt)
-        self._ids: list[int] = []
-        self._logp: list[float] = []
-        self._entropy: list[float] = []
-        self._stop_end: int | None = None
-
-    @property
-    def unread(self) -> int:
-        """Tokens of the prompt that the model must still read."""
-        return len(self.prompt) - (self.past.length if self.past else 0)
-
-    @property
-    def written(self) -> Ids:
-        return tuple(self._ids)
-
-    def uniform(self) -> float:
-        return self._draws.random() if self._draws is not None else 0.0
-
-    def add(self, token: int, logp: float, entropy: float, eos: frozenset[int]) -> None:
-        self._ids.append(token)
-        self._logp.append(logp)
-        self._entropy.append(entropy)
-        seen = len(self._reader.text)
-        if token in eos:
-            self._reader.silent()
-            self.finish = "eos"
-        else:
-            self._reader.add(token)
-            if len(self._ids) >= self.sampling.max_tokens:
-                self._reader.finish()
-                self.finish = "length"
-        if self.sampling.stop and len(self._reader.text) > seen:
-            longest = max(map(len, self.sampling.stop))
-            at = stop_end(self._reader.text, self.sampling.stop, max(0, seen - longest + 1))
-            if at is not None:
-                self._stop_end, self.finish = at, "stop"
-
-    def result(self, version: int, timeout_s: float | None) -> Completion | Failure:
-        if not self.finish:
-            return Failure(
-                "timeout", f"{len(self._ids)} tokens were written in {timeout_s:g} s, not all"
-            )
-        text, ends = self._reader.text, self._reader.ends
-        end = len(text) if self._stop_end is None else self._stop_end
-        n, clipped = len(ends), tuple(ends)
-        if self._stop_end is not None:
-            n, clipped = cut(ends, end)
-        return Completion(
-            text[:end],
-            tuple(self._ids[:n]),
-            np.array(self._logp[:n], np.float32),
-            clipped,
-            version,
-            np.array(self._entropy[:n], np.float32),
-            self.finish,  # type: ignore[arg-type]
-        )
 
 
 def _pack(rows: Any, need: Callable[[Any], int], tokens: int, size: int) -> Iterator[Any]:
@@ -295,6 +224,6 @@ def _context(model: Any) -> int | None:
     return int(limit) if limit else None
 
 
-def _weights_state(model: Any) -> tuple[Any, ...]:
+def weights_state(model: Any) -> tuple[Any, ...]:
     """Changes with every in-place change of a parameter (PyTorch counts them) or new storage."""
     return tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in model.parameters())

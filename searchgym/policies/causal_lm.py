@@ -99,40 +99,44 @@ class CausalLMPolicy:
         self, requests: Sequence[TurnRequest], sampling: Sampling | None = None
     ) -> list[Completion]:
         """One completion per request, in order, each remembered for the next turn and for rows."""
+        asked = [self.ask(request, sampling) for request in requests]
+        where = [i for i, ask in enumerate(asked) if isinstance(ask, GenRequest)]
+        new = self._generate([a for a in asked if isinstance(a, GenRequest)], requests, where)
+        answers = iter(new)
+        done = [next(answers) if isinstance(a, GenRequest) else a for a in asked]
+        for request, completion in zip(requests, done, strict=True):
+            self.remember(request, completion)
+        return done
+
+    def ask(
+        self, request: TurnRequest, sampling: Sampling | None = None
+    ) -> GenRequest | Completion:
+        """What the generator is asked for a turn; an empty completion if the context is full.
+        Whoever asks the generator must :meth:`remember` its answer before the next turn."""
         settings = self.sampling if sampling is None else sampling
         with self._lock:
-            prompts = [self._prompt(request) for request in requests]
-        asked: list[GenRequest] = []
-        where: list[int] = []
-        done: list[Completion | None] = [None] * len(requests)
-        for i, (request, (pieces, prefill)) in enumerate(zip(requests, prompts, strict=True)):
-            ids = (*chain.from_iterable(pieces), *prefill)
-            room = self._room(request, len(ids), settings)
-            if room < 1:
-                done[i] = self._empty()
-                continue
-            stops = tuple(dict.fromkeys((*request.stop, *settings.stop)))
-            key = derive(self.seed, "policy", request.episode_id, request.context, request.turn)
-            where.append(i)
-            asked.append(
-                GenRequest(
-                    ids,
-                    settings._replace(max_tokens=room, stop=stops),
-                    key,
-                    frozenset({"ids", "logp"}),
-                )
+            pieces, prefill = self._prompt(request)
+        ids = (*chain.from_iterable(pieces), *prefill)
+        room = self._room(request, len(ids), settings)
+        if room < 1:
+            none = np.zeros(0, np.float32)
+            return Completion("", (), none, (), self.version, none, "length")
+        stops = tuple(dict.fromkeys((*request.stop, *settings.stop)))
+        key = derive(self.seed, "policy", request.episode_id, request.context, request.turn)
+        settings = settings._replace(max_tokens=room, stop=stops)
+        return GenRequest(ids, settings, key, frozenset({"ids", "logp"}))
+
+    def remember(self, request: TurnRequest, completion: Completion) -> None:
+        """Keep a turn's tokens for the next turn's prompt and for rows."""
+        if completion.ids is None or completion.logp is None or completion.ends is None:
+            raise EngineError(
+                f"{type(self.generator).__name__} gave no ids, logp or ends, which it promises"
             )
-        for i, completion in zip(where, self._generate(asked, requests, where), strict=True):
-            done[i] = completion
-        completions = [c for c in done if c is not None]
         with self._lock:
-            for request, (pieces, prefill), completion in zip(
-                requests, prompts, completions, strict=True
-            ):
-                self.memory.at(request).written[request.turn] = Written(
-                    request.turn, request.context, pieces, prefill, completion
-                )
-        return completions
+            pieces, prefill = self._prompt(request)
+            self.memory.at(request).written[request.turn] = Written(
+                request.turn, request.context, pieces, prefill, completion
+            )
 
     def rows(
         self, played: Episode | Trajectory, *, group: str | None = None, since: int = 0
@@ -169,11 +173,6 @@ class CausalLMPolicy:
             )
         return self.context - length
 
-    def _empty(self) -> Completion:
-        """A turn for which there was no room."""
-        none = np.zeros(0, np.float32)
-        return Completion("", (), none, (), self.version, none, "length")
-
     def _generate(
         self, asked: list[GenRequest], requests: Sequence[TurnRequest], where: Sequence[int]
     ) -> list[Completion]:
@@ -193,10 +192,6 @@ class CausalLMPolicy:
                 raise EngineError(
                     f"turn {request.turn} of episode {request.episode_id!r}: {answer.kind}: "
                     f"{answer.message}"
-                )
-            if answer.ids is None or answer.logp is None or answer.ends is None:
-                raise EngineError(
-                    f"{type(self.generator).__name__} gave no ids, logp or ends, which it promises"
                 )
         return answers
 

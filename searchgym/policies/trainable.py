@@ -82,9 +82,7 @@ class TrainableLM:
         self._adapted = adapted(self.model, lora, seed) if lora is not None else None
         """peft's wrapper around ``self.model``, whose layers now hold adapters."""
         if gradient_checkpointing:
-            enable = getattr(
-                self.model, "activation_checkpointing_enable", None
-            )  # the newer name
+            enable = getattr(self.model, "activation_checkpointing_enable", None)  # the newer name
             enable = enable or self.model.gradient_checkpointing_enable
             enable({"use_reentrant": False})
         pad = tokenizer.pad_token_id

@@ -218,6 +218,21 @@ def test_micro_batches_keep_the_budget() -> None:
         list(micro_batches([3], 0))
 
 
+def test_a_prompt_may_be_one_token() -> None:
+    trained = lm()
+    rows = played(trained)
+    row = rows[0]
+    at = int(row.sampled.argmax()) - 1
+    short = Row(
+        "e", ("e/0",), 0, "g", row.ids[at:], row.sampled[at:], row.loss_mask[at:], row.logp[at:],
+        row.version[at:], row.turn_of_token[at:],
+    )  # fmt: skip
+    got = trained.logp([short, rows[1]])[0].detach()[: len(short)]
+    wide = plain(trained.model, short)
+    where = np.flatnonzero(short.sampled)
+    np.testing.assert_allclose(got[where], wide[where - 1, short.ids[where]], atol=1e-4)
+
+
 def test_rows_that_cannot_be_scored() -> None:
     trained = lm()
     with pytest.raises(EngineError, match="no rows"):

@@ -84,6 +84,12 @@ class CausalLMPolicy:
         """After a training step: the new version. ``weights``: a state dict for a generator that
         holds a copy of its own (vLLM); none for one that shares the trainer's model."""
         generator: Any = self.generator
+        needed = "version" if weights is None else "update_weights"
+        if not hasattr(generator, needed):
+            raise EngineError(
+                f"{type(generator).__name__} has no {needed}: its weights cannot change. Train "
+                "with a TransformersGenerator (TrainableLM.policy) or a VllmGenerator"
+            )
         if weights is not None:
             generator.update_weights(weights)
         else:

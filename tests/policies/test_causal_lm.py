@@ -124,7 +124,12 @@ def test_what_is_missing_is_named() -> None:
         CausalLMPolicy(unsure)
     with pytest.raises(EngineError, match="Letters has no tokenizer"):
         CausalLMPolicy(Letters())
-    assert CausalLMPolicy(Letters(), PlainRenderer(WORDS)).version == 0
+    fixed = CausalLMPolicy(Letters(), PlainRenderer(WORDS))
+    assert fixed.version == 0
+    with pytest.raises(EngineError, match="Letters has no version: its weights cannot change"):
+        fixed.weights_changed()
+    with pytest.raises(EngineError, match="Letters has no update_weights"):
+        fixed.weights_changed({})
     with pytest.raises(EngineError, match="plain or chat"):
         policy(renderer="plane")
     for wrong in ({"overflow": "cut"}, {"memory": 0}, {"tries": 0}):
@@ -187,6 +192,18 @@ def test_a_random_model_plays_an_environment(kind: str, renderer: Any) -> None:
     assert len(rows) == 4, "nothing was edited"
     assert [len(r.turn_uids) for r in rows] == [len(e.turns) for e in episodes]
     agree(trained, rows)
+
+
+def test_weights_can_be_handed_over() -> None:
+    """As to a generator that holds a copy of its own."""
+    lm = CausalLMPolicy(TransformersGenerator(model("qwen2"), WORDS))
+    other = TrainableLM(model("qwen2", seed=1), WORDS)
+    request = episode().requests()[0]
+    before = lm.sample([request])[0]
+    assert lm.weights_changed(other.merged()) == lm.version == 1
+    after = lm.sample([request])[0]
+    assert (before.version, after.version) == (0, 1)
+    assert after.ids == other.policy().sample([request])[0].ids != before.ids
 
 
 def test_it_is_evaluated_as_any_agent_is() -> None:

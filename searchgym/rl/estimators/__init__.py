@@ -1,0 +1,1 @@
+"""Objects over the pure functions in ``rl.advantages``."""

@@ -1,0 +1,64 @@
+"""On-policy distillation, alone or added to another estimator's advantages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from ..advantages.distillation import distillation_advantages
+from ..slots.batch import Batch
+from ..slots.protocols import Slot
+from ..slots.registry import make
+
+
+class Distillation(Slot):
+    """``- weight · (log π - log teacher)`` of each sampled token.
+
+    Args:
+        weight: Or ``coef["distillation"]``.
+        base: Another estimator, as in a recipe, whose advantages this is added to.
+        gate: Trajectories on which the teacher speaks: all, those that ``failed`` (HyperEyes) or
+            those that ``succeeded`` (KEPO), by reward ≥ ``threshold``.
+    """
+
+    relative: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        weight: float = 1.0,
+        base: Any = None,
+        gate: Literal["all", "failed", "succeeded"] = "all",
+        threshold: float = 0.5,
+    ) -> None:
+        if gate not in ("all", "failed", "succeeded"):
+            raise ValueError(f"gate is 'all', 'failed' or 'succeeded', got {gate!r}")
+        self.weight, self.gate, self.threshold = float(weight), gate, float(threshold)
+        self.base = None if base is None else make("advantage", base)
+        needed = {"old_logp", "teacher_logp"}
+        self.requires = frozenset(needed | (self.base.requires if self.base else set()))
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, Tensor | None]:
+        adv, scale = self.base.estimate(batch, coef) if self.base else (None, None)
+        succeeded = batch.reward >= self.threshold
+        speaks = torch.ones_like(succeeded)
+        if self.gate != "all":
+            speaks = succeeded if self.gate == "succeeded" else ~succeeded
+        made = distillation_advantages(
+            batch.need("old_logp"),
+            batch.need("teacher_logp"),
+            batch.mask & ~batch.reward.isnan()[:, None],
+            coef=coef.get("distillation", self.weight),
+            adv=adv,
+            gate=speaks,
+        )
+        return made, scale
+
+    def state_dict(self) -> dict[str, Any]:
+        return dict(self.base.state_dict()) if self.base else {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if self.base:
+            self.base.load_state_dict(state)

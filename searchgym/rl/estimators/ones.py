@@ -1,0 +1,22 @@
+"""No comparison at all: for supervised losses, which read no advantages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..slots.batch import Batch
+from ..slots.protocols import Slot
+
+
+class Ones(Slot):
+    """1 for every trajectory; 0 for those that cannot be scored."""
+
+    relative: ClassVar[bool] = False
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, None]:
+        ones = torch.ones_like(batch.reward)
+        return torch.where(batch.reward.isnan(), torch.zeros_like(ones), ones), None

@@ -1,0 +1,81 @@
+"""REINFORCE and REINFORCE++: no groups, or groups and then the whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ..advantages.reinforce import RunningMean, reinforce_advantages
+from ..advantages.reinforce_pp import (
+    reinforce_pp_advantages,
+    reinforce_pp_baseline_advantages,
+)
+from ..kernels.kl import kl
+from ..kernels.mask import at_last_token
+from ..slots.batch import Batch
+from ..slots.protocols import Reduction, Slot
+
+
+class Reinforce(Slot):
+    """The reward minus a baseline: ``"mean"`` of all *earlier* batches' rewards, or a number."""
+
+    relative: ClassVar[bool] = False
+
+    def __init__(self, baseline: str | float = "mean", momentum: float = 0.0) -> None:
+        if isinstance(baseline, str) and baseline != "mean":
+            raise ValueError(f"baseline is 'mean' or a number, got {baseline!r}")
+        self.fixed = None if isinstance(baseline, str) else float(baseline)
+        self.mean = RunningMean(momentum)
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, None]:
+        if self.fixed is not None:
+            return reinforce_advantages(batch.reward, self.fixed), None
+        if not self.mean.count:  # nothing known yet: the batch's own mean, biased this once
+            first = batch.reward[~batch.reward.isnan()]
+            baseline = float(first.mean()) if len(first) else 0.0
+        else:
+            baseline = self.mean.value
+        self.mean.update(batch.reward)
+        return reinforce_advantages(batch.reward, baseline), None
+
+    def state_dict(self) -> dict[str, Any]:
+        return dict(self.mean.state_dict())
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.mean.load_state_dict(dict(state))
+
+
+class ReinforcePP(Slot):
+    """The reward to go, with ``beta`` times KL in it, whitened over the batch's tokens."""
+
+    relative: ClassVar[bool] = False
+
+    def __init__(self, beta: float = 0.0, gamma: float = 1.0) -> None:
+        self.beta, self.gamma = float(beta), float(gamma)
+        self.requires = frozenset({"ref_logp", "old_logp"} if beta else ())
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, None]:
+        reward = at_last_token(torch.nan_to_num(batch.reward), batch.mask)
+        if batch.turn_reward is not None:
+            reward = reward + batch.turn_reward
+        beta = coef.get("beta", self.beta)
+        mask = batch.mask & ~batch.reward.isnan()[:, None]
+        penalty = None
+        if beta:
+            penalty = kl(batch.need("old_logp"), batch.need("ref_logp"), "k1")
+        return reinforce_pp_advantages(
+            reward, mask, kl=penalty, beta=beta, gamma=self.gamma
+        ), None  # fmt: skip
+
+
+class ReinforcePPBaseline(Slot):
+    """The reward minus its group's mean, whitened over the batch's tokens."""
+
+    relative: ClassVar[bool] = True
+    reductions: ClassVar[tuple[Reduction, ...]] = ()
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, None]:
+        return reinforce_pp_baseline_advantages(batch.reward, batch.group, batch.mask), None

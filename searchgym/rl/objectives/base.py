@@ -1,0 +1,47 @@
+"""What the loss objects share."""
+
+from __future__ import annotations
+
+from typing import ClassVar, get_args
+
+from ..kernels.aggregate import Aggregate, Counts
+from ..slots.batch import Totals
+from ..slots.protocols import Reduction, Slot
+
+
+class Objective(Slot):
+    """A loss with a ``weight``, an aggregation, and counts that make parts add up.
+
+    Args:
+        weight: Of the loss in the sum; ``coef[name]`` replaces it.
+        aggregate: One of ``kernels.aggregate``; default: the method's own.
+        norm: For "seq-mean-token-sum-norm": tokens by which each trajectory's sum is divided.
+    """
+
+    name: str = "policy"
+    whole_groups: ClassVar[bool] = False
+    """Whether it compares members, so that micro-batches must not split a group."""
+    default: ClassVar[Aggregate] = "token-mean"
+    reductions: ClassVar[tuple[Reduction, ...]] = ()
+
+    def __init__(
+        self,
+        weight: float = 1.0,
+        aggregate: Aggregate | None = None,
+        norm: float | None = None,
+    ) -> None:
+        self.weight = float(weight)
+        self.aggregate: Aggregate = aggregate or self.default
+        if self.aggregate not in get_args(Aggregate):
+            raise ValueError(f"aggregate is one of {', '.join(get_args(Aggregate))}")
+        if (norm is None) == (self.aggregate == "seq-mean-token-sum-norm"):
+            raise ValueError("norm (tokens) and aggregate='seq-mean-token-sum-norm' go together")
+        self.norm = norm
+
+    def counts(self, totals: Totals) -> Counts:
+        """What sums are divided by: never 0."""
+        sequences = max(totals.sequences, 1.0)
+        made: Counts = {"tokens": max(totals.tokens, 1.0), "sequences": sequences}
+        if self.norm is not None:
+            made["norm"] = self.norm * sequences
+        return made

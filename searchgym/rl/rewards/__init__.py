@@ -1,0 +1,1 @@
+"""How signals become rewards."""

@@ -1,0 +1,1 @@
+"""How a task's group is played."""

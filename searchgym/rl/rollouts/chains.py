@@ -1,0 +1,91 @@
+"""Independent episodes of the same task: what most methods sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...episode import Episode
+from ...policies.causal_lm import CausalLMPolicy
+from ...rollout import run_episodes
+from ...rules import EpisodeConfig
+from ...seeding import derive
+from ...types import TurnRequest
+from ..slots.protocols import Slot
+from ..slots.records import Group, Played, Purpose, TaskPlan, Workers
+
+TWIN = "greedy"
+"""In place of the member's number in the id of a greedy twin."""
+
+
+class Chains(Slot):
+    """``size`` episodes per task, all groups together in one batch, turn by turn.
+
+    Args:
+        size: Episodes of a group.
+        greedy_twin: One more, played at temperature 0 and not trained on: ReMax's baseline.
+    """
+
+    def __init__(self, size: int = 8, *, greedy_twin: bool = False) -> None:
+        if size < 1:
+            raise ValueError(f"size must be at least 1, got {size}")
+        self.size, self.greedy_twin = size, greedy_twin
+        self.provides = frozenset({"baseline"} if greedy_twin else ())
+
+    def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
+        episodes = [self._start(plan, workers) for plan in plans]
+        everyone = [e for group in episodes for e in group]
+        agent = _Mixed(workers.policy) if self.greedy_twin else workers.policy
+        run_episodes(everyone, agent, workers.setting.toolbox, batch=max(len(everyone), 1))
+        return [
+            Group(plan, tuple(played(e, workers.policy) for e in group))
+            for plan, group in zip(plans, episodes, strict=True)
+        ]
+
+    def _start(self, plan: TaskPlan, workers: Workers) -> list[Episode]:
+        names = [str(i) for i in range(self.size)] + [TWIN] * self.greedy_twin
+        return [start(plan, workers, name, i) for i, name in enumerate(names)]
+
+
+def start(plan: TaskPlan, workers: Workers, name: str, member: int) -> Episode:
+    """A member's episode."""
+    return Episode(
+        EpisodeConfig(
+            task=plan.task,
+            rules=workers.setting.rules,
+            seed=derive(plan.key, "episode", member),
+            episode_id=f"{plan.name}.{name}",
+            params=dict(plan.params),
+        )
+    )
+
+
+def played(episode: Episode, policy: CausalLMPolicy) -> Played:
+    """A finished episode with its rows; the policy may forget it."""
+    name = episode.config.episode_id
+    purpose: Purpose = "baseline" if name.endswith(f".{TWIN}") else "train"
+    rows = tuple(policy.rows(episode))
+    policy.forget([name])
+    return Played(episode, rows, purpose)
+
+
+class _Mixed:
+    """The policy, greedy in the twins' episodes."""
+
+    def __init__(self, policy: CausalLMPolicy) -> None:
+        self.policy = policy
+
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
+        texts = [""] * len(requests)
+        for greedy in (False, True):
+            where = [
+                i for i, r in enumerate(requests) if r.episode_id.endswith(f".{TWIN}") == greedy
+            ]
+            if not where:
+                continue
+            sampling = self.policy.sampling
+            if greedy:
+                sampling = sampling._replace(temperature=0.0)
+            found = self.policy.sample([requests[i] for i in where], sampling)
+            for i, completion in zip(where, found, strict=True):
+                texts[i] = completion.text
+        return texts

@@ -1,0 +1,84 @@
+"""Episodes that somebody else plays, as rows of the policy's tokens: behaviour cloning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...agents.oracle import OracleAgent
+from ...cards import load_object
+from ...episode import Episode
+from ...llms.base import Completion
+from ...llms.tokens import Reader
+from ...policies.causal_lm import CausalLMPolicy
+from ...policies.record import Written
+from ...rollout import run_episodes
+from ...types import Agent, TurnRequest
+from ..slots.protocols import Slot
+from ..slots.records import Group, TaskPlan, Workers
+from .chains import played, start
+
+
+class Demonstrations(Slot):
+    """``size`` episodes per task, played by an expert; each turn ends with the end token.
+
+    Log-probabilities "when drawn" are 0: nobody drew them. Use losses that do not read them.
+
+    Args:
+        expert: An agent, or ``"package.module:Class"`` that makes one without arguments. Default:
+            the oracle of the setting's tasks.
+        size: Episodes of a group; more than one only helps with an expert that varies.
+    """
+
+    def __init__(self, expert: Any = None, *, size: int = 1) -> None:
+        if size < 1:
+            raise ValueError(f"size must be at least 1, got {size}")
+        self.size = size
+        self._expert: Agent | None = load_object(expert)() if isinstance(expert, str) else expert
+
+    def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
+        if self._expert is None:
+            self._expert = OracleAgent(workers.setting.tasks)
+        writer = _Writer(self._expert, workers.policy)
+        groups: list[list[Episode]] = [
+            [start(plan, workers, str(i), i) for i in range(self.size)] for plan in plans
+        ]
+        everyone = [e for group in groups for e in group]
+        run_episodes(everyone, writer, workers.setting.toolbox, batch=max(len(everyone), 1))
+        return [
+            Group(plan, tuple(played(e, workers.policy) for e in group))
+            for plan, group in zip(plans, groups, strict=True)
+        ]
+
+
+class _Writer:
+    """An agent whose texts the policy remembers as if it had written them."""
+
+    def __init__(self, expert: Agent, policy: CausalLMPolicy) -> None:
+        self.expert, self.policy = expert, policy
+
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
+        texts = self.expert.act(requests)
+        for request, text in zip(requests, texts, strict=True):
+            policy = self.policy
+            history = policy.memory.at(request)
+            pieces = policy.renderer.render(request, history.ids(request))
+            prefill = policy.renderer.encode(request.prefill) if request.prefill else ()
+            completion = self._completion(text)
+            history.written[request.turn] = Written(
+                request.turn, request.context, pieces, prefill, completion
+            )
+        return texts
+
+    def _completion(self, text: str) -> Completion:
+        generator: Any = self.policy.generator
+        ids = list(self.policy.renderer.encode(text))
+        reader = Reader(generator.codec.decode)
+        for token in ids:
+            reader.add(token)
+        ids.append(min(generator.eos))
+        reader.silent()
+        logp = np.zeros(len(ids), np.float32)
+        return Completion(text, tuple(ids), logp, tuple(reader.ends), self.policy.version)

@@ -1,0 +1,73 @@
+"""Coefficients by step: objects of the slot ``schedule``.
+
+Names that are read: ``"lr"`` (a factor), each loss's name (``"policy"``, ``"kl"``, ``"entropy"``
+…; replaces its weight), ``"w_<signal>"``, ``"shorter"``, ``"distillation"``, ``"beta"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..schedules import make_schedule
+from .kernels.kl import adapted_kl_coefficient
+from .slots.protocols import Slot
+
+
+class Constant(Slot):
+    """The same numbers at every step."""
+
+    def __init__(self, **values: float) -> None:
+        self.values = {name: float(value) for name, value in values.items()}
+
+    def coef(self, step: int, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        return self.values
+
+
+class Scheduled(Slot):
+    """Each name follows a schedule of its own: a number or ``{kind = "linear", …}``."""
+
+    def __init__(self, **specs: Any) -> None:
+        self.schedules = {name: make_schedule(spec) for name, spec in specs.items()}
+
+    def coef(self, step: int, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        return {name: schedule(step) for name, schedule in self.schedules.items()}
+
+
+class AdaptiveKL(Slot):
+    """``name`` grows while the KL to the reference is above ``target``, and shrinks below it.
+
+    Args:
+        name: The coefficient: a KL loss's ``"kl"``, or ``"beta"`` of KL in the reward.
+        start: Its first value.
+        measured: The metric to hold at ``target``.
+    """
+
+    def __init__(
+        self,
+        name: str = "kl",
+        start: float = 0.001,
+        target: float = 0.1,
+        horizon: int = 10_000,
+        measured: str = "kl/kl",
+    ) -> None:
+        adapted_kl_coefficient(start, target, 1, target=target, horizon=horizon)
+        self.name, self.value, self.measured = name, float(start), measured
+        self.target, self.horizon = target, horizon
+
+    def coef(self, step: int, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        if self.measured in metrics:
+            self.value = adapted_kl_coefficient(
+                self.value,
+                metrics[self.measured],
+                int(metrics["trajectories"]),
+                target=self.target,
+                horizon=self.horizon,
+            )
+        return {self.name: self.value}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"value": self.value}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.value = float(state["value"])

@@ -1,0 +1,132 @@
+"""The seven slots. Each is a plain object; its options are its constructor's keyword arguments.
+
+``requires`` names what an object reads and somebody else must provide: a field of ``Batch``
+(``"ref_logp"``) or a signal (``"return"``). A recipe whose needs are not met fails before training,
+by name. Objects with memory put it into ``state_dict``, as JSON values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from ...types import Task
+from .batch import Batch, Output, Totals
+from .records import Floats as Floats
+from .records import Group, Rewards, Scored, Signals, TaskPlan, Workers
+
+
+class Slot:
+    """What all have in common; a base class that need not be used."""
+
+    requires: frozenset[str] = frozenset()
+    provides: frozenset[str] = frozenset()
+
+    def state_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what ``state_dict`` gave."""
+
+
+class Reduction(NamedTuple):
+    """A claim that an object is another one under some options; ``contracts`` checks it."""
+
+    options: Mapping[str, Any]
+    """Of the object itself."""
+    to: Mapping[str, Any]
+    """The other, as in a recipe."""
+    where: str = "anywhere"
+    """``"on-policy"``: where old and new policy are equal; ``"one token"``: on trajectories of one
+    token."""
+
+
+@runtime_checkable
+class SlotObject(Protocol):
+    """Of any slot."""
+
+    requires: frozenset[str]
+    provides: frozenset[str]
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any], /) -> None: ...
+
+
+class RolloutStrategy(SlotObject, Protocol):
+    """How is a task's group played?"""
+
+    def collect(self, plans: Sequence[TaskPlan], workers: Workers, /) -> list[Group]:
+        """One finished group per plan, in order."""
+        ...
+
+
+class Signal(SlotObject, Protocol):
+    """What is measured? ``provides`` names what it adds."""
+
+    def measure(self, groups: Sequence[Group], workers: Workers, /) -> list[Signals]:
+        """For each group the named (M,) measurements; NaN where there is none."""
+        ...
+
+
+class RewardTransform(SlotObject, Protocol):
+    """How do signals become rewards? Several are applied one after another."""
+
+    def apply(
+        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float], /
+    ) -> Rewards: ...
+
+
+class AdvantageEstimator(SlotObject, Protocol):
+    """How do rewards become advantages?"""
+
+    relative: ClassVar[bool]
+    """Groups whose rewards are all equal get exactly 0."""
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float], /) -> tuple[Tensor, Tensor | None]:
+        """(N,) or (N, T) advantages, detached and 0 where masked; and (N, T) factors on the clip
+        range, or None."""
+        ...
+
+
+class Loss(SlotObject, Protocol):
+    """What is minimised? Several are added, each times ``coef[name]`` or its own ``weight``."""
+
+    name: str
+    weight: float
+
+    def __call__(
+        self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float], /
+    ) -> tuple[Tensor, dict[str, float]]:
+        """A 0-D tensor, such that the losses of parts of a batch add up to that of the whole."""
+        ...
+
+
+class DataPolicy(SlotObject, Protocol):
+    """Which tasks come next, and which groups are kept?"""
+
+    def plan(self, tasks: Sequence[Task], count: int, step: int, seed: int, /) -> list[TaskPlan]:
+        """Tasks to play now. May be asked again in the same step if too few groups are kept."""
+        ...
+
+    def admit(self, scored: Scored, /) -> Scored | None:
+        """The group, or part of it, if it is to be trained on."""
+        ...
+
+    def observe(self, scored: Scored, /) -> None:
+        """A group was played."""
+        ...
+
+    def enough(self, kept: int, wanted: int, rounds: int, /) -> bool:
+        """Whether to go on with ``kept`` groups after ``rounds`` rounds of playing."""
+        ...
+
+
+class Schedule(SlotObject, Protocol):
+    """Which coefficients at this step?"""
+
+    def coef(self, step: int, metrics: Mapping[str, float], /) -> Mapping[str, float]:
+        """``metrics``: those of the step before. ``"lr"`` is a factor on the learning rate."""
+        ...

@@ -1,0 +1,104 @@
+"""What passes between slots before it becomes tensors: plans, played groups, rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...envs.setting import Setting
+from ...episode import Episode
+from ...policies.causal_lm import CausalLMPolicy
+from ...policies.rows import Row
+from ...policies.trainable import TrainableLM
+from ...types import Task
+
+Floats = NDArray[np.float64]
+Purpose = Literal["train", "baseline"]
+
+
+class TaskPlan(NamedTuple):
+    """One task to be played by a group."""
+
+    task: Task
+    name: str
+    """Episode ids begin with it; unique in a run."""
+    key: int
+    """Fixes what is random about the group."""
+    params: Mapping[str, float] = {}
+    """Difficulty parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One finished episode and its token ids. Rows are in order; each sampled token is in one."""
+
+    episode: Episode
+    rows: tuple[Row, ...]
+    purpose: Purpose = "train"
+    """``baseline``: played for comparison (ReMax's greedy twin), never trained on."""
+
+    @property
+    def broken(self) -> bool:
+        """The infrastructure failed: not the policy's fault."""
+        outcome = self.episode.outcome()
+        return outcome is not None and outcome.end == "infra_error"
+
+    @property
+    def tokens(self) -> int:
+        """Sampled tokens."""
+        return sum(int(row.sampled.sum()) for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The episodes of one plan, which share a baseline."""
+
+    plan: TaskPlan
+    members: tuple[Played, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewards:
+    """Of the M members of a group. NaN: cannot be scored; such a member is left out."""
+
+    outcome: Floats
+    """(M,)"""
+    turns: tuple[Floats, ...] | None = None
+    """(turns,) per member, where turns are rewarded one by one."""
+
+
+Signals = Mapping[str, Floats]
+"""Name → (M,) measurements of a group's members."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A group with what it earned."""
+
+    group: Group
+    signals: Signals
+    rewards: Rewards
+
+    @property
+    def training(self) -> list[int]:
+        """Places of the members that are trained on: those scored that are no baselines."""
+        return [
+            i
+            for i, m in enumerate(self.group.members)
+            if m.purpose == "train" and not np.isnan(self.rewards.outcome[i])
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Who plays and who is asked."""
+
+    policy: CausalLMPolicy
+    setting: Setting
+    lm: TrainableLM
+    teacher: TrainableLM | None = None
+    coef: Mapping[str, float] = field(default_factory=dict)

@@ -1,0 +1,124 @@
+"""Names, import paths and options to objects: what a recipe's tables mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ...cards import load_object
+from ...errors import CardError, unknown
+
+SlotName = Literal["rollout", "signal", "reward", "advantage", "loss", "data", "schedule"]
+_RL = "searchgym.rl."
+
+REGISTRY: Mapping[SlotName, Mapping[str, str]] = {
+    "rollout": {
+        "chains": _RL + "rollouts.chains:Chains",
+        "demonstrations": _RL + "rollouts.demonstrations:Demonstrations",
+    },
+    "signal": {
+        "return": _RL + "signals.outcome:Return",
+        "parts": _RL + "signals.outcome:Parts",
+        "length": _RL + "signals.length:Length",
+    },
+    "reward": {
+        "weighted": _RL + "rewards.weighted:Weighted",
+        "overlong": _RL + "rewards.overlong:Overlong",
+        "shorter": _RL + "rewards.shorter:Shorter",
+    },
+    "advantage": {
+        "reinforce": _RL + "estimators.reinforce:Reinforce",
+        "reinforce_pp": _RL + "estimators.reinforce:ReinforcePP",
+        "reinforce_pp_baseline": _RL + "estimators.reinforce:ReinforcePPBaseline",
+        "remax": _RL + "estimators.remax:ReMax",
+        "grpo": _RL + "estimators.groups:GRPO",
+        "dr_grpo": _RL + "estimators.groups:DrGRPO",
+        "rloo": _RL + "estimators.groups:RLOO",
+        "opo": _RL + "estimators.groups:OPO",
+        "gpg": _RL + "estimators.groups:GPG",
+        "passk": _RL + "estimators.groups:PassK",
+        "opmd": _RL + "estimators.groups:OPMD",
+        "ones": _RL + "estimators.ones:Ones",
+        "distillation": _RL + "estimators.distillation:Distillation",
+    },
+    "loss": {
+        "reinforce": _RL + "objectives.policy:Reinforce",
+        "ppo": _RL + "objectives.policy:PPO",
+        "gspo": _RL + "objectives.policy:GSPO",
+        "cispo": _RL + "objectives.policy:CISPO",
+        "sapo": _RL + "objectives.policy:SAPO",
+        "tis": _RL + "objectives.policy:TIS",
+        "opmd": _RL + "objectives.policy:OPMD",
+        "kimi": _RL + "objectives.policy:Kimi",
+        "sft": _RL + "objectives.supervised:SFT",
+        "dpo": _RL + "objectives.supervised:DPO",
+        "kl": _RL + "objectives.auxiliary:KL",
+        "entropy": _RL + "objectives.auxiliary:Entropy",
+    },
+    "data": {
+        "uniform": _RL + "data.uniform:Uniform",
+        "curriculum": _RL + "data.curriculum:ByCurriculum",
+        "dynamic": _RL + "data.dynamic:Dynamic",
+        "rejection": _RL + "data.rejection:Rejection",
+        "prioritized": _RL + "data.prioritized:Prioritized",
+    },
+    "schedule": {
+        "constant": _RL + "schedules:Constant",
+        "scheduled": _RL + "schedules:Scheduled",
+        "adaptive_kl": _RL + "schedules:AdaptiveKL",
+    },
+}
+"""Slot → name → import path. Others are named by their own path."""
+
+
+def make(slot: SlotName, spec: Any) -> Any:
+    """An object from a name, an import path, a table or itself.
+
+    Args:
+        slot: One of ``REGISTRY``.
+        spec: ``"grpo"``, ``"package.module:Class"``, ``{"use": either, **options}``, or an object,
+            which is returned.
+
+    Raises:
+        CardError: an unknown name or option, or an object that does not fit the slot.
+    """
+    if slot not in REGISTRY:
+        raise CardError(unknown("slot", slot, REGISTRY))
+    if isinstance(spec, str):
+        spec = {"use": spec}
+    if isinstance(spec, Mapping):
+        options = dict(spec)
+        use = options.pop("use", None)
+        if not isinstance(use, str):
+            raise CardError(
+                f"a {slot} table names its object: {{use = 'name or package.module:Class', …}}, "
+                f"got {sorted(map(str, spec))}"
+            )
+        known = REGISTRY[slot]
+        if use not in known and ":" not in use:
+            raise CardError(unknown(slot, use, known))
+        try:
+            spec = load_object(known.get(use, use))(**options)
+        except (TypeError, ValueError) as error:
+            raise CardError(f"{slot} {use!r}: {error}") from error
+    method = METHODS[slot]
+    lacking = [n for n in (method, "requires", "provides", "state_dict", "load_state_dict")
+               if not hasattr(spec, n)]  # fmt: skip
+    if lacking:
+        raise CardError(
+            f"{type(spec).__name__} cannot be a {slot}: it has no {', '.join(lacking)} (see "
+            "searchgym.rl.slots.protocols; the base class Slot has all but the first)"
+        )
+    return spec
+
+
+METHODS: Mapping[SlotName, str] = {
+    "rollout": "collect",
+    "signal": "measure",
+    "reward": "apply",
+    "advantage": "estimate",
+    "loss": "__call__",
+    "data": "plan",
+    "schedule": "coef",
+}
+"""What an object of each slot is asked."""

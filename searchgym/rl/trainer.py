@@ -1,0 +1,316 @@
+"""The training loop for language models: one step is :meth:`Trainer.advance`, top to bottom.
+
+What is done at each place is the recipe's objects' business (``slots.protocols``); this file says
+only in which order. One process, synchronous: every token that is trained on was drawn by the
+weights of the step's start. ``minimal.py`` is the same loop for GRPO alone, without slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..envs.setting import Setting
+from ..errors import CardError, EngineError
+from ..policies.causal_lm import CausalLMPolicy
+from ..policies.trainable import TrainableLM
+from ..seeding import stream
+from .collapse import Watch
+from .lm_checkpoint import load_checkpoint, save_checkpoint
+from .log import LOG, Log
+from .measures import of_episodes, of_groups
+from .recipe import Recipe
+from .slots.batch import Batch, Output, Totals, in_lines
+from .slots.records import Floats, Rewards, Scored, Workers
+
+CHECKPOINT = "trainer.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainConfig:
+    """What does not depend on the method. A recipe's ``train`` table changes the defaults."""
+
+    steps: int = 100
+    tasks: int = 8
+    """Groups per step."""
+    epochs: int = 1
+    """Passes over a step's trajectories."""
+    minibatches: int = 1
+    """Updates per pass, of whole trajectories."""
+    lr: float = 1e-6
+    max_norm: float = 1.0
+    """Of the gradient."""
+    tokens: int = 65_536
+    """Padded tokens that go through the model and back at once: bounds memory, changes nothing
+    else but rounding."""
+    reset_optimizer: bool = False
+    """Forget momentum at each step (Kimi k1.5: each iteration is a problem of its own)."""
+    save_every: int = 50
+    """Steps between checkpoints; the last step is always saved."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        counts = (self.steps, self.tasks, self.epochs, self.minibatches, self.tokens, self.save_every)  # fmt: skip  # noqa: E501
+        if min(counts) < 1 or self.lr <= 0 or self.max_norm <= 0:
+            raise CardError(f"counts must be at least 1, lr and max_norm positive; got {self}")
+
+    @classmethod
+    def of(cls, recipe: Recipe, **changes: Any) -> TrainConfig:
+        """The recipe's defaults with changes."""
+        try:
+            return cls(**{**recipe.train, **changes})
+        except TypeError as error:
+            raise CardError(f"training options: {error}") from error
+
+
+class Trainer:
+    """Trains ``lm`` in place, over whose weights ``policy`` acts, on the tasks of ``setting``.
+
+    Args:
+        recipe: A shipped recipe's name, a TOML file, a table or a :class:`Recipe`.
+        teacher: For distillation.
+        out: A folder for checkpoints and log; the same call goes on from what is there.
+
+    Raises:
+        CardError: the recipe needs something that nothing here provides.
+        DataError: ``out`` holds a run with other settings.
+    """
+
+    def __init__(
+        self,
+        lm: TrainableLM,
+        policy: CausalLMPolicy,
+        setting: Setting,
+        recipe: str | Path | Mapping[str, Any] | Recipe,
+        config: TrainConfig | None = None,
+        *,
+        teacher: TrainableLM | None = None,
+        out: Path | None = None,
+    ) -> None:
+        self.lm, self.policy, self.setting, self.teacher = lm, policy, setting, teacher
+        self.recipe = Recipe.of(recipe)
+        self.config = config or TrainConfig.of(self.recipe)
+        provided = {"teacher_logp"} if teacher is not None else set()
+        self.recipe.check(frozenset(provided | ({"ref_logp"} if has_reference(lm) else set())))
+        self.optimizer = self._fresh_optimizer()
+        self.watch = Watch(searchable=bool(setting.toolbox.tools))
+        self.steps = 0
+        """Done so far."""
+        self.metrics: dict[str, float] = {}
+        """Of the last step; a schedule may read them."""
+        self.out, self.log = out, None if out is None else Log(out / LOG)
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+            if (out / CHECKPOINT).exists():
+                load_checkpoint(self, out / CHECKPOINT)
+                self._publish(self.policy.version)
+
+    # --- the run ------------------------------------------------------------------------------
+    def train(self) -> Iterator[dict[str, float]]:
+        """Go on to the last step; yields each step's metrics, which are logged by then."""
+        if self.log is not None:
+            self.log.cut(self.steps)  # a killed run has logged more than it saved
+        while self.steps < self.config.steps:
+            metrics = self.advance()
+            if self.log is not None and self.out is not None:
+                self.log.write(metrics, self.watch.said)
+                if self.steps % self.config.save_every == 0 or self.steps == self.config.steps:
+                    save_checkpoint(self, self.out / CHECKPOINT)
+            yield metrics
+
+    # --- one step -----------------------------------------------------------------------------
+    def advance(self) -> dict[str, float]:
+        """Play, reward, compare, update."""
+        recipe, start = self.recipe, perf_counter()
+
+        # 1. coefficients of this step
+        coef = dict(recipe.schedule.coef(self.steps, self.metrics))
+        workers = Workers(self.policy, self.setting, self.lm, self.teacher, coef)
+
+        # 2. groups: played, measured, rewarded, kept or not; until there are enough
+        played: list[Scored] = []
+        kept: list[Scored] = []
+        rounds = 0
+        while not recipe.data.enough(len(kept), self.config.tasks, rounds):
+            for scored in self._play(workers):
+                played.append(scored)
+                recipe.data.observe(scored)
+                if (admitted := recipe.data.admit(scored)) is not None:
+                    kept.append(admitted)
+            rounds += 1
+        kept = kept[: self.config.tasks]
+        metrics = {"step": float(self.steps), **of_episodes(played), **of_groups(played, kept)}
+        metrics |= {f"coef/{name}": value for name, value in coef.items()}
+        middle = perf_counter()
+
+        # 3. tensors: one line per trajectory, its sampled tokens only
+        batch = Batch.of(kept)
+        if batch is not None:
+            # 4. log-probabilities under other weights than those that are about to change
+            self._look_up(batch)
+            # 5. rewards become advantages
+            batch.adv, batch.clip_scale = recipe.advantage.estimate(batch, coef)
+            # 6. losses, gradients, new weights
+            metrics |= self._update(batch, coef)
+            self._publish()
+
+        self.steps += 1
+        metrics |= {"play_s": middle - start, "update_s": perf_counter() - middle}
+        self.watch.look(metrics)
+        self.metrics = metrics
+        return metrics
+
+    def _play(self, workers: Workers) -> list[Scored]:
+        """One round of groups, with what they earned."""
+        recipe, config = self.recipe, self.config
+        plans = recipe.data.plan(self.setting.tasks, config.tasks, self.steps, config.seed)
+        groups = recipe.rollout.collect(plans, workers)
+        measured: list[dict[str, Floats]] = [{} for _ in groups]
+        for signal in recipe.signal:
+            for known, new in zip(measured, signal.measure(groups, workers), strict=True):
+                known.update(new)
+        scored: list[Scored] = []
+        for group, signals in zip(groups, measured, strict=True):
+            broken = np.array([m.broken for m in group.members])
+            rewards = Rewards(np.where(broken, np.nan, 0.0))
+            for transform in recipe.reward:
+                rewards = transform.apply(group, signals, rewards, workers.coef)
+            scored.append(Scored(group, signals, rewards))
+        return scored
+
+    def _look_up(self, batch: Batch) -> None:
+        """Fill in what the recipe reads: old, reference's and teacher's log-probabilities."""
+        recipe, width = self.recipe, batch.mask.shape[1]
+        with torch.no_grad():
+            if recipe.needs("old_logp"):
+                batch.old_logp = in_lines(self.lm.logp(batch.rows).cpu(), batch.members, width)
+            if recipe.needs("ref_logp"):
+                found = self.lm.reference_logp(batch.rows).cpu()
+                batch.ref_logp = in_lines(found, batch.members, width)
+            if recipe.needs("teacher_logp"):
+                assert self.teacher is not None  # checked at the start
+                found = self.teacher.logp(batch.rows).cpu()
+                batch.teacher_logp = in_lines(found, batch.members, width)
+
+    def _update(self, batch: Batch, coef: Mapping[str, float]) -> dict[str, float]:
+        """All updates on a batch; mean metrics over them."""
+        config = self.config
+        if config.reset_optimizer:
+            self.optimizer = self._fresh_optimizer()
+        for group in self.optimizer.param_groups:
+            group["lr"] = config.lr * coef.get("lr", 1.0)
+        sums: dict[str, float] = {}
+        updates = 0
+        for epoch in range(config.epochs):
+            for places in self._minibatches(batch, epoch):
+                part = batch.take(places)
+                self.optimizer.zero_grad(set_to_none=True)
+                found = self._backward(part, coef)
+                norm = torch.nn.utils.clip_grad_norm_(self.lm.parameters(), config.max_norm)
+                found["norm"] = float(norm)
+                if not all(np.isfinite(v) for v in (found["loss"], found["norm"])):
+                    raise EngineError(
+                        f"step {self.steps}: the loss is {found['loss']}, its gradient's norm "
+                        f"{found['norm']}: lower the learning rate, or look at the rewards"
+                    )
+                self.optimizer.step()
+                updates += 1
+                for name, value in found.items():
+                    sums[name] = sums.get(name, 0.0) + value
+        return {name: value / updates for name, value in sums.items()}
+
+    def _backward(self, batch: Batch, coef: Mapping[str, float]) -> dict[str, float]:
+        """Gradients of one update, micro-batch by micro-batch; losses divide by ``totals``, so that
+        the parts add up to the whole."""
+        totals = batch.totals
+        found: dict[str, float] = {"loss": 0.0}
+        for places in self._micro_batches(batch):
+            part = batch.take(places)
+            share = part.totals.tokens / max(totals.tokens, 1.0)
+            loss, stats = self._loss(part, totals, coef)
+            loss.backward()
+            found["loss"] += float(loss.detach())
+            for name, value in stats.items():
+                found[name] = found.get(name, 0.0) + share * value
+        return found
+
+    def _loss(
+        self, batch: Batch, totals: Totals, coef: Mapping[str, float]
+    ) -> tuple[Tensor, dict[str, float]]:
+        scored = self.lm.score(batch.rows, entropy=self.recipe.needs("entropy"))
+        width = batch.mask.shape[1]
+        logp = in_lines(scored.logp.cpu(), batch.members, width)
+        entropy = scored.entropy
+        if entropy is not None:
+            entropy = in_lines(entropy.cpu(), batch.members, width)
+        whole = torch.zeros(())
+        metrics: dict[str, float] = {}
+        for loss in self.recipe.loss:
+            value, stats = loss(Output(logp, entropy), batch, totals, coef)
+            whole = whole + coef.get(loss.name, loss.weight) * value
+            metrics |= {f"{loss.name}/{name}": v for name, v in stats.items()}
+        return whole, metrics
+
+    # --- parts --------------------------------------------------------------------------------
+    def _minibatches(self, batch: Batch, epoch: int) -> Iterator[list[int]]:
+        """Places of each update's trajectories."""
+        if self.config.minibatches == 1:
+            yield list(range(len(batch)))
+            return
+        units = self._units(batch)
+        order = stream(self.config.seed, "minibatch", self.steps, epoch).permutation(len(units))
+        for chosen in np.array_split(order, min(self.config.minibatches, len(units))):
+            yield sorted(i for u in chosen for i in units[int(u)])
+
+    def _micro_batches(self, batch: Batch) -> Iterator[list[int]]:
+        """Places of trajectories that go through the model together."""
+        part: list[int] = []
+        rows = longest = 0
+        for unit in self._units(batch):
+            new = [row for i in unit for row in batch.members[i].rows]
+            wider = max(longest, max(map(len, new), default=0))
+            if part and wider * (rows + len(new)) > self.config.tokens:
+                yield part
+                part, rows, wider = [], 0, max(map(len, new), default=0)
+            part, rows, longest = part + unit, rows + len(new), wider
+        if rows:
+            yield part
+
+    def _units(self, batch: Batch) -> list[list[int]]:
+        """Trajectories that must not be separated: each alone, or groups."""
+        if not any(getattr(loss, "whole_groups", False) for loss in self.recipe.loss):
+            return [[i] for i in range(len(batch))]
+        numbers = batch.group.tolist()
+        return [[i for i, g in enumerate(numbers) if g == n] for n in dict.fromkeys(numbers)]
+
+    def _publish(self, version: int | None = None) -> None:
+        """The policy acts by the new weights. ``version``: as which, after a checkpoint."""
+        generator: Any = self.policy.generator
+        shared = getattr(generator, "model", None) is self.lm.model
+        self.policy.weights_changed(None if shared else self.lm.merged())
+        if version is not None:
+            generator.version = version
+
+    def _fresh_optimizer(self) -> torch.optim.AdamW:
+        return torch.optim.AdamW(
+            self.lm.parameters(), lr=self.config.lr, betas=(0.9, 0.95), weight_decay=0.0
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """What a checkpoint must agree with; more steps and other saving may be asked for."""
+        config = asdict(self.config)
+        for name in ("steps", "save_every"):
+            del config[name]
+        return {"config": config, "recipe": dict(self.recipe.table)}
+
+
+def has_reference(lm: TrainableLM) -> bool:
+    """Whether ``lm.reference_logp`` has something to answer with."""
+    return lm._adapted is not None or lm._frozen is not None

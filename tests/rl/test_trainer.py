@@ -1,0 +1,96 @@
+"""The slot loop gives what ``minimal.py`` gives; every shipped recipe learns."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from searchgym.policies.trainable import TrainableLM
+from searchgym.rl import minimal
+from searchgym.rl.recipe import Recipe, read, shipped
+from searchgym.rl.rollouts.chains import Chains
+from searchgym.rl.signals.outcome import total
+from searchgym.rl.slots.records import TaskPlan, Workers
+from searchgym.rl.trainer import TrainConfig, Trainer
+from tests.rl.colours import player, setting
+
+LR = 5e-3
+
+
+def trainer(
+    recipe: Any, seed: int = 0, *, lm: dict[str, Any] | None = None, **options: Any
+) -> Trainer:
+    model, policy = player(seed, **(lm or {}))
+    teacher, out = options.pop("teacher", None), options.pop("out", None)
+    made = Recipe.of(recipe)
+    config = TrainConfig.of(made, **{"tasks": 4, "lr": LR, "seed": seed, **options})
+    return Trainer(model, policy, setting(), made, config, teacher=teacher, out=out)
+
+
+def weights(lm: TrainableLM) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in lm.parameters()])
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_the_slot_loop_is_minimal(epochs: int) -> None:
+    lm, policy = player(3)
+    count = 4 if epochs == 1 else 2
+    config = minimal.Config(steps=count, tasks=3, group=5, epochs=epochs, lr=LR, seed=3)
+    plain = list(minimal.grpo(lm, policy, setting(), config))
+    recipe = {**read("grpo"), "rollout": {"use": "chains", "size": 5}}
+    slots = trainer(recipe, 3, steps=count, tasks=3, epochs=epochs)
+    steps = list(slots.train())
+    for name in ("reward", "em", "searches", "equal_groups"):
+        assert [m[name] for m in steps] == pytest.approx([m[name] for m in plain], abs=1e-6), name
+    if epochs == 1:
+        for name in ("loss", "norm"):
+            got, want = [m[name] for m in steps], [m[name] for m in plain]
+            np.testing.assert_allclose(got, want, atol=1e-6)
+    else:
+        assert max(m["policy/clipped"] for m in steps) > 0
+    torch.testing.assert_close(weights(slots.lm), weights(lm), atol=1e-6, rtol=1e-5)
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "sft": {"steps": 10},
+    "dapo": {"steps": 11},  # more episodes per step
+    "kimi": {"lr": 3e-3},
+    "distillation": {"lr": 3e-3},
+    "opo": {"lr": 3e-3},
+    "dpo": {"lr": 3e-3, "lm": {"reference": True}},
+}
+"""Where a method needs something else than the others."""
+
+
+@cache
+def taught() -> TrainableLM:
+    """A model that knows the answer."""
+    run = trainer("sft", steps=12)
+    list(run.train())
+    return run.lm
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", shipped())
+def test_every_recipe_learns(name: str, seed: int) -> None:
+    options = {"steps": 16, **SETTINGS.get(name, {})}
+    if name == "distillation":
+        options["teacher"] = taught()
+    if any("old_logp" in loss.requires for loss in Recipe.of(name).loss):
+        options["minibatches"] = 2  # the second update has ratios other than 1
+    run = trainer(name, seed, **options)
+    assert success(run) < 0.5
+    for metrics in run.train():
+        assert metrics["kept"] <= 4
+    assert success(run) > 0.85
+
+
+def success(run: Trainer) -> float:
+    """Share of right answers in 40 fresh episodes."""
+    plans = [TaskPlan(task, f"test{i}", i) for i, task in enumerate(run.setting.tasks)]
+    groups = Chains(10).collect(plans, Workers(run.policy, run.setting, run.lm))
+    return float(np.mean([total(m) for g in groups for m in g.members]))

@@ -125,10 +125,10 @@ def segment_log_softmax(logits: Tensor, state: Tensor, states: int) -> Tensor:
     return shifted - total.log()[state]
 
 
-def stack(features: Sequence[Float]) -> tuple[Tensor, Tensor, list[int]]:
-    """Rows of several states as (rows (N, F), state (N,), where each state starts)."""
+def stack(features: Sequence[NDArray[np.floating]]) -> tuple[Tensor, Tensor, list[int]]:
+    """Rows of several states as (rows (N, F) float32, state (N,), where each state starts)."""
     sizes = [len(f) for f in features]
-    rows = torch.from_numpy(np.concatenate(features))
+    rows = torch.from_numpy(np.concatenate(features).astype(np.float32, copy=False))
     state = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
     starts = [0, *np.cumsum(sizes)[:-1].tolist()]
     return rows, state, starts

@@ -93,7 +93,7 @@ class FeatureBuilder:
         encoder: WordEncoder | None = None,
         *,
         limits: Limits = DEFAULT_LIMITS,
-        states: int = 100_000,
+        states: int = 10_000,
     ) -> None:
         self.encoder, self.limits = encoder, limits
         self.rarity = Rarity(encoder.vocabulary() if encoder is not None else None)

@@ -35,8 +35,8 @@ class Node:
 
     episode: Episode
     candidates: tuple[Candidate, ...]
-    features: NDArray[np.float32]
-    """(n, F)."""
+    features: NDArray[np.float16]
+    """(n, F); coarser than an agent sees them, for a run keeps tens of thousands of states."""
     f1: NDArray[np.float32]
     """(n,) F1 of answering so; 0 for searches."""
     em: NDArray[np.float32]
@@ -159,8 +159,8 @@ class Arena:
         seen = len(gold.intersection(episode.seen)) / len(gold) if gold else 0.0
         is_search = np.asarray([c.is_search for c in scored.candidates], dtype=np.bool_)
         return Node(
-            episode, scored.candidates, scored.features, f1, em, seen, episode.queries, is_search,
-            np.zeros_like(f1),
+            episode, scored.candidates, scored.features.astype(np.float16), f1, em, seen,
+            episode.queries, is_search, np.zeros_like(f1),
         )  # fmt: skip
 
 

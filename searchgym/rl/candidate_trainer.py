@@ -22,11 +22,11 @@ from torch import Tensor
 from ..agents.scorer import CandidateScorer, segment_log_softmax, stack
 from ..candidates.encoder import Progress
 from ..seeding import derive, stream
-from .advantage import enumerated_advantages
+from .advantages.enumerated import enumerated_advantages
 from .arena import Arena, Node
 from .checkpoint import load_checkpoint, save_checkpoint
 from .greedy import Point, play_greedily
-from .loss import policy_loss
+from .losses.ppo import ppo_loss
 from .tree import Floats, Tree, action_values, choose_search
 
 
@@ -171,7 +171,7 @@ class CandidateTrainer:
                 roots = arena.roots(list(spread), watch)
                 nodes += roots
                 nodes += arena.follow([(r, 0) for r in roots if r.is_search[0]], watch)
-            self.model.standardise(np.concatenate([n.features for n in nodes]))
+            self.model.standardise(stack([n.features for n in nodes])[0].numpy())
         self.mean.load_state_dict(self.model.state_dict())
 
     def _update(self, done: float, report: Report | None) -> None:
@@ -235,15 +235,13 @@ class CandidateTrainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive(config.seed, "dropout", self.updates))
             logits = self.model.each(rows, state, count)
-        acting = segment_log_softmax(logits.detach().mean(0), state, count).exp().numpy()
-        policy = np.split(acting, starts[1:])
-        values = np.concatenate(action_values(nodes, policy, self.tree, self.weights(done)))
-        worth = torch.from_numpy(values)
         total = logits.new_zeros(())
-        for own in logits:  # each network on its own: what the policy earns, by its own odds
+        for own in logits:  # each network is a policy of its own until they vote
             logp = segment_log_softmax(own, state, count)
-            adv = enumerated_advantages(worth, logp, state, count)
-            loss, _ = policy_loss(
+            policy = np.split(logp.detach().exp().numpy(), starts[1:])
+            worth = np.concatenate(action_values(nodes, policy, self.tree, self.weights(done)))
+            adv = enumerated_advantages(torch.from_numpy(worth), logp, state, count)
+            loss, _ = ppo_loss(
                 logp[None], logp.detach()[None], adv[None], torch.ones_like(adv)[None],
                 aggregate="seq-mean-token-sum", sequences=count,
             )  # fmt: skip

@@ -1,0 +1,41 @@
+"""A training run in a process of its own, to be killed. Imports all it needs at once, so that a
+fork of a process that has imported this starts at once, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers.models.llama.modeling_llama  # noqa: F401
+from safetensors.torch import load_file
+
+import searchgym.engines.bm25  # noqa: F401
+from searchgym.policies.trainable import TrainableLM
+from searchgym.rl.recipe import Recipe
+from searchgym.rl.trainer import TrainConfig, Trainer
+from tests.rl.colours import SAMPLING, blank, setting, tokenizer
+
+RECIPE: dict[str, Any] = {  # everything that has memory
+    "rollout": {"use": "chains", "size": 4},
+    "signal": ["return", "length"],
+    "reward": ["weighted", {"use": "overlong", "longest": 12, "buffer": 6, "penalty": 0.1}],
+    "advantage": {"use": "reinforce", "momentum": 0.8},
+    "loss": [{"use": "ppo", "clip_high": 0.28}, {"use": "kl", "weight": 0.01}],
+    "data": "prioritized",
+    "schedule": {"use": "adaptive_kl", "start": 0.01, "target": 0.01, "horizon": 100},
+    "train": {"minibatches": 2, "epochs": 2},
+}
+STEPS = 12
+
+
+def main(out: str, warm: str) -> None:
+    torch.set_num_threads(1)
+    model = blank()
+    model.load_state_dict(load_file(warm), strict=False)
+    lm = TrainableLM(model, tokenizer(), reference=True)
+    policy = lm.policy("plain", sampling=SAMPLING, seed=5)
+    recipe = Recipe.of(RECIPE)
+    config = TrainConfig.of(recipe, steps=STEPS, tasks=3, lr=3e-3, seed=5, save_every=3)
+    for _ in Trainer(lm, policy, setting(), recipe, config, out=Path(out)).train():
+        pass

@@ -1,0 +1,126 @@
+"""Killed at any moment and started again, a run's numbers are those of one that was left alone."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from searchgym.errors import DataError
+from searchgym.rl.log import LOG
+from searchgym.rl.recipe import shipped
+from searchgym.rl.trainer import CHECKPOINT
+from tests.rl.colours import player
+from tests.rl.killed import STEPS, main
+from tests.rl.test_trainer import taught, trainer, weights
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    """The log without clock times."""
+    lines = (out / LOG).read_text().splitlines()
+    return [{k: v for k, v in json.loads(line).items() if not k.endswith("_s")} for line in lines]
+
+
+@pytest.fixture(scope="module")
+def processes() -> Any:
+    """Each is a fork of one that has imported everything."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.rl.killed"])
+    return context
+
+
+def logged(out: Path) -> int:
+    path = out / LOG
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+def begin(processes: Any, out: Path, warm: Path) -> Any:
+    run = processes.Process(target=main, args=(str(out), str(warm)))
+    run.start()
+    return run
+
+
+def finish(processes: Any, out: Path, warm: Path) -> None:
+    run = begin(processes, out, warm)
+    run.join(200)
+    assert run.exitcode == 0
+
+
+def kill_after(processes: Any, out: Path, warm: Path, lines: int, delay: float) -> None:
+    """SIGKILL a run a moment after it has logged so many steps."""
+    run = begin(processes, out, warm)
+    try:
+        end = time.monotonic() + 200
+        while logged(out) < lines:
+            assert run.is_alive(), "it ended before it was killed"
+            assert time.monotonic() < end
+            time.sleep(0.005)
+        time.sleep(delay)
+    finally:
+        run.kill()
+        run.join()
+    assert run.exitcode == -9
+
+
+def test_killed_runs_repeat_exactly(tmp_path: Path, processes: Any) -> None:
+    warm = tmp_path / "warm.safetensors"
+    model = player()[0].model
+    save_file({n: p.detach().clone() for n, p in model.named_parameters()}, str(warm))
+    alone, killed = tmp_path / "alone", tmp_path / "killed"
+    finish(processes, alone, warm)
+    kill_after(processes, killed, warm, 1, 0.03)  # before the first checkpoint
+    kill_after(processes, killed, warm, 5, 0.06)
+    kill_after(processes, killed, warm, 9, 0.0)  # while the third is written, or about then
+    finish(processes, killed, warm)
+    assert len(rows(alone)) == STEPS
+    assert rows(killed) == rows(alone)
+    first, second = (load_file(out / CHECKPOINT) for out in (alone, killed))
+    assert set(first) == set(second)
+    for name, value in first.items():
+        assert torch.equal(value, second[name]), name
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_recipe_resumes(name: str, tmp_path: Path) -> None:
+    """From a checkpoint in the middle, with what a kill leaves behind lying about."""
+    options: dict[str, Any] = {"steps": 4, "tasks": 3, "save_every": 2, "out": tmp_path / "run"}
+    if name == "distillation":
+        options["teacher"] = taught()
+    options["lm"] = {"reference": True}
+    run = trainer(name, 1, **options)
+    steps = run.train()
+    next(steps)
+    next(steps)
+    next(steps)  # the checkpoint of two steps is written by now
+    shutil.copytree(tmp_path / "run", tmp_path / "later")
+    list(steps)
+    later = tmp_path / "later"
+    assert logged(later) == 3
+    with (later / LOG).open("a") as file:
+        file.write('{"step": 3, "rew')
+    (later / (CHECKPOINT + ".part")).write_bytes(b"half a file")
+    again = trainer(name, 1, **{**options, "out": later})
+    assert again.steps == 2
+    assert again.policy.version == 2
+    list(again.train())
+    assert rows(later) == rows(tmp_path / "run")
+    assert torch.equal(weights(again.lm), weights(run.lm))
+    assert list(trainer(name, 1, **{**options, "out": later}).train()) == [], "it is done"
+
+
+def test_another_run_is_refused(tmp_path: Path) -> None:
+    list(trainer("grpo", steps=1, out=tmp_path).train())
+    with pytest.raises(DataError, match=r"settings \(config.lr, recipe.advantage,"):
+        trainer("rloo", steps=1, out=tmp_path, lr=1e-4)
+    longer = trainer("grpo", steps=2, out=tmp_path)
+    assert [m["step"] for m in longer.train()] == [1.0]
+    (tmp_path / CHECKPOINT).write_bytes(b"nothing")
+    with pytest.raises(DataError, match="not a checkpoint"):
+        trainer("grpo", steps=1, out=tmp_path)

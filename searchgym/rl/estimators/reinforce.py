@@ -16,7 +16,7 @@ from ..advantages.reinforce_pp import (
 from ..kernels.kl import kl
 from ..kernels.mask import at_last_token
 from ..slots.batch import Batch
-from ..slots.protocols import Reduction, Slot
+from ..slots.protocols import Slot
 
 
 class Reinforce(Slot):
@@ -72,10 +72,10 @@ class ReinforcePP(Slot):
 
 
 class ReinforcePPBaseline(Slot):
-    """The reward minus its group's mean, whitened over the batch's tokens."""
+    """The reward minus its group's mean, whitened over the batch's tokens: so a group of equal
+    rewards gets what the batch's mean is away from 0."""
 
-    relative: ClassVar[bool] = True
-    reductions: ClassVar[tuple[Reduction, ...]] = ()
+    relative: ClassVar[bool] = False
 
     def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, None]:
         return reinforce_pp_baseline_advantages(batch.reward, batch.group, batch.mask), None

@@ -1,0 +1,262 @@
+"""What every object of a slot must keep, to be called from anybody's tests::
+
+    from searchgym.rl.slots.contracts import check_estimator
+    check_estimator({"use": "my_package.module:MyAdvantage", "option": 3})
+
+Each check makes the object anew from its recipe entry as often as it needs, and raises
+``CheckError`` with the first broken promise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...errors import CheckError, EngineError
+from ...types import Task
+from .batch import Batch, Output, Totals
+from .protocols import Floats, Reduction
+from .records import Group, Played, Rewards, Scored, TaskPlan, Workers
+from .registry import SlotName, make
+from .samples import group_of, sample_batch, shuffled
+
+_PER_TOKEN = ("sampled_logp", "old_logp", "ref_logp", "teacher_logp", "turn_reward")
+
+
+def require(condition: bool, spec: Any, promise: str) -> None:
+    """``CheckError`` unless it holds."""
+    if not condition:
+        raise CheckError(f"{spec!r}: {promise}")
+
+
+def close(a: Tensor, b: Tensor) -> bool:
+    """Equal up to rounding, NaN nowhere."""
+    return a.shape == b.shape and bool(torch.allclose(a, b, atol=1e-5, rtol=1e-5))
+
+
+def poisoned(batch: Batch) -> Batch:
+    """The same batch with NaN wherever nothing may be read."""
+    nan = torch.tensor(float("nan"))
+    changes: dict[str, Any] = {n: torch.where(batch.mask, batch.need(n), nan) for n in _PER_TOKEN}
+    return replace(batch, **changes)
+
+
+# --- advantages -------------------------------------------------------------------------------
+def check_estimator(spec: Any) -> None:
+    """Shape, masks, permutations, equal rewards, groups of one, unscorable members, repeatability,
+    memory, declared reductions."""
+
+    def estimate(batch: Batch, of: Any = spec) -> Tensor:
+        return _spread(make("advantage", of).estimate(batch, {})[0], batch)
+
+    batch = sample_batch(0)
+    adv, scale = make("advantage", spec).estimate(batch, {})
+    require(adv.shape in ((len(batch),), batch.mask.shape), spec, "advantages are (N,) or (N, T)")
+    require(scale is None or scale.shape == batch.mask.shape, spec, "the clip scale is (N, T)")
+    require(not adv.requires_grad, spec, "advantages are detached")
+    require(bool(torch.isfinite(adv).all()), spec, "advantages are finite, also in groups of one")
+    if adv.ndim == 2:
+        require(bool((adv[~batch.mask] == 0).all()), spec, "advantages are 0 where masked")
+    unscored = batch.reward.isnan()
+    require(bool((adv[unscored] == 0).all()), spec, "what cannot be scored gets 0")
+    wide = _spread(adv, batch)
+    require(close(estimate(batch), wide), spec, "the same batch gives the same advantages")
+    require(close(estimate(poisoned(batch)), wide), spec, "masked places are not read")
+    order = shuffled(len(batch))
+    mixed = estimate(batch.take(order))
+    require(close(mixed, wide[order]), spec, "the order of trajectories does not matter")
+    renamed = replace(batch, group=7 - batch.group)
+    require(close(estimate(renamed), wide), spec, "the names of groups do not matter")
+    if make("advantage", spec).relative:
+        for number in batch.group.unique():
+            mine = batch.group == number
+            known = batch.reward[mine & ~unscored]
+            if len(known) < 2 or bool((known == known[0]).all()):
+                zero = bool((wide[mine] == 0).all())
+                require(zero, spec, "groups that cannot be compared get exactly 0")
+    _check_memory("advantage", spec, lambda o: _spread(o.estimate(sample_batch(2), {})[0], batch))
+    for claim in getattr(make("advantage", spec), "reductions", ()):
+        small = sample_batch(1, one_token=claim.where == "one token")
+        mine = estimate(small, _with(spec, claim))
+        require(close(mine, estimate(small, dict(claim.to))), spec, f"reduces to {claim.to}")
+
+
+def _spread(adv: Tensor, batch: Batch) -> Tensor:
+    wide = adv[:, None].expand(batch.mask.shape) if adv.ndim == 1 else adv
+    return torch.where(batch.mask, wide, torch.zeros_like(wide))
+
+
+# --- losses -----------------------------------------------------------------------------------
+def check_loss(spec: Any) -> None:
+    """One number, masks, permutations, parts that add up, empty batches, declared reductions."""
+    batch = sample_batch(0)
+    loss, gradient = _loss(spec, batch)
+    require(loss.ndim == 0 and bool(torch.isfinite(loss)), spec, "a loss is one finite number")
+    require(bool((gradient != 0).any()), spec, "a loss has a gradient")
+    require(bool((gradient[~batch.mask] == 0).all()), spec, "masked tokens get no gradient")
+    again = _loss(spec, poisoned(batch))
+    require(close(again[0], loss) and close(again[1], gradient), spec, "masked places do not count")
+    order = shuffled(len(batch))
+    mixed = _loss(spec, batch.take(order))
+    require(close(mixed[0], loss), spec, "the order of trajectories does not matter")
+    require(close(mixed[1], gradient[order]), spec, "the order of trajectories does not matter")
+    parts = [torch.nonzero(batch.group == n)[:, 0].tolist() for n in batch.group.unique()]
+    if not getattr(make("loss", spec), "whole_groups", False):
+        parts = [[i for i in range(len(batch)) if i % 3 == k] for k in range(3)]
+    found = [_loss(spec, batch.take(p), batch.totals) for p in parts]
+    require(close(torch.stack([f[0] for f in found]).sum(), loss), spec, "parts add up")
+    for places, (_, part) in zip(parts, found, strict=True):
+        require(close(part, gradient[places]), spec, "parts have the whole's gradient")
+    nothing = replace(batch, mask=torch.zeros_like(batch.mask), length=batch.length * 0)
+    empty, none = _loss(spec, nothing)
+    require(bool(torch.isfinite(empty)) and not none.any(), spec, "nothing to learn: no gradient")
+    for claim in getattr(make("loss", spec), "reductions", ()):
+        small = sample_batch(1, one_token=claim.where == "one token")
+        if claim.where == "on-policy":
+            small = replace(small, old_logp=small.sampled_logp)
+        mine, other = _loss(_with(spec, claim), small), _loss(dict(claim.to), small)
+        require(close(mine[1], other[1]), spec, f"{claim.where} it has the gradient of {claim.to}")
+
+
+def _loss(spec: Any, batch: Batch, totals: Totals | None = None) -> tuple[Tensor, Tensor]:
+    """The loss and its gradient on log-probabilities, (N, T), plus that on entropies."""
+    logp = batch.sampled_logp.clone().requires_grad_()
+    entropy = (1.0 + batch.sampled_logp.detach() ** 2).requires_grad_()
+    totals = batch.totals if totals is None else totals
+    value, stats = make("loss", spec)(Output(logp, entropy), batch, totals, {})
+    require(all(np.isfinite(v) for v in stats.values()), spec, "statistics are finite numbers")
+    found = torch.autograd.grad(value, (logp, entropy), allow_unused=True)
+    gradient = torch.zeros_like(logp)
+    for part in found:
+        gradient = gradient if part is None else gradient + part
+    return value.detach(), gradient
+
+
+# --- rewards, data, schedules -----------------------------------------------------------------
+def check_reward(spec: Any) -> None:
+    """Shapes, permutations, NaN in NaN out, groups of one, inputs left alone."""
+    transform = make("reward", spec)
+    draw = np.random.Generator(np.random.PCG64(0))
+    group = group_of(5)
+    signals = {name: draw.integers(0, 3, 5).astype(float) for name in transform.requires}
+    start = np.array([0.0, 0.5, 0.0, np.nan, 1.0])
+    first = Rewards(start.copy())
+    made = transform.apply(group, signals, first, {}).outcome
+    require(made.shape == (5,), spec, "a reward per member")
+    require(bool(np.isnan(made).tolist() == np.isnan(start).tolist()), spec, "NaN in, NaN out")
+    require(bool(np.array_equal(first.outcome, start, True)), spec, "inputs are left alone")
+    order = [3, 1, 4, 0, 2]
+    mixed = Group(group.plan, tuple(group.members[i] for i in order))
+    turned = {name: values[order] for name, values in signals.items()}
+    again = transform.apply(mixed, turned, Rewards(start[order]), {}).outcome
+    require(bool(np.allclose(again, made[order], equal_nan=True)), spec, "order does not matter")
+    one = {name: values[:1] for name, values in signals.items()}
+    alone = Group(group.plan, group.members[:1])
+    single = transform.apply(alone, one, Rewards(start[:1]), {}).outcome
+    require(bool(np.isfinite(single).all()), spec, "a group of one has a reward")
+
+
+def check_data(spec: Any) -> None:
+    """Plans that repeat and have names of their own, an end to playing, memory."""
+    tasks = [Task(f"t{i}", f"question {i}?", (str(i),)) for i in range(7)]
+
+    def later(policy: Any) -> list[TaskPlan]:
+        plans = [p for step in (5, 6) for p in policy.plan(tasks, 4, step, 1)]
+        return [*plans, *policy.plan(tasks, 4, 6, 1)]  # a second round of the same step
+
+    policy = make("data", spec)
+    plans = later(policy)
+    require(len(plans) == 12, spec, "as many plans as asked for")
+    require(len({p.name for p in plans}) == 12, spec, "each plan has a name of its own")
+    require(plans == later(make("data", spec)), spec, "the same seed gives the same plans")
+    rewards = np.array([1.0, 0.0, np.nan, 1.0])
+    signals = dict.fromkeys(policy.requires, rewards)
+    scored = Scored(group_of(4), signals, Rewards(rewards))
+    admitted = policy.admit(scored)
+    if admitted is not None:
+        inside = all(m in scored.group.members for m in admitted.group.members)
+        require(inside, spec, "only members that were played are admitted")
+        size = len(admitted.group.members)
+        require(len(admitted.rewards.outcome) == size, spec, "a reward for each that is admitted")
+    policy.observe(scored)
+    try:
+        ends = any(policy.enough(0, 4, rounds) for rounds in range(10_000))
+    except EngineError:  # says that it gives up
+        ends = True
+    require(ends and not policy.enough(0, 4, 0), spec, "playing begins, and ends")
+    _check_memory("data", spec, lambda o: [(p.task.id, p.key) for p in later(o)])
+
+
+def check_schedule(spec: Any) -> None:
+    """Finite numbers, memory."""
+    metrics = {"kl/kl": 0.3, "trajectories": 64.0, "reward": 0.5}
+
+    def three(schedule: Any) -> list[dict[str, float]]:
+        return [dict(schedule.coef(step, metrics)) for step in range(3)]
+
+    for found in three(make("schedule", spec)):
+        require(all(np.isfinite(v) for v in found.values()), spec, "coefficients are finite")
+    _check_memory("schedule", spec, three)
+
+
+# --- rollouts and signals, which need somebody who plays --------------------------------------
+def check_rollout(spec: Any, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
+    """A finished group per plan, rows of its own episodes, repeatable; returns the groups."""
+    groups: list[Group] = make("rollout", spec).collect(plans, workers)
+    require([g.plan for g in groups] == list(plans), spec, "a group per plan, in order")
+    members = [m for g in groups for m in g.members]
+    require(all(m.episode.phase == "done" for m in members), spec, "episodes are finished")
+    names = [m.episode.config.episode_id for m in members]
+    require(len(set(names)) == len(names), spec, "each episode has an id of its own")
+    for member in members:
+        own = all(r.trajectory_id == member.episode.config.episode_id for r in member.rows)
+        require(own, spec, "rows belong to their episode")
+    again = make("rollout", spec).collect(plans, workers)
+    texts = [[t.text for t in m.episode.turns] for g in again for m in g.members]
+    same = texts == [[t.text for t in m.episode.turns] for m in members]
+    require(same, spec, "the same plans give the same episodes")
+    if "baseline" in make("rollout", spec).provides:
+        twins = all(any(m.purpose == "baseline" for m in g.members) for g in groups)
+        require(twins, spec, "each group has the baseline it provides")
+    return groups
+
+
+def check_signal(spec: Any, groups: Sequence[Group], workers: Workers) -> None:
+    """Exactly the promised names, one number per member, repeatable."""
+    signal = make("signal", spec)
+    found = signal.measure(groups, workers)
+    require(len(found) == len(groups), spec, "signals for each group")
+    again = make("signal", spec).measure(groups, workers)
+    for group, values, same in zip(groups, found, again, strict=True):
+        require(set(values) == set(signal.provides), spec, "the names that it provides")
+        for name, numbers in values.items():
+            require(numbers.shape == (len(group.members),), spec, "a number per member")
+            require(bool(np.array_equal(numbers, same[name], True)), spec, "it repeats")
+
+
+# --- parts ------------------------------------------------------------------------------------
+def _check_memory(slot: SlotName, spec: Any, use: Callable[[Any], Any]) -> None:
+    """After use, what a new object does with the state (through JSON) is what the old one does."""
+    old, new = make(slot, spec), make(slot, spec)
+    use(old)
+    new.load_state_dict(json.loads(json.dumps(old.state_dict())))
+    a, b = use(old), use(new)
+    same = close(a, b) if isinstance(a, Tensor) else a == b
+    require(bool(same), spec, "state_dict holds all that is remembered, as JSON values")
+
+
+def _with(spec: Any, claim: Reduction) -> dict[str, Any]:
+    """A recipe entry with a claim's options alone."""
+    return {"use": spec if isinstance(spec, str) else spec["use"], **claim.options}
+
+
+__all__ = [
+    "Floats", "Played", "check_data", "check_estimator", "check_loss", "check_reward",
+    "check_rollout", "check_schedule", "check_signal",
+]  # fmt: skip

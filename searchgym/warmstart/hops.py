@@ -10,10 +10,14 @@ from ..errors import TaskError
 from ..types import Task
 from ..worlds.world import World
 
-QUOTE = 100
-"""Most characters of a quote; a longer one is begun later."""
+NEAR = 3
+"""Words before a fact's object in which a telling one is looked for."""
+AFTER = 4
+"""Words quoted after an object that opens its sentence."""
 _SENTENCE = re.compile(r"[.!?] (?=[^a-z0-9])")
 """The end of a sentence, not of an abbreviation ("b. 22 May")."""
+_TELLING = re.compile(r"(?!(?:with|from|that|this|into|have|been|were|also)\b)[a-z]{4,}")
+"""A word that may say which fact this is; names and small words do not."""
 
 
 class Hop(NamedTuple):
@@ -27,10 +31,12 @@ class Hop(NamedTuple):
     end: int
     """Characters of the passage that must be shown for the fact to be read."""
     quote: str
-    """The passage's own words for the fact, ending with its object."""
+    """The passage's own words for the fact, from a telling word to its object."""
     found: str
     """What the hop leads to, as the passage writes it (or as it is titled)."""
-    inverse: bool
+    named: bool
+    """Whether the quote does not end with ``found``, which must be named after it: the hop is
+    inverse, or its object opens the sentence."""
 
 
 def start_of(task: Task) -> str:
@@ -74,22 +80,27 @@ def _hop(fact: int, passage: str, inverse: bool, world: World, corpus: Generated
         label, leads_to = f"- {noun} {label}", world.names[row.subject]
     else:
         label, leads_to = f"+ {label}", text[stated.start : stated.end]
-    others = [
-        s.end
-        for s in corpus.stated_in(where)
-        if s.end <= stated.start and world.fact(s.fact).property != row.property
-    ]
-    quote = _quote(text, max(others, default=0), stated.start, stated.end)
-    return Hop(label, passage, stated.end, quote, leads_to, inverse)
+    quote, opens = _quote(text, stated.start, stated.end)
+    if inverse and opens:
+        quote = text[stated.start : stated.end]  # the known name is telling enough
+    return Hop(label, passage, stated.end, quote, leads_to, inverse or opens)
 
 
-def _quote(text: str, after: int, start: int, end: int) -> str:
-    """The words from a sentence's beginning, or from the fact before, to the end of this fact."""
-    ends = [m.end() for m in _SENTENCE.finditer(text, after, start)]
-    begin = ends[-1] if ends else after
-    while begin < start and not text[begin].isalnum():
-        begin += 1
-    if end - begin > QUOTE and begin < start:
-        cut = text.find(" ", max(begin, end - QUOTE), start)
-        begin = cut + 1 if cut >= 0 else start
-    return text[begin:end]
+def _quote(text: str, start: int, end: int) -> tuple[str, bool]:
+    """The words that state a fact, and whether they stand after its object.
+
+    A causal model finds the beginning of a quote by what stands there and before. A sentence's
+    first word ("It …") says nothing of the fact to come, so a quote begins at the last telling word
+    before the object; where there is none, the words after the object are quoted.
+    """
+    ends = [m.end() for m in _SENTENCE.finditer(text) if m.end() <= start]
+    opening = ends[-1] if ends else 0
+    words = list(re.finditer(r"[^\s(]+", text[opening:start]))
+    near = words[-NEAR:]
+    telling = [w.start() for w in near if _TELLING.match(w.group())]
+    if telling:
+        return text[opening + telling[-1] : end], False
+    after = re.match(rf"(?: [^\s.,;()]+){{1,{AFTER}}}", text[end:])
+    if after is not None and len(words) <= NEAR:
+        return after.group().strip(), True
+    return text[opening + near[0].start() if near else start : end], False

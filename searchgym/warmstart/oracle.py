@@ -79,9 +79,9 @@ def read(hops: Sequence[Hop], segments: Sequence[Segment]) -> int:
 
 def stated(hop: Hop) -> str:
     """A hop as the thought puts it."""
-    return f"{hop.label}: {hop.quote}" + (f" | {hop.found}" if hop.inverse else "")
+    return f"{hop.label}: {hop.quote}" + (f" | {hop.found}" if hop.named else "")
 
 
 def query(hop: Hop, known: str) -> str:
     """The page of what is known states a forward hop; an inverse one stands elsewhere."""
-    return f"{hop.label[2:]} {known}" if hop.inverse else known
+    return f"{hop.label[2:]} {known}" if hop.label[0] == "-" else known

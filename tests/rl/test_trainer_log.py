@@ -1,0 +1,239 @@
+"""What a step says of itself: measures, infrastructure that fails, the log, named warnings."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from searchgym.errors import EngineError
+from searchgym.rl.collapse import CollapseWarning, Watch
+from searchgym.rl.log import Log
+from searchgym.rl.objectives.base import Objective
+from searchgym.rl.recipe import read
+from searchgym.rl.trainer import Trainer
+from searchgym.tools import SearchTool, Toolbox
+from searchgym.types import Failure, Query, Ranking
+from tests.rl.colours import setting
+from tests.rl.test_trainer import trainer, weights
+
+LOGGED = (
+    "step", "reward", "return", "em", "f1", "part/em", "part/format", "searches", "turns", "tokens",
+    "invalid", "truncated", "infra", "episodes", "entropy", "groups", "kept", "trajectories",
+    "equal_groups", "loss", "norm", "policy/clipped", "policy/ratio", "policy/kl_old", "kl/kl",
+    "play_s", "update_s",
+)  # fmt: skip
+
+
+def test_a_step_says_what_happened(tmp_path: Path) -> None:
+    recipe = {**read("grpo"), "loss": ["ppo", "kl", {"use": "entropy", "weight": 0.01}]}
+    run = trainer(recipe, steps=2, lm={"reference": True}, out=tmp_path)
+    metrics = list(run.train())
+    rows = [json.loads(line) for line in (tmp_path / "rl.jsonl").read_text().splitlines()]
+    assert rows == [json.loads(json.dumps({**m, "step": int(m["step"])})) for m in metrics]
+    for name in (*LOGGED, "entropy/entropy"):
+        assert isinstance(rows[1][name], int | float), name
+    first = metrics[0]
+    assert first["reward"] == first["return"] == first["em"] == first["part/em"]
+    assert first["episodes"] == first["trajectories"] == 32
+    assert first["kl/kl"] == pytest.approx(0, abs=1e-6)
+    assert metrics[1]["kl/kl"] > 1e-3
+    assert first["tokens"] == pytest.approx(7.5, abs=1.5)
+    # an estimate from 240 draws of what the entropy loss measures exactly
+    assert first["entropy"] == pytest.approx(first["entropy/entropy"], abs=0.15)
+
+
+class Failing:
+    """An engine that is down for some of the things."""
+
+    needs_task = False
+    fingerprint = "failing"
+
+    def __init__(self, down: str | None) -> None:
+        self.down = down
+
+    def cache_key(self, request: Query) -> bytes | None:
+        return None
+
+    def run(self, batch: Any) -> list[Ranking | Failure]:
+        return [
+            Failure("unavailable", "down") if self.down is None or self.down in q.text else ()
+            for q in batch
+        ]
+
+
+def with_engine(run: Trainer, down: str | None) -> Trainer:
+    import copy
+
+    shared = copy.copy(setting())
+    shared.toolbox = Toolbox({"search": SearchTool(Failing(down), 1)})
+    run.setting = shared
+    return run
+
+
+def test_failures_of_the_infrastructure_are_dropped() -> None:
+    run = with_engine(trainer("grpo", steps=1), "Aldor")
+    (metrics,) = run.train()
+    assert 0 < metrics["infra"] < metrics["episodes"]
+    assert metrics["trajectories"] == metrics["episodes"] - metrics["infra"]
+    assert math.isfinite(metrics["reward"])
+    assert math.isfinite(metrics["loss"])
+
+
+def test_a_step_without_a_sound_episode_changes_nothing() -> None:
+    run = with_engine(trainer("grpo", steps=1), None)
+    before = weights(run.lm)
+    (metrics,) = run.train()
+    assert metrics["infra"] == metrics["episodes"] == 32
+    assert "loss" not in metrics
+    assert torch.equal(weights(run.lm), before)
+    assert run.policy.version == 0
+
+
+def test_micro_batches_change_rounding_alone() -> None:
+    """Whole, and trajectory by trajectory; a loss that compares members keeps groups whole."""
+    for name, lm in (("grpo", {}), ("dpo", {"reference": True}), ("dr_grpo", {})):
+        whole, parts = (trainer(name, 2, steps=1, lm=lm, lr=1e-4, tokens=n) for n in (65_536, 1))
+        (a,), (b,) = list(whole.train()), list(parts.train())
+        assert a["norm"] == pytest.approx(b["norm"], rel=1e-3), name
+        assert a["loss"] == pytest.approx(b["loss"], abs=1e-5), name
+
+
+def test_dynamic_sampling_goes_on_and_gives_up() -> None:
+    recipe = {**read("dapo"), "rollout": {"use": "chains", "size": 2}}
+    run = trainer(recipe, steps=1)
+    (metrics,) = run.train()
+    assert metrics["kept"] == 4
+    assert metrics["groups"] > 4
+    hopeless = {**recipe, "data": {"use": "dynamic", "max_rounds": 2, "strict": True}, "reward": []}
+    hopeless["rollout"] = {"use": "chains", "size": 1}
+    with pytest.raises(EngineError, match=r"only 0 of 4 groups .* after 2 rounds"):
+        list(trainer(hopeless, steps=1).train())
+    resigned = {**hopeless, "data": {"use": "dynamic", "max_rounds": 2}}
+    (metrics,) = trainer(resigned, steps=1).train()
+    assert (metrics["kept"], metrics["groups"]) == (0, 8)
+
+
+def test_rejection_keeps_different_successes() -> None:
+    recipe = {**read("rft"), "data": {"use": "rejection", "cap": 1}}
+    (metrics,) = trainer(recipe, steps=1).train()
+    assert metrics["trajectories"] <= 4
+    assert metrics["trajectories"] == metrics["kept"] > 0
+
+
+def test_prioritized_prefers_what_fails() -> None:
+    run = trainer({**read("kimi")}, steps=1)
+    data: Any = run.recipe.data
+    data.success = {t.id: float(i > 0) for i, t in enumerate(run.setting.tasks)}
+    plans = data.plan(run.setting.tasks, 200, 0, 0)
+    share = np.mean([p.task.id == run.setting.tasks[0].id for p in plans])
+    assert share == pytest.approx(1 / 1.15, abs=0.08)
+
+
+def test_a_learning_rate_follows_its_schedule() -> None:
+    linear = {"kind": "linear", "start": 0.0, "end": 1.0, "total": 2}
+    recipe = {**read("grpo"), "schedule": {"use": "scheduled", "lr": linear}}
+    run = trainer(recipe, steps=2)
+    before = weights(run.lm)
+    steps = run.train()
+    assert next(steps)["coef/lr"] == 0
+    assert torch.equal(weights(run.lm), before)
+    assert next(steps)["coef/lr"] == 0.5
+    assert not torch.equal(weights(run.lm), before)
+
+
+class Explodes(Objective):
+    """A loss without bounds."""
+
+    def __call__(self, output: Any, batch: Any, totals: Any, coef: Any) -> Any:
+        return output.logp.sum() * float("inf"), {}
+
+
+def test_a_loss_that_is_not_finite_stops_the_run() -> None:
+    run = trainer({"advantage": "grpo", "loss": Explodes()}, steps=1)
+    before = weights(run.lm)
+    with pytest.raises(EngineError, match=r"step 0: the loss is -inf.* lower the learning rate"):
+        list(run.train())
+    assert torch.equal(weights(run.lm), before)
+
+
+# --- the log ----------------------------------------------------------------------------------
+def test_a_log_is_cut_where_the_checkpoint_is(tmp_path: Path) -> None:
+    log = Log(tmp_path / "rl.jsonl")
+    log.cut(3)  # nothing there yet
+    for step in range(4):
+        log.write({"step": float(step), "reward": float("nan")}, ["no_search"] if step == 1 else [])
+    with log.path.open("a") as file:
+        file.write('{"step": 4')
+    log.cut(2)
+    rows = [json.loads(line) for line in log.path.read_text().splitlines()]
+    assert rows == [
+        {"step": 0, "reward": None},
+        {"step": 1, "reward": None, "warnings": ["no_search"]},
+    ]
+
+
+# --- collapse ---------------------------------------------------------------------------------
+HEALTHY = {
+    "reward": 0.3, "em": 0.3, "searches": 1.5, "entropy": 0.8, "tokens": 50.0, "truncated": 0.05,
+}  # fmt: skip
+BAD = {
+    "no_search": {"searches": 0.0, "em": 0.6, "reward": 0.6},
+    "entropy_collapse": {"entropy": 0.001},
+    "format_hacking": {"reward": 0.9},
+    "length_blow_up": {"tokens": 400.0},
+}
+
+
+def said(watch: Watch, changes: dict[str, float], steps: int = 30) -> list[str]:
+    """Names, in the order they were said, as the metrics drift from healthy ones."""
+    names: list[str] = []
+    for step in range(steps):
+        share = min(max(step - 6, 0) / 10, 1.0)
+        now = {k: v + share * (changes.get(k, v) - v) for k, v in HEALTHY.items()}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            watch.look(now)
+        assert [str(w.message).split(":")[0] for w in caught] == watch.said
+        assert all(w.category is CollapseWarning for w in caught)
+        names += watch.said
+    return names
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_collapse_is_named_once(name: str) -> None:
+    assert said(Watch(), BAD[name]) == [name]
+
+
+def test_health_is_not_warned_of() -> None:
+    assert said(Watch(), {}) == []
+    learning = {"reward": 0.9, "em": 0.9, "searches": 1.0, "entropy": 0.2, "tokens": 90.0}
+    assert said(Watch(), learning) == []
+    assert said(Watch(searchable=False), {"searches": 0.0}) == []
+    assert "length_blow_up" in said(Watch(), {"truncated": 0.9})
+
+
+def test_a_watch_remembers() -> None:
+    whole, first = Watch(), Watch()
+    changes = BAD["no_search"]
+    assert said(first, changes, 12) == []
+    second = Watch()
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    assert second.state_dict() == first.state_dict()
+    said(whole, changes)
+    again = Watch()
+    again.load_state_dict(whole.state_dict())
+    assert said(again, changes) == [], "said already"
+
+
+def test_steps_without_an_episode_are_not_looked_at() -> None:
+    watch = Watch()
+    watch.look({"infra": 32.0, "episodes": 32.0})
+    watch.look({**HEALTHY, "reward": float("nan")})
+    assert watch.seen == 0

@@ -28,6 +28,8 @@ def save_checkpoint(run: Trainer, path: Path) -> None:
     for index, moments in run.optimizer.state_dict()["state"].items():
         for key, value in moments.items():
             tensors[f"optimizer/{index}/{key}"] = torch.as_tensor(value).cpu().clone()
+    if run.critic is not None:
+        tensors |= {f"critic/{name}": value for name, value in run.critic.tensors().items()}
     header = {
         "settings": _plain(run.settings()),
         "steps": run.steps,
@@ -75,6 +77,9 @@ def load_checkpoint(run: Trainer, path: Path) -> None:
             _, index, moment = name.split("/")
             state["state"].setdefault(int(index), {})[moment] = value
     run.optimizer.load_state_dict(state)
+    if run.critic is not None:
+        own = {k[7:]: v for k, v in tensors.items() if k.startswith("critic/")}
+        run.critic.load_tensors(own)
     run.recipe.load_state_dict(slots)
     run.watch.load_state_dict(header["watch"])
     run.steps, run.metrics = int(header["steps"]), dict(header["metrics"])

@@ -115,6 +115,7 @@ class Recipe:
 ADVICE: Mapping[str, str] = {
     "ref_logp": "TrainableLM(…, reference=True) or lora=Lora() keeps a reference",
     "teacher_logp": "give the trainer a teacher",
+    "value": "give the trainer a critic",
     "baseline": "rollout = {use = 'chains', greedy_twin = true} plays one",
     "length": "add signal = ['length', …]",
     "em": "add signal = ['parts', …]",

@@ -23,6 +23,7 @@ from ..policies.causal_lm import CausalLMPolicy
 from ..policies.trainable import TrainableLM
 from ..seeding import stream
 from .collapse import Watch
+from .critic import Critic
 from .lm_checkpoint import load_checkpoint, save_checkpoint
 from .log import LOG, Log
 from .measures import of_episodes, of_groups
@@ -76,6 +77,7 @@ class Trainer:
     Args:
         recipe: A shipped recipe's name, a TOML file, a table or a :class:`Recipe`.
         teacher: For distillation.
+        critic: For PPO; trained along.
         out: A folder for checkpoints and log; the same call goes on from what is there.
 
     Raises:
@@ -92,13 +94,19 @@ class Trainer:
         config: TrainConfig | None = None,
         *,
         teacher: TrainableLM | None = None,
+        critic: Critic | None = None,
         out: Path | None = None,
     ) -> None:
-        self.lm, self.policy, self.setting, self.teacher = lm, policy, setting, teacher
+        self.lm, self.policy, self.setting = lm, policy, setting
+        self.teacher, self.critic = teacher, critic
         self.recipe = Recipe.of(recipe)
         self.config = config or TrainConfig.of(self.recipe)
-        provided = {"teacher_logp"} if teacher is not None else set()
-        self.recipe.check(frozenset(provided | ({"ref_logp"} if has_reference(lm) else set())))
+        there = {
+            "teacher_logp": teacher is not None,
+            "value": critic is not None,
+            "ref_logp": has_reference(lm),
+        }
+        self.recipe.check(frozenset(name for name, given in there.items() if given))
         self.optimizer = self._fresh_optimizer()
         self.watch = Watch(searchable=bool(setting.toolbox.tools))
         self.steps = 0
@@ -159,6 +167,8 @@ class Trainer:
             batch.adv, batch.clip_scale = recipe.advantage.estimate(batch, coef)
             # 6. losses, gradients, new weights
             metrics |= self._update(batch, coef)
+            if self.critic is not None and batch.returns is not None:
+                metrics |= self.critic.fit(batch)
             self._publish()
 
         self.steps += 1
@@ -186,7 +196,7 @@ class Trainer:
         return scored
 
     def _look_up(self, batch: Batch) -> None:
-        """Fill in what the recipe reads: old, reference's and teacher's log-probabilities."""
+        """Fill in what the recipe reads: old, reference's, teacher's log-probabilities, values."""
         recipe, width = self.recipe, batch.mask.shape[1]
         with torch.no_grad():
             if recipe.needs("old_logp"):
@@ -198,6 +208,9 @@ class Trainer:
                 assert self.teacher is not None  # checked at the start
                 found = self.teacher.logp(batch.rows).cpu()
                 batch.teacher_logp = in_lines(found, batch.members, width)
+            if recipe.needs("value"):
+                assert self.critic is not None  # likewise
+                batch.value = self.critic.values(batch)
 
     def _update(self, batch: Batch, coef: Mapping[str, float]) -> dict[str, float]:
         """All updates on a batch; mean metrics over them."""

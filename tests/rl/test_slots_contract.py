@@ -31,6 +31,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"use": "reinforce", "baseline": 0.5},
         {"use": "reinforce_pp", "beta": 0.1, "gamma": 0.9},
         {"use": "opmd", "baseline": "mean"},
+        {"use": "ppo", "level": "turn", "lam": 0.9},
+        {"use": "ppo", "level": "bi-level", "lam": 0.9},
         {"use": "distillation", "base": "grpo", "gate": "failed"},
     ],
     "loss": [
@@ -194,6 +196,7 @@ def test_unmet_needs_are_named() -> None:
     for recipe, name, advice in (
         ({"advantage": "remax", "loss": "ppo"}, "baseline", "greedy_twin"),
         ({"advantage": "grpo", "loss": ["ppo", "kl"]}, "ref_logp", "reference=True"),
+        ({"advantage": "ppo", "loss": "ppo"}, "value", "a critic"),
         ({"advantage": "distillation", "loss": "ppo"}, "teacher_logp", "a teacher"),
         ({"advantage": "grpo", "loss": "ppo", "reward": "overlong"}, "length", "length"),
     ):

@@ -11,6 +11,7 @@ import torch
 
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl import minimal
+from searchgym.rl.critic import Critic
 from searchgym.rl.recipe import Recipe, read, shipped
 from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.signals.outcome import total
@@ -26,9 +27,10 @@ def trainer(
 ) -> Trainer:
     model, policy = player(seed, **(lm or {}))
     teacher, out = options.pop("teacher", None), options.pop("out", None)
+    critic = Critic(model, lr=LR, epochs=2) if recipe == "ppo" else None
     made = Recipe.of(recipe)
     config = TrainConfig.of(made, **{"tasks": 4, "lr": LR, "seed": seed, **options})
-    return Trainer(model, policy, setting(), made, config, teacher=teacher, out=out)
+    return Trainer(model, policy, setting(), made, config, teacher=teacher, critic=critic, out=out)
 
 
 def weights(lm: TrainableLM) -> torch.Tensor:
@@ -58,6 +60,7 @@ def test_the_slot_loop_is_minimal(epochs: int) -> None:
 SETTINGS: dict[str, dict[str, Any]] = {
     "sft": {"steps": 10},
     "dapo": {"steps": 11},  # more episodes per step
+    "ppo": {"steps": 12},  # two models
     "kimi": {"lr": 3e-3},
     "distillation": {"lr": 3e-3},
     "opo": {"lr": 3e-3},

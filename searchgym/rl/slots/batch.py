@@ -61,6 +61,12 @@ class Batch:
     """(N, T) under the reference."""
     teacher_logp: Tensor | None = None
     """(N, T) under the teacher."""
+    value: Tensor | None = None
+    """(N, T) a critic's, before the update."""
+    returns: Tensor | None = None
+    """(N, T) what the critic should have said."""
+    value_mask: Tensor | None = None
+    """(N, T) bool: where it is asked; None: as ``mask``."""
     adv: Tensor | None = None
     """(N,) or (N, T)."""
     clip_scale: Tensor | None = None

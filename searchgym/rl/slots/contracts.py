@@ -26,7 +26,7 @@ from .records import Group, Played, Rewards, Scored, TaskPlan, Workers
 from .registry import SlotName, make
 from .samples import group_of, sample_batch, shuffled
 
-_PER_TOKEN = ("sampled_logp", "old_logp", "ref_logp", "teacher_logp", "turn_reward")
+_PER_TOKEN = ("sampled_logp", "old_logp", "ref_logp", "teacher_logp", "turn_reward", "value")
 
 
 def require(condition: bool, spec: Any, promise: str) -> None:

@@ -38,6 +38,7 @@ REGISTRY: Mapping[SlotName, Mapping[str, str]] = {
         "gpg": _RL + "estimators.groups:GPG",
         "passk": _RL + "estimators.groups:PassK",
         "opmd": _RL + "estimators.groups:OPMD",
+        "ppo": _RL + "estimators.ppo:PPO",
         "ones": _RL + "estimators.ones:Ones",
         "distillation": _RL + "estimators.distillation:Distillation",
     },

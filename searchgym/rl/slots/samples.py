@@ -55,6 +55,7 @@ def sample_batch(seed: int, *, one_token: bool = False) -> Batch:
         old_logp=near(),
         ref_logp=near(),
         teacher_logp=near(),
+        value=torch.rand(n, width, generator=draw),
         adv=torch.randn(n, generator=draw),
     )
 

@@ -1,0 +1,122 @@
+"""A learned value of every token's state: the transformer's own body and one number on top."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import EngineError
+from ..policies.scoring import micro_batches
+from ..policies.trainable import TrainableLM
+from .losses.value import value_loss
+from .slots.batch import Batch, in_lines
+
+
+class Critic:
+    """V of the state in which each token was drawn: what was read and written before it.
+
+    A model of its own: a copy of the policy's body, whose head begins with 0 everywhere.
+
+    Args:
+        lm: The policy's model, which is copied. Give a critic for LoRA training a ``TrainableLM``
+            of its own, without adapters.
+        lr: Of its AdamW.
+        clip: The value may move so far from its old one before its gradient ends.
+        epochs: Passes over each step's trajectories.
+        tokens: Padded tokens that go through the model at once.
+    """
+
+    def __init__(
+        self,
+        lm: TrainableLM,
+        *,
+        lr: float = 1e-5,
+        clip: float = 0.5,
+        epochs: int = 1,
+        max_norm: float = 1.0,
+        tokens: int = 65_536,
+    ) -> None:
+        if any(".lora_" in name for name, _ in lm.model.named_parameters()):
+            raise EngineError(
+                "a critic copies a whole model, this one has adapters: Critic(TrainableLM(path))"
+            )
+        self.body = copy.deepcopy(lm.model.base_model).requires_grad_(True).eval()
+        width, weight = lm.model.config.hidden_size, next(self.body.parameters())
+        self.head = torch.nn.Linear(width, 1, device=weight.device, dtype=torch.float32)
+        torch.nn.init.zeros_(self.head.weight)
+        torch.nn.init.zeros_(self.head.bias)
+        self.pad, self.clip, self.epochs = lm._pad, clip, epochs
+        self.max_norm, self.tokens = max_norm, tokens
+        self.optimizer = torch.optim.AdamW(
+            self.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=0.0
+        )
+
+    def parameters(self) -> list[Tensor]:
+        return [*self.body.parameters(), *self.head.parameters()]
+
+    def values(self, batch: Batch) -> Tensor:
+        """(N, T); with gradient where it is on."""
+        rows = batch.rows
+        width = max(map(len, rows))
+        found: list[Tensor] = [torch.zeros(0)] * len(rows)
+        for part in micro_batches([len(r) for r in rows], self.tokens):
+            longest = max(len(rows[i]) for i in part)
+            ids = np.full((len(part), longest), self.pad, np.int64)
+            mask = np.zeros((len(part), longest), np.int64)
+            for line, i in enumerate(part):
+                ids[line, : len(rows[i])], mask[line, : len(rows[i])] = rows[i].ids, 1
+            device = self.head.weight.device
+            hidden = self.body(
+                input_ids=torch.from_numpy(ids).to(device),
+                attention_mask=torch.from_numpy(mask).to(device),
+                use_cache=False,
+            ).last_hidden_state  # (n, longest, width)
+            value = self.head(hidden.float())[..., 0].cpu()  # of the state *after* each token
+            before = torch.nn.functional.pad(value[:, :-1], (1, width - longest))  # (n, width)
+            for line, i in enumerate(part):
+                found[i] = before[line]
+        return in_lines(torch.stack(found), batch.members, batch.mask.shape[1])
+
+    def fit(self, batch: Batch) -> dict[str, float]:
+        """Move the values towards ``batch.returns``; mean metrics."""
+        mask = batch.mask if batch.value_mask is None else batch.value_mask
+        sums: dict[str, float] = {}
+        for _ in range(self.epochs):
+            self.optimizer.zero_grad(set_to_none=True)
+            loss, stats = value_loss(
+                self.values(batch), batch.need("returns"), batch.need("value"), mask, clip=self.clip
+            )
+            loss.backward()
+            norm = torch.nn.utils.clip_grad_norm_(self.parameters(), self.max_norm)
+            self.optimizer.step()
+            for name, value in {"loss": float(loss.detach()), "norm": float(norm), **stats}.items():
+                sums[f"critic/{name}"] = sums.get(f"critic/{name}", 0.0) + value / self.epochs
+        return sums
+
+    # --- checkpoints --------------------------------------------------------------------------
+    def tensors(self) -> dict[str, Tensor]:
+        """Weights and optimiser state by name, on the CPU."""
+        made = {f"body/{n}": p.detach() for n, p in self.body.named_parameters()}
+        made |= {f"head/{n}": p.detach() for n, p in self.head.named_parameters()}
+        for index, moments in self.optimizer.state_dict()["state"].items():
+            made |= {f"optimizer/{index}/{k}": torch.as_tensor(v) for k, v in moments.items()}
+        return {name: value.to("cpu", copy=True) for name, value in made.items()}
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take back what :meth:`tensors` gave."""
+        with torch.no_grad():
+            for kind, module in (("body", self.body), ("head", self.head)):
+                for name, p in module.named_parameters():
+                    p.copy_(tensors[f"{kind}/{name}"])
+        state: dict[str, Any] = self.optimizer.state_dict()
+        state["state"] = {}
+        for name, value in tensors.items():
+            if name.startswith("optimizer/"):
+                _, index, moment = name.split("/")
+                state["state"].setdefault(int(index), {})[moment] = value
+        self.optimizer.load_state_dict(state)

@@ -1,0 +1,55 @@
+"""PPO's advantages, from a critic's values. They also say what the critic should have said:
+``batch.returns`` (and ``batch.value_mask``, where not every token has a value of its own)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from ..advantages.ppo import bi_level_ppo_advantages, ppo_advantages, turn_ppo_advantages
+from ..kernels.mask import at_last_token
+from ..kernels.turns import turn_starts
+from ..slots.batch import Batch
+from ..slots.protocols import Slot
+
+
+class PPO(Slot):
+    """GAE over tokens, over turns, or over turns and then the tokens of each (``"bi-level"``)."""
+
+    relative: ClassVar[bool] = False
+    requires = frozenset({"value"})
+
+    def __init__(
+        self,
+        level: Literal["token", "turn", "bi-level"] = "token",
+        gamma: float = 1.0,
+        lam: float = 1.0,
+        turn_gamma: float = 0.95,
+    ) -> None:
+        if level not in ("token", "turn", "bi-level"):
+            raise ValueError(f"level is 'token', 'turn' or 'bi-level', got {level!r}")
+        self.level, self.gamma, self.lam = level, float(gamma), float(lam)
+        self.turn_gamma = float(turn_gamma)
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, None]:
+        mask = batch.mask & ~batch.reward.isnan()[:, None]
+        reward = at_last_token(torch.nan_to_num(batch.reward), mask)
+        if batch.turn_reward is not None:
+            reward = reward + torch.where(mask, batch.turn_reward, torch.zeros_like(reward))
+        value, gamma, lam = batch.need("value"), self.gamma, self.lam
+        batch.value_mask = mask
+        if self.level == "token":
+            adv, batch.returns = ppo_advantages(reward, value, mask, gamma=gamma, lam=lam)
+        elif self.level == "turn":
+            adv, batch.returns = turn_ppo_advantages(
+                reward, value, batch.turn, mask, gamma=gamma, lam=lam
+            )
+            batch.value_mask = turn_starts(batch.turn, mask)
+        else:
+            adv, batch.returns = bi_level_ppo_advantages(
+                reward, value, batch.turn, mask, gamma=gamma, lam=lam, turn_gamma=self.turn_gamma
+            )
+        return adv, None

@@ -8,17 +8,20 @@ that the policy wrote are trained on: questions and search results are read, not
 Left out, and found in ``trainer.py``: other methods, KL to a reference, dynamic sampling, memory
 for large models (everything goes through the model at once), checkpoints, logs, warnings.
 
-Source: Shao et al., "DeepSeekMath" (arXiv 2402.03300), §4.1. Example, with a model of your own::
+Source: Shao et al., "DeepSeekMath" (arXiv 2402.03300), §4.1. An example that runs in seconds, with
+an untrained model that learns nothing in two steps; put ``TrainableLM("path/to/model")`` there::
 
-    import gymnasium, searchgym
+    from searchgym.envs.setting import Setting
     from searchgym.llms.base import Sampling
+    from searchgym.llms.small import small_model, train_tokenizer
     from searchgym.policies.trainable import TrainableLM
     from searchgym.rl.minimal import Config, grpo
 
-    env = gymnasium.make("SearchQA-v0", dialect="search_r1", reward="f1").unwrapped
-    lm = TrainableLM("path/to/model")
-    policy = lm.policy("chat", sampling=Sampling(max_tokens=256))
-    for metrics in grpo(lm, policy, env.setting, Config(steps=100, lr=1e-6)):
+    setting = Setting({"world": {"entities": 60}, "tasks": {"simple": 4}, "reward": "f1"})
+    tokenizer = train_tokenizer(task.question for task in setting.tasks)
+    lm = TrainableLM(small_model(tokenizer, width=32), tokenizer)
+    policy = lm.policy("plain", sampling=Sampling(max_tokens=8))
+    for metrics in grpo(lm, policy, setting, Config(steps=2, tasks=2, group=2)):
         print(metrics)
 """
 

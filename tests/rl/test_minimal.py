@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from functools import cache
 from pathlib import Path
 
@@ -70,6 +71,13 @@ def test_masked_tokens_do_not_matter() -> None:
     loss.backward()
     assert logp.grad is not None
     assert logp.grad.tolist() == [[0.0, -1.0]]
+
+
+def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert minimal.__doc__
+    example = minimal.__doc__.partition("::\n")[2]
+    exec(textwrap.dedent(example), {})
+    assert capsys.readouterr().out.count("{'step'") == 2
 
 
 def test_it_stays_short() -> None:

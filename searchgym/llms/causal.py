@@ -4,6 +4,7 @@ growing cache)."""
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,18 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
             "weights and tokenizer, or a hub name"
         ) from error
     return model.to(device).eval(), tokenizer
+
+
+def loaded(
+    model: Any, tokenizer: Any, device: str, dtype: str, options: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    """``load`` for a folder or hub name; a model object is taken as it is, with its tokenizer."""
+    if isinstance(model, str | os.PathLike):
+        made, own = load(os.fspath(model), device, dtype, **options)
+        return made, tokenizer or own
+    if tokenizer is None or options:
+        raise EngineError("a model object needs its tokenizer beside it, and no load options")
+    return model, tokenizer
 
 
 @contextmanager

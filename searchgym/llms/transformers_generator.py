@@ -21,7 +21,7 @@ from .base import (
     check,
     request_key,
 )
-from .causal import Running, evaluating, load, score_rows
+from .causal import Running, evaluating, loaded, score_rows
 from .draw import draw
 from .prefixes import Prefixes
 from .prompts import Codec, refusal, weights_digest
@@ -64,13 +64,7 @@ class TransformersGenerator:
                 f"batch_tokens and batch_size must be ≥ 1 and timeout_s > 0, got {batch_tokens}, "
                 f"{batch_size}, {timeout_s}"
             )
-        if isinstance(model, str | os.PathLike):
-            self.model, loaded = load(os.fspath(model), device, dtype, **options)
-            tokenizer = tokenizer or loaded
-        elif tokenizer is None or options:
-            raise EngineError("a model object needs its tokenizer beside it, and no load options")
-        else:
-            self.model = model
+        self.model, tokenizer = loaded(model, tokenizer, device, dtype, options)
         self.tokenizer = tokenizer
         self.codec = Codec(tokenizer)
         self.batch_tokens, self.batch_size, self.timeout_s = batch_tokens, batch_size, timeout_s

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import EngineError, MissingExtraError
-from ..llms.causal import load
+from ..llms.causal import loaded
 from ..llms.transformers_generator import TransformersGenerator
 from .causal_lm import CausalLMPolicy
 from .rows import Row
@@ -66,13 +66,7 @@ class TrainableLM:
         seed: int = 0,
         **options: Any,
     ) -> None:
-        if isinstance(model, str | os.PathLike):
-            self.model, loaded = load(os.fspath(model), device, dtype, **options)
-            tokenizer = tokenizer or loaded
-        elif tokenizer is None or options:
-            raise EngineError("a model object needs its tokenizer beside it, and no load options")
-        else:
-            self.model = model
+        self.model, tokenizer = loaded(model, tokenizer, device, dtype, options)
         self.tokenizer, self.tokens = tokenizer, tokens
         self.checkpointing = gradient_checkpointing
         _without_dropout(self.model)

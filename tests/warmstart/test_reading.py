@@ -15,7 +15,6 @@ from searchgym.llms.sft import SftConfig
 from searchgym.llms.small import small_model
 from searchgym.rollout import run_episodes
 from searchgym.types import TurnRequest
-from searchgym.warmstart.measuring import by_hops, play, reader_policy
 from searchgym.warmstart.oracle import ThinkingOracle
 from searchgym.warmstart.reading import (
     MARKS,
@@ -23,7 +22,7 @@ from searchgym.warmstart.reading import (
     encode_traces,
     reader_tokenizer,
 )
-from searchgym.warmstart.traces import SETTING, Trace, traces_of
+from searchgym.warmstart.traces import Trace, traces_of
 from searchgym.warmstart.training import TraceTrainer
 
 
@@ -114,24 +113,3 @@ def test_only_weighted_tokens_move_the_loss(tokenizer: Any, traces: list[Trace])
                 own_count += mine
         assert loss.item() == pytest.approx(total / count, rel=1e-4)
         assert shown == pytest.approx(own_total / own_count, rel=1e-4)
-
-
-@pytest.mark.slow
-def test_a_tiny_world_is_learnt_in_a_minute() -> None:
-    """Thirty questions of one world by heart, then played in closed loop with the engine."""
-    made = Setting(
-        {**SETTING, "world": {"entities": 120, "seed": 2}, "tasks": {"simple": 30}, "k": 1,
-         "snippet_chars": 200}
-    )  # fmt: skip
-    examples = list(traces_of(made))
-    tokenizer = reader_tokenizer(examples, 512)
-    model = small_model(tokenizer, width=64)
-    before = by_hops(play(reader_policy(model, tokenizer), made))
-    assert before[0].em == 0.0
-    config = SftConfig(steps=150, batch=16)
-    trainer = TraceTrainer(model, encode_traces(tokenizer, examples), config)
-    while trainer.step < config.steps:
-        trainer.advance()
-    after = by_hops(play(reader_policy(model, tokenizer), made))
-    assert after[0].em >= 0.9 * len(examples) / len(made.tasks)
-    assert trainer.seconds < 120

@@ -17,16 +17,16 @@ from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl.colours import SAMPLING, blank, setting, tokenizer
 
 RECIPE: dict[str, Any] = {  # everything that has memory
-    "rollout": {"use": "chains", "size": 4},
+    "rollout": {"use": "chains", "size": 3},
     "signal": ["return", "length"],
     "reward": ["weighted", {"use": "overlong", "longest": 12, "buffer": 6, "penalty": 0.1}],
     "advantage": {"use": "reinforce", "momentum": 0.8},
     "loss": [{"use": "ppo", "clip_high": 0.28}, {"use": "kl", "weight": 0.01}],
     "data": "prioritized",
     "schedule": {"use": "adaptive_kl", "start": 0.01, "target": 0.01, "horizon": 100},
-    "train": {"minibatches": 2, "epochs": 2},
+    "train": {"minibatches": 2},
 }
-STEPS = 12
+STEPS = 10
 
 
 def main(out: str, warm: str) -> None:
@@ -36,6 +36,6 @@ def main(out: str, warm: str) -> None:
     lm = TrainableLM(model, tokenizer(), reference=True)
     policy = lm.policy("plain", sampling=SAMPLING, seed=5)
     recipe = Recipe.of(RECIPE)
-    config = TrainConfig.of(recipe, steps=STEPS, tasks=3, lr=3e-3, seed=5, save_every=3)
+    config = TrainConfig.of(recipe, steps=STEPS, tasks=2, lr=3e-3, seed=5, save_every=3)
     for _ in Trainer(lm, policy, setting(), recipe, config, out=Path(out)).train():
         pass

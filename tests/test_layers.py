@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
     "errors", "types", "arguments", "seeding", "text", "spaces", "batching", "batch_queue",
-    "search_batcher", "event_loop", "store", "records", "task_records", "cards",
+    "search_batcher", "event_loop", "store", "state_file", "records", "task_records", "cards",
     "worlds", "corpora", "kgs", "tasks", "schedules", "curricula", "scoring", "rules", "turns",
     "masks", "llms", "engines", "tools", "dialects", "contexts", "episode", "drive", "trajectory",
     "oracle", "self_search", "audit", "candidates", "envs", "wrappers", "registration", "checker",

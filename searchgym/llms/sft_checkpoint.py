@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from ..errors import DataError
+from ..state_file import load_optimizer, optimizer_tensors, read_state, write_state
 
 if TYPE_CHECKING:
     from .sft import SftTrainer
@@ -24,15 +21,8 @@ def save_state(run: SftTrainer, settings: dict[str, Any], path: Path) -> None:
         f"model/{name}": p.detach().clone() for name, p in run.model.named_parameters()
     }
     for i, optimizer in enumerate(run.optimizers):
-        for index, moments in optimizer.state_dict()["state"].items():
-            for key, value in moments.items():
-                tensors[f"optimizer/{i}/{index}/{key}"] = torch.as_tensor(value).clone()
-    header = {"settings": settings, "step": run.step, "seconds": run.seconds}
-    partial = path.with_name(path.name + ".part")
-    save_file(tensors, str(partial), metadata={"searchgym": json.dumps(header)})
-    with partial.open("rb+") as file:
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+        tensors |= optimizer_tensors(optimizer, f"optimizer/{i}")
+    write_state(path, tensors, {"settings": settings, "step": run.step, "seconds": run.seconds})
 
 
 def load_state(run: SftTrainer, settings: dict[str, Any], path: Path) -> None:
@@ -41,14 +31,10 @@ def load_state(run: SftTrainer, settings: dict[str, Any], path: Path) -> None:
     Raises:
         DataError: not a checkpoint of this trainer, or one of a run with other settings.
     """
-    try:
-        with safe_open(str(path), framework="pt") as handle:
-            header = json.loads((handle.metadata() or {})["searchgym"])
-            tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118
-    except (OSError, KeyError, ValueError, SafetensorError) as error:
-        raise DataError(f"{path}: not a checkpoint of this trainer ({error})") from None
-    if header["settings"] != settings:
-        was = header["settings"]
+    tensors, header = read_state(path, "this trainer")
+    if (was := header.get("settings")) != settings:
+        if not isinstance(was, dict):
+            raise DataError(f"{path}: not a checkpoint of this trainer (it has {sorted(header)})")
         names = sorted(k for k in {*was, *settings} if was.get(k) != settings.get(k))
         raise DataError(
             f"{path.parent} holds a run with other settings ({', '.join(names)}): use another "
@@ -58,12 +44,5 @@ def load_state(run: SftTrainer, settings: dict[str, Any], path: Path) -> None:
         for name, p in run.model.named_parameters():
             p.copy_(tensors[f"model/{name}"])
     for i, optimizer in enumerate(run.optimizers):
-        state = optimizer.state_dict()
-        state["state"] = {}
-        for key, value in tensors.items():
-            kind, _, rest = key.partition("/")
-            if kind == "optimizer" and rest.startswith(f"{i}/"):
-                _, index, moment = rest.split("/")
-                state["state"].setdefault(int(index), {})[moment] = value
-        optimizer.load_state_dict(state)
+        load_optimizer(optimizer, tensors, f"optimizer/{i}")
     run.step, run.seconds = header["step"], header["seconds"]

@@ -80,7 +80,7 @@ class TrainableLM:
             enable = enable or self.model.gradient_checkpointing_enable
             enable({"use_reentrant": False})
         pad = tokenizer.pad_token_id
-        self._pad = int(pad if pad is not None else tokenizer.eos_token_id or 0)
+        self.pad = int(pad if pad is not None else tokenizer.eos_token_id or 0)
 
     # --- sampling -----------------------------------------------------------------------------
     def generator(self, **options: Any) -> TransformersGenerator:
@@ -90,6 +90,11 @@ class TrainableLM:
     def policy(self, renderer: Any = "plain", **options: Any) -> CausalLMPolicy:
         """A policy over the same weights; call its ``weights_changed`` after each step."""
         return CausalLMPolicy(self.generator(), renderer, **options)
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether :meth:`reference_logp` can be asked: adapters, or a frozen copy."""
+        return self._adapted is not None or self._frozen is not None
 
     # --- training -----------------------------------------------------------------------------
     def parameters(self) -> list[Parameter]:
@@ -106,7 +111,7 @@ class TrainableLM:
 
         # transformers checkpoints in training mode only
         self.model.train(self.checkpointing and torch.is_grad_enabled())
-        return score(self.model, rows, pad=self._pad, tokens=self.tokens, entropy=entropy)
+        return score(self.model, rows, pad=self.pad, tokens=self.tokens, entropy=entropy)
 
     def reference_logp(self, rows: Sequence[Row]) -> Tensor:
         """(B, T) as :meth:`logp`, under the weights before training; without gradient.
@@ -121,7 +126,7 @@ class TrainableLM:
                 "no reference was kept: TrainableLM(…, reference=True) or lora=Lora()"
             )
         with torch.no_grad(), self._as_reference() as model:
-            return score(model, rows, pad=self._pad, tokens=self.tokens).logp
+            return score(model, rows, pad=self.pad, tokens=self.tokens).logp
 
     @contextmanager
     def _as_reference(self) -> Iterator[Any]:

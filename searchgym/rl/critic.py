@@ -50,7 +50,7 @@ class Critic:
         self.head = torch.nn.Linear(width, 1, device=weight.device, dtype=torch.float32)
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
-        self.pad, self.clip, self.epochs = lm._pad, clip, epochs
+        self.pad, self.clip, self.epochs = lm.pad, clip, epochs
         self.max_norm, self.tokens = max_norm, tokens
         self.optimizer = torch.optim.AdamW(
             self.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=0.0

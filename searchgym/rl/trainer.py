@@ -104,7 +104,7 @@ class Trainer:
         there = {
             "teacher_logp": teacher is not None,
             "value": critic is not None,
-            "ref_logp": has_reference(lm),
+            "ref_logp": lm.has_reference,
         }
         self.recipe.check(frozenset(name for name, given in there.items() if given))
         self.optimizer = self._fresh_optimizer()
@@ -322,8 +322,3 @@ class Trainer:
         for name in ("steps", "save_every"):
             del config[name]
         return {"config": config, "recipe": dict(self.recipe.table)}
-
-
-def has_reference(lm: TrainableLM) -> bool:
-    """Whether ``lm.reference_logp`` has something to answer with."""
-    return lm._adapted is not None or lm._frozen is not None

@@ -1,8 +1,8 @@
 """The whole warm start: traces, tokenizer, model, and training in stages, easy ones first.
 
-Copying is learned first, and it is learned per optimiser step: short rows and small batches get
-there with a fraction of the tokens. So the first stage reads one passage for one fact; the later
-ones add hops and passages that do not help.
+Copying is learned first. In single runs, short rows in small batches got there with a fraction of
+the tokens that mixed ones took, so the first stage reads one passage for one fact; the later ones
+add hops and passages that do not help.
 """
 
 from __future__ import annotations

@@ -1,0 +1,70 @@
+"""A training run's tensors and JSON header in one safetensors file, whole or not there at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import DataError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
+
+_HEADER = "searchgym"
+
+
+def write_state(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
+    """The old file stays until the new one is whole and on disk, whatever kills the process."""
+    from safetensors.torch import save_file
+
+    partial = path.with_name(path.name + ".part")
+    save_file(dict(tensors), str(partial), metadata={_HEADER: json.dumps(header)})
+    with partial.open("rb+") as file:
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+
+
+def read_state(path: Path, of: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What ``write_state`` wrote; ``DataError`` (not a checkpoint ``of``) for anything else."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="pt") as handle:
+            header = json.loads((handle.metadata() or {})[_HEADER])
+            tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118
+    except (OSError, KeyError, ValueError, SafetensorError) as error:
+        raise DataError(f"{path}: not a checkpoint of {of} ({error})") from None
+    return tensors, header
+
+
+def optimizer_tensors(optimizer: Optimizer, prefix: str = "optimizer") -> dict[str, Tensor]:
+    """An optimiser's moments as ``prefix/index/name``."""
+    import torch
+
+    return {
+        f"{prefix}/{index}/{name}": torch.as_tensor(value).cpu().clone()
+        for index, moments in optimizer.state_dict()["state"].items()
+        for name, value in moments.items()
+    }
+
+
+def load_optimizer(
+    optimizer: Optimizer, tensors: Mapping[str, Tensor], prefix: str = "optimizer"
+) -> None:
+    """Put back what ``optimizer_tensors`` gave; settings such as the learning rate stay."""
+    state = optimizer.state_dict()
+    state["state"] = {}
+    for name, value in under(tensors, prefix).items():
+        index, moment = name.split("/")
+        state["state"].setdefault(int(index), {})[moment] = value
+    optimizer.load_state_dict(state)
+
+
+def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Those named ``prefix/…``, by the rest of their names."""
+    start = prefix + "/"
+    return {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)}

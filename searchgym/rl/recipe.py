@@ -72,8 +72,8 @@ class Recipe:
         for slot in REGISTRY:
             given = filled[slot]
             if slot in SEVERAL:
-                several = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]  # fmt: skip  # noqa: E501
-                made[slot] = tuple(make(slot, s) for s in several)
+                one = isinstance(given, str) or not isinstance(given, Sequence)
+                made[slot] = tuple(make(slot, s) for s in ([given] if one else given))
             else:
                 made[slot] = make(slot, given)
         return cls(**made, train=dict(table.get("train", {})), table=table)

@@ -58,8 +58,8 @@ class TrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        counts = (self.steps, self.tasks, self.epochs, self.minibatches, self.tokens, self.save_every)  # fmt: skip  # noqa: E501
-        if min(counts) < 1 or self.lr <= 0 or self.max_norm <= 0:
+        passes = (self.steps, self.tasks, self.epochs, self.minibatches)
+        if min(*passes, self.tokens, self.save_every) < 1 or self.lr <= 0 or self.max_norm <= 0:
             raise CardError(f"counts must be at least 1, lr and max_norm positive; got {self}")
 
     @classmethod

@@ -170,6 +170,9 @@ def quickstart(
     questions: Annotated[
         int, typer.Option("--questions", "-n", min=1, help="At most so many per set.")
     ] = 300,
+    worlds: Annotated[
+        int, typer.Option(min=1, help="Train in so many of the card's worlds: more take longer.")
+    ] = 2,
     data_dir: DataDir = None,
 ) -> None:
     """The main job: train the candidate agent from scratch, then print and save the transfer table.
@@ -177,10 +180,15 @@ def quickstart(
     About five minutes on two CPU cores. Nothing is downloaded; without real sets the last rung is
     a smoke run on Python's own documentation. The same command goes on where it was interrupted.
     """
-    from ..transfer.quickstart import quickstart as run
+    from dataclasses import replace
 
+    from ..transfer.quickstart import quickstart as run
+    from ..transfer.training import Recipe
+
+    recipe = Recipe.of_card()
+    recipe = replace(recipe, worlds=recipe.worlds[:worlds])  # encoding all six takes minutes
     done = run(
-        out, budget_s=seconds, seeds=tuple(seed or [0]), data_dir=data_dir,
+        out, recipe=recipe, budget_s=seconds, seeds=tuple(seed or [0]), data_dir=data_dir,
         generated_questions=questions, real_questions=questions, console=console(),
     )  # fmt: skip
     if not done.complete:

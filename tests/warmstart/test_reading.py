@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("transformers")
-
 from searchgym.envs.setting import Setting
 from searchgym.errors import DataError
 from searchgym.evaluation.run import episode_for

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("transformers")
-
 from searchgym.envs.setting import Setting
 from searchgym.errors import DataError
 from searchgym.llms.sft import Progress, SftConfig

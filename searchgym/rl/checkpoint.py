@@ -1,58 +1,73 @@
-"""A training run on disk: one safetensors file, numbers in its header, no pickle."""
+"""A training run on disk: one safetensors file, everything else as JSON in its header, no pickle.
+
+Random numbers need no state: whatever is drawn derives from the seed and names of step and place.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from ..errors import DataError
 from ..state_file import load_optimizer, optimizer_tensors, read_state, under, write_state
-from .greedy import Point
 
 if TYPE_CHECKING:
-    from .candidate_trainer import CandidateTrainer
+    from .trainer import Trainer
 
 
-def save_checkpoint(run: CandidateTrainer, path: Path) -> None:
-    """Write models, optimiser state, counters and curve; the old file stays until this is whole."""
-    tensors: dict[str, Tensor] = {}
-    for name in ("model", "mean", "best"):
-        for key, value in getattr(run, name).state_dict().items():
-            tensors[f"{name}/{key}"] = value.detach().clone()
+def save_checkpoint(run: Trainer, path: Path) -> None:
+    """Write trained weights, optimiser, slots, warnings and counters; the old file stays until the
+    new one is whole and on disk."""
+    tensors: dict[str, Tensor] = {f"lm/{k}": v.contiguous() for k, v in run.lm.state_dict().items()}
     tensors |= optimizer_tensors(run.optimizer)
+    if run.critic is not None:
+        tensors |= {f"critic/{name}": value for name, value in run.critic.tensors().items()}
     header = {
-        "config": run.settings(),
-        "updates": run.updates,
-        "episodes": run.episodes,
-        "spent": run.spent,
-        "best_f1": run.best_f1,
-        "curve": [asdict(p) for p in run.curve],
-        "tree": run.tree.to_json(),
+        "settings": _plain(run.settings()),
+        "steps": run.steps,
+        "version": run.policy.version,
+        "metrics": run.metrics,
+        "slots": run.recipe.state_dict(),
+        "watch": run.watch.state_dict(),
     }
     write_state(path, tensors, header)
 
 
-def load_checkpoint(run: CandidateTrainer, path: Path) -> None:
-    """Put a run back where ``save_checkpoint`` found it.
+def load_checkpoint(run: Trainer, path: Path) -> None:
+    """Put a run back where :func:`save_checkpoint` found it.
 
     Raises:
-        DataError: no such file, not a checkpoint, or one of another configuration.
+        DataError: not a checkpoint of this trainer, or one of a run with other settings.
     """
-    tensors, header = read_state(path, "the candidate trainer")
-    if "config" not in header:
-        raise DataError(f"{path}: not a checkpoint of the candidate trainer: no configuration")
-    ours = json.loads(json.dumps(run.settings()))
-    if header["config"] != ours:
-        changed = sorted(k for k in ours if ours[k] != header["config"].get(k))
-        raise DataError(f"{path}: made with other settings ({', '.join(changed)}); start afresh")
-    for name in ("model", "mean", "best"):
-        getattr(run, name).load_state_dict(under(tensors, name))
+    tensors, header = read_state(path, "this trainer")
+    was, slots = header.get("settings"), header.get("slots")
+    if was is None or slots is None:
+        raise DataError(f"{path}: not a checkpoint of this trainer (it has {sorted(header)})")
+    if was != (now := _plain(run.settings())):
+        changed = [
+            f"{table}.{name}"
+            for table in now
+            for name in sorted({*now[table], *was.get(table, {})})
+            if now[table].get(name) != was.get(table, {}).get(name)
+        ]
+        raise DataError(
+            f"{path.parent} holds a run with other settings ({', '.join(changed)}): use another "
+            "folder, or delete this one to start afresh"
+        )
+    run.lm.load_state_dict(under(tensors, "lm"))
     load_optimizer(run.optimizer, tensors)
-    run.updates, run.episodes = header["updates"], header["episodes"]
-    run.spent, run.best_f1 = header["spent"], header["best_f1"]
-    run.curve = [Point(**p) for p in header["curve"]]
-    run.tree.regrow(header["tree"])
+    if run.critic is not None:
+        run.critic.load_tensors(under(tensors, "critic"))
+    run.recipe.load_state_dict(slots)
+    run.watch.load_state_dict(header["watch"])
+    run.steps, run.metrics = int(header["steps"]), dict(header["metrics"])
+    generator: Any = run.policy.generator
+    generator.version = int(header["version"])
+
+
+def _plain(settings: dict[str, Any]) -> Any:
+    """As JSON gives it back; an object is its class's name."""
+    return json.loads(json.dumps(settings, default=lambda o: type(o).__qualname__))

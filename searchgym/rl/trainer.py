@@ -22,9 +22,9 @@ from ..errors import CardError, EngineError
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.trainable import TrainableLM
 from ..seeding import stream
+from .checkpoint import load_checkpoint, save_checkpoint
 from .collapse import Watch
 from .critic import Critic
-from .lm_checkpoint import load_checkpoint, save_checkpoint
 from .log import LOG, Log
 from .measures import of_episodes, of_groups
 from .recipe import Recipe

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..agents.candidate import CandidateAgent
     from ..candidates.encoder import WordEncoder
     from ..candidates.features import FeatureBuilder
-    from ..rl.arena import Arena
+    from ..rl.candidate.arena import Arena
 
 Report = Callable[[str, float, Mapping[str, float] | None], Any]
 """Told (what is happening, fraction done in [0, 1], the newest evaluation or None)."""
@@ -161,8 +161,8 @@ class Trainer:
 
         from ..agents.candidate import CandidateAgent
         from ..errors import DataError
-        from ..rl.candidate_trainer import CandidateTrainer, TrainConfig
-        from ..rl.greedy import Point
+        from ..rl.candidate.greedy import Point
+        from ..rl.candidate.trainer import CandidateTrainer, TrainConfig
 
         if (done := self.finished(seed)) is not None:
             return done
@@ -193,7 +193,7 @@ class Trainer:
 
     def arenas(self, report: Report | None = None) -> tuple[list[Arena], Arena]:
         """Where training happens and where its model is selected; built once."""
-        from ..rl.arena import Arena
+        from ..rl.candidate.arena import Arena
 
         if self._arenas is None:
             if report is not None:

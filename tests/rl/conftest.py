@@ -5,7 +5,7 @@ import pytest
 from searchgym.candidates.features import FeatureBuilder
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
-from searchgym.rl.arena import Arena
+from searchgym.rl.candidate.arena import Arena
 from searchgym.rules import Rules
 from searchgym.tools import SearchTool, Toolbox
 from searchgym.types import Passage, Task

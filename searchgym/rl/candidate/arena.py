@@ -15,18 +15,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..candidates.actions import Candidate
-from ..candidates.encoder import Progress
-from ..candidates.features import FeatureBuilder
-from ..candidates.state import State, read_state
-from ..dialects.base import get_dialect
-from ..drive import run_tools
-from ..episode import Episode
-from ..errors import TaskError
-from ..rules import EpisodeConfig, Rules
-from ..scoring.answer import score_answer
-from ..tools import Toolbox
-from ..types import Answer, CallContext, Failure, Task, ToolCall
+from ...candidates.actions import Candidate
+from ...candidates.encoder import Progress
+from ...candidates.features import FeatureBuilder
+from ...candidates.state import State, read_state
+from ...dialects.base import get_dialect
+from ...drive import run_tools
+from ...episode import Episode
+from ...errors import TaskError
+from ...rules import EpisodeConfig, Rules
+from ...scoring.answer import score_answer
+from ...tools import Toolbox
+from ...types import Answer, CallContext, Failure, Task, ToolCall
 
 
 @dataclass(slots=True)

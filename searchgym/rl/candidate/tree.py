@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..candidates.encoder import Progress
+from ...candidates.encoder import Progress
 from .arena import Arena, Node
 
 Floats = NDArray[np.float32]

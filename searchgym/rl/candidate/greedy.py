@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..agents.scorer import CandidateScorer, stack
-from ..candidates.encoder import Progress
+from ...agents.scorer import CandidateScorer, stack
+from ...candidates.encoder import Progress
 from .arena import Arena
 
 

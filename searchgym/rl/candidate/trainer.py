@@ -2,9 +2,9 @@
 
 Per update: one walk down the tree of each of some questions, following a search the policy might
 take; then one gradient step on every visited state under them. A state's group is all its legal
-actions (``rl.tree``), so advantages carry no sampling noise. Rewards: F1, a small cost per search,
-and evidence shaping (the share of gold passages a search brings, weight annealed to 0: this is what
-teaches a second search before answers can).
+actions (``rl.candidate.tree``), so advantages carry no sampling noise. Rewards: F1, a small cost
+per search, and evidence shaping (the share of gold passages a search brings, weight annealed to 0:
+this is what teaches a second search before answers can).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..agents.scorer import CandidateScorer, segment_log_softmax, stack
-from ..candidates.encoder import Progress
-from ..seeding import derive, stream
-from .advantages.enumerated import enumerated_advantages
+from ...agents.scorer import CandidateScorer, segment_log_softmax, stack
+from ...candidates.encoder import Progress
+from ...seeding import derive, stream
+from ..advantages.enumerated import enumerated_advantages
+from ..losses.ppo import ppo_loss
 from .arena import Arena, Node
 from .checkpoint import load_checkpoint, save_checkpoint
 from .greedy import Point, play_greedily
-from .losses.ppo import ppo_loss
 from .tree import Floats, Tree, action_values, choose_search
 
 

@@ -1,0 +1,1 @@
+"""Training the candidate agent: trees of decision points, whole groups of actions."""

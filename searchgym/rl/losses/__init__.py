@@ -11,6 +11,7 @@ loss                  file          per token
 ====================  ============  ==============================================================
 REINFORCE             reinforce     -A log π
 PPO, GRPO, DAPO       ppo           clipped surrogate, optionally with dual clip
+decoupled PPO         decoupled     the same, weighted: sampled by older weights; M2PO's choice
 GSPO, turn ratios     gspo          the same with one ratio per sequence or turn
 CISPO                 cispo         -A · clipped ratio · log π: no token stops learning
 SAPO                  sapo          a soft gate on the ratio instead of a clip

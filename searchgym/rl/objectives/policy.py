@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..kernels.aggregate import Aggregate
 from ..losses.cispo import cispo_loss
+from ..losses.decoupled import Action, Level, decoupled_loss
 from ..losses.gspo import gspo_loss
 from ..losses.kimi import kimi_loss
 from ..losses.opmd import opmd_loss
@@ -60,6 +61,30 @@ class PPO(Objective):
     def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
         return ppo_loss(
             output.logp, batch.need("old_logp"), batch.need("adv"), batch.mask,
+            clip_scale=batch.clip_scale, aggregate=self.aggregate,
+            **self.options, **self.counts(totals),
+        )  # fmt: skip
+
+
+class Decoupled(PPO):
+    """PPO on tokens that older weights drew: weighted by how likely they are by now."""
+
+    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({}, {"use": "ppo"}, "on-policy"),)
+
+    def __init__(
+        self, cap: float = 5.0, action: Action = "mask", level: Level = "token", **shared: Any
+    ) -> None:
+        super().__init__(**shared)
+        if cap <= 0 or action not in ("mask", "clamp") or level not in ("token", "sequence"):
+            raise ValueError(
+                "cap is positive, action 'mask' or 'clamp', level 'token' or 'sequence'; got "
+                f"{cap}, {action!r}, {level!r}"
+            )
+        self.options |= {"cap": float(cap), "action": action, "level": level}
+
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
+        return decoupled_loss(
+            output.logp, batch.need("old_logp"), batch.sampled_logp, batch.need("adv"), batch.mask,
             clip_scale=batch.clip_scale, aggregate=self.aggregate,
             **self.options, **self.counts(totals),
         )  # fmt: skip

@@ -41,10 +41,12 @@ REGISTRY: Mapping[SlotName, Mapping[str, str]] = {
         "ppo": _RL + "estimators.ppo:PPO",
         "ones": _RL + "estimators.ones:Ones",
         "distillation": _RL + "estimators.distillation:Distillation",
+        "m2po": _RL + "estimators.m2po:M2PO",
     },
     "loss": {
         "reinforce": _RL + "objectives.policy:Reinforce",
         "ppo": _RL + "objectives.policy:PPO",
+        "decoupled": _RL + "objectives.policy:Decoupled",
         "gspo": _RL + "objectives.policy:GSPO",
         "cispo": _RL + "objectives.policy:CISPO",
         "sapo": _RL + "objectives.policy:SAPO",

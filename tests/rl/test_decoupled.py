@@ -1,0 +1,106 @@
+"""Decoupled PPO and M2PO: worked numbers, special cases, what is left out."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from searchgym.rl.losses.decoupled import behaviour_weight, decoupled_loss, m2po_keep
+from searchgym.rl.losses.ppo import ppo_loss
+
+ONE = torch.ones(1, 1)
+
+
+def at(value: float) -> torch.Tensor:
+    return torch.tensor([[math.log(value)]])
+
+
+def test_one_token() -> None:
+    """w = 2, ρ = 1.1, A = 1."""
+    logp = at(1.1).requires_grad_()
+    loss, stats = decoupled_loss(logp, at(1), at(0.5), torch.ones(1), ONE)
+    assert loss.item() == pytest.approx(-2.2)
+    assert stats["behaviour_weight"] == pytest.approx(2)
+    loss.backward()
+    assert logp.grad is not None
+    assert logp.grad.item() == pytest.approx(-2.2)
+
+
+def batch(seed: int = 0) -> tuple[torch.Tensor, ...]:
+    draw = torch.Generator().manual_seed(seed)
+    logp, old, sampled = (-torch.rand(4, 6, generator=draw) - 0.1 for _ in range(3))
+    mask = torch.rand(4, 6, generator=draw) < 0.8
+    return logp.requires_grad_(), old, sampled, torch.randn(4, generator=draw), mask
+
+
+def test_where_both_are_the_same_it_is_ppo() -> None:
+    logp, old, _, adv, mask = batch()
+    mine, _ = decoupled_loss(logp, old, old, adv, mask, clip_low=0.1, clip_high=0.3)
+    want, _ = ppo_loss(logp, old, adv, mask, clip_low=0.1, clip_high=0.3)
+    assert mine.item() == pytest.approx(want.item())
+    torch.testing.assert_close(*(torch.autograd.grad(x, logp)[0] for x in (mine, want)))
+
+
+def test_above_the_cap_a_token_does_not_count_but_is_counted() -> None:
+    """w = 6 and 1: half of the sum is gone, not half of what it is divided by."""
+    logp, old = torch.zeros(1, 2, requires_grad=True), torch.zeros(1, 2)
+    sampled = torch.tensor([[-math.log(6), 0.0]])
+    mask, adv = torch.ones(1, 2), torch.ones(1)
+    loss, stats = decoupled_loss(logp, old, sampled, adv, mask, cap=5)
+    assert loss.item() == pytest.approx(-0.5)
+    assert stats["capped"] == 0.5
+    (gradient,) = torch.autograd.grad(loss, logp)
+    assert gradient.tolist() == [[0, -0.5]]
+    clamped, _ = decoupled_loss(logp, old, sampled, adv, mask, cap=5, action="clamp")
+    assert clamped.item() == pytest.approx(-3)
+
+
+def test_the_weight_has_no_gradient() -> None:
+    """By finite differences of the surrogate with w held fixed."""
+    logp, old, sampled, adv, mask = batch(1)
+    old.requires_grad_()
+    loss, _ = decoupled_loss(logp, old, sampled, adv, mask, clip_low=1.0, clip_high=9.0)
+    gradient, none = torch.autograd.grad(loss, (logp, old), allow_unused=True)
+    assert none is None
+    weight = behaviour_weight(old, sampled, mask)
+    step = 1e-3 * torch.ones_like(logp)
+    ends = [
+        (-weight * adv[:, None] * (x.detach() - old.detach()).exp() * mask).sum() / mask.sum()
+        for x in (logp - step, logp + step)
+    ]
+    assert gradient.sum().item() == pytest.approx(float(ends[1] - ends[0]) / 2e-3, rel=1e-3)
+
+
+def test_a_sequence_has_one_weight() -> None:
+    _, old, sampled, _, mask = batch(2)
+    weight = behaviour_weight(old, sampled, mask, cap=1e6, level="sequence")
+    product = ((old - sampled) * mask).sum(1).exp()
+    torch.testing.assert_close(weight, product[:, None] * mask)
+
+
+@pytest.mark.parametrize("tau", [0.001, 0.01, 0.05, 10.0])
+def test_m2po_drops_by_rank(tau: float) -> None:
+    _, old, sampled, _, mask = batch(3)
+    moved = (old - sampled) ** 2
+    keep = m2po_keep(old, sampled, mask, tau=tau)
+    assert not (keep & ~mask).any()
+    out = mask & ~keep
+    assert moved[keep].mean() <= tau or not keep.any()
+    if tau == 10:
+        assert not out.any()
+        return
+    assert out.any()
+    assert not keep.any() or moved[out].min() >= moved[keep].max()
+    least = moved[out].min()
+    assert (moved[keep].sum() + least) / (keep.sum() + 1) > tau, "no more than needed"
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(ValueError, match="unknown action 'drop'"):
+        behaviour_weight(at(1), at(1), ONE, action="drop")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="cap must be positive"):
+        behaviour_weight(at(1), at(1), ONE, cap=0)
+    with pytest.raises(ValueError, match="tau must be positive"):
+        m2po_keep(at(1), at(1), ONE, tau=0)

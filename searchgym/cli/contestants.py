@@ -39,11 +39,16 @@ def contestant(name: str) -> Maker:
         return _of_card(known[name])
     if ":" in name:
         return _of_class(load_object(name), {})
-    names = [*known, "untrained", "majority"]
+    names = [*(n for n, c in known.items() if "use" in c.body), "untrained", "majority"]
     raise CardError(f"{unknown('agent', name, names)}, a .safetensors file, or 'module:Class'")
 
 
 def _of_card(card: Card) -> Maker:
+    if "recipe" in card.body:
+        raise CardError(
+            f"{card.id!r} is a recipe, not an agent: it trains a language model "
+            f"(searchgym train {card.id}, or searchgym.rl.trainer)"
+        )
     if "train" in card.body:
         raise CardError(
             f"agent {card.id!r} has to be trained first: searchgym train {card.id}; then pass the "

@@ -48,11 +48,17 @@ def corpora() -> Rows:
 
 
 def agents() -> Rows:
-    """Every agent card."""
-    return [
-        {"id": card.id, "learns": "train" in card.body, "summary": card.summary}
+    """Every agent card; a ``recipe`` is a way to train a language model."""
+    rows = [
+        {
+            "id": card.id,
+            "kind": "recipe" if "recipe" in card.body else "agent",
+            "learns": "train" in card.body or "recipe" in card.body,
+            "summary": card.summary,
+        }
         for card in cards("agents").values()
     ]
+    return sorted(rows, key=lambda row: row["kind"] == "recipe")  # agents first
 
 
 def engines() -> Rows:

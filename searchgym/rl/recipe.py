@@ -1,4 +1,4 @@
-"""A method: one object per slot, from a table or a TOML file."""
+"""A method: one object per slot, from a card of ``agents/``, a table or a TOML file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from ..cards import cards, read_card
 from ..errors import CardError, unknown
 from .slots.protocols import (
     AdvantageEstimator,
@@ -21,7 +22,6 @@ from .slots.protocols import (
 )
 from .slots.registry import REGISTRY, SlotName, make
 
-FOLDER = Path(__file__).resolve().parent / "recipes"
 SEVERAL: tuple[SlotName, ...] = ("signal", "reward", "loss")
 """Slots that hold a list."""
 ALWAYS = frozenset({"old_logp", "entropy"})
@@ -41,12 +41,15 @@ class Recipe:
     schedule: Schedule
     train: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of the trainer's configuration that belong to the method."""
+    env: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the environment that the method is meant for (``gym.make``'s keywords). A default
+    for whoever builds the setting; the trainer takes any."""
     table: Mapping[str, Any] = field(default_factory=dict)
     """What it was made of."""
 
     @classmethod
     def of(cls, spec: str | Path | Mapping[str, Any] | Recipe) -> Recipe:
-        """From a shipped recipe's name, a TOML file or a table.
+        """From the name of a recipe in ``agents/``, a folder with a card, a TOML file or a table.
 
         Slots left out: chains of 8, the environment's return as signal and reward, uniform tasks,
         constant coefficients. Advantage and loss must be given.
@@ -57,7 +60,7 @@ class Recipe:
         if isinstance(spec, Recipe):
             return spec
         table = read(spec) if isinstance(spec, str | Path) else dict(spec)
-        known = (*REGISTRY, "train", "summary")
+        known = (*REGISTRY, "train", "env")
         for name in table:
             if name not in known:
                 raise CardError(unknown("slot", str(name), known))
@@ -76,7 +79,9 @@ class Recipe:
                 made[slot] = tuple(make(slot, s) for s in ([given] if one else given))
             else:
                 made[slot] = make(slot, given)
-        return cls(**made, train=dict(table.get("train", {})), table=table)
+        return cls(
+            **made, train=dict(table.get("train", {})), env=dict(table.get("env", {})), table=table
+        )
 
     def parts(self) -> Iterator[tuple[str, SlotObject]]:
         """(place, object), e.g. ``("loss.0", …)``."""
@@ -124,17 +129,28 @@ ADVICE: Mapping[str, str] = {
 
 
 def shipped() -> list[str]:
-    """Names of the recipes that come with the package."""
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+    """Names of the recipes in ``agents/``."""
+    return [name for name, card in cards("agents").items() if "recipe" in card.body]
 
 
 def read(spec: str | Path) -> dict[str, Any]:
-    """A recipe's table, by a shipped name or a file's path."""
+    """A recipe's table, by its name in ``agents/``, a folder with a card, or a TOML file's path.
+
+    Raises:
+        CardError: none of these, or the card is of an agent that is not trained by a recipe.
+    """
     path = Path(spec)
+    if path.name == "card.toml":
+        path = path.parent
+    if (path / "card.toml").is_file():
+        body = read_card(path, "agents").body
+        if "recipe" not in body:
+            raise CardError(f"{path / 'card.toml'} has no [recipe] table: nothing is trained by it")
+        return dict(body["recipe"])
     if path.suffix != ".toml":
         if str(spec) not in shipped():
             raise CardError(unknown("recipe", str(spec), shipped()))
-        path = FOLDER / f"{spec}.toml"
+        return dict(cards("agents")[str(spec)].body["recipe"])
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -191,3 +191,9 @@ def test_transfer_writes_the_table_and_keeps_results(cli: Cli, tmp_path: Path) -
     shown = cli(*arguments)
     assert "held-out world" in shown.out
     assert "not on this machine: hotpotqa" in shown.err
+
+
+def test_a_recipe_is_no_agent(cli: Cli) -> None:
+    done = cli("eval", "SearchQA-v0", "-a", "grpo", "-n", 2, *SMALL)
+    assert done.code == 2
+    assert "'grpo' is a recipe, not an agent" in done.err

@@ -236,7 +236,27 @@ def test_recipes_are_files(tmp_path: Path) -> None:
         Recipe.of(path)
     with pytest.raises(CardError, match="cannot read"):
         Recipe.of(tmp_path / "none.toml")
-    assert len(shipped()) >= 13
+
+
+def test_recipes_are_cards(tmp_path: Path) -> None:
+    assert len(shipped()) >= 17
+    assert "grpo" in shipped()
+    assert "candidate" not in shipped()
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    card = folder / "card.toml"
+    head = 'id = "mine"\nsummary = "s"\n'
+    table = '[recipe]\nadvantage = "rloo"\nloss = "ppo"\n[recipe.env]\nk = 5\n'
+    card.write_text(head + table)
+    for name in (folder, card, str(folder)):
+        assert Recipe.of(name).env == {"k": 5}
+    for text in (head, head + 'use = "a:b"\n' + table, head + 'recipe = "grpo"\n'):
+        card.write_text(text)
+        with pytest.raises(CardError, match=r"either .use. .*or the table"):
+            Recipe.of(folder)
+    card.write_text(head + 'use = "a:b"\n')
+    with pytest.raises(CardError, match="nothing is trained by it"):
+        Recipe.of(folder)
 
 
 def test_rows_of_an_edited_context_make_one_line() -> None:

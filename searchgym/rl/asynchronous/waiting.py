@@ -1,0 +1,95 @@
+"""Which rollouts an update is made of, and what it has to wait for."""
+
+from __future__ import annotations
+
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from .admission import AdmissionControl
+
+Late = Literal["wait", "drop"]
+T = TypeVar("T")
+
+
+class Chosen(NamedTuple, Generic[T]):
+    """Of one update."""
+
+    items: list[T]
+    """In the order in which they began."""
+    lags: list[int]
+    """Updates between the start of each and this one, ≤ η."""
+
+
+class Waiting(Generic[T]):
+    """Rollouts under way and finished, oldest first; keeps an :class:`AdmissionControl` informed.
+
+    No rollout is trained on more than η updates after it began. ``late="wait"``: an update waits
+    until those that are still under way fit into the updates that are left for them, so that none
+    is ever lost. ``late="drop"``: it takes the first ``batch`` that are finished, and who comes too
+    late is thrown away. That never waits for a slow rollout, and never learns from one.
+    """
+
+    def __init__(self, control: AdmissionControl, late: Late = "wait") -> None:
+        if late not in ("wait", "drop"):
+            raise ValueError(f"late is 'wait' or 'drop', got {late!r}")
+        self.control, self.late = control, late
+        self.dropped = 0
+        """Thrown away for their age, in all."""
+        self._next = 0
+        self._begun: dict[int, int] = {}
+        """Ticket → version at its start."""
+        self._done: dict[int, tuple[int, T]] = {}
+
+    def __len__(self) -> int:
+        """Under way or finished, not taken yet."""
+        return len(self._begun) + len(self._done)
+
+    def begin(self) -> int:
+        """A rollout starts now; the ticket under which it will :meth:`finish`."""
+        self.control.start()
+        ticket, self._next = self._next, self._next + 1
+        self._begun[ticket] = self.control.version
+        return ticket
+
+    def finish(self, ticket: int, item: T) -> None:
+        """A rollout has ended."""
+        began = self._begun.pop(ticket)
+        self.control.accept()
+        self._done[ticket] = (began, item)
+        self._forget()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the next update can be made."""
+        if len(self._done) < self.control.batch:
+            return False
+        if self.late == "drop":
+            return True
+        # One that began at version u can be taken up to update u + η. Once this update is made,
+        # (u + η - v) · batch places are left for it and for all that are older. The batch itself
+        # is the oldest of the finished, so that only those still under way can be in trouble.
+        v, eta, batch = self.control.version, self.control.eta, self.control.batch
+        return all(i < (u + eta - v) * batch for i, u in enumerate(sorted(self._begun.values())))
+
+    def take(self) -> Chosen[T]:
+        """The rollouts of the next update, which must be ``ready``."""
+        if not self.ready:
+            raise ValueError(f"no update is ready: {len(self._done)} finished, {len(self)} in all")
+        taken = [self._done.pop(t) for t in sorted(self._done)[: self.control.batch]]
+        return Chosen([item for _, item in taken], [self.control.version - v for v, _ in taken])
+
+    def again(self, count: int) -> None:
+        """``count`` of those just taken will not be trained on: others are played for them."""
+        self.control.release(count)
+
+    def updated(self) -> None:
+        """An update was made; what is too old for the next is thrown away."""
+        self.control.updated()
+        self._forget()
+
+    def _forget(self) -> None:
+        limit = self.control.version - self.control.eta
+        old = [t for t, (began, _) in self._done.items() if began < limit]
+        for ticket in old:
+            del self._done[ticket]
+        self.control.release(len(old))
+        self.dropped += len(old)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal, cast
 
@@ -73,6 +73,8 @@ class CausalLMPolicy:
         self.sampling, self.seed, self.overflow, self.tries = sampling, seed, overflow, tries
         self.context: int | None = context or getattr(generator, "context", None)
         self.memory = Memory(memory)
+        self.refresh: Callable[[], object] | None = None
+        """Called before each batch of turns; where weights come from elsewhere, it fetches them."""
         self._lock = threading.RLock()
 
     @property
@@ -105,6 +107,8 @@ class CausalLMPolicy:
         self, requests: Sequence[TurnRequest], sampling: Sampling | None = None
     ) -> list[Completion]:
         """One completion per request, in order, each remembered for the next turn and for rows."""
+        if self.refresh is not None:
+            self.refresh()
         asked = [self.ask(request, sampling) for request in requests]
         where = [i for i, ask in enumerate(asked) if isinstance(ask, GenRequest)]
         new = self._generate([a for a in asked if isinstance(a, GenRequest)], requests, where)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .kernels.ratio import log_ratio
 from .signals.outcome import total
+from .slots.batch import Batch
 from .slots.records import Played, Scored
 
 
@@ -70,6 +72,31 @@ def of_groups(played: Sequence[Scored], kept: Sequence[Scored]) -> dict[str, flo
         "trajectories": float(sum(len(s.training) for s in kept)),
         "equal_groups": float(np.mean(equal)) if equal else 0.0,
     }
+
+
+def of_age(batch: Batch, version: int, eta: int) -> dict[str, float]:
+    """How far a batch is from the weights of ``version`` that are about to learn from it.
+
+    ``age/0`` … ``age/<eta>``: shares of trained tokens by how many versions ago they were drawn,
+    ``age/mean``, ``age/max``. Where the old log-probabilities are known, of the trained tokens'
+    w = π_old / π_sampled: ``weight/mean``, ``weight/max``, ``weight/kept`` (effective sample size,
+    (Σw)² / Σw², as a share), ``weight/k3`` (KL of the sampling policy to the old one).
+    """
+    ages = version - np.concatenate([row.version[row.loss_mask] for row in batch.rows])
+    if not len(ages):
+        return {}
+    found = {f"age/{n}": float((ages == n).mean()) for n in range(eta + 1)}
+    found |= {"age/mean": float(ages.mean()), "age/max": float(ages.max())}
+    if batch.old_logp is not None:
+        ratio = log_ratio(batch.old_logp, batch.sampled_logp, batch.mask)[batch.mask].double()
+        w = ratio.exp()
+        found |= {
+            "weight/mean": float(w.mean()),
+            "weight/max": float(w.max()),
+            "weight/kept": float(w.sum() ** 2 / (w**2).sum() / len(w)),
+            "weight/k3": float((w - ratio - 1).mean()),
+        }
+    return found
 
 
 def _sampled_logp(member: Played) -> np.ndarray:

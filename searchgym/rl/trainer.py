@@ -1,8 +1,9 @@
 """The training loop for language models: one step is :meth:`Trainer.advance`, top to bottom.
 
 What is done at each place is the recipe's objects' business (``slots.protocols``); this file says
-only in which order. One process, synchronous: every token that is trained on was drawn by the
-weights of the step's start. ``minimal.py`` is the same loop for GRPO alone, without slots.
+only in which order. Without ``rollouts`` it is synchronous: every token that is trained on was
+drawn by the weights of the step's start. ``minimal.py`` is the same loop for GRPO alone, without
+slots.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from ..errors import CardError, EngineError
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.trainable import TrainableLM
 from ..seeding import stream
+from .asynchronous.rollouts import AsyncRollouts
 from .checkpoint import load_checkpoint, save_checkpoint
 from .collapse import Watch
 from .critic import Critic
 from .log import LOG, Log
-from .measures import of_episodes, of_groups
+from .measures import of_age, of_episodes, of_groups
 from .recipe import Recipe
 from .slots.batch import Batch, Output, Totals, in_lines
-from .slots.records import Floats, Rewards, Scored, Workers
+from .slots.records import Floats, Rewards, Scored, TaskPlan, Workers
 
 CHECKPOINT = "trainer.safetensors"
 
@@ -78,6 +80,7 @@ class Trainer:
         recipe: A shipped recipe's name, a TOML file, a table or a :class:`Recipe`.
         teacher: For distillation.
         critic: For PPO; trained along.
+        rollouts: Other processes that play while this one trains; without them, ``policy`` plays.
         out: A folder for checkpoints and log; the same call goes on from what is there.
 
     Raises:
@@ -95,10 +98,11 @@ class Trainer:
         *,
         teacher: TrainableLM | None = None,
         critic: Critic | None = None,
+        rollouts: AsyncRollouts | None = None,
         out: Path | None = None,
     ) -> None:
         self.lm, self.policy, self.setting = lm, policy, setting
-        self.teacher, self.critic = teacher, critic
+        self.teacher, self.critic, self.rollouts = teacher, critic, rollouts
         self.recipe = Recipe.of(recipe)
         self.config = config or TrainConfig.of(self.recipe)
         there = {
@@ -119,6 +123,8 @@ class Trainer:
             if (out / CHECKPOINT).exists():
                 load_checkpoint(self, out / CHECKPOINT)
                 self._publish(self.policy.version)
+        if rollouts is not None:
+            rollouts.start(self.recipe, self.config.tasks, self.steps, lm.merged(), policy.version)
 
     # --- the run ------------------------------------------------------------------------------
     def train(self) -> Iterator[dict[str, float]]:
@@ -163,6 +169,8 @@ class Trainer:
         if batch is not None:
             # 4. log-probabilities under other weights than those that are about to change
             self._look_up(batch)
+            if self.rollouts is not None:
+                metrics |= of_age(batch, self.policy.version, self.rollouts.eta)
             # 5. rewards become advantages
             batch.adv, batch.clip_scale = recipe.advantage.estimate(batch, coef)
             # 6. losses, gradients, new weights
@@ -172,6 +180,8 @@ class Trainer:
             self._publish()
 
         self.steps += 1
+        if self.rollouts is not None:
+            metrics |= self.rollouts.updated(self.lm.merged(), self.policy.version)
         metrics |= {"play_s": middle - start, "update_s": perf_counter() - middle}
         self.watch.look(metrics)
         self.metrics = metrics
@@ -180,8 +190,14 @@ class Trainer:
     def _play(self, workers: Workers) -> list[Scored]:
         """One round of groups, with what they earned."""
         recipe, config = self.recipe, self.config
-        plans = recipe.data.plan(self.setting.tasks, config.tasks, self.steps, config.seed)
-        groups = recipe.rollout.collect(plans, workers)
+
+        def plan(count: int) -> list[TaskPlan]:
+            return recipe.data.plan(self.setting.tasks, count, self.steps, config.seed)
+
+        if self.rollouts is None:
+            groups = recipe.rollout.collect(plan(config.tasks), workers)
+        else:
+            groups = self.rollouts.groups(plan, workers.coef)
         measured: list[dict[str, Floats]] = [{} for _ in groups]
         for signal in recipe.signal:
             for known, new in zip(measured, signal.measure(groups, workers), strict=True):

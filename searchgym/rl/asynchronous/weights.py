@@ -1,0 +1,59 @@
+"""Weights handed from one process to others through a folder: safetensors files, newest wins."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import EngineError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def new_folder() -> Path:
+    """In memory where the system has such a place (/dev/shm); whoever asks must remove it."""
+    shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    return Path(tempfile.mkdtemp(prefix="searchgym-weights-", dir=shared))
+
+
+def publish(folder: Path, weights: Mapping[str, Tensor], version: int) -> None:
+    """Write a whole state dict as ``version``. The one before stays, for who is just reading it."""
+    from safetensors.torch import save_file
+
+    partial = folder / "new.part"
+    save_file({n: w.detach().cpu().contiguous() for n, w in weights.items()}, str(partial))
+    os.replace(partial, folder / f"{version}.safetensors")
+    for old in _versions(folder)[:-2]:
+        (folder / f"{old}.safetensors").unlink(missing_ok=True)
+
+
+def newest(folder: Path, than: int | None) -> tuple[int, dict[str, Tensor]] | None:
+    """The latest version and its weights; None if that is ``than``.
+
+    Raises:
+        EngineError: there is none at all.
+    """
+    from safetensors.torch import load_file
+
+    for _ in range(100):  # while it is opened, two newer ones may push it out
+        versions = _versions(folder)
+        if not versions:
+            raise EngineError(f"{folder} holds no weights: the trainer is gone")
+        if versions[-1] == than:
+            return None
+        try:
+            return versions[-1], load_file(str(folder / f"{versions[-1]}.safetensors"))
+        except FileNotFoundError:
+            continue
+    raise EngineError(f"weights in {folder} are replaced faster than they can be read")
+
+
+def _versions(folder: Path) -> list[int]:
+    try:
+        return sorted(int(p.stem) for p in folder.glob("*.safetensors"))
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,161 @@
+"""A process that plays groups of episodes with weights of its own, and the handle on it.
+
+Only plans, JSON snapshots of episodes and arrays cross the pipe between the two processes; weights
+come through a folder (``weights.py``).
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from pickle import PicklingError
+from typing import Any, NamedTuple
+
+from ...episode import Episode
+from ...errors import EngineError
+from ...policies.rows import Row
+from ..slots.records import Group, Played, Purpose, TaskPlan, Workers
+from ..slots.registry import make as make_slot
+from .weights import newest
+
+Make = Callable[[], Workers]
+"""Builds what a worker plays with. An importable function, or a ``functools.partial`` of one. The
+model is a plain one, without adapters: it is given whole weights."""
+
+
+class Job(NamedTuple):
+    """Groups to be played in one batch."""
+
+    tickets: tuple[int, ...]
+    plans: tuple[TaskPlan, ...]
+    coef: Mapping[str, float]
+
+
+class Answer(NamedTuple):
+    groups: list[list[tuple[dict[str, Any], tuple[Row, ...], Purpose]]]
+    """Per plan and member: the episode's snapshot, its rows, its purpose."""
+    seconds: float
+
+
+class WorkerLostError(EngineError):
+    """A worker's process ended, or did not answer in time."""
+
+
+def serve(connection: Connection, make: Make, rollout: Any, folder: str) -> None:
+    """A worker's life: make the policy, then play jobs until the trainer is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer's business
+    try:
+        workers, strategy = make(), make_slot("rollout", rollout)
+        policy, held = workers.policy, -1
+
+        def refresh() -> None:
+            nonlocal held
+            if (found := newest(Path(folder), held)) is not None:
+                held = found[0]
+                policy.weights_changed(found[1])
+                generator: Any = policy.generator
+                generator.version = held
+
+        policy.refresh = refresh
+        refresh()
+        connection.send("ready")
+        while True:
+            job: Job = connection.recv()
+            begun = time.perf_counter()
+            groups = strategy.collect(job.plans, replace(workers, coef=dict(job.coef)))
+            packed = [[(m.episode.snapshot(), m.rows, m.purpose) for m in g.members]
+                      for g in groups]  # fmt: skip
+            connection.send(Answer(packed, time.perf_counter() - begun))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        shutil.rmtree(folder, ignore_errors=True)  # the trainer was killed: nobody else will
+    except Exception:
+        connection.send(traceback.format_exc())
+
+
+@dataclass
+class Worker:
+    """The trainer's handle on one process.
+
+    ``timeout_s`` bounds each answer, and the start.
+    """
+
+    number: int
+    context: Any
+    """Of ``multiprocessing``."""
+    make: Make
+    rollout: Any
+    folder: Path
+    timeout_s: float
+
+    def start(self) -> None:
+        """Start the process; :meth:`ready` waits until it can play."""
+        self.connection, theirs = self.context.Pipe()
+        arguments = (theirs, self.make, self.rollout, str(self.folder))
+        name = f"rollouts-{self.number}"
+        self.process = self.context.Process(target=serve, args=arguments, name=name, daemon=True)
+        try:
+            self.process.start()
+        except (AttributeError, TypeError, PicklingError) as error:
+            raise EngineError(
+                f"a rollout worker cannot be given {self.make!r} ({error}): make must be an "
+                "importable function, or a functools.partial of one"
+            ) from error
+        theirs.close()  # so that the pipe ends when the process does
+
+    def ready(self) -> None:
+        """Wait until it can play; raises as :meth:`play`."""
+        self._answer("start")
+
+    def play(self, job: Job) -> tuple[list[Group], float]:
+        """The finished groups, in order, and how many seconds they took.
+
+        Raises:
+            WorkerLostError: the process ended or is late.
+            EngineError: it says what went wrong.
+        """
+        what = f"play {', '.join(plan.name for plan in job.plans)}"
+        try:
+            self.connection.send(job)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise self._lost(what) from error
+        answer: Answer = self._answer(what)
+        groups = [
+            Group(plan, tuple(Played(Episode.restore(s), rows, why) for s, rows, why in members))
+            for plan, members in zip(job.plans, answer.groups, strict=True)
+        ]
+        return groups, answer.seconds
+
+    def stop(self) -> None:
+        """End the process, whatever it does."""
+        if self.process.pid is not None:
+            self.process.kill()
+            self.process.join()
+        self.connection.close()
+
+    def _answer(self, what: str) -> Any:
+        try:
+            if not self.connection.poll(self.timeout_s):
+                self.process.kill()
+                raise WorkerLostError(
+                    f"rollout worker {self.number} did not {what} within {self.timeout_s:g} s "
+                    "(timeout_s)"
+                )
+            found = self.connection.recv()
+        except (EOFError, ConnectionResetError) as error:
+            raise self._lost(what) from error
+        if isinstance(found, str) and found != "ready":
+            raise EngineError(f"rollout worker {self.number} failed to {what}:\n{found}")
+        return found
+
+    def _lost(self, what: str) -> WorkerLostError:
+        self.process.join(5)
+        return WorkerLostError(
+            f"rollout worker {self.number} ended with exit code {self.process.exitcode} while it "
+            f"was to {what}"
+        )

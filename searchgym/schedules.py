@@ -59,7 +59,9 @@ class Linear:
             raise CardError(f"a schedule needs total > 0, got {self}")
 
     def __call__(self, step: float) -> float:
-        return self.start + min(max(step / self.total, 0.0), 1.0) * (self.end - self.start)
+        if step >= self.total:
+            return self.end  # exactly, whatever the rounding
+        return self.start + max(step / self.total, 0.0) * (self.end - self.start)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from .batching import run_batch
+from .corpora.corpus import Corpus
+from .engines.distractors import distracted
 from .types import (
     Charged,
     ChargedPage,
@@ -32,7 +34,8 @@ class Tool(Protocol):
 
 
 class SearchTool:
-    """``search(query)`` over any engine."""
+    """``search(query)`` over any engine; ``k`` hits, unless the episode's parameter ``top_k`` says
+    otherwise. ``corpus``: where the parameter ``distractors`` takes its passages from."""
 
     spec = ToolSpec(
         "search",
@@ -44,14 +47,20 @@ class SearchTool:
         },
     )
 
-    def __init__(self, engine: SearchEngine, k: int = 3) -> None:
-        self.engine, self.k = engine, k
+    def __init__(self, engine: SearchEngine, k: int = 3, corpus: Corpus | None = None) -> None:
+        self.engine, self.k, self.corpus = engine, k, corpus
         self.needs_task = engine.needs_task
 
     def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]:
         k = self.k
-        queries = [Query(call.args["query"], k, call.ctx) for call in batch]
+        queries = [
+            Query(call.args["query"], int(call.ctx.params.get("top_k", k)), call.ctx)
+            for call in batch
+        ]
         rankings: Sequence[Ranking | Failure] = run_batch(self.engine, queries)
+        if any(call.ctx.params.get("distractors") for call in batch):
+            pairs = zip(queries, rankings, strict=True)
+            rankings = [distracted(query, ranking, self.corpus) for query, ranking in pairs]
         return [
             ToolResult((), r) if type(r) is tuple else _found(r)  # type: ignore[arg-type]
             for r in rankings  # plain tuples are the usual case, and a call each is felt

@@ -1,4 +1,4 @@
-"""Wrappers: a SearchGym environment for libraries that know numbers, not text."""
+"""Wrappers: a curriculum around an environment, and numbers for libraries that know no text."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from .candidates.actions import DEFAULT_LIMITS, Candidate, Limits
 from .candidates.features import FEATURE_NAMES, FeatureBuilder
 from .candidates.state import read_state
 from .dialects.base import get_dialect
+from .envs.curriculum import CurriculumWrapper, VectorCurriculumWrapper
 from .envs.search import SearchEnv
 from .errors import CardError
+
+__all__ = ["CandidateActions", "CurriculumWrapper", "Observation", "VectorCurriculumWrapper"]
 
 Observation = dict[str, NDArray[Any]]
 

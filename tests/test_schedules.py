@@ -15,6 +15,7 @@ from searchgym.errors import CardError
 from searchgym.schedules import Exponential, Linear, Steps, make_schedule
 from tests.small import CORPUS, TASKS
 
+NOISY = {"name": "degraded"}
 TABLE = {0: 0.0, 50: 0.06904, 100: 0.16667, 150: 0.30474, 200: 0.5, 999: 0.5}
 """ZeroSearch's p(i) for p_s = 0, p_e = 0.5, m = 200, b = 4."""
 
@@ -109,7 +110,9 @@ def test_a_table_without_a_class_says_what_is_missing() -> None:
 
 def test_environments_log_the_noise_that_their_episodes_have() -> None:
     curriculum = {"use": "searchgym.curricula:ZeroSearchNoise", "total": 4}
-    env = gym.make("SearchQA-v0", corpus=CORPUS, tasks=list(TASKS), curriculum=curriculum)
+    env = gym.make(
+        "SearchQA-v0", corpus=CORPUS, tasks=list(TASKS), engine=NOISY, curriculum=curriculum
+    )
     seen = []
     for seed in range(6):
         _, info = env.reset(seed=seed)
@@ -124,7 +127,7 @@ def test_environments_log_the_noise_that_their_episodes_have() -> None:
 def test_vector_environments_take_the_noise_at_each_slots_reset() -> None:
     curriculum = {"use": "searchgym.curricula:ZeroSearchNoise", "total": 4, "episodes_per_step": 2}
     envs = gym.make_vec(
-        "SearchQA-v0", 2, corpus=CORPUS, tasks=list(TASKS), curriculum=curriculum,
+        "SearchQA-v0", 2, corpus=CORPUS, tasks=list(TASKS), engine=NOISY, curriculum=curriculum,
         autoreset_mode="NEXT_STEP",
     )  # fmt: skip
     _, info = envs.reset(seed=0)

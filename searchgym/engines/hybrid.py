@@ -88,6 +88,7 @@ class HybridEngine:
         self.depth, self.rerank_depth = depth, rerank_depth
         self.needs_task = any(engine.needs_task for engine in engines)
         self.degrades = any(getattr(engine, "degrades", False) for engine in engines)
+        self.axes = frozenset(axis for engine in engines for axis in getattr(engine, "axes", ()))
 
     @property
     def fingerprint(self) -> str:

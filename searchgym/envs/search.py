@@ -17,7 +17,7 @@ from ..types import TurnRequest
 from .info import step_info
 from .render import print_turn, transcript
 from .setting import Setting, setting
-from .start import start_episode
+from .start import start_episode, tell
 
 MAX_TEXT = 8_000_000
 """Characters of the text spaces: above any ``max_chars`` plus one observation."""
@@ -92,9 +92,7 @@ class SearchEnv(gym.Env[str, str]):
         episode.act(action)
         run_tools((episode,), self.setting.toolbox)
         if episode.phase == "done":
-            self.curriculum.observe(
-                episode.config.task.id, sum(turn.reward for turn in episode.turns)
-            )
+            tell(self.curriculum, episode)
         if self.render_mode == "human":
             self.render()
         observation = episode.observation(episode.contexts.active)

@@ -15,6 +15,7 @@ from typing import Any
 from ..arguments import check_schema
 from ..cards import load_object
 from ..corpora.corpus import Corpus
+from ..curricula import TaskPool
 from ..dialects.base import DIALECTS, SELF_SEARCH, get_dialect
 from ..errors import CardError, unknown
 from ..rules import Rules
@@ -101,9 +102,12 @@ class Setting:
         self._by_id = {task.id: i for i, task in enumerate(self.tasks)}
         if not self.tasks:
             raise CardError(f"no task is left for {options.corpus!r} split {options.split!r}")
+        self.pool = TaskPool(self.tasks)
         self.engine = found.engine
         self.toolbox = Toolbox(self._tools())
         self.rules = self._rules()
+        self.variants: dict[tuple[int | None, ...], Rules] = {}
+        """The rules at other difficulties (``envs.difficulty``)."""
 
     def _tools(self) -> dict[str, Tool]:
         from ..engines.graph.tools import GRAPH_TOOLS, make_tool
@@ -115,7 +119,7 @@ class Setting:
                 raise CardError(unknown("tool", name, (*TOOLS, *GRAPH_TOOLS)))
         made: dict[str, Tool] = {}
         if "search" in names:
-            made["search"] = SearchTool(self.engine, self.options.k)
+            made["search"] = SearchTool(self.engine, self.options.k, self.corpus)
         if "access" in names:
             made["access"] = AccessTool(pages_of(self.engine, CorpusPages(self.corpus)))
         for name in names:

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
-from ..curricula import Curriculum
+from ..curricula import Curriculum, checked_difficulty
 from ..episode import Episode
 from ..errors import CardError, unknown
 from ..rules import EpisodeConfig
 from ..seeding import derive
+from .difficulty import applied
 from .setting import Setting
 
-RESET_OPTIONS = ("task_id", "search_enabled", "params")
+RESET_OPTIONS = ("task_id", "search_enabled", "params", "difficulty")
 
 
 def start_episode(
@@ -27,28 +28,45 @@ def start_episode(
 ) -> Episode:
     """The episode that ``key`` determines.
 
-    ``options`` may name the task (``task_id``), switch its tools off (``search_enabled``) and set
-    difficulty parameters (``params``, over the curriculum's and the environment's).
+    ``options`` may name the task (``task_id``; then no axis and no curriculum chooses it), switch
+    its tools off (``search_enabled``), set difficulty parameters (``params``, over the curriculum's
+    and the environment's), and above all those the difficulty vector (``difficulty``: axes of
+    ``searchgym.curricula.AXES`` alone).
+
+    Raises:
+        CardError: an unknown option or axis, a value out of range, or an axis that cannot act here.
     """
     options = options or {}
     for name in options:
         if name not in RESET_OPTIONS:
             raise CardError(unknown("reset option", name, RESET_OPTIONS))
+    vector = checked_difficulty(options.get("difficulty") or {})
+    merged = {**curriculum.params(), **(params or {}), **(options.get("params") or {}), **vector}
+    played = applied(shared, {name: _number(name, value) for name, value in merged.items()})
     if (task_id := options.get("task_id")) is not None:
         task = shared.tasks[shared.position(task_id)]
     else:
-        task = shared.tasks[curriculum.choose(shared.tasks, derive(key, "task"))]
-    merged = {**curriculum.params(), **(params or {}), **(options.get("params") or {})}
+        tasks = shared.pool.within(played.params)
+        task = tasks[curriculum.choose(tasks, derive(key, "task"))]
     return Episode(
         EpisodeConfig(
             task=task,
-            rules=shared.rules,
+            rules=played.rules,
             seed=key,
             episode_id=f"{key:016x}",
             search_enabled=bool(options.get("search_enabled", search_enabled)),
-            params={name: _number(name, value) for name, value in merged.items()},
+            params=played.params,
         )
     )
+
+
+def tell(curriculum: Curriculum, episode: Episode) -> None:
+    """Tell a curriculum how an episode ended, unless the infrastructure ended it."""
+    outcome = episode.outcome()
+    if outcome is not None and outcome.end != "infra_error":
+        config = episode.config
+        reward = sum([turn.reward for turn in episode.turns])
+        curriculum.observe(config.task.id, reward, config.params)
 
 
 def _number(name: str, value: object) -> float:

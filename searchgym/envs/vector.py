@@ -23,7 +23,7 @@ from .info import step_info
 from .search import MAX_TEXT
 from .setting import Setting, setting
 from .stack import stack_infos
-from .start import start_episode
+from .start import start_episode, tell
 
 Arrays = tuple[
     tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
@@ -204,9 +204,7 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         out.observations[i] = current.observation(current.contexts.active)
 
     def _ended(self, i: int, episode: Episode) -> dict[str, Any]:
-        self.curriculum.observe(
-            episode.config.task.id, sum([turn.reward for turn in episode.turns])
-        )
+        tell(self.curriculum, episode)
         info = step_info(episode)
         if self.autoreset_mode != AutoresetMode.SAME_STEP:
             self._finished[i] = True

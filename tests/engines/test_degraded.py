@@ -308,7 +308,9 @@ def test_the_other_query_behind_noise_is_paid_for_too() -> None:
 
 def test_wrong_parameters_are_one_clear_error() -> None:
     env = SearchEnv(corpus=CORPUS, tasks=TASKS, engine={"name": "degraded"})
-    for params, message in (({"noise": 2.0}, "must lie in"), ({"stale": 0.5}, "generated world")):
+    with pytest.raises(CardError, match=r"'noise' is a number in \[0, 1\]"):
+        env.reset(seed=0, options={"params": {"noise": 2.0}})
+    for params, message in (({"dead": 2.0}, "must lie in"), ({"stale": 0.5}, "generated world")):
         env.reset(seed=0, options={"params": params})
         with pytest.raises(EngineError, match=message):
             env.step("<search>Quell</search>")

@@ -219,7 +219,8 @@ def test_settings_are_built_once_per_recipe():
 
 
 def test_the_curriculum_drives_tasks_and_parameters():
-    e = env(curriculum={"use": "searchgym.curricula:Staged", "max_hops": [1, 2],
+    e = env(engine={"name": "degraded"},
+            curriculum={"use": "searchgym.curricula:Staged", "max_hops": [1, 2],
                         "min_episodes": 2, "params": [{"noise": 0.0}, {"noise": 0.5}]})  # fmt: skip
     for _ in range(2):
         _, info = e.reset()

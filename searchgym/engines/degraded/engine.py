@@ -48,6 +48,7 @@ class DegradedEngine:
     """
 
     degrades = True
+    axes = frozenset({"noise"})
 
     def __init__(
         self,

@@ -300,6 +300,14 @@ class RecordedEngine(Recorded[Query, Ranking]):
     ) -> None:
         super().__init__(inner, path, kind="search", **options)
 
+    @property
+    def axes(self) -> frozenset[str]:
+        """The inner engine's. A file alone does not say: its keys hold what was asked for, and
+        what was not recorded is a miss."""
+        if self.inner is None:
+            return frozenset({"noise"})
+        return frozenset(getattr(self.inner, "axes", ()))
+
     def pages(self, default: PageSource) -> PageSource:
         """The inner engine's own page source on record; the corpus's needs no recording."""
         if self.inner is None:

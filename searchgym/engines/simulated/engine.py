@@ -80,6 +80,7 @@ class SimulatedEngine:
     """
 
     needs_task = True
+    axes = frozenset({"noise"})
 
     def __init__(
         self,

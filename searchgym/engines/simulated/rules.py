@@ -35,6 +35,7 @@ class RulesEngine:
     """
 
     needs_task = True
+    axes = frozenset({"noise"})
 
     def __init__(
         self, corpus: Corpus, world: World | None = None, *, noise: float = 0.0, words: int = 30

@@ -7,31 +7,44 @@ from typing import Any
 
 import numpy as np
 
-from ...curricula import Curriculum, make_curriculum
+from ...curricula import Curriculum, TaskPool, difficulty_of, make_curriculum
 from ...seeding import derive
 from ...types import Task
-from ..slots.records import Scored
+from ..slots.records import Scored, TaskPlan
 from .uniform import Uniform
 
 
 class ByCurriculum(Uniform):
-    """``curriculum``: an object, an import path or ``{"use": path, …}``; it observes the mean
-    reward of each trained member."""
+    """``curriculum``: a name, an import path, ``{"use": either, …}`` or an object, as environments
+    take it. It observes the reward of each trained member, and a step of its schedules is a
+    training step."""
 
     def __init__(self, curriculum: Any) -> None:
         super().__init__()
         self.curriculum: Curriculum = make_curriculum(curriculum)
+        self._pool: TaskPool | None = None
+
+    def plan(self, tasks: Sequence[Task], count: int, step: int, seed: int) -> list[TaskPlan]:
+        set_step = getattr(self.curriculum, "set_step", None)
+        if set_step is not None:
+            set_step(step)
+        return super().plan(tasks, count, step, seed)
 
     def choose(
         self, tasks: Sequence[Task], key: int, seed: int
     ) -> tuple[Task, Mapping[str, float]]:
-        task = tasks[self.curriculum.choose(tasks, derive(key, "task"))]
-        return task, dict(self.curriculum.params())
+        if self._pool is None or self._pool.tasks is not tasks:
+            self._pool = TaskPool(tasks)
+        params = {**self.curriculum.params()}
+        params |= difficulty_of(params)
+        left = self._pool.within(params)
+        return left[self.curriculum.choose(left, derive(key, "task"))], params
 
     def observe(self, scored: Scored) -> None:
+        plan = scored.group.plan
         for reward in scored.rewards.outcome[scored.training]:
             if not np.isnan(reward):
-                self.curriculum.observe(scored.group.plan.task.id, float(reward))
+                self.curriculum.observe(plan.task.id, float(reward), plan.params)
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "curriculum": self.curriculum.state_dict()}

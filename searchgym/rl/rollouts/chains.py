@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...envs.difficulty import applied
 from ...episode import Episode
 from ...policies.causal_lm import CausalLMPolicy
 from ...rollout import run_episodes
@@ -48,13 +49,14 @@ class Chains(Slot):
 
 def start(plan: TaskPlan, workers: Workers, name: str, member: int) -> Episode:
     """A member's episode."""
+    played = applied(workers.setting, plan.params)
     return Episode(
         EpisodeConfig(
             task=plan.task,
-            rules=workers.setting.rules,
+            rules=played.rules,
             seed=derive(plan.key, "episode", member),
             episode_id=f"{plan.name}.{name}",
-            params=dict(plan.params),
+            params=played.params,
         )
     )
 

@@ -1,0 +1,80 @@
+"""A curriculum around an environment, for trainers that only know environments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.vector import VectorWrapper
+from gymnasium.vector.sync_vector_env import SyncVectorEnv
+
+from ..curricula import Curriculum, make_curriculum
+from ..errors import CardError
+from .search import SearchEnv
+from .vector import SearchVectorEnv
+
+
+class CurriculumWrapper(gym.Wrapper[Any, Any, Any, Any]):
+    """Gives the ``SearchEnv`` inside ``env`` a curriculum in place of its own.
+
+    The trainer need not know: the curriculum acts at every reset, with or without options, and
+    observes every episode's end. ``info["params"]`` says what each episode was played with.
+    ``reset(options={"difficulty": …})`` and ``params`` still override it. One object around several
+    environments of a process is one curriculum that sees them all; processes have one each.
+
+    Args:
+        curriculum: As for ``make_curriculum``: ``{"use": "staged", …}`` or an object.
+
+    Raises:
+        CardError: there is no ``SearchEnv`` inside, or the curriculum is none.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], curriculum: Any) -> None:
+        if not isinstance(env.unwrapped, SearchEnv):
+            raise CardError(
+                f"CurriculumWrapper needs a SearchEnv, got {type(env.unwrapped).__name__}; make "
+                "one with gym.make('SearchQA-v0')"
+            )
+        super().__init__(env)
+        self.curriculum: Curriculum = make_curriculum(curriculum)
+        env.unwrapped.curriculum = self.curriculum
+
+    def state_dict(self) -> dict[str, Any]:
+        """The curriculum's state, for a checkpoint; JSON values."""
+        return self.curriculum.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.curriculum.load_state_dict(state)
+
+
+class VectorCurriculumWrapper(VectorWrapper[Any, Any, Any]):
+    """As :class:`CurriculumWrapper` around a vector environment: one curriculum for all slots, in
+    every autoreset mode.
+
+    Raises:
+        CardError: ``env`` is neither a ``SearchVectorEnv`` nor a ``SyncVectorEnv`` of search
+            environments (an ``AsyncVectorEnv``'s live in processes of their own: wrap each).
+    """
+
+    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any], curriculum: Any) -> None:
+        inner: Any = env.unwrapped
+        slots: list[Any] = [inner]
+        if isinstance(inner, SyncVectorEnv):
+            slots = [slot.unwrapped for slot in inner.envs]
+        if not all(isinstance(slot, SearchEnv | SearchVectorEnv) for slot in slots):
+            raise CardError(
+                f"VectorCurriculumWrapper needs a SearchVectorEnv, got {type(inner).__name__}; "
+                "make one with gym.make_vec('SearchQA-v0', 8)"
+            )
+        super().__init__(env)
+        self.curriculum: Curriculum = make_curriculum(curriculum)
+        for slot in slots:
+            slot.curriculum = self.curriculum
+
+    def state_dict(self) -> dict[str, Any]:
+        """The curriculum's state, for a checkpoint; JSON values."""
+        return self.curriculum.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.curriculum.load_state_dict(state)

@@ -1,0 +1,97 @@
+"""What a difficulty vector does to an episode: its rules, its parameters, and where it cannot act.
+
+``hops``, ``branches`` and ``blur`` choose tasks (``Setting.pool``); ``noise``, ``distractors`` and
+``top_k`` go to the search tool with every call; the others change the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..curricula import difficulty_of
+from ..errors import CardError
+from ..rules import Rules
+from .self_mode import NoEngine
+from .setting import Setting
+
+SEARCHES = ("noise", "distractors", "top_k", "truncation", "cost")
+"""Axes that act on searches and their results."""
+RULES = ("top_k", "distractors", "truncation", "turns", "tools")
+"""Axes that change an episode's rules."""
+VARIANTS = 1_000
+"""Sets of rules kept; a schedule of ``truncation`` may go through thousands."""
+
+
+class Applied(NamedTuple):
+    """An episode's rules, and its parameters with axes as whole numbers where they are such."""
+
+    rules: Rules
+    params: dict[str, float]
+
+
+def applied(shared: Setting, params: Mapping[str, float]) -> Applied:
+    """``params`` put to work in an environment.
+
+    Raises:
+        CardError: an axis is out of range, or cannot act here; it says why and what would help.
+    """
+    axes = difficulty_of(params)
+    if not axes:
+        return Applied(shared.rules, dict(params))
+    for name in axes:
+        if (why := unable(shared, name)) is not None:
+            raise CardError(f"the difficulty axis {name!r} cannot act here: {why}")
+    rules, offered = shared.rules, len(shared.rules.tools)
+    if axes.get("tools", 0) > offered:
+        names = ", ".join(tool.name for tool in rules.tools)
+        raise CardError(
+            f"the difficulty axis 'tools' is at most {offered} here ({names}), got {axes['tools']}"
+        )
+    out = {**params, **axes}
+    if "cost" in axes:
+        if "w_search" in params:
+            raise CardError(
+                "the axis 'cost' and the parameter 'w_search' are one thing (w_search = -cost); "
+                "give one"
+            )
+        out["w_search"] = -axes["cost"]
+    return Applied(_rules(shared, axes), out)
+
+
+def _rules(shared: Setting, axes: Mapping[str, float]) -> Rules:
+    """The environment's rules where no axis changes them; equal changes share one object."""
+    whole = {axis: int(axes[axis]) for axis in RULES if axis in axes}
+    name = tuple([whole.get(axis) for axis in RULES])
+    if all(value is None for value in name):
+        return shared.rules
+    if name not in shared.variants:
+        if len(shared.variants) >= VARIANTS:
+            shared.variants.clear()
+        rules = shared.rules
+        shared.variants[name] = replace(
+            rules,
+            # what instructions say of the results' number
+            k=whole.get("top_k", rules.k) + whole.get("distractors", 0),
+            snippet_chars=whole.get("truncation", rules.snippet_chars),
+            max_turns=whole.get("turns", rules.max_turns),
+            tools=rules.tools[: whole.get("tools", len(rules.tools))],
+        )
+    return shared.variants[name]
+
+
+def unable(shared: Setting, axis: str) -> str | None:
+    """Why an axis cannot act in an environment and what would help; ``None`` if it can."""
+    tools = shared.toolbox.tools
+    if isinstance(shared.engine, NoEngine) and axis not in ("hops", "branches", "blur"):
+        return "in self-search there are no tools, no results and one turn"
+    if axis in SEARCHES and "search" not in tools:
+        return f"it acts on searches, and the tools are {', '.join(tools) or 'none'}"
+    if axis == "noise" and axis not in getattr(shared.engine, "axes", ()):
+        return (
+            f"{type(shared.engine).__name__} gives no noisy results; use "
+            "engine={'name': 'degraded', 'engine': …}, 'simulated', 'simulated_rules', or an "
+            "engine that reads ctx.params['noise'] and says so (axes = {'noise'})"
+        )
+    return None  # whether tasks say their branches and blur is found out by the pool

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .kernels.kl import kl
+from .kernels.mask import masked, masked_mean
 from .kernels.ratio import log_ratio
 from .signals.outcome import total
 from .slots.batch import Batch
@@ -23,7 +25,7 @@ def of_episodes(scored: Sequence[Scored]) -> dict[str, float]:
     members = [
         (m, r)
         for s in scored
-        for m, r in zip(s.group.members, s.rewards.outcome, strict=True)
+        for m, r in zip(s.group.members, s.rewards.total, strict=True)
         if m.purpose == "train"
     ]
     sound = [(m, float(r)) for m, r in members if not m.broken]
@@ -65,7 +67,7 @@ def of_episodes(scored: Sequence[Scored]) -> dict[str, float]:
 def of_groups(played: Sequence[Scored], kept: Sequence[Scored]) -> dict[str, float]:
     """``groups`` played, ``kept`` for training with so many ``trajectories``; ``equal_groups``:
     share of the played ones whose rewards are all equal, which teach group methods nothing."""
-    equal = [len(np.unique(s.rewards.outcome[s.training])) <= 1 for s in played]
+    equal = [len(np.unique(s.rewards.total[s.training])) <= 1 for s in played]
     return {
         "groups": float(len(played)),
         "kept": float(len(kept)),
@@ -97,6 +99,16 @@ def of_age(batch: Batch, version: int, eta: int) -> dict[str, float]:
             "weight/k3": float((w - ratio - 1).mean()),
         }
     return found
+
+
+def of_batch(batch: Batch) -> dict[str, float]:
+    """``kl_ref``: mean k3 per trained token from the policy that played to the reference, in nats;
+    only where a reference was looked up."""
+    if batch.ref_logp is None:
+        return {}
+    played = batch.sampled_logp if batch.old_logp is None else batch.old_logp
+    value = kl(masked(played, batch.mask), masked(batch.ref_logp, batch.mask), "k3")
+    return {"kl_ref": masked_mean(value, batch.mask)}
 
 
 def _sampled_logp(member: Played) -> np.ndarray:

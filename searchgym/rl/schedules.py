@@ -1,7 +1,8 @@
 """Coefficients by step: objects of the slot ``schedule``.
 
 Names that are read: ``"lr"`` (a factor), each loss's name (``"policy"``, ``"kl"``, ``"entropy"``
-…; replaces its weight), ``"w_<signal>"``, ``"shorter"``, ``"distillation"``, ``"beta"``.
+…; replaces its weight), ``"w_<signal>"``, ``"shorter"``, ``"information_gain"``, and of estimators
+``"distillation"``, ``"beta"`` (KL in the reward), ``"stratified"``, ``"gigpo"``, ``"mt_grpo"``.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class AdaptiveKL(Slot):
         start: float = 0.001,
         target: float = 0.1,
         horizon: int = 10_000,
-        measured: str = "kl/kl",
+        measured: str = "kl_ref",
     ) -> None:
         adapted_kl_coefficient(start, target, 1, target=target, horizon=horizon)
         self.name, self.value, self.measured = name, float(start), measured

@@ -28,7 +28,7 @@ from .checkpoint import load_checkpoint, save_checkpoint
 from .collapse import Watch
 from .critic import Critic
 from .log import LOG, Log
-from .measures import of_age, of_episodes, of_groups
+from .measures import of_age, of_batch, of_episodes, of_groups
 from .recipe import Recipe
 from .slots.batch import Batch, Output, Totals, in_lines
 from .slots.records import Floats, Rewards, Scored, TaskPlan, Workers
@@ -81,6 +81,7 @@ class Trainer:
         teacher: For distillation.
         critic: For PPO; trained along.
         rollouts: Other processes that play while this one trains; without them, ``policy`` plays.
+        processes: Those that this one was launched with, if they train the model together.
         out: A folder for checkpoints and log; the same call goes on from what is there.
 
     Raises:
@@ -99,6 +100,7 @@ class Trainer:
         teacher: TrainableLM | None = None,
         critic: Critic | None = None,
         rollouts: AsyncRollouts | None = None,
+        processes: Alone | None = None,
         out: Path | None = None,
     ) -> None:
         self.lm, self.policy, self.setting = lm, policy, setting
@@ -111,13 +113,21 @@ class Trainer:
             "ref_logp": lm.has_reference,
         }
         self.recipe.check(frozenset(name for name, given in there.items() if given))
+        self.processes = processes or Alone()
+        if self.config.tasks % self.processes.count or (rollouts and self.processes.count > 1):
+            raise CardError(
+                f"{self.processes.count} processes share the {self.config.tasks} tasks of a step: "
+                "give a multiple, and no rollouts in further processes"
+            )
+        self.processes.wrap(lm, policy)
         self.optimizer = self._fresh_optimizer()
         self.watch = Watch(searchable=bool(setting.toolbox.tools))
         self.steps = 0
         """Done so far."""
         self.metrics: dict[str, float] = {}
         """Of the last step; a schedule may read them."""
-        self.out, self.log = out, None if out is None else Log(out / LOG)
+        self.out = out
+        self.log = Log(out / LOG) if out is not None and self.processes.main else None
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
             if (out / CHECKPOINT).exists():
@@ -133,10 +143,11 @@ class Trainer:
             self.log.cut(self.steps)  # a killed run has logged more than it saved
         while self.steps < self.config.steps:
             metrics = self.advance()
-            if self.log is not None and self.out is not None:
+            if self.log is not None:
                 self.log.write(metrics, self.watch.said)
-                if self.steps % self.config.save_every == 0 or self.steps == self.config.steps:
-                    save_checkpoint(self, self.out / CHECKPOINT)
+            due = self.steps % self.config.save_every == 0 or self.steps == self.config.steps
+            if self.out is not None and due:
+                save_checkpoint(self, self.out / CHECKPOINT)
             yield metrics
 
     # --- one step -----------------------------------------------------------------------------
@@ -169,6 +180,7 @@ class Trainer:
         if batch is not None:
             # 4. log-probabilities under other weights than those that are about to change
             self._look_up(batch)
+            metrics |= of_batch(batch)
             if self.rollouts is not None:
                 metrics |= of_age(batch, self.policy.version, self.rollouts.eta)
             # 5. rewards become advantages
@@ -195,7 +207,9 @@ class Trainer:
             return recipe.data.plan(self.setting.tasks, count, self.steps, config.seed)
 
         if self.rollouts is None:
-            groups = recipe.rollout.collect(plan(config.tasks), workers)
+            plans = plan(config.tasks)
+            groups = recipe.rollout.collect(self.processes.mine(plans), workers)
+            groups = self.processes.groups(plans, groups)
         else:
             groups = self.rollouts.groups(plan, workers.coef)
         measured: list[dict[str, Floats]] = [{} for _ in groups]
@@ -213,20 +227,28 @@ class Trainer:
 
     def _look_up(self, batch: Batch) -> None:
         """Fill in what the recipe reads: old, reference's, teacher's log-probabilities, values."""
-        recipe, width = self.recipe, batch.mask.shape[1]
+        recipe = self.recipe
         with torch.no_grad():
             if recipe.needs("old_logp"):
-                batch.old_logp = in_lines(self.lm.logp(batch.rows).cpu(), batch.members, width)
+                batch.old_logp = self._ask(batch, self.lm.logp)
             if recipe.needs("ref_logp"):
-                found = self.lm.reference_logp(batch.rows).cpu()
-                batch.ref_logp = in_lines(found, batch.members, width)
+                batch.ref_logp = self._ask(batch, self.lm.reference_logp)
             if recipe.needs("teacher_logp"):
                 assert self.teacher is not None  # checked at the start
-                found = self.teacher.logp(batch.rows).cpu()
-                batch.teacher_logp = in_lines(found, batch.members, width)
+                batch.teacher_logp = self._ask(batch, self.teacher.logp)
             if recipe.needs("value"):
                 assert self.critic is not None  # likewise
                 batch.value = self.critic.values(batch)
+
+    def _ask(self, batch: Batch, model: Callable[[Sequence[Row]], Tensor]) -> Tensor:
+        """(N, T) log-probabilities by a model; each process asks for its share."""
+        places = self.processes.mine(self._with_rows(batch))
+        part = batch.take(places or self._with_rows(batch)[:1])
+        width = batch.mask.shape[1]
+        mine = in_lines(model(part.rows).cpu(), part.members, width)[: len(places)]
+        found = torch.zeros(batch.mask.shape)
+        found[self._with_rows(batch)] = self.processes.lines(mine, len(self._with_rows(batch)))
+        return found
 
     def _update(self, batch: Batch, coef: Mapping[str, float]) -> dict[str, float]:
         """All updates on a batch; mean metrics over them."""

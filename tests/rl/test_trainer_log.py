@@ -27,7 +27,7 @@ LOGGED = (
     "step", "reward", "return", "em", "f1", "part/em", "part/format", "searches", "turns", "tokens",
     "invalid", "truncated", "infra", "episodes", "entropy", "groups", "kept", "trajectories",
     "equal_groups", "loss", "norm", "policy/clipped", "policy/ratio", "policy/kl_old", "kl/kl",
-    "play_s", "update_s",
+    "kl_ref", "play_s", "update_s",
 )  # fmt: skip
 
 

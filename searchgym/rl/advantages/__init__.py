@@ -13,8 +13,10 @@ REINFORCE++, its baseline form    reinforce_pp        whitened over the batch
 RLOO                              rloo                R - mean of the others
 OPO                               opo                 R - mean weighted by length
 ReMax                             remax               R - reward of the greedy answer
-GRPO, Dr.GRPO, GRPO on steps      grpo                (R - mean) / std, or R - mean
+GRPO, Dr.GRPO, on steps (IGPO)    grpo                (R - mean) / std, or R - mean
 GPG                               gpg                 R - mean, scaled by the share that scored
+Stratified GRPO                   stratified          GRPO, also among equal search counts
+GiGPO                             gigpo               of episodes, and of steps from equal states
 GRPO-passk                        passk               the best one's lead, for the best one alone
 OPMD                              opmd                R - soft maximum
 OTB                               otb                 reward to go - baseline of each token place

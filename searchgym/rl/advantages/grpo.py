@@ -36,13 +36,14 @@ def grpo_step_advantages(
     group: Tensor,
     mask: Tensor,
     *,
+    gamma: float = 1.0,
     std: Std = "sample",
     eps: float = 1e-6,
 ) -> Tensor:
-    """(B, T) GRPO with process supervision (its paper, §4.1.3).
+    """(B, T) GRPO with process supervision (its paper, §4.1.3); also IGPO's (arXiv 2510.14967).
 
     All step rewards of a group are normalised together; a token's advantage is the sum over the
-    steps that end with it or later.
+    steps that end with it or later, discounted by ``gamma`` per step.
 
     Args:
         reward: (B, T); only the places of ``ends`` are read. NaN there: the step cannot be scored.
@@ -53,4 +54,4 @@ def grpo_step_advantages(
     steps = (masked(ends.to(reward.dtype), mask) > 0).nonzero(as_tuple=True)
     scores = grpo_advantages(reward[steps], group[steps[0]], std=std, eps=eps)
     placed = torch.zeros_like(reward.detach()).index_put(steps, scores)
-    return sum_of_later(placed, mask, 1.0)
+    return sum_of_later(placed, mask, torch.where(ends > 0, gamma, 1.0))

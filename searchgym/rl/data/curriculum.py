@@ -42,7 +42,7 @@ class ByCurriculum(Uniform):
 
     def observe(self, scored: Scored) -> None:
         plan = scored.group.plan
-        for reward in scored.rewards.outcome[scored.training]:
+        for reward in scored.rewards.total[scored.training]:
             if not np.isnan(reward):
                 self.curriculum.observe(plan.task.id, float(reward), plan.params)
 

@@ -34,7 +34,7 @@ class Prioritized(Uniform):
         return tasks[int(stream(key, "task").choice(len(tasks), p=odds / odds.sum()))], {}
 
     def observe(self, scored: Scored) -> None:
-        found = scored.rewards.outcome[scored.training]
+        found = scored.rewards.total[scored.training]
         if not len(found):
             return
         mean, name = float(np.clip(found.mean(), 0, 1)), scored.group.plan.task.id

@@ -21,7 +21,7 @@ class Rejection(Uniform):
         self.threshold, self.cap = float(threshold), cap
 
     def admit(self, scored: Scored) -> Scored | None:
-        outcome = scored.rewards.outcome
+        outcome = scored.rewards.total
         good = [i for i in scored.training if outcome[i] >= self.threshold]
         good.sort(key=lambda i: -outcome[i])
         seen: set[tuple[str, ...]] = set()
@@ -42,6 +42,6 @@ def taken(scored: Scored, places: list[int]) -> Scored:
         {name: np.asarray(values[places]) for name, values in scored.signals.items()},
         Rewards(
             scored.rewards.outcome[places],
-            None if turns is None else tuple(turns[i] for i in places),
+            None if turns is None else turns[places],
         ),
     )

@@ -13,6 +13,7 @@ from ..advantages.opmd import opmd_advantages
 from ..advantages.opo import opo_advantages
 from ..advantages.passk import passk_advantages
 from ..advantages.rloo import rloo_advantages
+from ..advantages.stratified import stratified_advantages
 from ..kernels.groups import Std
 from ..slots.batch import Batch
 from ..slots.protocols import Reduction, Slot
@@ -35,6 +36,40 @@ class GRPO(_Relative):
 
     def estimate(self, batch: Batch, coef: Coef) -> tuple[Tensor, None]:
         return grpo_advantages(batch.reward, batch.group, std=self.std, eps=self.eps), None
+
+
+class Stratified(_Relative):
+    """GRPO within the stratum and within the group, mixed.
+
+    Args:
+        alpha: Weight of the first, or ``coef["stratified"]``.
+        stratum: The signal whose equal values make a stratum.
+    """
+
+    reductions: ClassVar[tuple[Reduction, ...]] = (
+        Reduction({"alpha": 0.0}, {"use": "grpo", "std": "population"}),
+    )
+
+    def __init__(
+        self,
+        alpha: float = 0.5,
+        stratum: str = "searches",
+        std: Std = "population",
+        eps: float = 1e-6,
+    ) -> None:
+        if not 0 <= alpha <= 1 or std not in ("sample", "population"):
+            raise ValueError(
+                f"alpha is in [0, 1], std 'sample' or 'population'; got {alpha}, {std!r}"
+            )
+        self.alpha, self.stratum, self.eps = float(alpha), stratum, float(eps)
+        self.std: Std = std
+        self.requires = frozenset({stratum})
+
+    def estimate(self, batch: Batch, coef: Coef) -> tuple[Tensor, None]:
+        return stratified_advantages(
+            batch.reward, batch.group, batch.signal(self.stratum),
+            alpha=coef.get("stratified", self.alpha), std=self.std, eps=self.eps,
+        ), None  # fmt: skip
 
 
 class DrGRPO(_Relative):

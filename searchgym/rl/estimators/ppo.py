@@ -6,11 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-import torch
 from torch import Tensor
 
 from ..advantages.ppo import bi_level_ppo_advantages, ppo_advantages, turn_ppo_advantages
-from ..kernels.mask import at_last_token
 from ..kernels.turns import turn_starts
 from ..slots.batch import Batch
 from ..slots.protocols import Slot
@@ -36,9 +34,7 @@ class PPO(Slot):
 
     def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, None]:
         mask = batch.mask & ~batch.reward.isnan()[:, None]
-        reward = at_last_token(torch.nan_to_num(batch.reward), mask)
-        if batch.turn_reward is not None:
-            reward = reward + torch.where(mask, batch.turn_reward, torch.zeros_like(reward))
+        reward = batch.token_reward()
         value, gamma, lam = batch.need("value"), self.gamma, self.lam
         batch.value_mask = mask
         if self.level == "token":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
 from ..advantages.reinforce import RunningMean, reinforce_advantages
@@ -14,7 +13,6 @@ from ..advantages.reinforce_pp import (
     reinforce_pp_baseline_advantages,
 )
 from ..kernels.kl import kl
-from ..kernels.mask import at_last_token
 from ..slots.batch import Batch
 from ..slots.protocols import Slot
 
@@ -58,16 +56,13 @@ class ReinforcePP(Slot):
         self.requires = frozenset({"ref_logp", "old_logp"} if beta else ())
 
     def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, None]:
-        reward = at_last_token(torch.nan_to_num(batch.reward), batch.mask)
-        if batch.turn_reward is not None:
-            reward = reward + batch.turn_reward
         beta = coef.get("beta", self.beta)
         mask = batch.mask & ~batch.reward.isnan()[:, None]
         penalty = None
         if beta:
             penalty = kl(batch.need("old_logp"), batch.need("ref_logp"), "k1")
         return reinforce_pp_advantages(
-            reward, mask, kl=penalty, beta=beta, gamma=self.gamma
+            batch.token_reward(), mask, kl=penalty, beta=beta, gamma=self.gamma
         ), None  # fmt: skip
 
 

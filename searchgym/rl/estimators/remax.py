@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from ..advantages.remax import remax_advantages
-from ..kernels.mask import at_last_token
 from ..slots.batch import Batch
 from ..slots.protocols import Slot
 
@@ -21,6 +20,5 @@ class ReMax(Slot):
     requires = frozenset({"baseline"})
 
     def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, None]:
-        reward = at_last_token(torch.nan_to_num(batch.reward), batch.mask)
         greedy = torch.where(batch.reward.isnan(), batch.reward, batch.need("baseline"))
-        return remax_advantages(reward, greedy, batch.mask), None
+        return remax_advantages(batch.token_reward(), greedy, batch.mask), None

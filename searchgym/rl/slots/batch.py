@@ -6,8 +6,8 @@ an episode whose context was edited, and which therefore has several rows, is st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from ...policies.rows import Row
-from .records import Played, Scored
+from ..kernels.mask import at_last_token, masked
+from .records import Floats, Played, Scored, wider
 
 
 class Output(NamedTuple):
@@ -46,13 +47,14 @@ class Batch:
     group: Tensor
     """(N,) long."""
     reward: Tensor
-    """(N,) float."""
+    """(N,) float: outcome and turn rewards together; NaN: cannot be scored."""
     length: Tensor
     """(N,) long: trained tokens."""
     sampled_logp: Tensor
     """(N, T) when it was drawn, by whatever drew it."""
     turn_reward: Tensor | None = None
-    """(N, T) at the last trained token of each turn."""
+    """(N, T) what turns were paid, each at its last trained token (a turn without one: at the last
+    before it)."""
     baseline: Tensor | None = None
     """(N,) what the group's baseline member earned."""
     old_logp: Tensor | None = None
@@ -71,6 +73,10 @@ class Batch:
     """(N,) or (N, T)."""
     clip_scale: Tensor | None = None
     """(N, T)."""
+    picked: Tensor | None = None
+    """(N, T) bool: tokens that an estimator chose for a loss (KL-Cov)."""
+    signals: Mapping[str, Tensor] = field(default_factory=dict)
+    """What was measured, by name: (N,), or (N, K) by turn."""
 
     def __len__(self) -> int:
         return len(self.members)
@@ -91,6 +97,7 @@ class Batch:
         for name, value in values.items():
             if isinstance(value, Tensor):
                 values[name] = value[index]
+        values["signals"] = {name: value[index] for name, value in self.signals.items()}
         values["members"] = [self.members[i] for i in places]
         return Batch(**values)
 
@@ -102,6 +109,26 @@ class Batch:
         assert isinstance(value, Tensor)
         return value
 
+    def signal(self, name: str) -> Tensor:
+        """A measurement; recipes make sure that it is there."""
+        if name not in self.signals:
+            raise ValueError(f"this batch has no signal {name}; it has {sorted(self.signals)}")
+        return self.signals[name]
+
+    def by_turn(self, name: str) -> Tensor:
+        """(N, T) an (N, K) measurement, at every token of its turn."""
+        values = self.signal(name)
+        return values.gather(1, self.turn.clamp_max(values.shape[1] - 1))
+
+    def token_reward(self) -> Tensor:
+        """(N, T) rewards where they are paid: turns' at their ends, the rest of ``reward`` at the
+        last trained token. 0 for trajectories that cannot be scored."""
+        paid = torch.zeros(self.mask.shape)
+        if self.turn_reward is not None:
+            paid = masked(self.turn_reward, self.mask)
+        paid = torch.where(self.reward.isnan()[:, None], torch.zeros_like(paid), paid)
+        return paid + at_last_token(torch.nan_to_num(self.reward) - paid.sum(1), self.mask)
+
     @classmethod
     def of(cls, scored: Sequence[Scored]) -> Batch | None:
         """The trained members of some groups; None if there are none, or none has a token."""
@@ -109,14 +136,15 @@ class Batch:
         group: list[int] = []
         reward: list[float] = []
         baseline: list[float] = []
-        by_turn: list[np.ndarray | None] = []
+        by_turn: list[Floats | None] = []
         for number, s in enumerate(scored):
             twins = [i for i, m in enumerate(s.group.members) if m.purpose == "baseline"]
-            floor = float(np.mean(s.rewards.outcome[twins])) if twins else float("nan")
+            earned = s.rewards.total
+            floor = float(np.mean(earned[twins])) if twins else float("nan")
             for i in s.training:
                 members.append(s.group.members[i])
                 group.append(number)
-                reward.append(float(s.rewards.outcome[i]))
+                reward.append(float(earned[i]))
                 baseline.append(floor)
                 by_turn.append(None if s.rewards.turns is None else s.rewards.turns[i])
         width = max((m.tokens for m in members), default=0)
@@ -134,6 +162,7 @@ class Batch:
             _lines(members, "logp", width, torch.float32),
             turn_reward=_turn_rewards(by_turn, turn, mask),
             baseline=None if np.isnan(baseline).all() else torch.tensor(baseline),
+            signals=_signals(scored),
         )
 
 
@@ -172,15 +201,32 @@ def _turns(members: Sequence[Played], width: int) -> Tensor:
     return made
 
 
-def _turn_rewards(
-    by_turn: Sequence[np.ndarray | None], turn: Tensor, mask: Tensor
-) -> Tensor | None:
-    if any(rewards is None for rewards in by_turn):
+def _turn_rewards(by_turn: Sequence[Floats | None], turn: Tensor, mask: Tensor) -> Tensor | None:
+    """Each turn's reward at its last trained token, or the last one before it. What stands before
+    all of them is not lost: ``Batch.token_reward`` pays it at the end."""
+    if all(rewards is None for rewards in by_turn):
         return None
-    from ..kernels.turns import turn_ends
-
     made = torch.zeros(turn.shape)
-    for line, row, ends, rewards in zip(made, turn, turn_ends(turn, mask), by_turn, strict=True):
-        assert rewards is not None
-        line[ends] = torch.as_tensor(rewards, dtype=torch.float32)[row[ends]]
+    for line, row, keep, rewards in zip(made, turn, mask, by_turn, strict=True):
+        if rewards is None:
+            continue
+        places = torch.nonzero(keep)[:, 0]
+        turns, order = row[places].sort(stable=True)
+        number = torch.as_tensor(np.flatnonzero(np.nan_to_num(rewards)))
+        before = torch.searchsorted(turns, number, right=True) - 1
+        paid = torch.as_tensor(rewards, dtype=torch.float32)[number]
+        there = before >= 0
+        line.index_add_(0, places[order[before[there]]], paid[there])
+    return made
+
+
+def _signals(scored: Sequence[Scored]) -> dict[str, Tensor]:
+    """Every signal of the trained members, groups one after the other."""
+    made: dict[str, Tensor] = {}
+    for name in scored[0].signals if scored else ():
+        parts = [s.signals[name][s.training] for s in scored]
+        if parts[0].ndim == 2:
+            most = max(p.shape[1] for p in parts)
+            parts = [wider(p, most) for p in parts]
+        made[name] = torch.from_numpy(np.concatenate(parts))
     return made

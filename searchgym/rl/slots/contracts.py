@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from .batch import Batch, Output, Totals
 from .protocols import Floats, Reduction
 from .records import Group, Played, Rewards, Scored, TaskPlan, Workers
 from .registry import SlotName, make
-from .samples import group_of, sample_batch, shuffled
+from .samples import group_of, sample_batch, sample_signals, shuffled
 
 _PER_TOKEN = ("sampled_logp", "old_logp", "ref_logp", "teacher_logp", "turn_reward", "value")
 
@@ -55,7 +55,8 @@ def check_estimator(spec: Any) -> None:
     def estimate(batch: Batch, of: Any = spec) -> Tensor:
         return _spread(make("advantage", of).estimate(batch, {})[0], batch)
 
-    batch = sample_batch(0)
+    needed = sorted(make("advantage", spec).requires - {f.name for f in fields(Batch)})
+    batch = sample_batch(0, signals=needed)
     adv, scale = make("advantage", spec).estimate(batch, {})
     require(adv.shape in ((len(batch),), batch.mask.shape), spec, "advantages are (N,) or (N, T)")
     require(scale is None or scale.shape == batch.mask.shape, spec, "the clip scale is (N, T)")
@@ -80,9 +81,10 @@ def check_estimator(spec: Any) -> None:
             if len(known) < 2 or bool((known == known[0]).all()):
                 zero = bool((wide[mine] == 0).all())
                 require(zero, spec, "groups that cannot be compared get exactly 0")
-    _check_memory("advantage", spec, lambda o: _spread(o.estimate(sample_batch(2), {})[0], batch))
+    other = sample_batch(2, signals=needed)
+    _check_memory("advantage", spec, lambda o: _spread(o.estimate(other, {})[0], batch))
     for claim in getattr(make("advantage", spec), "reductions", ()):
-        small = sample_batch(1, one_token=claim.where == "one token")
+        small = sample_batch(1, one_token=claim.where == "one token", signals=needed)
         mine = estimate(small, _with(spec, claim))
         require(close(mine, estimate(small, dict(claim.to))), spec, f"reduces to {claim.to}")
 
@@ -139,27 +141,31 @@ def _loss(spec: Any, batch: Batch, totals: Totals | None = None) -> tuple[Tensor
 
 
 # --- rewards, data, schedules -----------------------------------------------------------------
-def check_reward(spec: Any) -> None:
-    """Shapes, permutations, NaN in NaN out, groups of one, inputs left alone."""
+def check_reward(spec: Any, by_turn: Sequence[str] = ()) -> None:
+    """Shapes, permutations, NaN in NaN out, groups of one, what was paid before is kept, inputs
+    left alone. ``by_turn``: names of your own signals that have a number for each turn."""
     transform = make("reward", spec)
-    draw = np.random.Generator(np.random.PCG64(0))
     group = group_of(5)
-    signals = {name: draw.integers(0, 3, 5).astype(float) for name in transform.requires}
+    signals = sample_signals(sorted(transform.requires), 5, 0, by_turn)
     start = np.array([0.0, 0.5, 0.0, np.nan, 1.0])
     first = Rewards(start.copy())
-    made = transform.apply(group, signals, first, {}).outcome
-    require(made.shape == (5,), spec, "a reward per member")
-    require(bool(np.isnan(made).tolist() == np.isnan(start).tolist()), spec, "NaN in, NaN out")
+    made = transform.apply(group, signals, first, {})
+    require(made.outcome.shape == (5,), spec, "a reward per member")
+    require(made.turns is None or made.turns.shape[:1] == (5,), spec, "turns are (M, K)")
+    total = made.total
+    require(bool(np.isnan(total).tolist() == np.isnan(start).tolist()), spec, "NaN in, NaN out")
     require(bool(np.array_equal(first.outcome, start, True)), spec, "inputs are left alone")
     order = [3, 1, 4, 0, 2]
     mixed = Group(group.plan, tuple(group.members[i] for i in order))
     turned = {name: values[order] for name, values in signals.items()}
-    again = transform.apply(mixed, turned, Rewards(start[order]), {}).outcome
-    require(bool(np.allclose(again, made[order], equal_nan=True)), spec, "order does not matter")
+    again = transform.apply(mixed, turned, Rewards(start[order]), {}).total
+    require(bool(np.allclose(again, total[order], equal_nan=True)), spec, "order does not matter")
     one = {name: values[:1] for name, values in signals.items()}
     alone = Group(group.plan, group.members[:1])
-    single = transform.apply(alone, one, Rewards(start[:1]), {}).outcome
+    single = transform.apply(alone, one, Rewards(start[:1]), {}).total
     require(bool(np.isfinite(single).all()), spec, "a group of one has a reward")
+    paid = transform.apply(group, signals, Rewards(start, np.ones((5, 2))), {}).total
+    require(bool(np.allclose(paid, total + 2, equal_nan=True)), spec, "turn rewards are handed on")
 
 
 def check_data(spec: Any) -> None:
@@ -195,7 +201,7 @@ def check_data(spec: Any) -> None:
 
 def check_schedule(spec: Any) -> None:
     """Finite numbers, memory."""
-    metrics = {"kl/kl": 0.3, "trajectories": 64.0, "reward": 0.5}
+    metrics = {"kl_ref": 0.3, "trajectories": 64.0, "reward": 0.5}
 
     def three(schedule: Any) -> list[dict[str, float]]:
         return [dict(schedule.coef(step, metrics)) for step in range(3)]
@@ -228,7 +234,7 @@ def check_rollout(spec: Any, plans: Sequence[TaskPlan], workers: Workers) -> lis
 
 
 def check_signal(spec: Any, groups: Sequence[Group], workers: Workers) -> None:
-    """Exactly the promised names, one number per member, repeatable."""
+    """Exactly the promised names, numbers by member or by member and turn, repeatable."""
     signal = make("signal", spec)
     found = signal.measure(groups, workers)
     require(len(found) == len(groups), spec, "signals for each group")
@@ -236,7 +242,8 @@ def check_signal(spec: Any, groups: Sequence[Group], workers: Workers) -> None:
     for group, values, same in zip(groups, found, again, strict=True):
         require(set(values) == set(signal.provides), spec, "the names that it provides")
         for name, numbers in values.items():
-            require(numbers.shape == (len(group.members),), spec, "a number per member")
+            fits = numbers.ndim in (1, 2) and len(numbers) == len(group.members)
+            require(fits, spec, "(M,) or (M, K) numbers")
             require(bool(np.array_equal(numbers, same[name], True)), spec, "it repeats")
 
 

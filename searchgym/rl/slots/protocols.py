@@ -1,8 +1,9 @@
 """The seven slots. Each is a plain object; its options are its constructor's keyword arguments.
 
 ``requires`` names what an object reads and somebody else must provide: a field of ``Batch``
-(``"ref_logp"``) or a signal (``"return"``). A recipe whose needs are not met fails before training,
-by name. Objects with memory put it into ``state_dict``, as JSON values.
+(``"ref_logp"``), a signal (``"return"``), or ``"turn_reward"``, which a reward transform provides.
+A recipe whose needs are not met fails before training, by name. Objects with memory put it into
+``state_dict``, as JSON values.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class Signal(SlotObject, Protocol):
     """What is measured? ``provides`` names what it adds."""
 
     def measure(self, groups: Sequence[Group], workers: Workers, /) -> list[Signals]:
-        """For each group the named (M,) measurements; NaN where there is none."""
+        """For each group the named measurements, (M,) or, by turn, (M, K); NaN where there is
+        none."""
         ...
 
 
@@ -76,11 +78,15 @@ class RewardTransform(SlotObject, Protocol):
 
     def apply(
         self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float], /
-    ) -> Rewards: ...
+    ) -> Rewards:
+        """New rewards from those so far. ``outcome`` is paid at the end of an episode, ``turns`` at
+        the end of each turn; estimators that tell no turns apart see their sum."""
+        ...
 
 
 class AdvantageEstimator(SlotObject, Protocol):
-    """How do rewards become advantages?"""
+    """How do rewards become advantages? ``batch.reward`` (N,) is what a trajectory earned in all,
+    ``batch.token_reward()`` (N, T) where it was paid, ``batch.signal(name)`` what was measured."""
 
     relative: ClassVar[bool]
     """Groups whose rewards are all equal get exactly 0."""

@@ -66,13 +66,24 @@ class Rewards:
     """Of the M members of a group. NaN: cannot be scored; such a member is left out."""
 
     outcome: Floats
-    """(M,)"""
-    turns: tuple[Floats, ...] | None = None
-    """(turns,) per member, where turns are rewarded one by one."""
+    """(M,) for the episode as a whole, paid at its end."""
+    turns: Floats | None = None
+    """(M, K) paid for each turn besides; NaN where a member has no such turn."""
+
+    @property
+    def total(self) -> Floats:
+        """(M,) outcome and turns together."""
+        return self.outcome if self.turns is None else self.outcome + np.nansum(self.turns, 1)
+
+
+def wider(values: Floats, width: int) -> Floats:
+    """(M, K) as (M, ``width``), with NaN for turns that no member has."""
+    return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=np.nan)
 
 
 Signals = Mapping[str, Floats]
-"""Name → (M,) measurements of a group's members."""
+"""Name → measurements of a group's members: (M,), or (M, K) by turn with NaN where a member has no
+such turn. Estimators find them in ``Batch.signals``."""
 
 
 @dataclass(frozen=True, slots=True)

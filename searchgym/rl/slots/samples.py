@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
 
 from ...episode import Episode
 from ...rules import EpisodeConfig, Rules
-from ...seeding import derive
+from ...seeding import derive, stream
 from ...types import Task
 from .batch import Batch
-from .records import Group, Played, TaskPlan
+from .records import Floats, Group, Played, TaskPlan
+
+TURNS = 3
+"""Of a trajectory, at most."""
+BY_TURN = frozenset({"turn_return", "anchor", "gold_logp"})
+"""Signals of which a member has one number per turn (the last: and one before all turns)."""
+
+
+def sample_signals(
+    names: Sequence[str], count: int, seed: int, by_turn: Sequence[str] = ()
+) -> dict[str, Floats]:
+    """Small whole numbers, (count,), or (count, K) for names in ``BY_TURN`` or ``by_turn``, NaN
+    beyond a member's last turn."""
+    made: dict[str, Floats] = {}
+    for name in sorted(names):
+        draw = stream(seed, "signal", name)
+        if name not in BY_TURN and name not in by_turn:
+            made[name] = draw.integers(0, 3, count).astype(float)
+            continue
+        width = TURNS + (name == "gold_logp")
+        made[name] = draw.integers(0, 3, (count, width)).astype(float) - 2 * (width > TURNS)
+        made[name][np.arange(width) >= draw.integers(width - 2, width + 1, count)[:, None]] = np.nan
+    return made
 
 
 def group_of(size: int) -> Group:
@@ -23,9 +48,13 @@ def group_of(size: int) -> Group:
     return Group(TaskPlan(task, "sample", 0), tuple(members))
 
 
-def sample_batch(seed: int, *, one_token: bool = False) -> Batch:
+def sample_batch(seed: int, *, one_token: bool = False, signals: Sequence[str] = ()) -> Batch:
     """Five groups: two mixed ones, one of equal rewards, one of a single member, and one with a
-    member that cannot be scored and one without a token to train on."""
+    member that cannot be scored and one without a token to train on.
+
+    Args:
+        signals: Names of those to draw; ``BY_TURN`` have a number for each turn.
+    """
     draw = torch.Generator().manual_seed(derive(seed, "batch") % (1 << 62))
     group = torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 4, 4, 4, 4])
     reward = torch.tensor([1, 0, 0, 0, 0.3, 0.9, 0.1, 0.1, 0.1, 0.1, 1, 1, 0, float("nan"), 0.5])
@@ -36,7 +65,7 @@ def sample_batch(seed: int, *, one_token: bool = False) -> Batch:
     mask[:, 0] = True
     if not one_token:
         mask[12] = False
-    turn = (torch.arange(width) // 3).expand(n, width).contiguous()
+    turn = (torch.arange(width) // TURNS).expand(n, width).contiguous()
     logp = -torch.rand(n, width, generator=draw) - 0.1
 
     def near() -> torch.Tensor:
@@ -57,6 +86,12 @@ def sample_batch(seed: int, *, one_token: bool = False) -> Batch:
         teacher_logp=near(),
         value=torch.rand(n, width, generator=draw),
         adv=torch.randn(n, generator=draw),
+        picked=torch.rand(n, width, generator=draw) < 0.5,
+        signals={
+            # every turn of a batch's trajectories has been measured
+            name: torch.from_numpy(np.nan_to_num(values))
+            for name, values in sample_signals(signals, n, seed).items()
+        },
     )
 
 

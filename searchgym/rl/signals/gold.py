@@ -1,0 +1,78 @@
+"""How likely the gold answer is to the policy before each of its turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...dialects.base import get_dialect
+from ...llms.tokens import Reader
+from ...masks import overlap
+from ...policies.rows import Bools, Ints, Row
+from ..slots.protocols import Slot
+from ..slots.records import Group, Played, Signals, Workers
+
+
+class GoldLogp(Slot):
+    """``gold_logp``: (M, K) the mean log-probability of the gold answer's tokens if it had to be
+    given in place of each turn (IGPO, arXiv 2510.14967).
+
+    The answer (a task's first) is teacher-forced: ``Dialect.force_answer`` says what stands before
+    it. One forward pass over every turn's context. NaN for a turn that was never asked for, because
+    no room was left.
+    """
+
+    provides = frozenset({"gold_logp"})
+
+    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
+        found: list[Signals] = []
+        for group in groups:
+            turns = max((len(m.episode.turns) for m in group.members), default=0)
+            made = np.full((len(group.members), turns), np.nan)
+            rows, places = [], []
+            for i, member in enumerate(group.members):
+                ids, scored = _forced(member, workers)
+                for number, prompt in _prompts(member):
+                    rows.append(_row(prompt, ids, scored))
+                    places.append((i, number))
+            if rows:
+                with torch.no_grad():
+                    logp = workers.lm.logp(rows).sum(1).cpu().double().numpy()
+                counts = np.array([row.sampled.sum() for row in rows])
+                made[tuple(np.array(places).T)] = logp / counts
+            found.append({"gold_logp": made})
+        return found
+
+
+def _forced(member: Played, workers: Workers) -> tuple[Ints, Bools]:
+    """The forced answer's ids, and which of them are the answer itself."""
+    config = member.episode.config
+    bridge, target = get_dialect(config.rules.dialect).force_answer(config.task.answers[0])
+    answer = get_dialect(config.rules.dialect).parse(bridge + target).spans[-1]
+    ids = workers.policy.renderer.encode(bridge + target)
+    generator: Any = workers.policy.generator
+    reader = Reader(generator.codec.decode)
+    for token in ids:
+        reader.add(token)
+    return np.array(ids, np.int64), overlap(reader.ends, [answer])
+
+
+def _prompts(member: Played) -> Iterator[tuple[int, Ints]]:
+    """(turn, the ids before its first token)."""
+    for row in member.rows:
+        for index, uid in enumerate(row.turn_uids):
+            first = int(np.flatnonzero(row.turn_of_token == index)[0])
+            yield int(uid.rpartition("/")[2]), row.ids[:first]
+
+
+def _row(prompt: Ints, ids: Ints, scored: Bools) -> Row:
+    """A row in which only the answer's tokens are asked for."""
+    sampled = np.concatenate([np.zeros(len(prompt), np.bool_), scored])
+    n = len(sampled)
+    return Row(
+        "", (), 0, "", np.concatenate([prompt, ids]), sampled, sampled,
+        np.zeros(n, np.float32), np.full(n, -1), np.where(sampled, 0, -1),
+    )  # fmt: skip

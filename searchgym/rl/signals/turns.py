@@ -1,0 +1,83 @@
+"""What the environment paid for each turn, and where each turn began."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from ...episode import Episode
+from ..slots.protocols import Slot
+from ..slots.records import Floats, Group, Signals, Workers
+
+
+class TurnReturns(Slot):
+    """``turn_return``: (M, K) the environment's reward of each turn; their sum is ``return``."""
+
+    provides = frozenset({"turn_return"})
+
+    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
+        return [
+            {"turn_return": in_columns([[t.reward for t in m.episode.turns] for m in g.members])}
+            for g in groups
+        ]
+
+
+class Searches(Slot):
+    """``searches``: (M,) queries that were run."""
+
+    provides = frozenset({"searches"})
+
+    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
+        return [
+            {"searches": np.array([float(m.episode.queries) for m in g.members])} for g in groups
+        ]
+
+
+class Anchor(Slot):
+    """``anchor``: (M, K) a number for the state in which each turn began; within a group equal
+    states have equal numbers (GiGPO, arXiv 2505.10978).
+
+    Args:
+        of: The state is what the environment wrote since the last turn (``"news"``: the question,
+            or the results just shown), as in the paper, or all that is visible (``"context"``),
+            own texts included.
+    """
+
+    provides = frozenset({"anchor"})
+
+    def __init__(self, of: Literal["news", "context"] = "news") -> None:
+        if of not in ("news", "context"):
+            raise ValueError(f"of is 'news' or 'context', got {of!r}")
+        self.of = of
+
+    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
+        return [{"anchor": self._numbers(group)} for group in groups]
+
+    def _numbers(self, group: Group) -> Floats:
+        known: dict[tuple[Any, ...], float] = {}
+        rows: list[list[float]] = []
+        for member in group.members:
+            states = self._states(member.episode)
+            rows.append([known.setdefault(state, float(len(known))) for state in states])
+        return in_columns(rows)
+
+    def _states(self, episode: Episode) -> list[tuple[str, ...]]:
+        """Before each turn: the texts that count."""
+        by_id = {s.id: s for s in episode.contexts.segments}
+        found: list[tuple[str, ...]] = []
+        for turn in episode.turns:
+            seen = [by_id[name] for name in turn.prompt]
+            own = [i for i, s in enumerate(seen) if s.author == "policy"]
+            first = own[-1] + 1 if own and self.of == "news" else 0
+            found.append(tuple(s.text for s in seen[first:]))
+        return found
+
+
+def in_columns(rows: Sequence[Sequence[float]]) -> Floats:
+    """(M, K) of M lists of at most K numbers; NaN where one is shorter."""
+    made = np.full((len(rows), max(map(len, rows), default=0)), np.nan)
+    for line, row in zip(made, rows, strict=True):
+        line[: len(row)] = row
+    return made

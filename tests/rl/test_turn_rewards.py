@@ -1,0 +1,243 @@
+"""What is measured and paid turn by turn; KL in the reward; the tokens that use up entropy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from searchgym.dialects.base import get_dialect
+from searchgym.episode import Episode
+from searchgym.policies.trainable import TrainableLM
+from searchgym.rl.advantages.ppo import ppo_advantages
+from searchgym.rl.kernels.covariance import covariance
+from searchgym.rl.kernels.kl import kl
+from searchgym.rl.kernels.mask import spread
+from searchgym.rl.rewards.turns import added
+from searchgym.rl.slots.batch import Batch, Output
+from searchgym.rl.slots.records import Floats, Group, Rewards, Scored, TaskPlan, Workers
+from searchgym.rl.slots.registry import make
+from searchgym.rl.slots.samples import sample_batch
+from tests.rl.colours import TASKS, player, setting
+
+PLANS = [TaskPlan(task, f"turns.{i}", i) for i, task in enumerate(TASKS[:3])]
+NAN = float("nan")
+
+
+@pytest.fixture(scope="module")
+def workers() -> Workers:
+    lm, policy = player(6)
+    return Workers(policy, setting(), lm)
+
+
+@pytest.fixture(scope="module")
+def groups(workers: Workers) -> list[Group]:
+    return list(make("rollout", {"use": "chains", "size": 6}).collect(PLANS, workers))
+
+
+def measured(name: Any, groups: list[Group], workers: Workers) -> list[dict[str, Floats]]:
+    return [dict(s) for s in make("signal", name).measure(groups, workers)]
+
+
+# --- signals ----------------------------------------------------------------------------------
+def test_turn_returns_add_up_to_the_return(groups: list[Group], workers: Workers) -> None:
+    by_turn = measured("turn_returns", groups, workers)
+    whole = measured("return", groups, workers)
+    for group, turns, returns in zip(groups, by_turn, whole, strict=True):
+        values = turns["turn_return"]
+        assert np.nansum(values, 1) == pytest.approx(returns["return"])
+        counts = [len(m.episode.turns) for m in group.members]
+        assert (~np.isnan(values)).sum(1).tolist() == counts
+
+
+def test_searches_are_counted(groups: list[Group], workers: Workers) -> None:
+    for group, found in zip(groups, measured("searches", groups, workers), strict=True):
+        calls = [sum(len(t.calls) for t in m.episode.turns) for m in group.members]
+        assert found["searches"].tolist() == calls
+        assert max(calls) == 1
+
+
+def test_equal_states_have_equal_numbers(groups: list[Group], workers: Workers) -> None:
+    """A turn's state is what was shown last: told here from the texts of the episode."""
+    for of in ("news", "context"):
+        found = measured({"use": "anchor", "of": of}, groups, workers)
+        for group, signals in zip(groups, found, strict=True):
+            states: dict[str, set[float]] = {}
+            for member, numbers in zip(group.members, signals["anchor"], strict=True):
+                for turn, number in zip(member.episode.turns, numbers, strict=False):
+                    states.setdefault(shown(member.episode, turn.number, of), set()).add(number)
+            assert all(len(numbers) == 1 for numbers in states.values())
+            assert len({n for numbers in states.values() for n in numbers}) == len(states)
+            assert len(states) > 1
+            first = signals["anchor"][:, 0]
+            assert (first == first[0]).all(), "all begin with the same question"
+
+
+def shown(episode: Episode, number: int, of: str) -> str:
+    """By replaying: the observation before a turn, or all that was visible."""
+    again = Episode(episode.config)
+    for turn in episode.turns[:number]:
+        if again.act(turn.text):
+            again.receive(turn.results)
+    return again.delta if of == "news" and number else again.observation()
+
+
+def test_the_gold_answer_is_teacher_forced(groups: list[Group], workers: Workers) -> None:
+    """As one forward pass per turn over text that is put together here."""
+    found = measured("gold_logp", groups, workers)
+    policy, lm = workers.policy, workers.lm
+    for group, signals in zip(groups, found, strict=True):
+        answer = group.plan.task.answers[0]
+        bridge, target = get_dialect("plain").force_answer(answer)
+        ids = list(policy.renderer.encode(bridge + target))
+        texts = [policy.generator.codec.decode(ids[:i]) for i in range(len(ids) + 1)]  # type: ignore[attr-defined]
+        inside = [len(texts[i + 1]) > len(bridge) for i in range(len(ids))]
+        for member, row in zip(group.members, signals["gold_logp"], strict=True):
+            (tokens,) = member.rows
+            for number in range(len(member.episode.turns)):
+                start = int(np.flatnonzero(tokens.turn_of_token == number)[0])
+                want = forced(lm, tokens.ids[:start].tolist(), ids, inside)
+                assert row[number] == pytest.approx(want, abs=1e-4)
+
+
+def forced(lm: TrainableLM, prompt: list[int], ids: list[int], inside: list[bool]) -> float:
+    with torch.no_grad():
+        logits = lm.model(input_ids=torch.tensor([prompt + ids])).logits[0]
+    logp = logits[len(prompt) - 1 : -1].log_softmax(-1).gather(1, torch.tensor(ids)[:, None])[:, 0]
+    return float(logp[torch.tensor(inside)].mean())
+
+
+# --- rewards ----------------------------------------------------------------------------------
+def test_information_gain_telescopes(groups: list[Group], workers: Workers) -> None:
+    for group, signals in zip(groups, measured("gold_logp", groups, workers), strict=True):
+        paid = make("reward", "information_gain").apply(
+            group, signals, Rewards(np.zeros(len(group.members))), {}
+        )
+        p = np.exp(signals["gold_logp"])
+        for line, known, member in zip(paid.turns, p, group.members, strict=True):
+            turns = len(member.episode.turns)
+            assert np.nansum(line) == pytest.approx(known[turns - 1] - known[0])
+            assert np.isnan(line[turns - 1 :]).all(), "the last turn is paid by the outcome"
+
+
+def test_turn_rewards_of_several_transforms_add_up() -> None:
+    two, three = np.array([[1.0, NAN]]), np.array([[1.0, 2.0, NAN]])
+    assert added(None, two) is two
+    np.testing.assert_array_equal(added(two, three), [[2.0, 2.0, NAN]])
+    np.testing.assert_array_equal(added(three, two), [[2.0, 2.0, NAN]])
+
+
+def scored(groups: list[Group], turns: list[Floats | None]) -> list[Scored]:
+    return [
+        Scored(g, {"n": np.arange(6.0)}, Rewards(np.full(6, 10.0), t))
+        for g, t in zip(groups, turns, strict=True)
+    ]
+
+
+def test_rewards_are_paid_where_they_were_earned(groups: list[Group]) -> None:
+    width = max(len(m.episode.turns) for m in groups[0].members)
+    turns = np.full((6, width), NAN)
+    for line, member in zip(turns, groups[0].members, strict=True):
+        line[: len(member.episode.turns)] = 1 + np.arange(len(member.episode.turns))
+    batch = Batch.of(scored(groups[:2], [turns, None]))
+    assert batch is not None
+    paid = batch.token_reward()
+    torch.testing.assert_close(paid.sum(1), batch.reward)
+    for i, member in enumerate(batch.members):
+        last = int(torch.nonzero(batch.mask[i])[-1])
+        assert paid[i, last] >= 10
+        for number in range(len(member.episode.turns)):
+            at = int(torch.nonzero(batch.mask[i] & (batch.turn[i] == number))[-1])
+            extra = (1 + number if i < 6 else 0) + (10 if at == last else 0)
+            assert float(paid[i, at]) == extra
+    assert float(paid[:6].count_nonzero()) == (~np.isnan(turns)).sum()
+    assert batch.signal("n").tolist() == [*range(6), *range(6)]
+    assert batch.take([7, 2]).signal("n").tolist() == [1, 2]
+    with pytest.raises(ValueError, match="no signal m"):
+        batch.signal("m")
+
+
+def test_turns_without_trained_tokens_are_paid_before() -> None:
+    """A turn whose text is masked out, and one before all that is trained on."""
+    from searchgym.rl.slots.batch import _turn_rewards
+
+    turn = torch.tensor([[0, 0, 1, 1, 2, 2]])
+    rewards = np.array([[5.0, 7.0, 1.0]])
+    for mask, want in (
+        ([1, 1, 0, 0, 1, 1], [0, 12, 0, 0, 0, 1]),
+        ([0, 0, 0, 1, 1, 1], [0, 0, 0, 7, 0, 1]),  # the 5 is lost here: token_reward finds it
+    ):
+        got = _turn_rewards([rewards[0]], turn, torch.tensor([mask]) > 0)
+        assert got is not None
+        assert got.tolist() == [want]
+    batch = replace(
+        sample_batch(0).take([0]), mask=torch.tensor([[0, 0, 0, 1, 1, 1, 0]]) > 0,
+        reward=torch.tensor([13.0]), turn_reward=torch.tensor([[0.0, 0, 0, 7, 0, 1, 0]]),
+    )  # fmt: skip
+    assert batch.token_reward().tolist() == [[0, 0, 0, 7, 0, 6, 0]]
+
+
+# --- estimators over others -------------------------------------------------------------------
+def test_kl_in_the_reward_reaches_tokens_and_totals() -> None:
+    batch = replace(sample_batch(3), reward=torch.arange(15.0))
+    old, ref = batch.need("old_logp"), batch.need("ref_logp")
+    price = 0.1 * torch.where(batch.mask, old - ref, 0.0)
+    spec = {"use": "kl_in_reward", "beta": 0.1}
+    got, _ = make("advantage", {**spec, "base": "ppo"}).estimate(batch, {})
+    want, returns = ppo_advantages(batch.token_reward() - price, batch.need("value"), batch.mask)
+    torch.testing.assert_close(got, want)
+    torch.testing.assert_close(batch.returns, returns)
+    got, _ = make("advantage", {**spec, "base": "rloo"}).estimate(batch, {})
+    left = replace(batch, reward=batch.reward - price.sum(1))
+    torch.testing.assert_close(got, make("advantage", "rloo").estimate(left, {})[0])
+    more, _ = make("advantage", {**spec, "base": "rloo"}).estimate(batch, {"beta": 0.2})
+    assert not torch.allclose(more, got)
+
+
+@pytest.mark.parametrize("how", ["k1", "k2", "k3"])
+def test_every_estimate_of_the_kl_can_be_charged(how: str) -> None:
+    batch = sample_batch(4)
+    spec = {"use": "kl_in_reward", "base": {"use": "reinforce", "baseline": 0.0}, "how": how}
+    got, _ = make("advantage", {**spec, "beta": 1.0}).estimate(batch, {})
+    old, ref = batch.need("old_logp"), batch.need("ref_logp")
+    price = torch.where(batch.mask, kl(old, ref, how), 0.0).sum(1)  # type: ignore[arg-type]
+    torch.testing.assert_close(got, torch.nan_to_num(batch.reward - price))
+
+
+def test_clip_cov_silences_tokens_of_high_covariance() -> None:
+    batch = sample_batch(5)
+    adv, _ = make("advantage", "grpo").estimate(batch, {})
+    known = batch.mask & ~batch.reward.isnan()[:, None]
+    cov = covariance(adv, batch.need("old_logp"), known)
+    low, high = 0.05, 0.4
+    made = make("advantage", {"use": "clip_cov", "share": 0.05, "low": low, "high": high})
+    silenced = []
+    for _ in range(2):
+        got, _ = made.estimate(batch, {})
+        gone = (got == 0) & (spread(adv, batch.mask) != 0)
+        assert int(gone.sum()) == max(int(0.05 * int(known.sum())), 1)
+        assert bool(((cov[gone] > low) & (cov[gone] < high)).all())
+        silenced.append(gone)
+    assert not torch.equal(*silenced), "others at each step"
+
+
+def test_kl_cov_picks_the_tokens_of_highest_covariance() -> None:
+    batch = sample_batch(5)
+    adv, _ = make("advantage", {"use": "kl_cov", "share": 0.1}).estimate(batch, {})
+    known = batch.mask & ~batch.reward.isnan()[:, None]
+    cov = covariance(adv, batch.need("old_logp"), known)[known]
+    count = int(0.1 * int(known.sum()))
+    assert int(batch.need("picked").sum()) == count
+    assert set(cov.topk(count).values.tolist()) == set(
+        covariance(adv, batch.need("old_logp"), known)[batch.need("picked")].tolist()
+    )
+    logp = batch.need("old_logp").clone().requires_grad_()
+    moved = logp + 0.1
+    loss, _ = make("loss", "kl_cov")(Output(moved), batch, batch.totals, {})
+    assert float(loss.detach()) == pytest.approx(0.1 * count / int(batch.mask.sum()), rel=1e-4)
+    loss.backward()
+    assert logp.grad is not None
+    assert torch.equal(logp.grad != 0, batch.need("picked"))

@@ -46,7 +46,7 @@ def optimizer_tensors(optimizer: Optimizer, prefix: str = "optimizer") -> dict[s
     import torch
 
     return {
-        f"{prefix}/{index}/{name}": torch.as_tensor(value).cpu().clone()
+        f"{prefix}/{index}/{name}": whole(torch.as_tensor(value)).cpu().clone()
         for index, moments in optimizer.state_dict()["state"].items()
         for name, value in moments.items()
     }
@@ -58,10 +58,31 @@ def load_optimizer(
     """Put back what ``optimizer_tensors`` gave; settings such as the learning rate stay."""
     state = optimizer.state_dict()
     state["state"] = {}
-    for name, value in under(tensors, prefix).items():
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for name, value in sorted(under(tensors, prefix).items()):
         index, moment = name.split("/")
+        parameter = parameters[int(index)]
+        if value.shape == parameter.shape:
+            value = placed(value, parameter)
         state["state"].setdefault(int(index), {})[moment] = value
     optimizer.load_state_dict(state)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A tensor of which each process holds a shard (FSDP2), put together; others as they are. All
+    processes must ask together."""
+    gather = getattr(tensor, "full_tensor", None)
+    return tensor if gather is None else gather()
+
+
+def placed(value: Tensor, like: Tensor) -> Tensor:
+    """A whole tensor, cut into shards as ``like`` is."""
+    if not hasattr(like, "full_tensor"):
+        return value
+    from torch.distributed.tensor import distribute_tensor
+
+    there: Any = like
+    return distribute_tensor(value.to(there.device), there.device_mesh, there.placements)
 
 
 def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -40,12 +40,22 @@ def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
 
 
 def score(
-    model: Any, rows: Sequence[Row], *, pad: int, tokens: int = 65_536, entropy: bool = False
+    model: Any,
+    rows: Sequence[Row],
+    *,
+    pad: int,
+    tokens: int = 65_536,
+    entropy: bool = False,
+    passes: Callable[[int], int] | None = None,
 ) -> Scored:
     """Log-probabilities of every sampled token, in passes of at most ``tokens`` padded tokens.
 
     Gradients flow if they are on. To bound memory in training call this with the rows of one of
     :func:`micro_batches` and go backward before the next.
+
+    Args:
+        passes: From the passes this process needs to those it must make, because others with whom
+            it shares the model in shards need more; those of its own are repeated, without effect.
 
     Raises:
         EngineError: no rows, or a first token that is said to be sampled: nothing stands before it.
@@ -59,13 +69,17 @@ def score(
     width = max(map(len, rows))
     logp: list[Any] = [None] * len(rows)
     spread: list[Any] = [None] * len(rows)
-    for part in micro_batches([len(r) for r in rows], tokens):
+    parts = list(micro_batches([len(r) for r in rows], tokens))
+    for part in parts:
         for i, (at, values, entropies) in zip(
             part, _pass(model, [rows[i] for i in part], pad, entropy), strict=True
         ):
             blank = torch.zeros(width, device=values.device)
             logp[i] = blank.index_put((at,), values)
             spread[i] = blank.index_put((at,), entropies) if entropy else None
+    for _ in range(0 if passes is None else passes(len(parts)) - len(parts)):
+        for _, values, _ in _pass(model, [rows[parts[0][0]]], pad, False):
+            logp[0] = logp[0] + 0 * values.sum()
     return Scored(torch.stack(logp), torch.stack(spread) if entropy else None)
 
 
@@ -78,16 +92,17 @@ def _pass(
     """
     import torch
 
-    takes = inspect.signature(model.forward).parameters
+    inner = getattr(model, "module", model)  # DistributedDataParallel's
+    takes = inspect.signature(inner.forward).parameters
     width = max(map(len, rows))
     ids = np.full((len(rows), width), pad, np.int64)
     mask = np.zeros((len(rows), width), np.int64)
     for i, row in enumerate(rows):
         ids[i, : len(row)], mask[i, : len(row)] = row.ids, 1
-    tokens = torch.from_numpy(ids).to(model.device)
+    tokens = torch.from_numpy(ids).to(inner.device)
     extra: dict[str, Any] = {}
     if "position_ids" in takes:
-        extra["position_ids"] = torch.arange(width, device=model.device).expand(len(rows), width)
+        extra["position_ids"] = torch.arange(width, device=inner.device).expand(len(rows), width)
     first = min(int(r.sampled.argmax()) if r.sampled.any() else width - 1 for r in rows)
     skipped = 0
     if "logits_to_keep" in takes:  # a prompt's logits are never looked at
@@ -95,12 +110,12 @@ def _pass(
         extra["logits_to_keep"] = width - skipped
     logits = model(
         input_ids=tokens,
-        attention_mask=torch.from_numpy(mask).to(model.device),
+        attention_mask=torch.from_numpy(mask).to(inner.device),
         use_cache=False,
         **extra,
     ).logits  # (B, width - skipped, V)
     for i, row in enumerate(rows):  # row by row: (B, T, V) in float32 is large
-        at = torch.from_numpy(np.flatnonzero(row.sampled)).to(model.device)  # (n,)
+        at = torch.from_numpy(np.flatnonzero(row.sampled)).to(inner.device)  # (n,)
         wide = logits[i, at - 1 - skipped].float().log_softmax(-1)  # (n, V)
         picked = wide.gather(-1, tokens[i, at][:, None])[:, 0]
         yield at, picked, -(wide.exp() * wide).sum(-1) if entropy else picked

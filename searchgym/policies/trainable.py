@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import EngineError, MissingExtraError
 from ..llms.causal import loaded
 from ..llms.transformers_generator import TransformersGenerator
+from ..state_file import placed, whole
 from .causal_lm import CausalLMPolicy
 from .rows import Row
 from .scoring import Scored, score
@@ -79,6 +80,10 @@ class TrainableLM:
             enable = getattr(self.model, "activation_checkpointing_enable", None)  # the newer name
             enable = enable or self.model.gradient_checkpointing_enable
             enable({"use_reentrant": False})
+        self.wrapped: Any = self.model
+        """What computes with gradient: the model, or its wrapper where several processes train."""
+        self.passes: Callable[[int], int] | None = None
+        """See :func:`~searchgym.policies.scoring.score`."""
         pad = tokenizer.pad_token_id
         self.pad = int(pad if pad is not None else tokenizer.eos_token_id or 0)
 
@@ -110,8 +115,12 @@ class TrainableLM:
         import torch
 
         # transformers checkpoints in training mode only
-        self.model.train(self.checkpointing and torch.is_grad_enabled())
-        return score(self.model, rows, pad=self.pad, tokens=self.tokens, entropy=entropy)
+        graded = torch.is_grad_enabled()
+        self.model.train(self.checkpointing and graded)
+        model = self.wrapped if graded else self.model
+        return score(
+            model, rows, pad=self.pad, tokens=self.tokens, entropy=entropy, passes=self.passes
+        )
 
     def reference_logp(self, rows: Sequence[Row]) -> Tensor:
         """(B, T) as :meth:`logp`, under the weights before training; without gradient.
@@ -141,7 +150,7 @@ class TrainableLM:
     def state_dict(self) -> dict[str, Tensor]:
         """The trained weights by name, on the CPU: of adapters, or all."""
         return {
-            name: p.detach().to("cpu", copy=True)
+            name: whole(p.detach()).to("cpu", copy=True)
             for name, p in self.model.named_parameters()
             if p.requires_grad
         }
@@ -158,23 +167,24 @@ class TrainableLM:
             )
         with torch.no_grad():
             for name, p in own.items():
-                p.copy_(weights[name])
+                p.copy_(placed(weights[name], p))
 
     def merged(self) -> dict[str, Tensor]:
         """A whole state dict with names as in the checkpoint, adapters added in: for generators
         that hold a copy of their own (``VllmGenerator.update_weights``)."""
         import torch
 
-        whole: dict[str, Tensor] = {}
+        made: dict[str, Tensor] = {}
         with torch.no_grad():
             for name, value in self.model.state_dict().items():
                 if ".lora_" in name:
                     continue
+                value = whole(value)
                 if name.endswith(".base_layer.weight"):
                     layer = self.model.get_submodule(name.removesuffix(".base_layer.weight"))
                     value = value + layer.get_delta_weight("default").to(value.dtype)
-                whole[name.replace(".base_layer.", ".")] = value.detach().clone()
-        return whole
+                made[name.replace(".base_layer.", ".")] = value.detach().clone()
+        return made
 
 
 def adapted(model: Any, lora: Lora, seed: int) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def save_checkpoint(run: Trainer, path: Path) -> None:
     """Write trained weights, optimiser, slots, warnings and counters; the old file stays until the
-    new one is whole and on disk."""
+    new one is whole and on disk. All processes of a run call this, the main one writes."""
     tensors: dict[str, Tensor] = {f"lm/{k}": v.contiguous() for k, v in run.lm.state_dict().items()}
     tensors |= optimizer_tensors(run.optimizer)
     if run.critic is not None:
@@ -33,7 +33,8 @@ def save_checkpoint(run: Trainer, path: Path) -> None:
         "slots": run.recipe.state_dict(),
         "watch": run.watch.state_dict(),
     }
-    write_state(path, tensors, header)
+    if run.processes.main:
+        write_state(path, tensors, header)
 
 
 def load_checkpoint(run: Trainer, path: Path) -> None:

@@ -8,7 +8,7 @@ slots.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
@@ -21,14 +21,17 @@ from torch import Tensor
 from ..envs.setting import Setting
 from ..errors import CardError, EngineError
 from ..policies.causal_lm import CausalLMPolicy
+from ..policies.rows import Row
 from ..policies.trainable import TrainableLM
 from ..seeding import stream
+from ..state_file import whole
 from .asynchronous.rollouts import AsyncRollouts
 from .checkpoint import load_checkpoint, save_checkpoint
 from .collapse import Watch
 from .critic import Critic
 from .log import LOG, Log
 from .measures import of_age, of_batch, of_episodes, of_groups
+from .processes import Alone
 from .recipe import Recipe
 from .slots.batch import Batch, Output, Totals, in_lines
 from .slots.records import Floats, Rewards, Scored, TaskPlan, Workers
@@ -242,12 +245,13 @@ class Trainer:
 
     def _ask(self, batch: Batch, model: Callable[[Sequence[Row]], Tensor]) -> Tensor:
         """(N, T) log-probabilities by a model; each process asks for its share."""
-        places = self.processes.mine(self._with_rows(batch))
-        part = batch.take(places or self._with_rows(batch)[:1])
         width = batch.mask.shape[1]
-        mine = in_lines(model(part.rows).cpu(), part.members, width)[: len(places)]
+        there = _with_rows(batch)
+        mine = self.processes.mine(there)
+        part = batch.take(mine or there[:1])
+        lines = in_lines(model(part.rows).cpu(), part.members, width)[: len(mine)]
         found = torch.zeros(batch.mask.shape)
-        found[self._with_rows(batch)] = self.processes.lines(mine, len(self._with_rows(batch)))
+        found[there] = self.processes.lines(lines, len(there))
         return found
 
     def _update(self, batch: Batch, coef: Mapping[str, float]) -> dict[str, float]:
@@ -265,7 +269,7 @@ class Trainer:
                 self.optimizer.zero_grad(set_to_none=True)
                 found = self._backward(part, coef)
                 norm = torch.nn.utils.clip_grad_norm_(self.lm.parameters(), config.max_norm)
-                found["norm"] = float(norm)
+                found["norm"] = float(whole(norm))
                 if not all(np.isfinite(v) for v in (found["loss"], found["norm"])):
                     raise EngineError(
                         f"step {self.steps}: the loss is {found['loss']}, its gradient's norm "
@@ -282,15 +286,21 @@ class Trainer:
         the parts add up to the whole."""
         totals = batch.totals
         found: dict[str, float] = {"loss": 0.0}
-        for places in self._micro_batches(batch):
-            part = batch.take(places)
-            share = part.totals.tokens / max(totals.tokens, 1.0)
-            loss, stats = self._loss(part, totals, coef)
-            loss.backward()
-            found["loss"] += float(loss.detach())
+        mine = list(self._micro_batches(batch))
+        count = self.processes.most(len(mine))
+        for number in range(count):
+            # where others have more to do than this process, it goes along without effect
+            busy = number < len(mine)
+            part = batch.take(mine[number] if busy else _with_rows(batch)[:1])
+            share = busy * part.totals.tokens / max(totals.tokens, 1.0)
+            with self.processes.adding(last=number == count - 1):
+                loss, stats = self._loss(part, totals, coef)
+                # several processes' gradients are averaged, where a sum is wanted
+                (loss * (busy * self.processes.count)).backward()
+            found["loss"] += busy * float(loss.detach())
             for name, value in stats.items():
                 found[name] = found.get(name, 0.0) + share * value
-        return found
+        return self.processes.sums(found)
 
     def _loss(
         self, batch: Batch, totals: Totals, coef: Mapping[str, float]
@@ -301,13 +311,13 @@ class Trainer:
         entropy = scored.entropy
         if entropy is not None:
             entropy = in_lines(entropy.cpu(), batch.members, width)
-        whole = torch.zeros(())
+        total = torch.zeros(())
         metrics: dict[str, float] = {}
         for loss in self.recipe.loss:
             value, stats = loss(Output(logp, entropy), batch, totals, coef)
-            whole = whole + coef.get(loss.name, loss.weight) * value
+            total = total + coef.get(loss.name, loss.weight) * value
             metrics |= {f"{loss.name}/{name}": v for name, v in stats.items()}
-        return whole, metrics
+        return total, metrics
 
     # --- parts --------------------------------------------------------------------------------
     def _minibatches(self, batch: Batch, epoch: int) -> Iterator[list[int]]:
@@ -321,10 +331,10 @@ class Trainer:
             yield sorted(i for u in chosen for i in units[int(u)])
 
     def _micro_batches(self, batch: Batch) -> Iterator[list[int]]:
-        """Places of trajectories that go through the model together."""
+        """Places of this process's trajectories that go through the model together."""
         part: list[int] = []
         rows = longest = 0
-        for unit in self._units(batch):
+        for unit in self.processes.mine(self._units(batch)):
             new = [row for i in unit for row in batch.members[i].rows]
             wider = max(longest, max(map(len, new), default=0))
             if part and wider * (rows + len(new)) > self.config.tokens:
@@ -360,3 +370,8 @@ class Trainer:
         for name in ("steps", "save_every"):
             del config[name]
         return {"config": config, "recipe": dict(self.recipe.table)}
+
+
+def _with_rows(batch: Batch) -> list[int]:
+    """Places of the trajectories that can go through a model."""
+    return [i for i, member in enumerate(batch.members) if member.rows]

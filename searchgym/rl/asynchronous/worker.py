@@ -17,10 +17,9 @@ from pathlib import Path
 from pickle import PicklingError
 from typing import Any, NamedTuple
 
-from ...episode import Episode
 from ...errors import EngineError
-from ...policies.rows import Row
-from ..slots.records import Group, Played, Purpose, TaskPlan, Workers
+from ..packing import Packed, pack, unpack
+from ..slots.records import Group, TaskPlan, Workers
 from ..slots.registry import make as make_slot
 from .weights import newest
 
@@ -38,8 +37,7 @@ class Job(NamedTuple):
 
 
 class Answer(NamedTuple):
-    groups: list[list[tuple[dict[str, Any], tuple[Row, ...], Purpose]]]
-    """Per plan and member: the episode's snapshot, its rows, its purpose."""
+    groups: list[Packed]
     seconds: float
 
 
@@ -69,9 +67,7 @@ def serve(connection: Connection, make: Make, rollout: Any, folder: str) -> None
             job: Job = connection.recv()
             begun = time.perf_counter()
             groups = strategy.collect(job.plans, replace(workers, coef=dict(job.coef)))
-            packed = [[(m.episode.snapshot(), m.rows, m.purpose) for m in g.members]
-                      for g in groups]  # fmt: skip
-            connection.send(Answer(packed, time.perf_counter() - begun))
+            connection.send(Answer(list(map(pack, groups)), time.perf_counter() - begun))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         shutil.rmtree(folder, ignore_errors=True)  # the trainer was killed: nobody else will
     except Exception:
@@ -125,10 +121,7 @@ class Worker:
         except (BrokenPipeError, ConnectionResetError) as error:
             raise self._lost(what) from error
         answer: Answer = self._answer(what)
-        groups = [
-            Group(plan, tuple(Played(Episode.restore(s), rows, why) for s, rows, why in members))
-            for plan, members in zip(job.plans, answer.groups, strict=True)
-        ]
+        groups = list(map(unpack, job.plans, answer.groups))
         return groups, answer.seconds
 
     def stop(self) -> None:

@@ -262,7 +262,7 @@ def test_09_a_dead_simulator_ends_the_episode_after_bounded_tries() -> None:
 # --- 10 ---------------------------------------------------------------------------------------
 def test_10_resets_touch_no_global_generator_and_timeouts_are_counted() -> None:
     """GEM seeds the global generators in ``reset`` and shows a timeout as if it were a result."""
-    before = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[union-attr,index]  # noqa: NPY002
+    before = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
     env, other = SearchEnv(**OWN), SearchEnv(**OWN)
     env.reset(seed=3)
     other.reset(seed=4)
@@ -270,7 +270,7 @@ def test_10_resets_touch_no_global_generator_and_timeouts_are_counted() -> None:
     env.reset(seed=3)
     other.reset(seed=9)
     assert [env.reset()[1]["episode_id"] for _ in range(3)] == first, "each has its own stream"
-    after = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[union-attr,index]  # noqa: NPY002
+    after = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
     assert after == before
     down = SearchEnv(**OWN, engine=SimulatedEngine(Dead(), retries=0), max_retries=2)
     start, _ = down.reset(seed=0)

@@ -20,7 +20,8 @@ def contestant(name: str) -> Maker:
     """A maker of the agent that a name means.
 
     A card of ``agents/`` (or a folder of yours with one), a ``.safetensors`` file written by
-    ``searchgym train``, ``untrained``, ``majority`` (the commonest answer), or ``module:Class``.
+    ``searchgym train``, the folder of a language model, ``untrained``, ``majority`` (the commonest
+    answer), or ``module:Class``.
 
     Raises:
         CardError: none of these; the nearest names are given.
@@ -35,19 +36,24 @@ def contestant(name: str) -> Maker:
         return lambda setting, tasks: _candidate(Path(name))
     if (Path(name) / "card.toml").is_file():
         return _of_card(read_card(Path(name), "agents"))
+    if (Path(name) / "config.json").is_file():
+        return lambda setting, tasks: _language_model(Path(name))
     if name in (known := cards("agents")):
         return _of_card(known[name])
     if ":" in name:
         return _of_class(load_object(name), {})
     names = [*(n for n, c in known.items() if "use" in c.body), "untrained", "majority"]
-    raise CardError(f"{unknown('agent', name, names)}, a .safetensors file, or 'module:Class'")
+    raise CardError(
+        f"{unknown('agent', name, names)}, a .safetensors file, the folder of a "
+        "language model, or 'module:Class'"
+    )
 
 
 def _of_card(card: Card) -> Maker:
     if "recipe" in card.body:
         raise CardError(
             f"{card.id!r} is a recipe, not an agent: it trains a language model "
-            f"(searchgym train {card.id}, or searchgym.rl.trainer)"
+            f"(searchgym train {card.id} --model MODEL); then pass the folder it writes"
         )
     if "train" in card.body:
         raise CardError(
@@ -93,3 +99,11 @@ def _candidate(weights: Path | None) -> Agent:
     if weights is None:
         return CandidateAgent.untrained(FeatureBuilder(encoder))
     return CandidateAgent.load(weights, encoder)
+
+
+def _language_model(folder: Path) -> Agent:
+    from ..rl.launch import player
+    from .live import quiet_loading
+
+    with quiet_loading():
+        return player(folder)

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from ..errors import CardError
 from .output import JsonFlag, console, examples, print_json, progress, say, working
 from .targets import DataDir, Overrides
 
+_LM = "Language models, by a recipe"
 Seconds = Annotated[
     float | None,
     typer.Option(min=1, help="Stop training after so long; reproducible only without it."),
@@ -18,24 +20,111 @@ Seconds = Annotated[
 
 
 def train(
-    card: Annotated[str, typer.Argument(metavar="CARD", help="An agent card that learns.")],
-    out: Annotated[Path, typer.Option(help="Folder for agents and vectors.")] = Path("runs/train"),
-    seed: Annotated[list[int] | None, typer.Option(help="One agent per seed. Repeatable.")] = None,
+    card: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RECIPE|CARD]",
+            help="A recipe (grpo, dapo, ppo, …) that trains a language model, or an agent card "
+            "that learns by itself (candidate). Left out with --resume.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="What is trained: a folder or hub name.", rich_help_panel=_LM),
+    ] = None,
+    env: Annotated[
+        str | None, typer.Option(help="Default: SearchQA-v0.", rich_help_panel=_LM)
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Default: the recipe's.", rich_help_panel=_LM)
+    ] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.", rich_help_panel=_LM)] = None,
+    lora: Annotated[
+        int | None,
+        typer.Option(min=1, help="Train adapters of this rank only.", rich_help_panel=_LM),
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="float32, bfloat16, …", rich_help_panel=_LM)
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, cuda:1, …", rich_help_panel=_LM)
+    ] = None,
+    renderer: Annotated[
+        str | None,
+        typer.Option(
+            help="plain or chat; default: chat where the model has a template.",
+            rich_help_panel=_LM,
+        ),
+    ] = None,
+    teacher: Annotated[
+        str | None, typer.Option(help="A model to learn from (distillation).", rich_help_panel=_LM)
+    ] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also log to tensorboard, wandb or trackio. Repeatable.", rich_help_panel=_LM
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with the run in --out.", rich_help_panel=_LM),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run. Default: runs/RECIPE, or runs/train.")
+    ] = None,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option(help="Fixes the run. Repeatable for cards: one agent per seed."),
+    ] = None,
     seconds: Seconds = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set", "-s", metavar="KEY=VALUE",
-            help="Override the card's train table: config.episodes=5000. Repeatable.",
+            help="Of a recipe: loss.clip_high=.28, rollout.size=16, train.tasks=32, "
+            "env.max_turns=4, sampling.max_tokens=200; of a card's train table: "
+            "config.episodes=5000. Repeatable.",
         ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:  # fmt: skip
-    """Train an agent by its card: where, with which hyperparameters, is all written there.
+    """Train a language model by a recipe, or an agent by its card.
 
-    Ctrl-C keeps a checkpoint, and the same command goes on from it. What is written can be passed
-    to [bold]searchgym eval --agent[/bold] and [bold]searchgym transfer --agent[/bold].
+    Ctrl-C finishes the step and saves; the same command, or --resume with --out, goes on with the
+    same numbers. The folder then holds rl.jsonl (a line per step), curve.png, and model, which can
+    be passed to [bold]searchgym eval --agent[/bold], as what a card writes can.
     """
+    from .targets import overrides
+    from .train_lm import is_recipe, plan_of, run
+
+    own = {"model": model, "env": env, "steps": steps, "lr": lr, "lora": lora, "dtype": dtype,
+           "device": device, "renderer": renderer, "teacher": teacher, "log": log,
+           "resume": resume or None}  # fmt: skip
+    if card is None or is_recipe(card):
+        if seed is not None and len(seed) > 1:
+            raise CardError("one seed per folder: run again with another --seed and --out")
+        folder = out or Path("runs") / Path(card or "train").stem
+        names = ("lora", "dtype", "device", "renderer", "teacher")
+        plan = plan_of(
+            card, model=model, env=env, out=folder, resume=resume, steps=steps, lr=lr,
+            seed=seed[0] if seed else None, changes=overrides(settings),
+            values={name: own[name] for name in names},
+        )  # fmt: skip
+        run(plan, folder, seconds=seconds, log=log or (), as_json=as_json)
+        return
+    if said := [f"--{name}" for name, value in own.items() if value is not None]:
+        raise CardError(
+            f"{', '.join(said)}: for language models, and {card!r} is none of their recipes; "
+            "a card's own settings are changed by --set"
+        )
+    _train_card(card, out or Path("runs/train"), seed, seconds, settings, as_json)
+
+
+def _train_card(
+    card: str, out: Path, seed: list[int] | None, seconds: float | None,
+    settings: list[str] | None, as_json: bool,
+) -> None:  # fmt: skip
+    """One agent per seed, by the card's train table."""
     from ..transfer.training import Recipe, Trainer
 
     recipe = Recipe.of_card(_card(card))
@@ -70,7 +159,7 @@ def _changed(recipe: Any, settings: list[str] | None) -> Any:
     """The recipe with parts of its tables replaced; ``CardError`` for a table it has not."""
     import dataclasses
 
-    from ..errors import CardError, unknown
+    from ..errors import unknown
     from .targets import overrides
 
     changes: dict[str, Any] = {}
@@ -199,6 +288,11 @@ def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     app.command(
         epilog=examples(
+            "searchgym train grpo --model Qwen/Qwen2.5-0.5B-Instruct --env SearchQA-v0 --steps 50 "
+            "--out runs/x",
+            "searchgym train dapo --model runs/small --lora 16 -s loss.clip_high=.28 -s "
+            "env.max_turns=4",
+            "searchgym train --resume --out runs/x --steps 100",
             "searchgym train candidate",
             "searchgym train candidate --seed 0 --seed 1 --seconds 120 --out runs/two",
             "searchgym train ./my-agent -s config.episodes=20000 --json",

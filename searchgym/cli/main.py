@@ -11,7 +11,20 @@ import typer
 
 from .. import __version__
 from ..errors import SearchGymError
-from . import catalog, check, corpus, data, evaluate, graph, learn, play, serve, simulator, world
+from . import (
+    catalog,
+    check,
+    corpus,
+    data,
+    evaluate,
+    graph,
+    learn,
+    play,
+    serve,
+    simulator,
+    warmstart,
+    world,
+)
 from .output import examples
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -51,7 +64,7 @@ def build() -> typer.Typer:
         if context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    for module in (catalog, play, evaluate, learn, check, serve):
+    for module in (catalog, play, evaluate, learn, warmstart, check, serve):
         module.add_to(app)
     app.add_typer(world.app, name="world")
     app.add_typer(corpus.app, name="corpus")

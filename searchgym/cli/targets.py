@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..envs.search import SearchEnv
 
 EnvId = Annotated[str, typer.Argument(metavar="ENV", help="An environment's id or card folder.")]
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 Overrides = Annotated[
     list[str] | None,
     typer.Option(
@@ -67,10 +69,7 @@ def overrides(settings: Sequence[str] | None) -> dict[str, Any]:
             raise CardError(
                 f"--set takes KEY=VALUE, got {setting!r}; for example --set max_turns=4"
             )
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = text
+        value = _value(text)
         *path, last = key.split(".")
         into = out
         for part in path:
@@ -79,6 +78,14 @@ def overrides(settings: Sequence[str] | None) -> dict[str, Any]:
                 raise CardError(f"--set {key}: {part!r} is set twice, to a value and to a table")
         into[last] = value
     return out
+
+
+def _value(text: str) -> Any:
+    """JSON where it is some; ``.28`` and ``5.`` are numbers, too."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return float(text) if _NUMBER.fullmatch(text) else text
 
 
 def make(name: str, settings: Sequence[str] | None = None, **keywords: Any) -> gym.Env[Any, Any]:

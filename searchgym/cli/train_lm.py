@@ -1,0 +1,241 @@
+"""``searchgym train RECIPE``: a language model learns to search."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CardError, MissingExtraError, unknown
+from .live import Screen, quiet_loading
+from .output import print_facts, print_json, say, working
+
+if TYPE_CHECKING:
+    from ..rl.launch import Plan
+    from ..rl.trainer import Trainer
+
+
+def is_recipe(name: str) -> bool:
+    """Whether a name or path is of a recipe rather than an agent that learns by itself;
+    ``CardError`` if it is of neither."""
+    from ..cards import cards, read_card
+
+    path = Path(name)
+    if (path / "card.toml").is_file():
+        return "recipe" in read_card(path, "agents").body
+    known = cards("agents")
+    if name not in known and path.suffix != ".toml":
+        learn = [n for n, c in known.items() if {"recipe", "train"} & set(c.body)]
+        raise CardError(unknown("recipe or card that learns", name, learn))
+    return path.suffix == ".toml" or (name in known and "recipe" in known[name].body)
+
+
+def plan_of(
+    recipe: str | None, *, model: str | None, env: str | None, out: Path, resume: bool,
+    steps: int | None, lr: float | None, seed: int | None, changes: Mapping[str, Any],
+    values: Mapping[str, Any],
+) -> Plan:  # fmt: skip
+    """What was asked for, as a plan; with ``resume`` that of the folder.
+
+    Raises:
+        CardError: something is missing or unknown; says what to type.
+        DataError: nothing to resume, or another run in the folder.
+    """
+    from ..rl.launch import Plan
+    from ..rl.recipe import shipped
+
+    given = {k: v for k, v in values.items() if v is not None}
+    if resume and recipe is None:
+        device = given.pop("device", None)
+        said = [
+            f"--{n}" for n in (*given, *(["model"] if model else []), *(["env"] if env else []))
+        ]
+        said += ["--seed"] * (seed is not None) + ["--lr"] * (lr is not None)
+        said += ["--set"] * bool(changes)
+        if said:
+            raise CardError(
+                f"{', '.join(said)} cannot be changed in a run that is resumed: what it began with "
+                "counts (--steps and --device may be given)"
+            )
+        plan = Plan.load_from(out).extended(steps)
+        return plan if device is None else _moved(plan, device)
+    if recipe is None:
+        raise CardError(
+            f"say what to train by: searchgym train RECIPE, one of {', '.join(shipped())}; or "
+            "candidate, an agent without a language model"
+        )
+    if model is None:
+        raise CardError(
+            f"recipe {recipe!r} trains a language model: add --model with a folder ('searchgym "
+            "warmstart' makes a small one) or a hub name (--model Qwen/Qwen2.5-0.5B-Instruct)"
+        )
+    train = {k: v for k, v in (("steps", steps), ("lr", lr), ("seed", seed)) if v is not None}
+    plan = Plan.of(recipe, model, changes, env=env or "SearchQA-v0", train=train, **given)
+    if resume and not (out / "run.json").exists():
+        Plan.load_from(out)  # says that there is none
+    plan.agree(out)
+    return plan
+
+
+def _moved(plan: Plan, device: str) -> Plan:
+    from dataclasses import replace
+
+    return replace(plan, device=device)
+
+
+def run(
+    plan: Plan, out: Path, *, seconds: float | None = None, log: Sequence[str] = (),
+    as_json: bool = False,
+) -> None:  # fmt: skip
+    """Train to the end, or until Ctrl-C, which saves; raises ``KeyboardInterrupt`` then."""
+    from ..rl.launch import build, config_of
+    from ..rl.trackers import Trackers, require
+    from .targets import make_search_env
+
+    require(log)
+    config_of(plan)
+    with working(f"building {plan.env} …"):
+        setting = make_search_env(plan.env, None, **plan.env_options).setting
+    with working(f"loading {plan.model} …"), quiet_loading():
+        trainer = build(plan, setting, out)
+    start, last = trainer.steps, trainer.config.steps
+    if start >= last:
+        say(f"{out} was trained to its last step already, {last}; go on with --steps {2 * start}")
+    elif start:
+        say(f"going on after step {start} of {last} in {out}")
+    trackers = Trackers(log, out, asdict(plan), start)
+    title = f"{plan.recipe}: {plan.model} in {plan.env}"
+    try:
+        with Screen(title, last, start) as screen, _named(screen) as said:
+            stopped = _follow(trainer, screen, trackers, said, seconds)
+    except KeyboardInterrupt:
+        say(f"stopped at once: steps since the last checkpoint are lost; {_again(out)}")
+        raise
+    finally:
+        trackers.close()
+    if stopped == "interrupted":
+        say(f"stopped and saved after step {trainer.steps} of {last}; {_again(out)}")
+        raise KeyboardInterrupt
+    _finish(trainer, plan, out, as_json)
+
+
+def _again(out: Path) -> str:
+    return f"go on with: searchgym train --resume --out {out}"
+
+
+def _follow(
+    trainer: Trainer, screen: Screen, trackers: Any, said: list[str], seconds: float | None
+) -> str:
+    """Train; how it ended: done | interrupted | seconds. What was done is saved by then."""
+    from ..rl.checkpoint import save_checkpoint
+    from ..rl.trainer import CHECKPOINT
+
+    began, ended = time.monotonic(), "done"
+    with _patient(screen) as asked:
+        for metrics in trainer.train():
+            screen.step(metrics, said)
+            said.clear()
+            trackers.write(int(metrics["step"]), metrics)
+            if asked():
+                ended = "interrupted"
+            elif seconds is not None and time.monotonic() - began >= seconds:
+                ended = "seconds"
+            if ended != "done":
+                break
+        if trainer.out is not None and ended != "done":
+            save_checkpoint(trainer, trainer.out / CHECKPOINT)
+    return "done" if trainer.steps >= trainer.config.steps else ended
+
+
+@contextmanager
+def _patient(screen: Screen) -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM let the step finish; a second one does not wait. Yields whether one came.
+
+    A step that is broken off has half an update behind it, which no checkpoint should hold.
+    """
+    came = False
+
+    def handler(number: int, frame: object) -> None:
+        nonlocal came
+        if came:
+            raise KeyboardInterrupt
+        came = True
+        screen.note = "finishing this step, then saving; Ctrl-C again stops at once"
+        if not screen.live:  # no print in a signal handler: it may interrupt another one
+            os.write(2, f"{screen.note}\n".encode())
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    old = [signal.signal(number, handler) for number in numbers]
+    try:
+        yield lambda: came
+    finally:
+        for number, before in zip(numbers, old, strict=True):
+            signal.signal(number, before)
+
+
+@contextmanager
+def _named(screen: Screen) -> Iterator[list[str]]:
+    """Named warnings of the run, as they come, for the screen; others go where they always do."""
+    from ..rl.collapse import CollapseWarning
+
+    said: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CollapseWarning)
+        shown = warnings.showwarning
+
+        def show(message: Any, category: Any, *rest: Any, **more: Any) -> None:
+            if issubclass(category, CollapseWarning):
+                said.append(str(message))
+            else:
+                shown(message, category, *rest, **more)
+
+        warnings.showwarning = show
+        yield said
+
+
+def _finish(trainer: Trainer, plan: Plan, out: Path, as_json: bool) -> None:
+    """The model as a folder, the curve, and what came of it all."""
+    from ..rl.curve import read_log, save_curve
+    from ..rl.launch import MODEL, save_model
+
+    with working("writing the model …"), quiet_loading():
+        folder = save_model(trainer, out / MODEL)
+    rows = read_log(out)
+    try:
+        curve: str | None = str(save_curve(out, rows))
+    except MissingExtraError as error:
+        curve = None
+        say(f"no curve was drawn: {error}")
+    first, last = rows[:10], rows[-10:]
+    facts = {
+        "recipe": plan.recipe,
+        "model": str(folder),
+        "steps": trainer.steps,
+        "episodes": int(sum(row["episodes"] for row in rows)),
+        "lost to infrastructure": int(sum(row["infra"] for row in rows)),
+        "minutes": round(sum(row["play_s"] + row["update_s"] for row in rows) / 60, 2),
+        **{
+            f"{name}, {when}": _mean([row[name] for row in some if row.get(name) is not None])
+            for name in ("reward", "em", "searches", "invalid")
+            for when, some in (("first 10 steps", first), ("last 10 steps", last))
+        },
+        "warnings": sorted({w for row in rows for w in row.get("warnings", ())}),
+        "log": str(out / "rl.jsonl"),
+        "curve": curve,
+    }
+    print_json(facts) if as_json else print_facts(f"{plan.recipe} in {plan.env}", facts)
+    say(f"evaluate it: searchgym eval {plan.env} --agent {folder}")
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

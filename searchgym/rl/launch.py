@@ -1,0 +1,289 @@
+"""From what a person says to a running trainer: a plan of plain values, kept beside the run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CardError, DataError, MissingExtraError, unknown
+from ..llms.base import Sampling
+from ..policies.causal_lm import RENDERERS as KNOWN_RENDERERS
+from ..policies.causal_lm import CausalLMPolicy
+from .recipe import SEVERAL, Recipe, read
+from .slots.registry import REGISTRY
+
+if TYPE_CHECKING:
+    from ..envs.setting import Setting
+    from .trainer import TrainConfig, Trainer
+
+PLAN = "run.json"
+MODEL = "model"
+"""Folder of the trained model within a run's."""
+TABLES = (*REGISTRY, "train", "env", "sampling", "critic", "load")
+"""What ``--set TABLE.KEY=VALUE`` may change: a recipe's slots and training options, the
+environment's, the policy's sampling, the critic's, and how the model is loaded."""
+RENDERERS = ("auto", *KNOWN_RENDERERS)
+NOTE = "searchgym.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that a run is made of, as JSON values. ``CardError`` for what cannot be."""
+
+    recipe: str
+    """Its name, for people; ``table`` counts."""
+    table: Mapping[str, Any]
+    """The recipe with its changes."""
+    model: str
+    """A folder or hub name."""
+    env: str = "SearchQA-v0"
+    env_options: Mapping[str, Any] = field(default_factory=dict)
+    train: Mapping[str, Any] = field(default_factory=dict)
+    """Over the recipe's ``train`` table: steps, lr, seed, …"""
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    critic: Mapping[str, Any] = field(default_factory=dict)
+    load: Mapping[str, Any] = field(default_factory=dict)
+    """Options of ``TrainableLM``: gradient_checkpointing, tokens, …"""
+    teacher: str | None = None
+    lora: int | None = None
+    """Rank of adapters; None: all weights are trained."""
+    dtype: str = "auto"
+    device: str = "auto"
+    renderer: str = "auto"
+    """plain | chat; auto: chat where the tokenizer has a template."""
+
+    def __post_init__(self) -> None:
+        if self.renderer not in RENDERERS:
+            raise CardError(unknown("renderer", self.renderer, RENDERERS))
+        if self.lora is not None and self.lora < 1:
+            raise CardError(f"the rank of adapters must be at least 1, got {self.lora}")
+        known = {*Sampling._fields}
+        for name in self.sampling:
+            if name not in known:
+                raise CardError(unknown("sampling option", name, known))
+        made = Recipe.of(self.table)
+        if made.needs("teacher_logp") and self.teacher is None:
+            raise CardError(f"recipe {self.recipe!r} learns from a teacher: add --teacher MODEL")
+
+    @classmethod
+    def of(cls, recipe: str, model: str, changes: Mapping[str, Any], **values: Any) -> Plan:
+        """From a recipe's name or path and nested changes by table.
+
+        Raises:
+            CardError: an unknown recipe, table or option; the nearest names are given.
+        """
+        for name in changes:
+            if name not in TABLES:
+                raise CardError(unknown("table of --set", str(name), TABLES))
+        table = read(recipe)
+        for slot in REGISTRY:
+            if slot in changes:
+                table = {**table, slot: changed(slot, table.get(slot), changes[slot])}
+        rest: dict[str, Any] = {
+            name: _table(name, changes) for name in ("sampling", "critic", "load")
+        }
+        train = {**_table("train", changes), **values.pop("train", {})}
+        env_options = {**table.get("env", {}), **_table("env", changes)}
+        return cls(recipe, table, model, train=train, env_options=env_options, **rest, **values)
+
+    @property
+    def seed(self) -> int:
+        return int(self.train.get("seed", 0))
+
+    # --- on disk --------------------------------------------------------------------------------
+    def save(self, out: Path) -> None:
+        out.mkdir(parents=True, exist_ok=True)
+        partial = out / f"{PLAN}.part"
+        partial.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+        os.replace(partial, out / PLAN)
+
+    @classmethod
+    def load_from(cls, out: Path) -> Plan:
+        """The plan of the run in ``out``; ``DataError`` if there is none."""
+        try:
+            data = json.loads((out / PLAN).read_text(encoding="utf-8"))
+            return cls(**data)
+        except FileNotFoundError:
+            raise DataError(
+                f"{out} holds no run to resume: start one with 'searchgym train grpo --model MODEL "
+                f"--out {out}'"
+            ) from None
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{out / PLAN} cannot be read: {error}") from error
+
+    def agree(self, out: Path) -> None:
+        """``DataError`` if ``out`` holds another run. More steps, another device and other saving
+        may be asked for."""
+        if not (out / PLAN).exists():
+            return
+        mine, theirs = _comparable(self), _comparable(Plan.load_from(out))
+        differ = [name for name in mine if mine[name] != theirs[name]]
+        if differ:
+            raise DataError(
+                f"{out} holds a run with other settings ({', '.join(differ)}): use another --out, "
+                f"or go on with that run by 'searchgym train --resume --out {out}'"
+            )
+
+    def extended(self, steps: int | None) -> Plan:
+        """The same run with another last step."""
+        return self if steps is None else replace(self, train={**self.train, "steps": steps})
+
+
+def _comparable(plan: Plan) -> dict[str, Any]:
+    free = {"device", "recipe"}
+    values = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in free}
+    values["train"] = {k: v for k, v in plan.train.items() if k not in ("steps", "save_every")}
+    found: dict[str, Any] = json.loads(json.dumps(values))
+    return found
+
+
+def _table(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    found = changes.get(name, {})
+    if not isinstance(found, Mapping):
+        raise CardError(f"--set {name}.KEY=VALUE changes one option; {name} itself is a table")
+    return dict(found)
+
+
+def changed(slot: str, old: Any, new: Any) -> Any:
+    """A slot's entry with options changed: ``{"clip_high": 0.28}`` over ``"ppo"`` or its table.
+
+    Where the slot holds several, the option's first part says which, by name or place:
+    ``{"kl": {"weight": 0.01}}``, ``{"1": {"weight": 0.01}}``. What is no table replaces the entry.
+    """
+    if not isinstance(new, Mapping) or "use" in new:
+        return new
+    entries = old if isinstance(old, list) else [old]
+    if slot not in SEVERAL or len(entries) == 1:
+        if entries[0] is None:
+            raise CardError(
+                f"the recipe leaves {slot!r} out: say which, --set '{slot}={{\"use\": NAME, …}}'"
+            )
+        return _merged(entries[0], new)
+    entries = list(entries)
+    names = [e if isinstance(e, str) else str(e.get("use")) for e in entries]
+    for key, value in new.items():
+        where = names.index(key) if key in names else int(key) if key.isdecimal() else -1
+        if not 0 <= where < len(entries) or not isinstance(value, Mapping):
+            raise CardError(
+                f"{slot} has several parts, {', '.join(names)}: --set {slot}.{names[0]}.OPTION="
+                f"VALUE, got {slot}.{key}"
+            )
+        entries[where] = _merged(entries[where], value)
+    return entries
+
+
+def _merged(entry: Any, new: Mapping[str, Any]) -> dict[str, Any]:
+    return {**({"use": entry} if isinstance(entry, str) else entry), **new}
+
+
+def config_of(plan: Plan) -> TrainConfig:
+    """What the plan says to the trainer, checked before anything is loaded.
+
+    Raises:
+        CardError: an unknown option, an impossible value, or a folder that holds no model.
+        MissingExtraError: torch is missing.
+    """
+    try:
+        from .trainer import TrainConfig
+    except ImportError as error:
+        raise MissingExtraError("training a language model", "llm") from error
+    recipe, known = Recipe.of(plan.table), {f.name for f in fields(TrainConfig)}
+    for name in (*recipe.train, *plan.train):
+        if name not in known:
+            raise CardError(unknown("training option", name, known))
+    for model in filter(None, (plan.model, plan.teacher)):
+        path = Path(model)
+        local = path.is_absolute() or model.startswith(".") or path.is_dir()
+        if local and not (path / "config.json").is_file():
+            raise CardError(
+                f"{model} holds no model (no config.json): give a folder that transformers wrote, "
+                "or a hub name like Qwen/Qwen2.5-0.5B-Instruct"
+            )
+    return TrainConfig.of(recipe, **plan.train)
+
+
+def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
+    """The trainer of a plan, put back where an interrupted run stopped.
+
+    Raises:
+        EngineError: the model cannot be loaded.
+        DataError: ``out`` holds another run.
+        MissingExtraError: torch, transformers or peft is missing.
+    """
+    try:
+        from ..policies.trainable import Lora, TrainableLM
+        from .critic import Critic
+        from .trainer import Trainer
+    except ImportError as error:
+        raise MissingExtraError("training a language model", "llm") from error
+    plan.agree(out)
+    recipe, config = Recipe.of(plan.table), config_of(plan)
+
+    def loaded(path: str, **options: Any) -> TrainableLM:
+        return TrainableLM(path, device=plan.device, dtype=plan.dtype, seed=config.seed, **options)
+
+    lora = None if plan.lora is None else Lora(rank=plan.lora, alpha=2 * plan.lora)
+    lm = loaded(plan.model, lora=lora, reference=recipe.needs("ref_logp"), **plan.load)
+    renderer = renderer_for(lm.tokenizer) if plan.renderer == "auto" else plan.renderer
+    policy = lm.policy(renderer, sampling=sampling_of(plan.sampling), seed=config.seed)
+    critic = None
+    if recipe.needs("value"):
+        body = lm if lora is None else loaded(plan.model)
+        critic = Critic(body, **{"lr": config.lr * 10, **plan.critic})
+    teacher = None if plan.teacher is None else loaded(plan.teacher)
+    plan.save(out)
+    return Trainer(lm, policy, setting, recipe, config, teacher=teacher, critic=critic, out=out)
+
+
+def sampling_of(options: Mapping[str, Any]) -> Sampling:
+    """``Sampling`` from JSON values."""
+    values = dict(options)
+    if "stop" in values:
+        stop = values["stop"]
+        values["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
+    return Sampling(**values)
+
+
+def save_model(trainer: Trainer, folder: Path) -> Path:
+    """Write the trained model, adapters merged in, and its tokenizer as transformers loads them,
+    with a note on how it was asked (:func:`player` reads it)."""
+    lm, policy = trainer.lm, trainer.policy
+    folder.mkdir(parents=True, exist_ok=True)
+    lm.model.save_pretrained(folder, state_dict=lm.merged())
+    lm.tokenizer.save_pretrained(folder)
+    renderer = next(n for n, c in KNOWN_RENDERERS.items() if isinstance(policy.renderer, c))
+    note = {"renderer": renderer, "sampling": policy.sampling._asdict()}
+    (folder / NOTE).write_text(json.dumps(note, indent=1), encoding="utf-8")
+    return folder
+
+
+def player(folder: Path, *, temperature: float = 0.0, seed: int = 0) -> CausalLMPolicy:
+    """The agent of a model's folder, asked as it was trained (else at most 256 tokens a turn, in
+    the model's chat form if it has one), greedy unless said otherwise.
+
+    Raises:
+        EngineError: nothing can be loaded.
+        DataError: the note beside the model cannot be read.
+    """
+    from ..llms.transformers_generator import TransformersGenerator
+
+    generator = TransformersGenerator(str(folder))
+    note: dict[str, Any] = {}
+    try:
+        note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        pass  # a model from elsewhere
+    except ValueError as error:
+        raise DataError(f"{folder / NOTE} cannot be read: {error}") from error
+    sampling = sampling_of(note.get("sampling", {}))._replace(temperature=temperature)
+    renderer = note.get("renderer", renderer_for(generator.codec.tokenizer))
+    return CausalLMPolicy(generator, renderer, sampling=sampling, seed=seed)
+
+
+def renderer_for(tokenizer: Any) -> Any:
+    """chat where the tokenizer has a template, else plain."""
+    return "chat" if getattr(tokenizer, "chat_template", None) else "plain"

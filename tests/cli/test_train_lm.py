@@ -1,0 +1,281 @@
+"""``searchgym train RECIPE``: a language model learns, is saved, resumed, stopped and evaluated by
+the command line alone; what is wrong is said in one line with what to type next."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+from searchgym.cli.live import Screen, chosen, sparkline
+from searchgym.errors import CardError, MissingExtraError
+from searchgym.rl.curve import read_log, save_curve, smoothed
+from searchgym.rl.launch import Plan, changed
+from searchgym.rl.trackers import Trackers
+from tests.rl.colours import CORPUS, TASKS, player, tokenizer
+
+from .conftest import Cli
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a warm model, a corpus and questions, as people have them: files."""
+    folder = tmp_path_factory.mktemp("world")
+    lm, _ = player()
+    lm.model.save_pretrained(folder / "warm")
+    tokenizer().save_pretrained(folder / "warm")
+    with (folder / "corpus.jsonl").open("w") as file:
+        file.writelines(json.dumps(p._asdict()) + "\n" for p in CORPUS)
+    with (folder / "questions.jsonl").open("w") as file:
+        for task in TASKS:
+            row = {"id": task.id, "question": task.question, "answers": task.answers,
+                   "evidence": task.evidence}  # fmt: skip
+            file.write(json.dumps(row) + "\n")
+    return folder
+
+
+def options(world: Path, *more: object, model: str = "warm") -> list[str]:
+    """``train``'s options for that world: a step takes a fifth of a second."""
+    changes = {
+        "env.corpus": world / "corpus.jsonl", "env.tasks": world / "questions.jsonl",
+        "env.dialect": "plain", "env.k": 1, "env.max_turns": 2, "sampling.max_tokens": 6,
+        "sampling.stop": '["\\n"]', "train.tasks": 4,
+    }  # fmt: skip
+    sets = [part for k, v in changes.items() for part in ("-s", f"{k}={v}")]
+    base = ["--model", world / model, "--env", "SearchQA-v0", "--lr", "5e-3", "--device", "cpu"]
+    return [str(a) for a in (*base, *sets, *more)]
+
+
+def own(world: Path) -> list[str]:
+    """``eval``'s options for that world."""
+    return ["-s", f"corpus={world / 'corpus.jsonl'}", "-s", f"tasks={world / 'questions.jsonl'}",
+            "-s", "dialect=plain", "-s", "k=1", "-s", "max_turns=2"]  # fmt: skip
+
+
+def test_a_model_learns_is_resumed_and_evaluated(cli: Cli, world: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = cli("train", "grpo", *options(world, "--out", out, "--steps", 12, "-s",
+                                         "loss.clip_high=.28", "--json"))  # fmt: skip
+    assert done.code == 0, done.err
+    facts = done.json
+    assert facts["steps"] == 12
+    assert facts["episodes"] == 12 * 4 * 8
+    assert facts["lost to infrastructure"] == 0
+    assert facts["warnings"] == []
+    rows = read_log(out)
+    assert [row["step"] for row in rows] == list(range(12))
+    assert rows[0]["em"] < 0.45 < 0.8 < rows[-1]["em"], "it has learnt"
+    assert (out / "curve.png").read_bytes()[:4] == b"\x89PNG"
+    plan = Plan.load_from(out)
+    assert plan.table["loss"]["clip_high"] == 0.28
+    assert plan.table["loss"]["aggregate"] == "seq-mean-token-mean", "the rest stays the recipe's"
+    assert "step 12/12 reward" in done.err, "a line per step where nobody watches"
+
+    again = cli("train", "--resume", "--out", out)
+    assert again.code == 0
+    assert "trained to its last step already, 12; go on with --steps 24" in again.err
+    more = cli("train", "--resume", "--out", out, "--steps", 13)
+    assert "going on after step 12 of 13" in more.err
+    assert len(read_log(out)) == 13
+
+    found = cli("eval", "SearchQA-v0", "--agent", out / "model", *own(world), "--json")
+    assert found.code == 0, found.err
+    assert found.json[0]["means"]["em"]["mean"] == 1.0
+    assert found.json[0]["means"]["searches"]["mean"] == 1.0
+    from safetensors.torch import load_file
+
+    new, old = (load_file(f / "model.safetensors") for f in (out / "model", world / "warm"))
+    assert new.keys() >= old.keys()
+    assert not any(new[name].equal(old[name]) for name in old if name.endswith("proj.weight"))
+
+
+def test_ctrl_c_saves_and_the_same_numbers_follow(cli: Cli, world: Path, tmp_path: Path) -> None:
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    settings = options(world, "--steps", 6, "--seed", 3)
+    assert cli("train", "grpo", *settings, "--out", whole).code == 0
+    code = "from searchgym.cli.main import run; run()"
+    command = [sys.executable, "-c", code, "train", "grpo", *settings, "--out", str(part)]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if line.startswith("step 2/6"):
+            process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130, said
+    assert "finishing this step, then saving" in said
+    assert f"go on with: searchgym train --resume --out {part}" in said
+    saved = len(read_log(part))
+    assert 2 <= saved < 6, said
+    assert (part / "trainer.safetensors").exists()
+    rest = cli("train", "--resume", "--out", part)
+    assert f"going on after step {saved} of 6" in rest.err
+
+    def numbers(out: Path) -> list[dict[str, Any]]:
+        return [{k: v for k, v in row.items() if not k.endswith("_s")} for row in read_log(out)]
+
+    assert numbers(part) == numbers(whole)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "more"),
+    [("grpo", ["--lora", 2]), ("ppo", []), ("distillation", ["--teacher", "TEACHER"])],
+)
+def test_other_methods(cli: Cli, world: Path, tmp_path: Path, recipe: str, more: list[Any]) -> None:
+    if "--lora" in more:
+        pytest.importorskip("peft")
+    more = [world / "warm" if m == "TEACHER" else m for m in more]
+    out = tmp_path / recipe
+    done = cli("train", recipe, *options(world, "--out", out, "--steps", 2, *more), "--json")
+    assert done.code == 0, done.err
+    names = read_log(out)[-1]
+    assert names["norm"] >= 0
+    if recipe == "ppo":
+        assert any(name.startswith("value") or name.startswith("critic") for name in names)
+    found = cli("eval", "SearchQA-v0", "--agent", out / "model", *own(world), "--json")
+    assert found.code == 0, "adapters are merged: the folder stands by itself"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["train"], "say what to train by: searchgym train RECIPE, one of cispo"),
+        (["train", "grpo"], "add --model with a folder"),
+        (["train", "gprpo", "--model", "x"], "Did you mean 'grpo'"),
+        (["train", "grpo", "--model", "./nothing"], "holds no model (no config.json)"),
+        (["train", "grpo", "--model", "W", "-s", "los.clip_high=1"], "Did you mean 'loss'"),
+        (["train", "grpo", "--model", "W", "-s", "train.lrr=1"], "Did you mean 'lr'"),
+        (["train", "grpo", "--model", "W", "-s", "sampling.tempera=1"], "'temperature'"),
+        (["train", "grpo", "--model", "W", "-s", "env.max_turn=1"], "Did you mean 'max_turns'"),
+        (["train", "grpo", "--model", "W", "--renderer", "chats"], "Did you mean 'chat'"),
+        (["train", "grpo", "--model", "W", "--log", "wandbb"], "Did you mean 'wandb'"),
+        (["train", "grpo", "--model", "W", "--seed", 1, "--seed", 2], "one seed per folder"),
+        (["train", "distillation", "--model", "W"], "add --teacher MODEL"),
+        (["train", "--resume", "--out", "none"], "holds no run to resume: start one with"),
+        (["train", "--resume", "--lora", 2], "--lora cannot be changed"),
+        (["train", "candidate", "--lora", 2], "'candidate' is none of their recipes"),
+        (["eval", "SearchQA-v0", "--agent", "grpo"], "searchgym train grpo --model MODEL"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    cli: Cli, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    arguments: list[Any], says: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    done = cli(*[world / "warm" if a == "W" else a for a in arguments])
+    assert done.code == 2
+    assert says in done.err
+    assert done.err.count("\n") <= 1
+    assert not list(tmp_path.rglob("run.json")), "nothing was begun"
+
+
+def test_another_run_in_the_folder_is_refused(cli: Cli, world: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert cli("train", "grpo", *options(world, "--out", out, "--steps", 1)).code == 0
+    done = cli("train", "grpo", *options(world, "--out", out, "--steps", 2, "--dtype", "float64"))
+    assert done.code == 2
+    assert "other settings (dtype)" in done.err
+    assert f"searchgym train --resume --out {out}" in done.err
+
+
+def test_options_of_slots() -> None:
+    two = ["ppo", {"use": "kl", "weight": 0.1}]
+    assert changed("loss", "ppo", {"clip_high": 1}) == {"use": "ppo", "clip_high": 1}
+    assert changed("loss", two, {"kl": {"weight": 2}}) == ["ppo", {"use": "kl", "weight": 2}]
+    assert changed("loss", two, {"0": {"clip_low": 2}})[0] == {"use": "ppo", "clip_low": 2}
+    assert changed("rollout", "chains", {"size": 2}) == {"use": "chains", "size": 2}
+    assert changed("advantage", {"use": "grpo"}, "rloo") == "rloo"
+    with pytest.raises(CardError, match=r"several parts, ppo, kl: --set loss\.ppo\.OPTION"):
+        changed("loss", two, {"weight": 2})
+    with pytest.raises(CardError, match="leaves 'data' out"):
+        changed("data", None, {"x": 2})
+
+
+# --- the screen, the curve, the trackers ------------------------------------------------------
+STEP = {
+    "step": 0.0, "episodes": 8.0, "infra": 1.0, "reward": 0.5, "em": 0.5, "part/em": 0.5,
+    "part/format": 0.75, "searches": 1.5, "tokens": 10.0, "invalid": 0.1, "equal_groups": 0.25,
+    "policy/clipped": 0.125, "kl/kl": 0.01, "coef/lr": 1.0, "play_s": 2.0, "update_s": 1.0,
+}  # fmt: skip
+
+
+def test_the_screen_shows_what_matters(capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.console import Console
+
+    screen = Screen("a run", 10)
+    with screen:
+        screen.step(STEP)
+        screen.step({**STEP, "step": 1.0, "reward": float("nan")}, ["no_search: 0.1 searches"])
+    err = capsys.readouterr().err
+    assert "step 2/10 reward – em 0.5 searches 1.5 invalid 0.1 infra 1 equal_groups 0.25" in err
+    assert "warning: no_search" in err
+    out = Console(width=110, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    out.print(screen)
+    text = out.export_text()
+    for shown in ("2/10", "exact match", "searches / episode", "invalid turns", "lost episodes",
+                  "groups without signal", "policy/clipped", "kl/kl", "part/format",
+                  "4.0 episodes/s", "40.0 tokens/s", "3.0 s/step", "no_search"):  # fmt: skip
+        assert shown in text, shown
+    assert "part/em" not in [name for name, _ in chosen(STEP)], "shown once, as exact match"
+
+
+def test_sparklines() -> None:
+    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"
+    assert sparkline([1, 1, float("nan")]) == "▁▁ "
+    assert sparkline([0.0] * 100 + [1.0] * 100, width=4) == "▁▁██"
+    assert sparkline([float("nan")]) == ""
+
+
+def test_the_curve(tmp_path: Path) -> None:
+    assert smoothed([1.0, 3.0, None, 2.0], weight=0.5) == [1.0, 2.0, 2.0, 2.0]
+    (tmp_path / "rl.jsonl").write_text('{"step": 0, "reward": null}\n{"step": 1, "rew')
+    assert read_log(tmp_path) == [{"step": 0, "reward": None}]
+    assert save_curve(tmp_path).stat().st_size > 5_000
+
+
+def test_trackers_are_told_the_same(tmp_path: Path) -> None:
+    with pytest.raises(CardError, match="Did you mean 'tensorboard'"):
+        Trackers(["tensorbord"], tmp_path, {}, 0)
+    if importlib.util.find_spec("tensorboard") is None:
+        with pytest.raises(MissingExtraError, match=r'pip install "searchgym\[tensorboard\]"'):
+            Trackers(["tensorboard"], tmp_path, {}, 0)
+        return
+    trackers = Trackers(["tensorboard"], tmp_path, {"a": 1}, 0)
+    for step in range(3):
+        trackers.write(step, {"reward": step / 2, "em": float("nan")})
+    trackers.close()
+    module = "tensorboard.backend.event_processing.event_accumulator"
+    read: Any = importlib.import_module(module).EventAccumulator(str(tmp_path / "tensorboard"))
+    read.Reload()
+    assert [(e.step, e.value) for e in read.Scalars("reward")] == [(0, 0.0), (1, 0.5), (2, 1.0)]
+    assert "em" not in read.Tags()["scalars"]
+
+
+@pytest.mark.slow  # a tokenizer and traces take most of a minute
+def test_a_reader_from_nothing(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command alone; what the stages teach is measured elsewhere."""
+    from searchgym.llms.sft import SftConfig
+    from searchgym.warmstart import run
+
+    stage = run.STAGES[0]._replace(worlds=1, config=SftConfig(steps=2, batch=2, max_tokens=700))
+    monkeypatch.setattr(run, "STAGES", (stage,))
+    done = cli("warmstart", "--out", tmp_path / "warm", "--json")
+    assert done.code == 0, done.err
+    assert done.json["parameters"] > 100_000
+    assert done.json["tokens"] > 0
+    assert "searchgym train grpo --model" in done.err
+    assert (tmp_path / "warm" / "config.json").exists()

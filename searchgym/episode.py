@@ -126,6 +126,8 @@ class Episode:
                 self._rules.dialect,
                 self.turns_left,
                 self.queries_left,
+                self._rules.max_parallel,
+                self._rules.may_abstain,
             ),
         )
 
@@ -185,6 +187,19 @@ class Episode:
         self.contexts.add("policy", "action", kept)
         self._news = len(self.contexts.segments)
         return self._dispatch(action)
+
+    def fail(self, failure: Failure) -> None:
+        """End the episode because whoever should act now cannot be reached: ``infra_error``."""
+        if self.phase != "act":
+            raise EpisodeError(f"fail() while phase is {self.phase!r}; it stands in for act()")
+        self._events.append(("fail", (failure,)))
+        active = self.contexts.active
+        self._open = Opened(
+            len(self.turns), active, self.contexts.role(active), self.contexts.visible_ids(active),
+            "", Invalid(f"nobody acted: {failure.kind}"), (),
+        )  # fmt: skip
+        self._news = len(self.contexts.segments)
+        self._close((), (failure,), {}, end="infra_error")
 
     def _legal(self, action: Action) -> Action:
         """The action, or why the rules forbid it."""
@@ -467,10 +482,12 @@ class Episode:
 
     def _replay(self, events: Sequence[tuple[Any, ...]], turns: int | None = None) -> None:
         for event in events:
-            if turns is not None and len(self.turns) >= turns and event[0] == "act":
+            if turns is not None and len(self.turns) >= turns and event[0] != "receive":
                 return
             if event[0] == "act":
                 self.act(event[2], context=event[1])
+            elif event[0] == "fail":
+                self.fail(*event[1])
             else:
                 self.receive(event[1])
 

@@ -65,7 +65,7 @@ def result_from_json(data: Mapping[str, Any]) -> ToolResult | Failure:
 
 
 def events_to_json(events: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
-    """An episode's log: ``["act", context, text]`` and ``["receive", results]``."""
+    """An episode's log: ``["act", context, text]``, ``["receive", results]``, ``["fail", [it]]``."""
     return [
         list(e) if e[0] == "act" else [e[0], [result_to_json(result) for result in e[1]]]
         for e in events

@@ -8,7 +8,7 @@ from .drive import run_tools
 from .episode import Episode
 from .errors import EpisodeError
 from .tools import Toolbox
-from .types import Agent
+from .types import Agent, Failure
 
 
 def run_episode(episode: Episode, agent: Agent, toolbox: Toolbox) -> Episode:
@@ -55,5 +55,8 @@ def step(episodes: Sequence[Episode], agent: Agent, toolbox: Toolbox) -> None:
     if len(texts) != len(requests):
         raise EpisodeError(f"the agent returned {len(texts)} texts for {len(requests)} requests")
     for episode, text in zip(episodes, texts, strict=True):
-        episode.act(text)
+        if isinstance(text, Failure):
+            episode.fail(text)
+        else:
+            episode.act(text)
     run_tools(episodes, toolbox)

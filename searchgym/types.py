@@ -341,10 +341,18 @@ class TurnRequest(NamedTuple):
     turns_left: int
     queries_left: int | None
     """Searches and tool calls. None: unlimited. 0: asking is not (or no longer) possible."""
+    max_parallel: int = 1
+    """Queries that one turn may hold."""
+    may_abstain: bool = False
+    """Whether refusing is offered (:data:`ABSTAIN`)."""
 
 
 @runtime_checkable
 class Agent(Protocol):
-    """Answers turn requests with text. Identity is ``episode_id``; prefer stateless agents."""
+    """Answers turn requests with text. Identity is ``episode_id``; prefer stateless agents.
 
-    def act(self, requests: Sequence[TurnRequest], /) -> list[str]: ...
+    A ``Failure`` in a text's place says that whoever should have written it could not be reached:
+    the episode ends as lost to the infrastructure and is never scored.
+    """
+
+    def act(self, requests: Sequence[TurnRequest], /) -> Sequence[str | Failure]: ...

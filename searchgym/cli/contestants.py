@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,26 @@ Maker = Callable[[Setting, Sequence[Task]], Agent | None]
 """Makes an agent for the questions it will be asked, or None where it cannot play."""
 
 
-def contestant(name: str) -> Maker:
+def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
     """A maker of the agent that a name means.
 
     A card of ``agents/`` (or a folder of yours with one), a ``.safetensors`` file written by
     ``searchgym train``, the folder of a language model, ``untrained``, ``majority`` (the commonest
-    answer), or ``module:Class``.
+    answer), or ``module:Class``. ``options``: arguments of the card's or named class, over the
+    card's own.
 
     Raises:
-        CardError: none of these; the nearest names are given.
+        CardError: none of these; the nearest names are given. Options that it does not take.
     """
+    options = dict(options or {})
+    if (Path(name) / "card.toml").is_file():
+        return _of_card(read_card(Path(name), "agents"), options)
+    if name in (known := cards("agents")):
+        return _of_card(known[name], options)
+    if ":" in name:
+        return _of_class(name, load_object(name), options)
+    if options:
+        raise CardError(f"agent {name!r} takes no options, got {', '.join(options)}")
     if name == "majority":
         return _majority
     if name == "untrained":
@@ -34,14 +44,8 @@ def contestant(name: str) -> Maker:
         if not Path(name).is_file():
             raise CardError(f"{name} does not exist; 'searchgym train' writes such files")
         return lambda setting, tasks: _candidate(Path(name))
-    if (Path(name) / "card.toml").is_file():
-        return _of_card(read_card(Path(name), "agents"))
     if (Path(name) / "config.json").is_file():
         return lambda setting, tasks: _language_model(Path(name))
-    if name in (known := cards("agents")):
-        return _of_card(known[name])
-    if ":" in name:
-        return _of_class(load_object(name), {})
     names = [*(n for n, c in known.items() if "use" in c.body), "untrained", "majority"]
     raise CardError(
         f"{unknown('agent', name, names)}, a .safetensors file, the folder of a "
@@ -49,7 +53,7 @@ def contestant(name: str) -> Maker:
     )
 
 
-def _of_card(card: Card) -> Maker:
+def _of_card(card: Card, options: Mapping[str, Any]) -> Maker:
     if "recipe" in card.body:
         raise CardError(
             f"{card.id!r} is a recipe, not an agent: it trains a language model "
@@ -60,15 +64,21 @@ def _of_card(card: Card) -> Maker:
             f"agent {card.id!r} has to be trained first: searchgym train {card.id}; then pass the "
             ".safetensors file it writes"
         )
-    return _of_class(load_object(card.body["use"]), dict(card.body.get("kwargs", {})))
+    kwargs = {**card.body.get("kwargs", {}), **options}
+    return _of_class(card.id, load_object(card.body["use"]), kwargs)
 
 
-def _of_class(make: Callable[..., Any], kwargs: dict[str, Any]) -> Maker:
+def _of_class(name: str, make: Callable[..., Any], kwargs: Mapping[str, Any]) -> Maker:
     """A maker that hands over the tasks where the class asks for them (oracles)."""
     try:
-        wants_tasks = "tasks" in inspect.signature(make).parameters
+        takes = inspect.signature(make).parameters
     except ValueError:  # builtins have no signature
-        wants_tasks = False
+        takes = inspect.Signature().parameters
+    wants_tasks = "tasks" in takes
+    if not any(p.kind is p.VAR_KEYWORD for p in takes.values()):
+        for key in kwargs:
+            if key not in takes:
+                raise CardError(unknown(f"option of agent {name!r}", key, {*takes} - {"tasks"}))
 
     def maker(setting: Setting, tasks: Sequence[Task]) -> Agent | None:
         # without gold passages "all the evidence was shown" would be true at once

@@ -10,7 +10,7 @@ import typer
 
 from ..errors import CardError
 from .output import JsonFlag, examples, print_json, print_table, progress, say, working
-from .targets import EnvId, Overrides, make_search_env
+from .targets import EnvId, Overrides, make_search_env, overrides
 
 if TYPE_CHECKING:
     from ..evaluation.result import EvalResult
@@ -23,6 +23,15 @@ def evaluate(
         list[str],
         typer.Option("--agent", "-a", help="A card, weights or module:Class. Repeatable."),
     ] = ["rules"],  # noqa: B006  (typer copies it)
+    agent_set: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--agent-set",
+            "-A",
+            metavar="KEY=VALUE",
+            help="An option of the agents: model=…, base_url=…, temperature=0.7. Repeatable.",
+        ),
+    ] = None,
     questions: Annotated[
         int | None,
         typer.Option("--questions", "-n", min=1, help="Ask only so many, of all kinds alike."),
@@ -49,7 +58,8 @@ def evaluate(
     from ..evaluation.run import evaluate as run
     from .contestants import contestant
 
-    makers = {name: contestant(name) for name in agent}
+    options = overrides(agent_set, "--agent-set")
+    makers = {name: contestant(name, options) for name in agent}
     with working(f"building {env} …"):
         shared = make_search_env(env, settings).setting
     tasks = spread(shared.tasks, questions)
@@ -78,6 +88,8 @@ def evaluate(
     if len(families) > 1:
         rows = [{"agent": r.agent, **{f: r.by_family().get(f) for f in families}} for r in results]
         print_table("Exact match by family", rows)
+    if used := [{"agent": r.agent, **r.usage} for r in results if r.usage]:
+        print_table("Used by the agents", used)
     lost = [row for result in results for row in _lost(result)]
     if lost:
         title = "Episodes lost to the infrastructure, at their n-th search (not in the means)"
@@ -119,6 +131,7 @@ def _record(result: EvalResult, env: str) -> dict[str, Any]:
         "em_by_family": result.by_family(),
         "infra_errors": result.infra_errors,
         "lost_by_searches": _lost(result),
+        "usage": dict(result.usage),
         "seconds": result.duration_s,
     }
 
@@ -152,6 +165,8 @@ def add_to(app: typer.Typer) -> None:
             "searchgym eval MultiHopQA-v0 -a random -a rules -a oracle",
             "searchgym eval searchgym/HotpotQA-v0 -a my_package:MyAgent -n 100 --json",
             "searchgym eval SearchQA-v0 -a rules -s split=test --out runs/rules",
+            "searchgym eval SearchQA-v0 -a react -a tool-calling -n 50 -A "
+            "base_url=http://127.0.0.1:8000/v1 -A model=Qwen/Qwen2.5-7B-Instruct",
             "searchgym eval SearchQA-v0 --baselines",
         ),
     )(evaluate)

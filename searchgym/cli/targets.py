@@ -60,14 +60,14 @@ def env_id(name: str) -> str:
     raise CardError(unknown("environment", name, [i.removeprefix("searchgym/") for i in env_ids()]))
 
 
-def overrides(settings: Sequence[str] | None) -> dict[str, Any]:
+def overrides(settings: Sequence[str] | None, flag: str = "--set") -> dict[str, Any]:
     """``["k=5", "world.entities=2000"]`` as keywords. Values are JSON where they can be."""
     out: dict[str, Any] = {}
     for setting in settings or ():
         key, equals, text = setting.partition("=")
         if not equals or not key:
             raise CardError(
-                f"--set takes KEY=VALUE, got {setting!r}; for example --set max_turns=4"
+                f"{flag} takes KEY=VALUE, got {setting!r}; for example {flag} max_turns=4"
             )
         value = _value(text)
         *path, last = key.split(".")
@@ -75,7 +75,7 @@ def overrides(settings: Sequence[str] | None) -> dict[str, Any]:
         for part in path:
             into = into.setdefault(part, {})
             if not isinstance(into, dict):
-                raise CardError(f"--set {key}: {part!r} is set twice, to a value and to a table")
+                raise CardError(f"{flag} {key}: {part!r} is set twice, to a value and to a table")
         into[last] = value
     return out
 

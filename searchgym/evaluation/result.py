@@ -32,6 +32,9 @@ class EvalResult:
     complete: bool = True
     """False: interrupted; ``rows`` holds what was done."""
     duration_s: float = field(default=0.0, compare=False)
+    usage: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """What the agent says it used up meanwhile (requests, tokens, cost in dollars, …), if it does.
+    Not compared: retries and caches change it."""
 
     @cached_property
     def means(self) -> dict[str, Interval]:
@@ -58,6 +61,7 @@ class EvalResult:
             "seed": self.seed,
             "complete": self.complete,
             "duration_s": round(self.duration_s, 3),
+            "usage": dict(self.usage),
             "settings": dict(self.settings),
             "means": {name: _clean(interval._asdict()) for name, interval in self.means.items()},
             "infra_errors_by_searches": {
@@ -91,6 +95,7 @@ class EvalResult:
             seed=data["seed"],
             complete=data["complete"],
             duration_s=data["duration_s"],
+            usage=data.get("usage", {}),
         )
 
     def save(self, path: Path | str) -> Path:

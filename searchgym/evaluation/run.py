@@ -56,7 +56,8 @@ def evaluate(
     """Play every task once and measure.
 
     Args:
-        agent: Anything with ``act``; a ``fingerprint`` attribute is recorded where it has one.
+        agent: Anything with ``act``; its ``fingerprint``, ``sampling`` and ``usage`` (numbers
+            that grow) are recorded where it has them.
         setting: Corpus, engine and rules (``searchgym.envs.setting.setting``).
         name: The agent's name in the result; its class name by default.
         label: The set's name in the result; the corpus name by default.
@@ -78,6 +79,7 @@ def evaluate(
     if len({task.id for task in chosen}) != len(chosen):
         raise EvaluationError("a task occurs twice; every question is asked once")
     started = time.perf_counter()
+    before = _usage(agent)
     episodes: list[Episode] = []
 
     def begin() -> Iterator[Episode]:
@@ -101,7 +103,12 @@ def evaluate(
         seed=seed,
         complete=complete,
         duration_s=time.perf_counter() - started,
+        usage={name: n - before.get(name, 0.0) for name, n in _usage(agent).items()},
     )
+
+
+def _usage(agent: Agent) -> dict[str, float]:
+    return {name: float(n) for name, n in (getattr(agent, "usage", None) or {}).items()}
 
 
 def settings_of(

@@ -24,7 +24,7 @@ from .openai_json import (
     refused,
     request_body,
 )
-from .probe import probe
+from .probe import only_model, probe
 from .wire import Wire
 
 _SEED = (1 << 63) - 1
@@ -145,7 +145,7 @@ class OpenAIGenerator:
 
     async def _find_out(self) -> Failure | None:
         if self._model is None:
-            found = await self._only_model()
+            found = await only_model(self.wire)
             if isinstance(found, Failure):
                 return found
             self._model = found
@@ -162,19 +162,6 @@ class OpenAIGenerator:
             )
         self._facts = facts
         return None
-
-    async def _only_model(self) -> str | Failure:
-        said = await self.wire.get("/models")
-        if isinstance(said, Failure):
-            return said
-        listed = (said.body or {}).get("data")
-        names = [str(m.get("id")) for m in listed or [] if isinstance(m, dict)]
-        if len(names) != 1:
-            raise EngineError(
-                f"{self.wire.base_url} serves {', '.join(names) or 'no model it names'}: "
-                "give model="
-            )
-        return names[0]
 
     def _check(self, batch: Sequence[GenRequest]) -> None:
         """``EngineError`` for what this server would refuse, ignore or leave out."""

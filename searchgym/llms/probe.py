@@ -80,6 +80,20 @@ async def probe(
         return down.failure
 
 
+async def only_model(wire: Wire) -> str | Failure:
+    """The name of the one model a server has; ``EngineError`` if it has several, or none."""
+    said = await wire.get("/models")
+    if isinstance(said, Failure):
+        return said
+    listed = (said.body or {}).get("data")
+    names = [str(m.get("id")) for m in listed or [] if isinstance(m, dict)]
+    if len(names) != 1:
+        raise EngineError(
+            f"{wire.base_url} serves {', '.join(names) or 'no model it names'}: give model="
+        )
+    return names[0]
+
+
 class _Down(Exception):
     """The server failed in the middle: ask again another time."""
 

@@ -10,12 +10,13 @@ import numpy as np
 from ...agents.oracle import OracleAgent
 from ...cards import load_object
 from ...episode import Episode
+from ...errors import EngineError
 from ...llms.base import Completion
 from ...llms.tokens import Reader
 from ...policies.causal_lm import CausalLMPolicy
 from ...policies.record import Written
 from ...rollout import run_episodes
-from ...types import Agent, TurnRequest
+from ...types import Agent, Failure, TurnRequest
 from ..slots.protocols import Slot
 from ..slots.records import Group, TaskPlan, Workers
 from .chains import played, start
@@ -60,7 +61,11 @@ class _Writer:
         self.expert, self.policy = expert, policy
 
     def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
-        texts = self.expert.act(requests)
+        texts: list[str] = []
+        for text in self.expert.act(requests):
+            if isinstance(text, Failure):
+                raise EngineError(f"{type(self.expert).__name__}: {text.kind}: {text.message}")
+            texts.append(text)
         for request, text in zip(requests, texts, strict=True):
             policy = self.policy
             history = policy.memory.at(request)

@@ -1,0 +1,209 @@
+"""What agents over OpenAI-compatible chat servers share: from a turn request to messages, from a
+reply to an action in the environment's dialect.
+
+They are stateless: the chat is made anew from each request, whose texts (in whatever dialect the
+environment speaks) are read back into actions. So they play in every environment without being told
+its dialect, batches and restarts change nothing, and a cache can answer.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..dialects.base import Dialect, View, get_dialect
+from ..errors import DialectError, EngineError, EpisodeError
+from ..llms.openai_chat import ChatClient, ChatRequest, Said
+from ..seeding import derive
+from ..types import Action, Failure, Invalid, Search, Segment, TurnRequest
+
+ADDRESS, MODEL = "OPENAI_BASE_URL", "OPENAI_MODEL"
+MAX_THOUGHT = 8_000
+"""Characters of a reply's thoughts that are kept."""
+WRONG_FORM = "That was not in the expected form."
+NOT_POSSIBLE = "That is not possible here: the tool does not exist, or a budget is spent."
+
+
+class Step(NamedTuple):
+    """A turn that has been taken."""
+
+    action: Action
+    thought: str
+    text: str
+    """As it stands in the episode."""
+    seen: str
+    """What the environment said to it."""
+
+
+def question_of(request: TurnRequest) -> str:
+    """The question (or task) as the environment puts it."""
+    return "".join(s.text for s in request.segments if s.kind in ("question", "task")).strip()
+
+
+def steps_of(request: TurnRequest, dialect: Dialect) -> list[Step]:
+    """The turns so far, read back from the request's texts."""
+    steps: list[Step] = []
+    for segment in request.segments:
+        if segment.author == "policy":
+            steps.append(_read(segment, dialect))
+        elif steps:
+            seen = _seen(segment, steps[-1].action)
+            steps[-1] = steps[-1]._replace(seen=f"{steps[-1].seen}\n{seen}".strip())
+    return steps
+
+
+def _read(segment: Segment, dialect: Dialect) -> Step:
+    text = segment.text
+    parsed = dialect.parse(text)
+    thoughts = [text[s.start : s.end] for s in parsed.spans if s.kind == "think"]
+    return Step(parsed.action, "\n".join(thoughts), text, "")
+
+
+def _seen(segment: Segment, action: Action) -> str:
+    """A piece of the environment's; corrections in words of our own, because the environment's
+    explain the dialect, which the model does not know."""
+    if segment.kind == "invalid":
+        return WRONG_FORM if isinstance(action, Invalid) else NOT_POSSIBLE
+    return segment.text.strip()
+
+
+def view_of(request: TurnRequest, steps: Sequence[Step]) -> View:
+    """What instructions are made of, the same at every turn of an episode."""
+    used = sum(
+        len(s.action.queries) if isinstance(s.action, Search) else type(s.action).__name__ == "Call"
+        for s in steps
+        if s.seen != NOT_POSSIBLE
+    )
+    left = request.queries_left
+    return View(
+        tools=request.tools,
+        max_parallel=request.max_parallel,
+        k=0,
+        turns_left=request.turns_left + request.turn,
+        queries_left=None if left is None else left + used,
+        judge=False,
+        delegate=False,
+        role=request.role,
+        may_abstain=request.may_abstain,
+    )
+
+
+class ChatAgent(ABC):
+    """Asks a model behind ``/chat/completions``.
+
+    What a model does wrong (no action, broken JSON, a reply cut short, a refusal to answer, a chat
+    longer than it can read) is an invalid action, which the episode counts and answers. What the
+    server does wrong is a ``Failure``: the episode is lost to the infrastructure and not scored.
+
+    Args:
+        base_url: Default: the environment variable ``OPENAI_BASE_URL``.
+        model: Default: ``OPENAI_MODEL``, or the only one the server has.
+        seed: Of the requests' keys (see ``seeded``).
+        options: Of :class:`~searchgym.llms.openai_chat.ChatClient`: temperature, max_tokens, tries,
+            cache, price_in, …
+
+    Raises:
+        EngineError: no address, impossible options; from :meth:`act`: a refused key, an unknown
+            model.
+        EpisodeError: a request of an environment it cannot play (self-search, planners).
+    """
+
+    def __init__(
+        self, base_url: str | None = None, model: str | None = None, *, seed: int = 0,
+        **options: Any,
+    ) -> None:  # fmt: skip
+        base_url = base_url or os.environ.get(ADDRESS)
+        if not base_url:
+            raise EngineError(
+                f"{type(self).__name__} needs the address of a model server: base_url='http://127."
+                f"0.0.1:8000/v1' (--agent-set base_url=…), or the environment variable {ADDRESS}"
+            )
+        try:
+            self.client = ChatClient(base_url, model or os.environ.get(MODEL) or None, **options)
+        except TypeError as error:
+            raise EngineError(f"{type(self).__name__}: {error}") from error
+        self.seed = seed
+        self.wrong: Counter[str] = Counter()
+        """Replies that were no action, by why."""
+        self.left_out = 0
+        """Calls of tools that came together with another one and were not carried out."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Model, sampling and kind of agent."""
+        return f"{type(self).__name__}:{self.client.fingerprint}:{self.seed}"
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        return self.client.sampling
+
+    @property
+    def usage(self) -> dict[str, float]:
+        """What was asked so far and what it cost (:attr:`ChatClient.usage`), replies that were no
+        action (``wrong_…``, by why), calls that were left out."""
+        wrong = {f"wrong_{why}": float(n) for why, n in sorted(self.wrong.items())}
+        return {**self.client.usage, **wrong, "left_out": float(self.left_out)}
+
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str | Failure]:
+        """A text in each request's dialect, or why there is none; one batch of calls."""
+        said = self.client.run([self._asked(request) for request in requests])
+        return [
+            s if isinstance(s, Failure) else self._text(s, request)
+            for s, request in zip(said, requests, strict=True)
+        ]
+
+    # --- for the two kinds ----------------------------------------------------------------------
+    @abstractmethod
+    def messages(
+        self, request: TurnRequest, view: View, steps: Sequence[Step]
+    ) -> list[dict[str, Any]]:
+        """The chat that asks for the next turn."""
+
+    def fields(self, request: TurnRequest) -> Mapping[str, Any]:
+        """Further JSON fields of the request."""
+        return {}
+
+    @abstractmethod
+    def read(self, said: Said, request: TurnRequest) -> tuple[Action, str]:
+        """(action, thought) of a reply; ``Invalid`` if it holds none."""
+
+    # --- parts ----------------------------------------------------------------------------------
+    def _asked(self, request: TurnRequest) -> ChatRequest:
+        dialect = get_dialect(request.dialect)
+        if getattr(dialect, "self_search", False) or request.role != "agent":
+            raise EpisodeError(
+                f"{type(self).__name__} plays ordinary episodes, got dialect {request.dialect!r} "
+                f"and role {request.role!r}; use an environment with an engine and no delegation"
+            )
+        steps = steps_of(request, dialect)
+        messages = self.messages(request, view_of(request, steps), steps)
+        key = derive(self.seed, "chat-agent", request.episode_id, request.turn)
+        return ChatRequest(tuple(messages), self.fields(request), key)
+
+    def _text(self, said: Said, request: TurnRequest) -> str:
+        dialect = get_dialect(request.dialect)
+        if said.refusal or said.finish == "content_filter":
+            action: Action = Invalid("refused")
+            thought = said.refusal or said.text
+        elif said.finish == "no_room":
+            action, thought = Invalid("no_room"), ""
+        else:
+            action, thought = self.read(said, request)
+            if isinstance(action, Invalid) and said.finish == "length":
+                action = Invalid("length")
+        if not isinstance(action, Invalid):
+            try:
+                return dialect.render_action(action, thought[:MAX_THOUGHT])
+            except DialectError:
+                action = Invalid("not_sayable")
+        self.wrong[action.reason] += 1
+        return self._nothing(dialect, thought)
+
+    @staticmethod
+    def _nothing(dialect: Dialect, text: str) -> str:
+        """A text that holds what was said and no action, whatever it looks like."""
+        text = dialect.escape(text[:MAX_THOUGHT]).strip()
+        return text if isinstance(dialect.parse(text).action, Invalid) else ""

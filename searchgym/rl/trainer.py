@@ -25,6 +25,7 @@ from ..policies.rows import Row
 from ..policies.trainable import TrainableLM
 from ..seeding import stream
 from ..state_file import whole
+from .agreement import limit_of, require_agreement
 from .asynchronous.rollouts import AsyncRollouts
 from .checkpoint import load_checkpoint, save_checkpoint
 from .collapse import Watch
@@ -60,12 +61,17 @@ class TrainConfig:
     """Forget momentum at each step (Kimi k1.5: each iteration is a problem of its own)."""
     save_every: int = 50
     """Steps between checkpoints; the last step is always saved."""
+    agreement: float | None = None
+    """Nats by which the log-probabilities of a generator with weights of its own (vLLM) may differ
+    from the trainer's. None: by precision (``rl.agreement``)."""
     seed: int = 0
 
     def __post_init__(self) -> None:
         passes = (self.steps, self.tasks, self.epochs, self.minibatches)
-        if min(*passes, self.tokens, self.save_every) < 1 or self.lr <= 0 or self.max_norm <= 0:
+        if min(*passes, self.tokens, self.save_every) < 1 or min(self.lr, self.max_norm) <= 0:
             raise CardError(f"counts must be at least 1, lr and max_norm positive; got {self}")
+        if self.agreement is not None and self.agreement <= 0:
+            raise CardError(f"agreement must be positive, got {self.agreement}")
 
     @classmethod
     def of(cls, recipe: Recipe, **changes: Any) -> TrainConfig:
@@ -183,6 +189,12 @@ class Trainer:
         if batch is not None:
             # 4. log-probabilities under other weights than those that are about to change
             self._look_up(batch)
+            if self._elsewhere:
+                limit = self.config.agreement or limit_of(self.lm.model.dtype)
+                player = self.rollouts or self.policy.generator
+                metrics |= require_agreement(
+                    batch, self.policy.version, player, self.lm.model, limit
+                )
             metrics |= of_batch(batch)
             if self.rollouts is not None:
                 metrics |= of_age(batch, self.policy.version, self.rollouts.eta)
@@ -232,7 +244,7 @@ class Trainer:
         """Fill in what the recipe reads: old, reference's, teacher's log-probabilities, values."""
         recipe = self.recipe
         with torch.no_grad():
-            if recipe.needs("old_logp"):
+            if recipe.needs("old_logp") or self._elsewhere:
                 batch.old_logp = self._ask(batch, self.lm.logp)
             if recipe.needs("ref_logp"):
                 batch.ref_logp = self._ask(batch, self.lm.reference_logp)
@@ -351,12 +363,21 @@ class Trainer:
         numbers = batch.group.tolist()
         return [[i for i, g in enumerate(numbers) if g == n] for n in dict.fromkeys(numbers)]
 
+    @property
+    def _shared(self) -> bool:
+        """Whether the policy acts by the very weights that are trained."""
+        return getattr(self.policy.generator, "model", None) is self.lm.model
+
+    @property
+    def _elsewhere(self) -> bool:
+        """Whether what plays holds a copy of the weights."""
+        return self.rollouts is not None or not self._shared
+
     def _publish(self, version: int | None = None) -> None:
         """The policy acts by the new weights. ``version``: as which, after a checkpoint."""
-        generator: Any = self.policy.generator
-        shared = getattr(generator, "model", None) is self.lm.model
-        self.policy.weights_changed(None if shared else self.lm.merged())
+        self.policy.weights_changed(None if self._shared else self.lm.merged())
         if version is not None:
+            generator: Any = self.policy.generator
             generator.version = version
 
     def _fresh_optimizer(self) -> torch.optim.AdamW:

@@ -25,7 +25,8 @@ from .chains import played, start
 class Demonstrations(Slot):
     """``size`` episodes per task, played by an expert; each turn ends with the end token.
 
-    Log-probabilities "when drawn" are 0: nobody drew them. Use losses that do not read them.
+    Log-probabilities "when drawn" are 0 and the weights' version is -1: nobody drew them. Use
+    losses that do not read them.
 
     Args:
         expert: An agent, or ``"package.module:Class"`` that makes one without arguments. Default:
@@ -86,4 +87,4 @@ class _Writer:
         ids.append(min(generator.eos))
         reader.silent()
         logp = np.zeros(len(ids), np.float32)
-        return Completion(text, tuple(ids), logp, tuple(reader.ends), self.policy.version)
+        return Completion(text, tuple(ids), logp, tuple(reader.ends), -1)

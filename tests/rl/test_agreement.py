@@ -1,0 +1,65 @@
+"""A generator with a copy of the weights is checked on the tokens it drew."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from searchgym.errors import CardError, EngineError
+from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.policies.causal_lm import CausalLMPolicy
+from searchgym.rl.agreement import EXACT, ROUNDED, limit_of
+from searchgym.rl.trainer import TrainConfig, Trainer
+from tests.rl.colours import SAMPLING, player, setting, tokenizer
+from tests.rl.test_trainer import weights
+
+
+class Forgetful(TransformersGenerator):
+    """Says that it has taken over weights."""
+
+    def update_weights(self, weights: Any) -> int:
+        self.version += 1
+        return self.version
+
+
+def run(kind: Any, recipe: str = "grpo", **options: Any) -> Trainer:
+    lm, _ = player(0)
+    generator = kind(copy.deepcopy(lm.model), tokenizer())
+    policy = CausalLMPolicy(generator, sampling=SAMPLING, seed=0)
+    config = TrainConfig(steps=3, tasks=4, lr=1e-2, **options)
+    return Trainer(lm, policy, setting(), recipe, config)
+
+
+def test_a_copy_gives_the_same_run() -> None:
+    copied = run(TransformersGenerator)
+    seen = list(copied.train())
+    assert max(m["gap/max"] for m in seen) < 1e-5
+    lm, policy = player(0)
+    shared = Trainer(lm, policy, setting(), "grpo", TrainConfig(steps=3, tasks=4, lr=1e-2))
+    assert "gap/max" not in list(shared.train())[-1]
+    torch.testing.assert_close(weights(copied.lm), weights(lm), atol=1e-6, rtol=1e-5)
+
+
+def test_old_weights_are_found_out() -> None:
+    trainer = run(Forgetful)
+    assert trainer.advance()["gap/max"] < 1e-5
+    with pytest.raises(
+        EngineError, match=r"Forgetful and the trainer disagree on LlamaForCausalLM"
+    ):
+        trainer.advance()
+    lenient = run(Forgetful, agreement=100.0)
+    assert [m["gap/max"] > EXACT for m in lenient.train()] == [False, True, True]
+
+
+def test_what_nobody_drew_is_not_compared() -> None:
+    """Demonstrations have no log-probabilities."""
+    assert all("gap/max" not in m for m in run(TransformersGenerator, "sft").train())
+
+
+def test_limits() -> None:
+    assert limit_of(torch.float32) == EXACT < limit_of(torch.bfloat16) == ROUNDED
+    with pytest.raises(CardError, match="agreement must be positive"):
+        TrainConfig(agreement=0.0)

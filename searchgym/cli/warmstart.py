@@ -19,31 +19,43 @@ def warmstart(
     out: Annotated[Path, typer.Option(help="Folder of the model; an unfinished run goes on.")] = (
         Path("runs/warm")
     ),
+    steps: Annotated[int, typer.Option(min=1, help="Of training, all stages together.")] = 5000,
+    worlds: Annotated[int, typer.Option(min=1, help="Generated worlds to learn from.")] = 60,
+    width: Annotated[int, typer.Option(min=4, help="Of the model; a multiple of four.")] = 128,
     seed: Annotated[int, typer.Option(help="Fixes worlds, weights and order.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a language model that can search and read a little, out of nothing, on a CPU.
+    """Make a language model that can search and read a little, out of nothing.
 
-    The tokenizer and the weights are learnt from oracles' episodes in generated worlds. What comes
-    out is a starting point for [bold]searchgym train RECIPE --model[/bold]. Ctrl-C or a kill loses
-    little: the same command goes on.
+    The tokenizer and the weights are learnt from generated worlds. What comes out is a starting
+    point for [bold]searchgym train RECIPE --model[/bold]. Ctrl-C or a kill loses little: the same
+    command goes on.
     """
     with working("loading …"):
         try:
-            from ..warmstart.run import STAGES, warm_start
+            from ..warmstart.run import stages, warm_start
         except ImportError as error:
             raise MissingExtraError("training a language model", "llm") from error
-    total = sum(stage.config.steps for stage in STAGES)
+    plan = stages(steps)
     last: list[Progress] = []
-    with progress("writing traces, then training", total) as advance, quiet_loading():
-        done: dict[int, int] = {}
+    with progress("writing, then training", worlds + steps) as advance, quiet_loading():
+        done = 0
 
-        def report(stage: int, now: Progress) -> None:
-            advance(now.step - done.get(stage, 0))
-            done[stage] = now.step
+        def written(count: int) -> None:
+            move(count)
+
+        def report(now: Progress) -> None:
             last[:] = [now]
+            move(worlds + now.step)
 
-        made = warm_start(out, STAGES, seed=seed, report=report)
+        def move(to: int) -> None:
+            nonlocal done
+            advance(to - done)
+            done = to
+
+        made = warm_start(
+            out, plan, worlds=worlds, width=width, seed=seed, report=report, written=written
+        )
     facts: dict[str, Any] = {
         "model": str(out),
         "parameters": sum(p.numel() for p in made.model.parameters()),
@@ -51,12 +63,14 @@ def warmstart(
         "minutes": round(made.seconds / 60, 1),
         "accuracy of the last step": last[0].accuracy if last else None,
     }
+    if not last:
+        say(f"{out} was trained to its last step already")
     print_json(facts) if as_json else print_facts("Warm start", facts)
-    say(f"go on with: searchgym train grpo --model {out} --lr 1e-3")
+    say(f"go on with: searchgym train grpo --model {out} --lr 1e-4")
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
-    app.command(epilog=examples("searchgym warmstart", "searchgym warmstart --out runs/small"))(
-        warmstart
-    )
+    app.command(
+        epilog=examples("searchgym warmstart", "searchgym warmstart --out runs/small --steps 20000")
+    )(warmstart)

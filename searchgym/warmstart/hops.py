@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 from ..corpora.corpus import GeneratedCorpus
@@ -11,11 +12,12 @@ from ..types import Task
 from ..worlds.world import World
 
 NEAR = 3
-"""Words before a fact's object in which a telling one is looked for."""
+"""Words quoted before an object where none of its sentence's is telling."""
 AFTER = 4
 """Words quoted after an object that opens its sentence."""
 _SENTENCE = re.compile(r"[.!?] (?=[^a-z0-9])")
 """The end of a sentence, not of an abbreviation ("b. 22 May")."""
+_WORD = re.compile(r"[^\s(]+")
 _TELLING = re.compile(r"(?!(?:with|from|that|this|into|have|been|were|also)\b)[a-z]{4,}")
 """A word that may say which fact this is; names and small words do not."""
 
@@ -63,12 +65,13 @@ def hops_of(task: Task, world: World, corpus: GeneratedCorpus) -> tuple[Hop, ...
         inverse = edge.object == here
         if not inverse and edge.subject != here:
             raise TaskError(f"task {task.id!r} is no path of facts: use the families simple, chain")
-        found.append(_hop(edge.fact, edge.passage, inverse, world, corpus))
+        found.append(hop_of(edge.fact, edge.passage, inverse, world, corpus))
         here = edge.subject if inverse else edge.object
     return tuple(found)
 
 
-def _hop(fact: int, passage: str, inverse: bool, world: World, corpus: GeneratedCorpus) -> Hop:
+def hop_of(fact: int, passage: str, inverse: bool, world: World, corpus: GeneratedCorpus) -> Hop:
+    """A fact (its row in the world) as a passage states it, walked forward or backward."""
     row = world.fact(fact)
     prop = world.schema.properties[row.property]
     label = prop.name.removeprefix(f"{prop.source}_").replace("_", " ")
@@ -80,27 +83,39 @@ def _hop(fact: int, passage: str, inverse: bool, world: World, corpus: Generated
         label, leads_to = f"- {noun} {label}", world.names[row.subject]
     else:
         label, leads_to = f"+ {label}", text[stated.start : stated.end]
-    quote, opens = _quote(text, stated.start, stated.end)
+    others = (s.end for s in corpus.stated_in(where) if s.end <= stated.start)
+    quote, opens = _quote(
+        text, stated.start, stated.end, max(others, default=0), world.names[row.subject]
+    )
     if inverse and opens:
         quote = text[stated.start : stated.end]  # the known name is telling enough
     return Hop(label, passage, stated.end, quote, leads_to, inverse or opens)
 
 
-def _quote(text: str, start: int, end: int) -> tuple[str, bool]:
+def _quote(text: str, start: int, end: int, before: int, subject: str) -> tuple[str, bool]:
     """The words that state a fact, and whether they stand after its object.
 
-    A causal model finds the beginning of a quote by what stands there and before. A sentence's
-    first word ("It …") says nothing of the fact to come, so a quote begins at the last telling word
-    before the object; where there is none, the words after the object are quoted.
+    ``before``: where the fact stated before this one ends. A causal model finds the beginning of a
+    quote by what stands there and before. A sentence's first word ("It …") says nothing of the fact
+    to come, nor does a name, so a quote begins at the last telling word between the two facts;
+    where there is none, at one after the object.
     """
     ends = [m.end() for m in _SENTENCE.finditer(text) if m.end() <= start]
     opening = ends[-1] if ends else 0
-    words = list(re.finditer(r"[^\s(]+", text[opening:start]))
-    near = words[-NEAR:]
-    telling = [w.start() for w in near if _TELLING.match(w.group())]
+    named = set(subject.split())
+    words = list(_WORD.finditer(text, opening, start))
+    telling = [w.start() for w in words if w.start() >= before and _is_telling(w.group(), named)]
     if telling:
-        return text[opening + telling[-1] : end], False
-    after = re.match(rf"(?: [^\s.,;()]+){{1,{AFTER}}}", text[end:])
-    if after is not None and len(words) <= NEAR:
-        return after.group().strip(), True
-    return text[opening + near[0].start() if near else start : end], False
+        return text[telling[-1] : end], False
+    close = _SENTENCE.search(text, end)
+    rest = list(_WORD.finditer(text, end, close.start() if close else len(text)))
+    later = next((i for i, w in enumerate(rest) if _is_telling(w.group(), named)), None)
+    if later is not None and len(words) <= NEAR and ")" not in text[end : rest[later].start()]:
+        last = rest[min(later + AFTER, len(rest)) - 1].end()
+        return text[rest[later].start() : last].rstrip(".,;!?)"), True
+    near = words[-NEAR:]
+    return text[near[0].start() if near else start : end], False
+
+
+def _is_telling(word: str, named: Collection[str]) -> bool:
+    return word not in named and _TELLING.match(word) is not None

@@ -57,13 +57,16 @@ def encode_traces(
 ) -> list[TraceRow]:
     """Rows whose ids are those that a policy with :class:`ReaderRenderer` would have read and
     written; longer ones are left out. ``DataError`` if nothing is left."""
-    encode = ReaderRenderer(tokenizer).encode
+    texts = [piece.text for trace in traces for piece in trace.pieces]
+    # all at once, as ReaderRenderer encodes each: the tokenizer works on many texts in parallel
+    options = {"add_special_tokens": False, "split_special_tokens": True}
+    parts = iter(tokenizer(texts, **options)["input_ids"] if texts else ())
     rows: list[TraceRow] = []
     for trace in traces:
         ids: list[int] = []
         own: list[bool] = []
         for piece in trace.pieces:
-            part = encode(piece.text)
+            part = next(parts)
             ids += part
             own += [piece.own] * len(part)
         if len(ids) <= max_tokens:

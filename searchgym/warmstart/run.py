@@ -1,8 +1,8 @@
-"""The whole warm start: traces, tokenizer, model, and training in stages, easy ones first.
+"""The whole warm start: examples, tokenizer, model, and training in stages, easy ones first.
 
-Copying is learned first. In single runs, short rows in small batches got there with a fraction of
-the tokens that mixed ones took, so the first stage reads one passage for one fact; the later ones
-add hops and passages that do not help.
+Copying a name is learnt first, from the shortest rows there are; then which of a page's facts an
+asked-for one is, from drills; then whole episodes. Each makes the next learnable at all: from whole
+episodes alone a small model is still at chance after as many tokens.
 """
 
 from __future__ import annotations
@@ -11,31 +11,30 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from ..errors import DataError
 from ..llms.sft import Progress, SftConfig, train
 from ..llms.small import small_model
-from .reading import TraceRow, encode_traces, reader_tokenizer
-from .traces import ENTITIES, SETTING, Trace, many_traces
-from .training import TraceTrainer
+from .examples import examples
+from .mixture import Mixture, Stage
+from .traces import ENTITIES, SETTING
+from .training import TraceTrainer, rows_read
+
+COPYING = 300
+"""Steps of the first stage, however long the rest is."""
 
 
-class Stage(NamedTuple):
-    """Part of a warm start."""
-
-    k: int
-    """Passages shown per search."""
-    hops: tuple[int, ...]
-    """Lengths of the questions."""
-    worlds: int
-    """Where its traces come from; no stage sees another's worlds."""
-    config: SftConfig
-
-
-STAGES: tuple[Stage, ...] = (
-    Stage(1, (1,), 60, SftConfig(steps=500, batch=16, cooldown=0.1)),
-    Stage(2, (1, 2, 3), 120, SftConfig(steps=900, batch=8, max_tokens=700)),
-)
-"""A starting point, not a tuned recipe: no figure has been measured for these steps together."""
+def stages(steps: int) -> tuple[Stage, ...]:
+    """The three stages of a warm start of so many steps in all; ``DataError`` below 600."""
+    if steps < 2 * COPYING:
+        raise DataError(f"a warm start takes at least {2 * COPYING} steps, got {steps}")
+    reading = (steps - COPYING) * 9 // 20
+    return (
+        Stage(COPYING, {"copy": 1.0}),
+        Stage(reading, {"plan": 0.15, "cloze": 0.1, "drill": 0.6, "one": 0.15}),
+        Stage(steps - COPYING - reading, {"plan": 0.1, "cloze": 0.05, "drill": 0.25, "trace": 0.6}),
+    )
 
 
 class WarmStart(NamedTuple):
@@ -49,66 +48,58 @@ class WarmStart(NamedTuple):
     """Spent in optimiser steps, earlier sessions of a resumed run included."""
 
 
-def stage_traces(
-    stage: Stage,
-    seed: int,
-    *,
-    keywords: Mapping[str, Any] = SETTING,
-    entities: int = ENTITIES,
-) -> list[Trace]:
-    """The traces of a stage."""
-    found = many_traces(
-        stage.worlds, keywords={**keywords, "k": stage.k}, entities=entities, seed=seed
-    )
-    kept = [trace for trace in found if trace.hops in stage.hops]
-    if not kept:
-        raise DataError(f"no trace has {stage.hops} hops: give keywords with tasks that do")
-    return kept
-
-
 def warm_start(
     out: Path,
-    stages: Sequence[Stage] = STAGES,
+    plan: Sequence[Stage],
     *,
+    worlds: int = 60,
     vocabulary: int = 2048,
     width: int = 128,
+    tokens: int = 1500,
+    max_tokens: int = 700,
+    cooldown: float = 0.25,
     seed: int = 0,
+    dtype: torch.dtype = torch.float32,
     keywords: Mapping[str, Any] = SETTING,
     entities: int = ENTITIES,
-    report: Callable[[int, Progress], None] | None = None,
+    report: Callable[[Progress], None] | None = None,
+    written: Callable[[int], None] | None = None,
 ) -> WarmStart:
     """Train a reader from nothing in folder ``out``; an interrupted run goes on.
 
-    ``out`` then holds the model and tokenizer as ``transformers`` loads them, and a folder for each
-    stage. The tokenizer is made of the last stage's traces. ``report`` is told stage and progress.
-    ``DataError``: the folder holds another run.
+    ``out`` then holds the model and tokenizer as ``transformers`` loads them, and the run.
+
+    Args:
+        out: A folder.
+        plan: Its stages: ``stages(5_000)``.
+        worlds: Where the examples come from.
+        vocabulary: Tokens besides the dialect's marks.
+        width: Of the model.
+        tokens: Per step.
+        max_tokens: Longer rows are left out.
+        cooldown: Last share of the steps, over which the learning rates fall to 0.
+        seed: Of worlds, weights and order.
+        dtype: Of matrix products in training.
+        keywords: Of the environment.
+        entities: Per world.
+        report: Is told each step's progress.
+        written: Is told how many worlds' examples are written.
+
+    Raises:
+        DataError: no stages, no examples, or the folder holds another run.
     """
-    if not stages:
+    if not plan:
         raise DataError("a warm start needs at least one stage")
-    traces = [
-        stage_traces(stage, seed * 1_000 + i, keywords=keywords, entities=entities)
-        for i, stage in enumerate(stages)
-    ]
-    tokenizer = reader_tokenizer(traces[-1], vocabulary)
+    texts = examples(worlds, keywords=keywords, entities=entities, seed=seed, report=written)
+    tokenizer = texts.tokenizer(vocabulary)
+    mixture = Mixture(texts.rows(tokenizer, max_tokens), plan, tokens=tokens, seed=seed)
+    config = SftConfig(steps=len(mixture), cooldown=cooldown, seed=seed)
     model = small_model(tokenizer, width=width, seed=seed)
-    tokens, seconds = 0, 0.0
-    for i, (stage, some) in enumerate(zip(stages, traces, strict=True)):
-        rows = encode_traces(tokenizer, some, stage.config.max_tokens)
-        trainer = TraceTrainer(model, rows, stage.config)
-
-        def told(now: Progress, stage_number: int = i) -> None:
-            if report is not None:
-                report(stage_number, now)
-
-        about = {"stage": i, "seed": seed, "vocabulary": vocabulary, "width": width}
-        train(trainer, tokenizer, out / f"stage{i}", about=about, report=told)
-        tokens += tokens_of(trainer, rows)
-        seconds += trainer.seconds
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
-    return WarmStart(model, tokenizer, tokens, seconds)
-
-
-def tokens_of(trainer: TraceTrainer, rows: Sequence[TraceRow]) -> int:
-    """Tokens that a trainer's steps so far have read."""
-    return sum(len(rows[i].ids) for step in range(trainer.step) for i in trainer._batch(step))
+    trainer = TraceTrainer(model, mixture, config, dtype)
+    about = {
+        "stages": [[stage.steps, dict(sorted(stage.shares.items()))] for stage in plan],
+        "worlds": worlds, "vocabulary": vocabulary, "width": width, "tokens": tokens,
+        "dtype": str(dtype),
+    }  # fmt: skip
+    train(trainer, tokenizer, out, about=about, report=report)
+    return WarmStart(model, tokenizer, rows_read(mixture, trainer.step), trainer.seconds)

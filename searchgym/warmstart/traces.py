@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 from ..envs.setting import Setting, setting
 from ..evaluation.run import episode_for
 from ..rollout import run_episodes
-from ..seeding import stream
 from ..types import Segment
 from .oracle import ThinkingOracle
 
 SETTING: Mapping[str, Any] = {
     "corpus": "encyclopedia",
-    "tasks": {"simple": 60, "chain-2": 60, "chain-3": 60},
+    "tasks": {"simple": 100, "chain-2": 80, "chain-3": 80},
     "k": 2,
     "snippet_chars": 400,
     "max_turns": 6,
@@ -54,24 +53,6 @@ def traces_of(made: Setting, *, seed: int = 0) -> Iterator[Trace]:
         if outcome is not None and outcome.parts.get("em") == 1.0:
             task = episode.config.task
             yield Trace(task.id, task.hops, pieces_of(episode.contexts.visible(0)))
-
-
-def many_traces(
-    worlds: int,
-    *,
-    keywords: Mapping[str, Any] = SETTING,
-    entities: int = ENTITIES,
-    seed: int = 0,
-) -> list[Trace]:
-    """Traces of so many worlds of the train split, mixed; fixed by ``seed``."""
-    found: list[Trace] = []
-    for i in range(worlds):
-        world = {"entities": entities, "seed": seed * 100_000 + i}
-        wording = {"seed": i}
-        made = Setting({**keywords, "world": world, "wording": wording})
-        found += traces_of(made, seed=seed)
-    order = stream(seed, "traces").permutation(len(found))
-    return [found[i] for i in order]
 
 
 def unseen_setting(

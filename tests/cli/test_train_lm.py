@@ -265,17 +265,18 @@ def test_trackers_are_told_the_same(tmp_path: Path) -> None:
     assert "em" not in read.Tags()["scalars"]
 
 
-@pytest.mark.slow  # a tokenizer and traces take most of a minute
+@pytest.mark.slow  # a tokenizer and examples take most of a minute
 def test_a_reader_from_nothing(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command alone; what the stages teach is measured elsewhere."""
-    from searchgym.llms.sft import SftConfig
     from searchgym.warmstart import run
+    from searchgym.warmstart.mixture import Stage
 
-    stage = run.STAGES[0]._replace(worlds=1, config=SftConfig(steps=2, batch=2, max_tokens=700))
-    monkeypatch.setattr(run, "STAGES", (stage,))
-    done = cli("warmstart", "--out", tmp_path / "warm", "--json")
+    monkeypatch.setattr(run, "stages", lambda steps: (Stage(steps, {"copy": 1.0}),))
+    asked = ["warmstart", "--out", tmp_path / "warm", "--steps", 2, "--worlds", 1, "--width", 16]
+    done = cli(*asked, "--json")
     assert done.code == 0, done.err
-    assert done.json["parameters"] > 100_000
+    assert done.json["parameters"] > 20_000
     assert done.json["tokens"] > 0
     assert "searchgym train grpo --model" in done.err
     assert (tmp_path / "warm" / "config.json").exists()
+    assert "to its last step already" in cli(*asked).err

@@ -13,6 +13,7 @@ from searchgym.llms.sft import SftConfig
 from searchgym.llms.small import small_model
 from searchgym.rollout import run_episodes
 from searchgym.types import TurnRequest
+from searchgym.warmstart.mixture import Mixture, Stage
 from searchgym.warmstart.oracle import ThinkingOracle
 from searchgym.warmstart.reading import (
     MARKS,
@@ -21,7 +22,7 @@ from searchgym.warmstart.reading import (
     reader_tokenizer,
 )
 from searchgym.warmstart.traces import Trace, traces_of
-from searchgym.warmstart.training import TraceTrainer
+from searchgym.warmstart.training import READ, TraceTrainer
 
 
 @pytest.fixture(scope="module")
@@ -95,19 +96,48 @@ def test_only_weighted_tokens_move_the_loss(tokenizer: Any, traces: list[Trace])
 
     rows = encode_traces(tokenizer, traces)[:3]
     model = small_model(tokenizer, width=32)
+    mixture = Mixture({"trace": rows}, [Stage(5, {"trace": 1.0})])
     for weight in (0.1, 0.0):
-        trainer = TraceTrainer(model, rows, SftConfig(prompt_weight=weight))
+        trainer = TraceTrainer(model, mixture, SftConfig(prompt_weight=weight))
         loss, shown, _ = trainer._loss(rows)
-        total = count = own_total = own_count = 0.0
-        for row in rows:
+        own = torch.zeros(len(rows), max(len(row.ids) for row in rows), dtype=torch.bool)
+        real = own.clone()
+        for i, row in enumerate(rows):
+            own[i, : len(row.own)] = torch.tensor(row.own)
+            real[i, : len(row.own)] = True
+        counted = trainer._counted(own[:, 1:], real[:, 1:])
+        total = count = own_total = own_count = read = 0.0
+        for row, chosen in zip(rows, counted.tolist(), strict=True):
             ids = torch.tensor([row.ids])
             with torch.no_grad():
                 logp = model(input_ids=ids).logits[0, :-1].log_softmax(-1)
             nats = -logp.gather(-1, ids[0, 1:, None])[:, 0]
-            for value, mine in zip(nats.tolist(), row.own[1:], strict=True):
-                total += value * (1.0 if mine else weight)
-                count += 1.0 if mine else weight
+            for value, mine, taken in zip(nats.tolist(), row.own[1:], chosen, strict=False):
+                assert taken or not mine
+                share = 1.0 if mine else weight / READ * taken
+                total += value * share
+                count += share
                 own_total += value * mine
                 own_count += mine
+                read += taken and not mine
         assert loss.item() == pytest.approx(total / count, rel=1e-4)
         assert shown == pytest.approx(own_total / own_count, rel=1e-4)
+        others = sum(not mine for row in rows for mine in row.own[1:])
+        assert (0.5 < read / others / READ < 2.0) if weight else read == 0
+
+
+def test_half_precision_is_close_and_leaves_the_weights_as_they_are(
+    tokenizer: Any, traces: list[Trace]
+) -> None:
+    import torch
+
+    rows = encode_traces(tokenizer, traces)[:40]
+    mixture = Mixture({"trace": rows}, [Stage(3, {"trace": 1.0})])
+    losses = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        model = small_model(tokenizer, width=32)
+        trainer = TraceTrainer(model, mixture, SftConfig(steps=3), dtype)
+        losses[dtype] = [trainer.advance().loss for _ in range(3)]
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert losses[torch.bfloat16] == pytest.approx(losses[torch.float32], rel=0.02)
+    assert losses[torch.bfloat16] != losses[torch.float32]

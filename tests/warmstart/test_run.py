@@ -9,33 +9,23 @@ import pytest
 
 from searchgym.envs.setting import Setting
 from searchgym.errors import DataError
-from searchgym.llms.sft import Progress, SftConfig
+from searchgym.llms.sft import Progress
+from searchgym.warmstart.examples import KINDS
 from searchgym.warmstart.measuring import by_hops, play, reader_policy
+from searchgym.warmstart.mixture import Stage
 from searchgym.warmstart.reading import MARKS
-from searchgym.warmstart.run import STAGES, Stage, stage_traces, warm_start
+from searchgym.warmstart.run import stages, warm_start
 from searchgym.warmstart.traces import SETTING
 
 KEYWORDS = {**SETTING, "tasks": {"simple": 12, "chain-2": 6}}
 SMALL = (
-    Stage(1, (1,), 1, SftConfig(steps=3, batch=2)),
-    Stage(2, (1, 2), 1, SftConfig(steps=4, batch=2)),
+    Stage(3, {"copy": 1.0}),
+    Stage(4, {"plan": 0.2, "cloze": 0.2, "drill": 0.2, "one": 0.2, "trace": 0.2}),
 )
 
 
 def begin(out: Path, **changes: Any) -> Any:
-    return warm_start(out, SMALL, vocabulary=512, width=32, keywords=KEYWORDS, **changes)
-
-
-def test_stages_see_their_hops_and_no_world_twice() -> None:
-    first, second = (stage_traces(s, i, keywords=KEYWORDS) for i, s in enumerate(SMALL))
-    assert {trace.hops for trace in first} == {1}
-    assert {trace.hops for trace in second} == {1, 2}
-    text = "".join(piece.text for trace in first for piece in trace.pieces)
-    assert "Doc 1(" in text
-    assert "Doc 2(" not in text
-    assert {t.pieces for t in first}.isdisjoint(t.pieces for t in second)
-    with pytest.raises(DataError, match="no trace has"):
-        stage_traces(SMALL[0]._replace(hops=(3,)), 0, keywords=KEYWORDS)
+    return warm_start(out, SMALL, worlds=1, vocabulary=512, width=32, keywords=KEYWORDS, **changes)
 
 
 def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(tmp_path: Path) -> None:
@@ -44,8 +34,8 @@ def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(tmp_path: Path)
     class Interrupt(Exception):
         pass
 
-    def stop(stage: int, now: Progress) -> None:
-        if stage == 1 and now.step == 2:
+    def stop(now: Progress) -> None:
+        if now.step == 5:
             raise Interrupt
 
     with pytest.raises(Interrupt):
@@ -75,9 +65,12 @@ def test_transformers_loads_the_result_and_it_plays(tmp_path: Path) -> None:
     assert sum(c.questions for c in counted) == len(setting.tasks)
 
 
-def test_the_default_stages_grow() -> None:
-    assert [stage.k for stage in STAGES] == sorted(stage.k for stage in STAGES)
-    assert STAGES[-1].k == SETTING["k"]
-    assert STAGES[-1].hops == (1, 2, 3)
+def test_the_stages_take_the_steps_asked_for_and_every_kind() -> None:
+    for steps in (600, 5_000, 20_001):
+        plan = stages(steps)
+        assert sum(stage.steps for stage in plan) == steps
+        assert {kind for stage in plan for kind in stage.shares} == set(KINDS)
+    with pytest.raises(DataError, match="at least 600 steps"):
+        stages(599)
     with pytest.raises(DataError, match="at least one stage"):
         warm_start(Path("unused"), ())

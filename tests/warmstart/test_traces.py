@@ -14,7 +14,7 @@ from searchgym.rollout import run_episodes
 from searchgym.types import ABSTAIN
 from searchgym.warmstart.hops import hops_of
 from searchgym.warmstart.oracle import ThinkingOracle
-from searchgym.warmstart.traces import SETTING, Trace, many_traces, traces_of, unseen_setting
+from searchgym.warmstart.traces import SETTING, Trace, traces_of, unseen_setting
 
 THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 
@@ -91,14 +91,6 @@ def test_the_oracle_believes_only_what_it_is_shown() -> None:
         assert outcome.answer == ABSTAIN
         assert episode.queries == 1
     assert list(traces_of(blind)) == []
-
-
-def test_same_seed_same_traces_and_worlds_differ() -> None:
-    keywords = {**SETTING, "tasks": {"simple": 8}}
-    first = many_traces(2, keywords=keywords, seed=5)
-    assert first == many_traces(2, keywords=keywords, seed=5)
-    other = many_traces(2, keywords=keywords, seed=6)
-    assert {trace.pieces for trace in first}.isdisjoint(trace.pieces for trace in other)
 
 
 def test_names_of_the_unseen_world_were_never_seen() -> None:

@@ -1,0 +1,105 @@
+"""Reading drills: one search, then every fact of the page found, quoted line by line.
+
+An oracle's episode shows a model one quote per passage; a drill shows all that the passage states,
+several times as many examples of "find this fact and copy it" for the same tokens read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ..corpora.corpus import GeneratedCorpus
+from ..dialects.base import get_dialect
+from ..dialects.tags import TagDialect
+from ..envs.setting import Setting
+from ..errors import DialectError, TaskError
+from ..evaluation.run import episode_for
+from ..rollout import run_episodes
+from ..seeding import stream
+from ..types import ABSTAIN, Answer, Search, Task, TurnRequest
+from .hops import Hop, hop_of
+from .oracle import query, read, stated
+from .traces import Trace, pieces_of
+
+MOST = 8
+"""Facts per drill."""
+
+
+class Drill(NamedTuple):
+    """What is searched for, and what is then quoted."""
+
+    query: str
+    hops: tuple[Hop, ...]
+
+
+class DrillReader:
+    """Searches for its task's query, quotes what it was asked for, and answers with the last."""
+
+    fingerprint = "drill-reader"
+
+    def __init__(self, drills: Sequence[Drill], dialect: TagDialect) -> None:
+        self._dialect = dialect
+        self._drills = {dialect.question(_name(i)): d for i, d in enumerate(drills)}
+
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
+        """A thought and an action per request."""
+        return [self._act(request) for request in requests]
+
+    def _act(self, request: TurnRequest) -> str:
+        segments = request.segments
+        drill = self._drills[next(s.text for s in segments if s.kind == "question")]
+        render = self._dialect.render_action
+        observed = [s for s in segments if s.hits]
+        if not observed:
+            return render(Search((drill.query,)), " ".join(h.label for h in drill.hops))
+        shown = [h for h in drill.hops if read((h,), observed)]
+        if not shown:
+            return render(Answer(ABSTAIN))
+        answer = shown[-1].found
+        return render(Answer(answer), "; ".join(stated(h) for h in shown))
+
+
+def _name(i: int) -> str:
+    return f"drill {i}"
+
+
+def drills_of(made: Setting, *, seed: int = 0, backward: float = 0.25) -> Iterator[Trace]:
+    """A drill for every page of a generated world that states facts; and for a share ``backward``
+    of the relations stated, one that finds the page from the other end.
+
+    ``TaskError`` where no generated world stands behind the setting; ``DialectError`` for dialects
+    without tags.
+    """
+    world, corpus = made.world, made.corpus
+    if world is None or not isinstance(corpus, GeneratedCorpus):
+        raise TaskError("drills need a generated world, e.g. corpus='encyclopedia'")
+    dialect = get_dialect(made.rules.dialect)
+    if not isinstance(dialect, TagDialect):
+        raise DialectError(f"drills are written in tag dialects, not in {dialect.name!r}")
+    draw = stream(seed, "drills")
+    drills: list[Drill] = []
+    for place, passage in enumerate(corpus):
+        hops: list[Hop] = []
+        for statement in corpus.stated_in(place):
+            fact = world.fact(statement.fact)
+            if corpus.page_of[fact.subject] != place:
+                continue
+            if len(world.objects(fact.subject, fact.property)) == 1:
+                hops.append(hop_of(fact.id, passage.id, False, world, corpus))
+            relation = world.prop(fact).target is not None
+            if relation and draw.random() < backward:
+                back = hop_of(fact.id, passage.id, True, world, corpus)
+                drills.append(Drill(query(back, world.names[fact.object]), (back,)))
+        if hops:
+            order = draw.permutation(len(hops))[:MOST]
+            drills.append(Drill(passage.title, tuple(hops[int(i)] for i in order)))
+    tasks = [Task(f"drill-{i}", _name(i), ("",)) for i in range(len(drills))]
+    episodes = [episode_for(made, task, seed) for task in tasks]
+    for episode in run_episodes(episodes, DrillReader(drills, dialect), made.toolbox):
+        seen = [s for s in episode.contexts.visible(0) if s.kind != "question"]
+        first, *rest = pieces_of(seen)
+        if not rest or rest[-1].text.startswith("<answer>"):
+            continue  # the search did not show what it was for
+        # which facts a drill asks for is chance: nothing a model could learn
+        yield Trace(episode.config.task.id, 0, (first._replace(own=False), *rest))

@@ -1,0 +1,89 @@
+"""What a warm start reads: rows of six kinds, from many small worlds.
+
+``copy``: a question of one hop, the thought that names it, the search. ``plan``: the same for
+questions of any length. ``cloze``: for a page's own sentence. ``drill``: a page, and all its facts
+quoted. ``one``: whole episodes of one hop. ``trace``: whole episodes of any length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ..envs.setting import Setting
+from ..errors import DataError
+from ..seeding import stream
+from .clozes import clozes_of
+from .drills import drills_of
+from .reading import TraceRow, encode_traces, reader_tokenizer
+from .traces import ENTITIES, SETTING, Trace, traces_of
+
+KINDS = ("copy", "plan", "cloze", "drill", "one", "trace")
+CLOZES = 150
+"""Per world."""
+
+
+class Examples(NamedTuple):
+    """As texts."""
+
+    traces: list[Trace]
+    drills: list[Trace]
+    clozes: list[Trace]
+
+    def tokenizer(self, size: int) -> Any:
+        """A byte-pair tokenizer of them."""
+        return reader_tokenizer([*self.traces, *self.drills], size)
+
+    def rows(self, tokenizer: Any, max_tokens: int) -> dict[str, list[TraceRow]]:
+        """By kind; longer ones are left out."""
+        one = [trace for trace in self.traces if trace.hops == 1]
+        kinds = {
+            "copy": [trace._replace(pieces=trace.pieces[:2]) for trace in one],
+            "plan": [trace._replace(pieces=trace.pieces[:2]) for trace in self.traces],
+            "cloze": self.clozes,
+            "drill": self.drills,
+            "one": one,
+            "trace": self.traces,
+        }
+        return {
+            kind: encode_traces(tokenizer, texts, max_tokens)
+            for kind, texts in kinds.items()
+            if texts
+        }
+
+
+def examples(
+    worlds: int,
+    *,
+    keywords: Mapping[str, Any] = SETTING,
+    entities: int = ENTITIES,
+    seed: int = 0,
+    report: Callable[[int], None] | None = None,
+) -> Examples:
+    """Of so many worlds of the train split; fixed by ``seed``.
+
+    Drills show one passage per search, so that there is one place to look; episodes as many as
+    ``keywords`` say. ``report`` is told how many worlds are done. ``DataError`` if nothing came of
+    them.
+    """
+    made = Examples([], [], [])
+    for i in range(worlds):
+        chosen = {
+            "world": {"entities": entities, "seed": seed * 100_000 + i},
+            "wording": {"seed": seed * 100_000 + i},
+        }
+        # one world behind both: only how many passages a search shows differs
+        shown, single = Setting({**keywords, **chosen}), Setting({**keywords, **chosen, "k": 1})
+        made.traces.extend(traces_of(shown, seed=seed))
+        made.drills.extend(drills_of(single, seed=seed * 100_000 + i))
+        clozes = list(clozes_of(single))
+        order = stream(seed, "clozes", i).permutation(len(clozes))[:CLOZES]
+        made.clozes.extend(clozes[int(j)] for j in order)
+        if report is not None:
+            report(i + 1)
+    if not made.traces:
+        raise DataError(
+            f"no episode of {worlds} worlds was solved: give keywords with tasks of the families "
+            "simple and chain-2, …"
+        )
+    return made

@@ -1,0 +1,129 @@
+"""Drills and clozes say what the page says; mixtures keep shares and budgets."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from searchgym.corpora.corpus import Corpus
+from searchgym.envs.setting import Setting
+from searchgym.errors import DataError, TaskError
+from searchgym.types import Passage, Task
+from searchgym.warmstart.clozes import BLANK, clozes_of
+from searchgym.warmstart.drills import MOST, drills_of
+from searchgym.warmstart.examples import KINDS, examples
+from searchgym.warmstart.mixture import Mixture, Stage
+from searchgym.warmstart.reading import TraceRow
+from searchgym.warmstart.traces import SETTING, Trace
+
+KEYWORDS = {**SETTING, "tasks": {"simple": 12, "chain-2": 6}}
+
+
+@pytest.fixture(scope="module")
+def drills(world: Setting) -> list[Trace]:
+    return list(drills_of(world, seed=1))
+
+
+def test_a_drill_quotes_every_fact_it_was_asked_for_from_what_was_shown(
+    drills: list[Trace],
+) -> None:
+    assert len(drills) > 150
+    quotes = 0
+    for drill in drills:
+        asked, shown, answer = drill.pieces
+        assert (asked.own, shown.own, answer.own) == (False, False, True)
+        plan = asked.text[len("<think>") : asked.text.index("</think>")]
+        lines = answer.text[len("<think>") : answer.text.index("</think>")].split("; ")
+        labels = [line.split(": ")[0] for line in lines]
+        assert all(label in plan for label in labels)
+        assert 1 <= len(lines) <= MOST
+        for line in lines:
+            for quote in line.partition(": ")[2].split(" | "):
+                assert quote in shown.text
+                quotes += 1
+    assert quotes > 2 * len(drills)
+
+
+def test_drills_are_fixed_by_their_seed(world: Setting, drills: list[Trace]) -> None:
+    assert list(drills_of(world, seed=1)) == drills
+    assert list(drills_of(world, seed=2)) != drills
+
+
+def test_a_cloze_blanks_the_answer_and_names_the_page(world: Setting) -> None:
+    titles = {p.title for p in world.corpus}
+    clozes = list(clozes_of(world))
+    assert len(clozes) > 500
+    for cloze in clozes:
+        question, action = cloze.pieces
+        assert BLANK in question.text
+        found = re.search(r"<search> (.*) </search>", action.text)
+        assert found
+        assert found[1] in question.text
+    searched = Counter(c.pieces[1].text.split("<search> ")[1][: -len(" </search>")] for c in clozes)
+    assert sum(n for name, n in searched.items() if name in titles) > 0.8 * len(clozes)
+
+
+def test_drills_need_a_generated_world() -> None:
+    corpus = Corpus("own", [Passage("p1", "Ann", "Ann was born in Rome.", "u1")])
+    made = Setting({"corpus": corpus, "tasks": [Task("t", "Where was Ann born?", ("Rome",))]})
+    for write in (drills_of, clozes_of):
+        with pytest.raises(TaskError, match="generated world"):
+            next(iter(write(made)))
+
+
+def test_examples_are_of_every_kind_and_reproducible() -> None:
+    made = examples(2, keywords=KEYWORDS, seed=3)
+    assert made == examples(2, keywords=KEYWORDS, seed=3)
+    other = examples(2, keywords=KEYWORDS, seed=4)
+    for mine, others in zip(made, other, strict=True):
+        assert {text.pieces for text in mine}.isdisjoint(text.pieces for text in others)
+    tokenizer = made.tokenizer(512)
+    rows = made.rows(tokenizer, 700)
+    assert set(rows) == set(KINDS)
+    assert all(rows[kind] for kind in KINDS)
+    with pytest.raises(DataError, match="no episode"):
+        examples(1, keywords={**KEYWORDS, "tasks": {"simple": 1}, "max_turns": 1})
+
+
+def rows_of(*lengths: int) -> list[TraceRow]:
+    return [TraceRow(tuple(range(n)), (True,) * n) for n in lengths]
+
+
+def test_a_mixture_keeps_shares_budget_and_epochs() -> None:
+    kinds = {"a": rows_of(*range(5, 45)), "b": rows_of(*([100] * 7), 900)}
+    plan = (Stage(300, {"a": 1.0}), Stage(1_000, {"a": 1.0, "b": 3.0}))
+    mixture = Mixture(kinds, plan, tokens=250, seed=4)
+    assert len(mixture) == 1_300
+    batches = [mixture.batch(step) for step in range(1_300)]
+    assert all(i < 40 for batch in batches[:300] for i in batch)
+    later = Counter(batch[0] >= 40 for batch in batches[300:])
+    assert 0.7 < later[True] / 1_000 < 0.8
+    for batch in batches:
+        longest = max(len(mixture.rows[i].ids) for i in batch)
+        assert len(batch) == 1 or longest * len(batch) <= 250
+        assert len({i >= 40 for i in batch}) == 1
+    read = Counter(i for batch in batches for i in batch)
+    for first, end in ((0, 40), (40, 48)):
+        counts = [read[i] for i in range(first, end)]
+        assert max(counts) - min(counts) <= 1  # epoch after epoch, none left out
+
+
+def test_a_mixture_may_be_asked_from_any_step() -> None:
+    kinds = {"a": rows_of(*range(5, 45)), "b": rows_of(*([100] * 7))}
+    plan = (Stage(200, {"a": 1.0, "b": 1.0}),)
+    forward, later = Mixture(kinds, plan, seed=4), Mixture(kinds, plan, seed=4)
+    assert [later.batch(s) for s in range(150, 200)] == [forward.batch(s) for s in range(200)][150:]
+
+
+def test_a_mixture_of_nothing_is_refused() -> None:
+    kinds = {"a": rows_of(3, 4), "b": []}
+    for stages, what in (
+        ([Stage(3, {"b": 1.0})], "takes rows of 'b', of which there are none"),
+        ([Stage(3, {"a": 0.0})], "shares"),
+        ([Stage(3, {"a": -1.0})], "shares"),
+        ([Stage(0, {"a": 1.0})], "steps ≥ 1"),
+    ):
+        with pytest.raises(DataError, match=what):
+            Mixture(kinds, stages)

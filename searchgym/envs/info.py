@@ -18,10 +18,10 @@ def step_info(episode: Episode) -> dict[str, Any]:
     far), ``queries_left`` (-1: unlimited), ``context`` and ``role`` of whose turn it is, ``delta``
     (what the environment just wrote), ``action`` (kind of the last action; for a call also
     ``tool``), ``valid``, ``hits`` (passage ids it returned), ``reward_parts``. Where there is
-    something to tell: ``params`` (a curriculum's), ``retries`` (failed calls tried again, so far),
-    ``cost`` (of the last action's calls), ``degraded`` (what a degraded engine did to its results),
-    ``simulated`` ("useful" or "noisy", of each search that a simulated engine answered). At the end
-    also ``outcome``.
+    something to tell: ``params`` (the difficulty, as far as it was set), ``retries`` (failed calls
+    tried again, so far), ``cost`` (of the last action's calls), ``degraded`` (what was done to its
+    results: by a degraded engine, or the axis ``distractors``), ``simulated`` ("useful" or "noisy",
+    of each search that a simulated engine answered). At the end also ``outcome``.
     """
     turns, config, contexts = episode.turns, episode.config, episode.contexts
     left, active = episode.queries_left, contexts.active

@@ -32,9 +32,10 @@ class SearchEnv(gym.Env[str, str]):
     Reward: weighted named parts, see ``info["reward_parts"]``; default 1 for an exact match.
     ``terminated``: answered (or refused). ``truncated``: a budget ran out. Never both.
 
-    Keywords are those of :class:`searchgym.envs.setting.Options`, and ``curriculum`` (an object, an
-    import path or ``{"use": path, …}``), ``search_enabled`` (False: closed-book episodes),
-    ``params`` (difficulty parameters), ``render_mode``.
+    Keywords are those of :class:`searchgym.envs.setting.Options`, and ``curriculum`` (a name,
+    ``{"use": name or import path, …}`` or an object), ``search_enabled`` (False: closed-book
+    episodes), ``params`` (difficulty: axes of ``searchgym.curricula.AXES`` and other parameters),
+    ``render_mode``.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 (as in Gymnasium)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import signal
 import threading
 import time
@@ -234,7 +236,13 @@ def _finish(trainer: Trainer, plan: Plan, out: Path, as_json: bool) -> None:
         "curve": curve,
     }
     print_json(facts) if as_json else print_facts(f"{plan.recipe} in {plan.env}", facts)
-    say(f"evaluate it: searchgym eval {plan.env} --agent {folder}")
+    same = [f"-s {shlex.quote(f'{k}={_typed(v)}')}" for k, v in plan.env_options.items()]
+    say(" ".join([f"evaluate it: searchgym eval {plan.env} --agent {folder}", *same]))
+
+
+def _typed(value: Any) -> str:
+    """A value as ``--set`` takes it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -13,7 +13,7 @@ from ..errors import CardError, DataError, MissingExtraError, unknown
 from ..llms.base import Sampling
 from ..policies.causal_lm import RENDERERS as KNOWN_RENDERERS
 from ..policies.causal_lm import CausalLMPolicy
-from .recipe import SEVERAL, Recipe, read
+from .recipe import DEFAULTS, SEVERAL, Recipe, read
 from .slots.registry import REGISTRY
 
 if TYPE_CHECKING:
@@ -82,7 +82,10 @@ class Plan:
         table = read(recipe)
         for slot in REGISTRY:
             if slot in changes:
-                table = {**table, slot: changed(slot, table.get(slot), changes[slot])}
+                table = {
+                    **table,
+                    slot: changed(slot, table.get(slot, DEFAULTS.get(slot)), changes[slot]),
+                }
         rest: dict[str, Any] = {
             name: _table(name, changes) for name in ("sampling", "critic", "load")
         }

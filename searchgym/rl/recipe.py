@@ -24,6 +24,11 @@ from .slots.registry import REGISTRY, SlotName, make
 
 SEVERAL: tuple[SlotName, ...] = ("signal", "reward", "loss")
 """Slots that hold a list."""
+DEFAULTS: Mapping[str, Any] = {
+    "rollout": "chains", "signal": ["return"], "reward": ["weighted"], "data": "uniform",
+    "schedule": "constant",
+}  # fmt: skip
+"""What stands in a slot that a recipe leaves out."""
 ALWAYS = frozenset({"old_logp", "entropy"})
 """Fields that every trainer provides when they are asked for."""
 
@@ -67,10 +72,7 @@ class Recipe:
         for name in ("advantage", "loss"):
             if name not in table:
                 raise CardError(f"a recipe needs the slot {name!r}; it has {sorted(table)}")
-        filled = {
-            "rollout": "chains", "signal": ["return"], "reward": ["weighted"], "data": "uniform",
-            "schedule": "constant", **table,
-        }  # fmt: skip
+        filled = {**DEFAULTS, **table}
         made: dict[str, Any] = {}
         for slot in REGISTRY:
             given = filled[slot]

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -66,11 +67,12 @@ def own(world: Path) -> list[str]:
 def test_a_model_learns_is_resumed_and_evaluated(cli: Cli, world: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     done = cli("train", "grpo", *options(world, "--out", out, "--steps", 12, "-s",
-                                         "loss.clip_high=.28", "--json"))  # fmt: skip
+                                         "loss.clip_high=.28", "-s", "rollout.size=6",
+                                         "--json"))  # fmt: skip
     assert done.code == 0, done.err
     facts = done.json
     assert facts["steps"] == 12
-    assert facts["episodes"] == 12 * 4 * 8
+    assert facts["episodes"] == 12 * 4 * 6
     assert facts["lost to infrastructure"] == 0
     assert facts["warnings"] == []
     rows = read_log(out)
@@ -79,6 +81,9 @@ def test_a_model_learns_is_resumed_and_evaluated(cli: Cli, world: Path, tmp_path
     assert (out / "curve.png").read_bytes()[:4] == b"\x89PNG"
     plan = Plan.load_from(out)
     assert plan.table["loss"]["clip_high"] == 0.28
+    assert plan.table["rollout"] == {"use": "chains", "size": 6}, (
+        "also where the recipe says nothing"
+    )
     assert plan.table["loss"]["aggregate"] == "seq-mean-token-mean", "the rest stays the recipe's"
     assert "step 12/12 reward" in done.err, "a line per step where nobody watches"
 
@@ -89,8 +94,11 @@ def test_a_model_learns_is_resumed_and_evaluated(cli: Cli, world: Path, tmp_path
     assert "going on after step 12 of 13" in more.err
     assert len(read_log(out)) == 13
 
-    found = cli("eval", "SearchQA-v0", "--agent", out / "model", *own(world), "--json")
+    said = done.err.splitlines()[-1].removeprefix("evaluate it: searchgym ")
+    found = cli(*shlex.split(said), "--json")
     assert found.code == 0, found.err
+    assert len(found.json[0]["means"]) > 3
+    assert found.json[0]["questions"] == len(TASKS), "in the environment it was trained in"
     assert found.json[0]["means"]["em"]["mean"] == 1.0
     assert found.json[0]["means"]["searches"]["mean"] == 1.0
     from safetensors.torch import load_file

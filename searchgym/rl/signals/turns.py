@@ -8,6 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ...episode import Episode
+from ...errors import unknown
+from ...scoring.reward import TURN_PARTS
 from ..slots.protocols import Slot
 from ..slots.records import Floats, Group, Signals, Workers
 
@@ -20,6 +22,33 @@ class TurnReturns(Slot):
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
         return [
             {"turn_return": in_columns([[t.reward for t in m.episode.turns] for m in g.members])}
+            for g in groups
+        ]
+
+
+class TurnParts(Slot):
+    """``turn_<part>``: (M, K) reward parts of turns, unweighted: ``evidence``, ``search``, …; 0 for
+    a turn that has none.
+
+    Args:
+        names: Of ``searchgym.scoring.reward.TURN_PARTS``.
+    """
+
+    def __init__(self, names: Sequence[str] = ("evidence",)) -> None:
+        for name in names:
+            if name not in TURN_PARTS:
+                raise ValueError(unknown("part of turns", name, TURN_PARTS))
+        self.names = tuple(names)
+        self.provides = frozenset(f"turn_{name}" for name in names)
+
+    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
+        return [
+            {
+                f"turn_{name}": in_columns(
+                    [[t.reward_parts.get(name, 0.0) for t in m.episode.turns] for m in g.members]
+                )
+                for name in self.names
+            }
             for g in groups
         ]
 

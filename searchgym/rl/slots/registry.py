@@ -21,6 +21,7 @@ REGISTRY: Mapping[SlotName, Mapping[str, str]] = {
         "parts": _RL + "signals.outcome:Parts",
         "length": _RL + "signals.length:Length",
         "turn_returns": _RL + "signals.turns:TurnReturns",
+        "turn_parts": _RL + "signals.turns:TurnParts",
         "searches": _RL + "signals.turns:Searches",
         "anchor": _RL + "signals.turns:Anchor",
         "gold_logp": _RL + "signals.gold:GoldLogp",

@@ -16,24 +16,24 @@ from .records import Floats, Group, Played, TaskPlan
 
 TURNS = 3
 """Of a trajectory, at most."""
-BY_TURN = frozenset({"turn_return", "anchor", "gold_logp"})
-"""Signals of which a member has one number per turn (the last: and one before all turns)."""
+BY_TURN = frozenset({"anchor", "gold_logp"})
+"""Signals of which a member has one number per turn; so have all that begin with ``turn_``."""
 
 
 def sample_signals(
     names: Sequence[str], count: int, seed: int, by_turn: Sequence[str] = ()
 ) -> dict[str, Floats]:
-    """Small whole numbers, (count,), or (count, K) for names in ``BY_TURN`` or ``by_turn``, NaN
-    beyond a member's last turn."""
+    """Small whole numbers, (count,), or (count, K) for signals of turns (``BY_TURN``, ``by_turn``,
+    ``turn_…``), NaN beyond a member's last turn."""
     made: dict[str, Floats] = {}
     for name in sorted(names):
         draw = stream(seed, "signal", name)
-        if name not in BY_TURN and name not in by_turn:
+        if name not in BY_TURN and name not in by_turn and not name.startswith("turn_"):
             made[name] = draw.integers(0, 3, count).astype(float)
             continue
-        width = TURNS + (name == "gold_logp")
-        made[name] = draw.integers(0, 3, (count, width)).astype(float) - 2 * (width > TURNS)
-        made[name][np.arange(width) >= draw.integers(width - 2, width + 1, count)[:, None]] = np.nan
+        made[name] = draw.integers(0, 3, (count, TURNS)).astype(float)
+        turns = draw.integers(1, TURNS + 1, count)
+        made[name][np.arange(TURNS) >= turns[:, None]] = np.nan
     return made
 
 

@@ -1,0 +1,158 @@
+"""A world to learn in seconds: boxes, each holding a colour that only the right one of four queries
+shows, and a language model of 23,000 parameters that asks any of the four and tells what it was
+shown. Success is measured on boxes that were never trained on, so that nothing helps but asking for
+the colour and copying it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from searchgym.corpora.corpus import Corpus
+from searchgym.drive import run_tools
+from searchgym.engines.simulated.engine import is_noisy
+from searchgym.envs.setting import Setting
+from searchgym.episode import Episode
+from searchgym.llms.base import Sampling
+from searchgym.llms.sft import SftConfig, SftTrainer, encode
+from searchgym.llms.small import train_tokenizer
+from searchgym.policies.causal_lm import CausalLMPolicy
+from searchgym.policies.trainable import TrainableLM
+from searchgym.rl.rollouts.chains import Chains
+from searchgym.rl.slots.records import TaskPlan, Workers
+from searchgym.rules import EpisodeConfig
+from searchgym.seeding import stream
+from searchgym.types import Difficulty, Hit, Passage, Query, Ranking, Task
+
+COLOURS = ("red", "blue", "green", "pink")
+TOPICS = ("colour", "size", "price", "weight")
+BOXES = 60
+TRAINED = 40
+"""The first of the boxes are trained on, the others are asked about in the end."""
+SAMPLING = Sampling(max_tokens=6, stop=("\n",))
+
+
+def _passages() -> list[list[Passage]]:
+    """For each box what a query of each topic shows; about the others it says a wrong colour."""
+    draw = stream(7, "boxes")
+    made: list[list[Passage]] = []
+    for box in range(BOXES):
+        first = int(draw.integers(len(COLOURS)))
+        colours = [COLOURS[(first + i) % len(COLOURS)] for i in range(len(TOPICS))]
+        made.append(
+            [
+                Passage(f"b{box}.{topic}", f"box {box}", f"It is {colour}.", f"u{box}.{i}")
+                for i, (topic, colour) in enumerate(zip(TOPICS, colours, strict=True))
+            ]
+        )
+    return made
+
+
+PASSAGES = _passages()
+CORPUS = Corpus("boxes", [p for box in PASSAGES for p in box])
+
+
+class BoxEngine:
+    """Looks into the box that the question is about. A noisy answer is of the next topic."""
+
+    needs_task = True
+    axes = frozenset({"noise"})
+    fingerprint = "boxes"
+
+    def cache_key(self, request: Query, /) -> bytes | None:
+        return None
+
+    def run(self, batch: Sequence[Query], /) -> list[Ranking]:
+        return [self._answer(query) for query in batch]
+
+    def _answer(self, query: Query) -> Ranking:
+        if query.ctx.task is None or query.text not in TOPICS:
+            return ()
+        noisy = is_noisy(0.0, query.ctx)
+        topic = (TOPICS.index(query.text) + noisy) % len(TOPICS)
+        return (Hit(PASSAGES[int(query.ctx.task.id)][topic], 1.0),)
+
+
+def _task(box: int) -> Task:
+    passage = PASSAGES[box][0]
+    answer = passage.text.removeprefix("It is ").removesuffix(".")
+    return Task(
+        str(box), f"box {box}?", (answer,), (passage.id,), (TOPICS[0],), "simple", 1,
+        difficulty=Difficulty(1, 1, 1, 1),
+    )  # fmt: skip
+
+
+@cache
+def setting(trained: bool = True) -> Setting:
+    """One search, then an answer is due."""
+    boxes = range(TRAINED) if trained else range(TRAINED, BOXES)
+    return Setting(
+        {
+            "corpus": CORPUS, "tasks": [_task(box) for box in boxes], "engine": BoxEngine(),
+            "dialect": "plain", "k": 1, "max_turns": 2,
+        }
+    )  # fmt: skip
+
+
+def pairs() -> Iterator[tuple[str, str]]:
+    """(what was read, what is written next): any of the queries, then what it showed."""
+    here = setting()
+    for task in here.tasks:
+        for i, topic in enumerate(TOPICS):
+            episode = Episode(EpisodeConfig(task, here.rules, 0, "pairs"))
+            yield episode.observation(), f"search: {topic}"
+            episode.act(f"search: {topic}")
+            run_tools([episode], here.toolbox)
+            shown = PASSAGES[int(task.id)][i].text.removeprefix("It is ").removesuffix(".")
+            yield episode.observation(), f"answer: {shown}"
+
+
+@cache
+def tokenizer() -> Any:
+    return train_tokenizer((p + c + "\n" for p, c in pairs()), 420)
+
+
+def blank() -> Any:
+    import transformers
+
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer()), hidden_size=32, intermediate_size=64, num_hidden_layers=1,
+        num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=512,
+        initializer_range=0.1, bos_token_id=None, eos_token_id=0, pad_token_id=0,
+        tie_word_embeddings=True,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return transformers.AutoModelForCausalLM.from_config(config).eval()
+
+
+@cache
+def _warm() -> dict[str, torch.Tensor]:
+    model = blank()
+    config = SftConfig(steps=170, batch=16, lr=1e-2, prompt_weight=0.0)
+    trainer = SftTrainer(model, encode(tokenizer(), list(pairs()), 500), config)
+    for _ in range(config.steps):
+        trainer.advance()
+    return {k: v.detach().clone() for k, v in model.state_dict().items()}
+
+
+def player(seed: int = 0, **options: Any) -> tuple[TrainableLM, CausalLMPolicy]:
+    """The warm model, ready to be trained, and the policy over it."""
+    model = blank()
+    model.load_state_dict(_warm())
+    lm = TrainableLM(model, tokenizer(), **options)
+    return lm, lm.policy("plain", sampling=SAMPLING, seed=seed)
+
+
+def success(lm: TrainableLM, policy: CausalLMPolicy) -> float:
+    """Share of right answers about 20 boxes that were never trained on, each asked four times."""
+    there = setting(False)
+    plans = [TaskPlan(task, f"test{i}", i) for i, task in enumerate(there.tasks)]
+    groups = Chains(4).collect(plans, Workers(policy, there, lm))
+    return float(
+        np.mean([sum(t.reward for t in m.episode.turns) for g in groups for m in g.members])
+    )

@@ -194,7 +194,7 @@ def draw(folder: Path) -> None:
         panel.spines[["top", "right"]].set_visible(False)
         panel.tick_params(labelsize=8)
     panels[0][0].set_ylabel("F1, held-out world", fontsize=9)
-    panels[0][0].legend(fontsize=7.5, frameon=False, loc="upper left")
+    panels[0][0].legend(fontsize=7.5, frameon=False, loc="lower right")
     figure.supxlabel("training episodes (thin: seeds, bold: their mean)", fontsize=9)
     figure.savefig(folder / "curricula.png", dpi=110, facecolor="white")
     pyplot.close(figure)

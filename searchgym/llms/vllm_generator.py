@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 import threading
 import time
@@ -54,6 +55,7 @@ class VllmGenerator:
             os.environ["VLLM_CPU_KVCACHE_SPACE"] = f"{kv_cache_gb:g}"
         try:
             import vllm
+            from vllm.platforms import current_platform
         except ImportError as error:
             raise MissingExtraError(f"the vLLM generator ({error})", "vllm") from error
         settings: dict[str, Any] = {
@@ -66,10 +68,17 @@ class VllmGenerator:
             "logprobs_mode": "raw_logprobs",
             "worker_extension_cls": _WORKER,
         }
+        if current_platform.is_cpu():
+            # the CPU build (0.32) fails on a seeded request whose prompt is read in two chunks
+            settings.setdefault("enable_chunked_prefill", False)
+        _hide_llvmlite()
         try:
             self.llm = vllm.LLM(**settings)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise EngineError(f"vLLM cannot load {os.fspath(model)!r}: {error}") from error
+        except Exception as error:  # it raises what it likes; a config may lack a field
+            what = _architecture(Path(model))
+            raise EngineError(
+                f"vLLM cannot load {what} from {os.fspath(model)!r}: {error}"
+            ) from error
         self.codec = Codec(self.llm.get_tokenizer())
         config = self.llm.llm_engine.vllm_config.model_config
         self.context: int = config.max_model_len
@@ -241,6 +250,25 @@ class VllmGenerator:
             entropy,
             "stop" if by_text else "eos" if eos else "length",
         )
+
+
+def _architecture(folder: Path) -> str:
+    """The class a model folder names, for messages."""
+    try:
+        names = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
+        return str(names[0])
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return "a model"
+
+
+def _hide_llvmlite() -> None:
+    """vLLM (seen in 0.32) looks for kernels in the ``__dict__`` of whatever any module holds, and
+    llvmlite's library object, there once numba is imported, answers to every name with a function.
+    It is given an empty one."""
+    lib = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
+    table = getattr(lib, "_fntab", None)
+    if isinstance(table, dict):
+        table["__dict__"] = {}
 
 
 def _entropy(at: Mapping[int, Any]) -> float:

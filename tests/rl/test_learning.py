@@ -21,7 +21,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "grpo_kl": {"lr": 1.5e-3, "steps": 18},
     "reinforce_pp_baseline": {"lr": 2e-3, "steps": 16},
     # groups of five
-    "search_r1_grpo": {"tasks": 7},
     "ssrl": {"tasks": 7},
     "zerosearch": {"tasks": 7},
     "igpo": {"tasks": 2},  # groups of 16

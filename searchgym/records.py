@@ -65,7 +65,8 @@ def result_from_json(data: Mapping[str, Any]) -> ToolResult | Failure:
 
 
 def events_to_json(events: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
-    """An episode's log: ``["act", context, text]``, ``["receive", results]``, ``["fail", [it]]``."""
+    """An episode's log: ``["act", context, text]``, ``["receive", results]``, ``["fail", [it]]``
+    in the order they happened."""
     return [
         list(e) if e[0] == "act" else [e[0], [result_to_json(result) for result in e[1]]]
         for e in events

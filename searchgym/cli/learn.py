@@ -52,7 +52,8 @@ def train(
     renderer: Annotated[
         str | None,
         typer.Option(
-            help="plain or chat; default: chat where the model has a template.",
+            help="plain, bare (without instructions) or chat; default: as the model was trained, "
+            "else chat where it has a template.",
             rich_help_panel=_LM,
         ),
     ] = None,

@@ -17,11 +17,11 @@ from ..seeding import derive
 from ..trajectory import Trajectory
 from ..types import Failure, Service, TurnRequest
 from .record import Memory, Written
-from .renderer import ChatRenderer, PlainRenderer, Renderer
+from .renderer import BareRenderer, ChatRenderer, PlainRenderer, Renderer
 from .rows import Row, rows_of
 
 SAMPLING = Sampling()
-RENDERERS = {"plain": PlainRenderer, "chat": ChatRenderer}
+RENDERERS = {"plain": PlainRenderer, "bare": BareRenderer, "chat": ChatRenderer}
 
 
 class CausalLMPolicy:

@@ -52,6 +52,15 @@ class PlainRenderer:
         return self._start + tuple(_content(s, written, self.encode) for s in request.segments)
 
 
+class BareRenderer(PlainRenderer):
+    """Everything but the instructions, which never change: for small models that were trained
+    without them, whose time is short."""
+
+    def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
+        kept = tuple(s for s in request.segments if s.kind != "instructions")
+        return super().render(request._replace(segments=kept), written)
+
+
 class ChatRenderer:
     """For chat models: segments as messages of the tokenizer's chat template.
 

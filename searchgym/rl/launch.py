@@ -13,6 +13,7 @@ from ..errors import CardError, DataError, MissingExtraError, unknown
 from ..llms.base import Sampling
 from ..policies.causal_lm import RENDERERS as KNOWN_RENDERERS
 from ..policies.causal_lm import CausalLMPolicy
+from ..policies.note import read_note, save_note
 from .recipe import DEFAULTS, SEVERAL, Recipe, read
 from .slots.registry import REGISTRY
 
@@ -27,7 +28,6 @@ TABLES = (*REGISTRY, "train", "env", "sampling", "critic", "load")
 """What ``--set TABLE.KEY=VALUE`` may change: a recipe's slots and training options, the
 environment's, the policy's sampling, the critic's, and how the model is loaded."""
 RENDERERS = ("auto", *KNOWN_RENDERERS)
-NOTE = "searchgym.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class Plan:
     dtype: str = "auto"
     device: str = "auto"
     renderer: str = "auto"
-    """plain | chat; auto: chat where the tokenizer has a template."""
+    """plain | bare | chat; auto: as the model's folder notes, else chat where the tokenizer has a
+    template."""
 
     def __post_init__(self) -> None:
         if self.renderer not in RENDERERS:
@@ -231,7 +232,10 @@ def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
 
     lora = None if plan.lora is None else Lora(rank=plan.lora, alpha=2 * plan.lora)
     lm = loaded(plan.model, lora=lora, reference=recipe.needs("ref_logp"), **plan.load)
-    renderer = renderer_for(lm.tokenizer) if plan.renderer == "auto" else plan.renderer
+    note = read_note(Path(plan.model))
+    renderer = plan.renderer
+    if renderer == "auto":
+        renderer = note.get("renderer", renderer_for(lm.tokenizer))
     policy = lm.policy(renderer, sampling=sampling_of(plan.sampling), seed=config.seed)
     critic = None
     if recipe.needs("value"):
@@ -258,9 +262,8 @@ def save_model(trainer: Trainer, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     lm.model.save_pretrained(folder, state_dict=lm.merged())
     lm.tokenizer.save_pretrained(folder)
-    renderer = next(n for n, c in KNOWN_RENDERERS.items() if isinstance(policy.renderer, c))
-    note = {"renderer": renderer, "sampling": policy.sampling._asdict()}
-    (folder / NOTE).write_text(json.dumps(note, indent=1), encoding="utf-8")
+    asked = next(name for name, c in KNOWN_RENDERERS.items() if type(policy.renderer) is c)
+    save_note(folder, asked, policy.sampling)
     return folder
 
 
@@ -275,13 +278,7 @@ def player(folder: Path, *, temperature: float = 0.0, seed: int = 0) -> CausalLM
     from ..llms.transformers_generator import TransformersGenerator
 
     generator = TransformersGenerator(str(folder))
-    note: dict[str, Any] = {}
-    try:
-        note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        pass  # a model from elsewhere
-    except ValueError as error:
-        raise DataError(f"{folder / NOTE} cannot be read: {error}") from error
+    note = read_note(folder)
     sampling = sampling_of(note.get("sampling", {}))._replace(temperature=temperature)
     renderer = note.get("renderer", renderer_for(generator.codec.tokenizer))
     return CausalLMPolicy(generator, renderer, sampling=sampling, seed=seed)

@@ -13,9 +13,8 @@ from ..llms.transformers_generator import TransformersGenerator
 from ..policies.causal_lm import CausalLMPolicy
 from ..rollout import run_episodes
 from ..types import Agent
-from .reading import ReaderRenderer
 
-OWN_TOKENS = 160
+OWN_TOKENS = 112
 """Most tokens of one turn; the longest thoughts take about a hundred."""
 
 
@@ -33,7 +32,7 @@ def reader_policy(model: Any, tokenizer: Any, *, temperature: float = 0.0) -> Ca
     """A model and tokenizer of a warm start as a policy; greedy unless told otherwise."""
     return CausalLMPolicy(
         TransformersGenerator(model, tokenizer),
-        ReaderRenderer(tokenizer),
+        "bare",
         sampling=Sampling(max_tokens=OWN_TOKENS, temperature=temperature),
     )
 

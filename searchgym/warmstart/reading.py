@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import DataError
-from ..llms.base import Ids
 from ..llms.small import train_tokenizer
-from ..policies.renderer import PlainRenderer
-from ..types import TurnRequest
 from .traces import Trace
 
 MARKS = (
@@ -36,14 +33,6 @@ def reader_tokenizer(traces: Iterable[Trace], size: int = 2048) -> Any:
     return tokenizer
 
 
-class ReaderRenderer(PlainRenderer):
-    """Everything but the instructions: they never change, and a small model's time is short."""
-
-    def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
-        kept = tuple(s for s in request.segments if s.kind != "instructions")
-        return super().render(request._replace(segments=kept), written)
-
-
 class TraceRow(NamedTuple):
     """A trace as N tokens."""
 
@@ -55,10 +44,10 @@ class TraceRow(NamedTuple):
 def encode_traces(
     tokenizer: Any, traces: Sequence[Trace], max_tokens: int = 1024
 ) -> list[TraceRow]:
-    """Rows whose ids are those that a policy with :class:`ReaderRenderer` would have read and
+    """Rows whose ids are those that a policy with :class:`BareRenderer` would have read and
     written; longer ones are left out. ``DataError`` if nothing is left."""
     texts = [piece.text for trace in traces for piece in trace.pieces]
-    # all at once, as ReaderRenderer encodes each: the tokenizer works on many texts in parallel
+    # all at once, as BareRenderer encodes each: the tokenizer works on many texts in parallel
     options = {"add_special_tokens": False, "split_special_tokens": True}
     parts = iter(tokenizer(texts, **options)["input_ids"] if texts else ())
     rows: list[TraceRow] = []

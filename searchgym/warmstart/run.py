@@ -14,9 +14,12 @@ from typing import Any, NamedTuple
 import torch
 
 from ..errors import DataError
+from ..llms.base import Sampling
 from ..llms.sft import Progress, SftConfig, train
 from ..llms.small import small_model
+from ..policies.note import save_note
 from .examples import examples
+from .measuring import OWN_TOKENS
 from .mixture import Mixture, Stage
 from .traces import ENTITIES, SETTING
 from .training import TraceTrainer, rows_read
@@ -102,4 +105,5 @@ def warm_start(
         "dtype": str(dtype),
     }  # fmt: skip
     train(trainer, tokenizer, out, about=about, report=report)
+    save_note(out, "bare", Sampling(max_tokens=OWN_TOKENS))
     return WarmStart(model, tokenizer, rows_read(mixture, trainer.step), trainer.seconds)

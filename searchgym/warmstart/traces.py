@@ -16,7 +16,7 @@ SETTING: Mapping[str, Any] = {
     "tasks": {"simple": 100, "chain-2": 80, "chain-3": 80},
     "k": 2,
     "snippet_chars": 400,
-    "max_turns": 6,
+    "max_turns": 5,
 }
 ENTITIES = 300
 """Of each world that examples come from: many small worlds, so that names do not come back and are

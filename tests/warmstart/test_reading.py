@@ -11,13 +11,13 @@ from searchgym.errors import DataError
 from searchgym.evaluation.run import episode_for
 from searchgym.llms.sft import SftConfig
 from searchgym.llms.small import small_model
+from searchgym.policies.renderer import BareRenderer
 from searchgym.rollout import run_episodes
 from searchgym.types import TurnRequest
 from searchgym.warmstart.mixture import Mixture, Stage
 from searchgym.warmstart.oracle import ThinkingOracle
 from searchgym.warmstart.reading import (
     MARKS,
-    ReaderRenderer,
     encode_traces,
     reader_tokenizer,
 )
@@ -55,7 +55,7 @@ def test_marks_are_single_tokens(tokenizer: Any, traces: list[Trace]) -> None:
 
 def test_rows_are_what_the_policy_would_read(world: Setting, tokenizer: Any) -> None:
     """The prompt of every turn, through the policy's own renderer, begins the training row."""
-    renderer = ReaderRenderer(tokenizer)
+    renderer = BareRenderer(tokenizer)
     asked: list[TurnRequest] = []
 
     class Watched(ThinkingOracle):

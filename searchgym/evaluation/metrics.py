@@ -6,6 +6,7 @@ EM); none of them is ever reported under another's name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,8 +15,13 @@ from numpy.typing import NDArray
 
 from ..episode import Episode
 from ..errors import EvaluationError, unknown
+from ..scoring.evidence import ndcg_at, precision_at, reciprocal_rank
+from ..text import is_abstention
 from ..trajectory import evidence_recall
 from .intervals import RESAMPLES, Interval, mean_interval
+
+_CUT = ("max_turns", "max_chars", "max_tokens")
+"""Ends forced by a budget."""
 
 
 class Row(NamedTuple):
@@ -42,16 +48,40 @@ class Row(NamedTuple):
     retries: int
     """Failed calls that were tried again."""
     answer: str
+    evidence_precision: float = math.nan
+    """Share of gold ones among the passages that were shown, each counted once; 0 if none was."""
+    evidence_mrr: float = math.nan
+    """1 / place of the first gold passage among those shown, in the order of showing; else 0."""
+    evidence_ndcg: float = math.nan
+    """nDCG of the passages in the order of showing, over the whole episode, grades 0 and 1."""
+    should_abstain: bool = False
+    """The task's only right answer is a refusal."""
 
     @property
     def infra_error(self) -> bool:
         """Whether the infrastructure, not the agent, ended the episode."""
         return self.end == "infra_error"
 
+    @property
+    def abstained(self) -> bool:
+        """Whether the agent refused, in words. Silence is no refusal."""
+        return self.end == "answered" and is_abstention(self.answer)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether a budget cut the episode before it was answered."""
+        return self.end in _CUT
+
+    @property
+    def invalid_rate(self) -> float:
+        """Share of the turns that were not a legal action; NaN without turns."""
+        return self.invalid / self.turns if self.turns else math.nan
+
 
 METRICS: Mapping[str, bool] = {
     "em": True, "f1": True, "cover_em": True, "evidence_recall": True,
-    "searches": False, "turns": False, "invalid": False,
+    "evidence_precision": True, "evidence_mrr": True, "evidence_ndcg": True,
+    "searches": False, "turns": False, "invalid": False, "invalid_rate": True, "truncated": True,
 }  # fmt: skip
 """Every measure with a mean, and whether it lies in [0, 1] by definition."""
 
@@ -65,7 +95,8 @@ def row_of(episode: Episode) -> Row:
     outcome, task = episode.outcome(), episode.config.task
     if outcome is None:
         raise EvaluationError(f"episode {episode.config.episode_id} has not ended")
-    parts = outcome.parts
+    parts, shown = outcome.parts, list(episode.seen)
+    gold = () if episode.self_search else task.evidence  # who writes its own results shows none
     return Row(
         task_id=task.id,
         family=task.family,
@@ -80,6 +111,10 @@ def row_of(episode: Episode) -> Row:
         end=outcome.end,
         retries=episode.retries,
         answer=outcome.answer,
+        evidence_precision=precision_at(shown, gold),
+        evidence_mrr=reciprocal_rank(shown, gold),
+        evidence_ndcg=ndcg_at(shown, dict.fromkeys(gold, 1)),
+        should_abstain=task.should_abstain,
     )
 
 
@@ -123,61 +158,4 @@ def infra_by_searches(rows: Sequence[Row]) -> dict[int, tuple[int, int]]:
     for row in sorted(rows, key=lambda r: r.searches):
         lost, total = out.get(row.searches, (0, 0))
         out[row.searches] = (lost + row.infra_error, total + 1)
-    return out
-
-
-def pass_at_k(n: int, c: int, k: int) -> float:
-    """Chance that at least one of k samples is right, estimated from n samples, c of them right.
-
-    1 − C(n−c, k) / C(n, k), the unbiased estimator of Chen et al. (2021, arXiv 2107.03374), as the
-    product over i = n−c+1 … n of (1 − k/i): no large binomials, no overflow.
-
-    Raises:
-        EvaluationError: unless 1 ≤ k ≤ n and 0 ≤ c ≤ n.
-    """
-    if not (1 <= k <= n and 0 <= c <= n):
-        raise EvaluationError(f"pass@k needs 1 ≤ k ≤ n and 0 ≤ c ≤ n, got n={n}, c={c}, k={k}")
-    if n - c < k:
-        return 1.0
-    miss = 1.0
-    for i in range(n - c + 1, n + 1):
-        miss *= 1.0 - k / i
-    return 1.0 - miss
-
-
-def pass_at(
-    rows: Sequence[Row],
-    ks: Sequence[int] = (1,),
-    metric: str = "em",
-    *,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-) -> dict[int, Interval]:
-    """pass@k with its 95 % interval over questions, for each k.
-
-    The samples of a question are its rows, from as many evaluations as one likes; a sample is
-    right if ``metric`` is 1. Samples lost to the infrastructure do not count; a question that has
-    fewer than k left because of them is left out of that mean (its ``n`` says so).
-
-    Raises:
-        EvaluationError: a question was sampled fewer than k times.
-    """
-    values = column(rows, metric)
-    groups: dict[str, list[float]] = {}
-    for row, value in zip(rows, values, strict=True):
-        groups.setdefault(row.task_id, []).append(float(value))
-    out: dict[int, Interval] = {}
-    for k in ks:
-        if k < 1:
-            raise EvaluationError(f"pass@k needs k ≥ 1, got {k}")
-        found: list[float] = []
-        for task_id, samples in groups.items():
-            if len(samples) < k:
-                raise EvaluationError(
-                    f"pass@{k} needs {k} samples of each question, {task_id!r} has {len(samples)}"
-                )
-            known = [s for s in samples if not np.isnan(s)]
-            right = sum(s >= 1.0 for s in known)
-            found.append(pass_at_k(len(known), right, k) if len(known) >= k else np.nan)
-        out[k] = mean_interval(np.array(found), seed=seed, resamples=resamples, unit=True)
     return out

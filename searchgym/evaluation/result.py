@@ -16,7 +16,7 @@ from ..errors import EvaluationError
 from .intervals import RESAMPLES, Interval, paired_interval, sign_flip_p
 from .metrics import Row, by_family, column, infra_by_searches, means
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,14 @@ class EvalResult:
             raise EvaluationError(f"result schema version {version!r}, expected {SCHEMA_VERSION}")
         if data["columns"] != list(Row._fields):
             raise EvaluationError(f"columns {data['columns']}, expected {list(Row._fields)}")
-        recall = Row._fields.index("evidence_recall")
+        missing = [i for i, name in enumerate(Row._fields) if name.startswith("evidence_")]
         rows = []
         for number, values in enumerate(data["rows"], 1):
             if len(values) != len(Row._fields):
                 raise EvaluationError(f"row {number} has {len(values)} values")
             values = list(values)
-            values[recall] = math.nan if values[recall] is None else values[recall]
+            for i in missing:
+                values[i] = math.nan if values[i] is None else values[i]
             rows.append(Row(*values))
         return cls(
             agent=data["agent"],

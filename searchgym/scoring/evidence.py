@@ -16,6 +16,18 @@ def recall_at(ranked: Sequence[str], gold: Collection[str], k: int | None = None
     return len(wanted.intersection(ranked[:k])) / len(wanted) if wanted else math.nan
 
 
+def precision_at(ranked: Sequence[str], gold: Collection[str], k: int | None = None) -> float:
+    """Gold ids among the first k over k, however few there are, as trec_eval has it.
+
+    With ``k=None``: over the number of different ids in ``ranked``, 0 if there are none.
+    """
+    wanted = set(gold)
+    if not wanted:
+        return math.nan
+    size = len(set(ranked)) if k is None else k
+    return len(wanted.intersection(ranked[:k])) / size if size else 0.0
+
+
 def hit_at(ranked: Sequence[str], gold: Collection[str], k: int | None = None) -> float:
     """1.0 if any gold id is among the first k ("Any@k", "Hit@k")."""
     wanted = set(gold)

@@ -118,7 +118,10 @@ def _finished(
     """The saved result, if it is what running again would give."""
     if path is None or not path.is_file() or getattr(agent, "fingerprint", None) is None:
         return None
-    result = EvalResult.load(path)
+    try:
+        result = EvalResult.load(path)
+    except EvaluationError:  # another version's, or half a file: played again
+        return None
     now = settings_of(agent, shared, tasks, search_enabled=True, batch=batch)
     same = json.dumps(result.settings, sort_keys=True) == json.dumps(now, sort_keys=True)
     return result if same and result.seed == seed and result.complete else None

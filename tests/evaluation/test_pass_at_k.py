@@ -1,4 +1,4 @@
-"""Unbiased pass@k against its definition."""
+"""Unbiased pass@k against its definition, and Avg@k."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from searchgym.errors import EvaluationError
-from searchgym.evaluation.metrics import Row, pass_at, pass_at_k
+from searchgym.evaluation.metrics import Row
+from searchgym.evaluation.samples import avg_at, pass_at, pass_at_k
 from searchgym.seeding import stream
 
 
@@ -73,3 +74,26 @@ def test_lost_samples_do_not_count() -> None:
     assert found[1].mean == pytest.approx((0.5 + 1) / 2)
     assert found[2].mean == 1.0
     assert (found[3].mean, found[3].n) == (1.0, 1)
+
+
+def test_averages_of_the_first_samples() -> None:
+    rows = [row("a", em) for em in (1, 0, 0, 1)] + [row("b", em) for em in (0, 1, 1, 1)]
+    assert avg_at(rows, 1).mean == 0.5
+    assert avg_at(rows, 3).mean == pytest.approx((1 / 3 + 2 / 3) / 2)
+    assert (avg_at(rows, 4).mean, avg_at(rows, 4).n) == (0.625, 2)
+    assert avg_at([row("a", 1), row("a", 0, "infra_error"), *[row("b", 0)] * 2], 2).mean == 0.5
+    lost = [row("a", 1, "infra_error"), row("b", 0)]
+    assert (avg_at(lost, 1).mean, avg_at(lost, 1).n) == (0.0, 1)
+    with pytest.raises(EvaluationError, match=r"Avg@5 needs 5 samples.*'a' has 4"):
+        avg_at(rows, 5)
+    with pytest.raises(EvaluationError, match="k ≥ 1"):
+        avg_at(rows, 0)
+
+
+def test_samples_of_one_question_are_no_more_questions() -> None:
+    """Asking twenty questions fifty times says little about other questions."""
+    right = stream(2, "avg").random(20) < 0.5
+    rows = [row(f"q{i}", float(r)) for i, r in enumerate(right) for _ in range(50)]
+    found = avg_at(rows, 50)
+    assert found.n == 20
+    assert found.high - found.low > 0.3

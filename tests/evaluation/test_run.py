@@ -14,7 +14,7 @@ from searchgym.errors import EvaluationError
 from searchgym.evaluation.metrics import infra_by_searches, row_of
 from searchgym.evaluation.result import EvalResult, compare
 from searchgym.evaluation.run import episode_for, evaluate
-from searchgym.types import ABSTAIN, Failure, Query, Ranking, Search, Task, TurnRequest
+from searchgym.types import ABSTAIN, CallContext, Failure, Query, Ranking, Search, Task, TurnRequest
 from tests.small import CORPUS, TASKS
 
 REFUSE = Task("t3", "Who founded Osten?", (ABSTAIN,), family="unanswerable", should_abstain=True)
@@ -31,13 +31,29 @@ def test_oracle_rows_by_hand() -> None:
     assert (first.em, first.f1, first.cover_em, first.evidence_recall) == (1, 1, 1, 1)
     assert (first.searches, first.turns, first.invalid, first.end) == (2, 3, 0, "answered")
     assert (second.searches, second.turns) == (1, 2)
+    # two of the passages its two searches showed are gold; the first shown is one of them
+    shown = {1: 1 / len(_shown(shared, 1)), 0: 2 / len(_shown(shared, 0))}
+    assert (first.evidence_precision, second.evidence_precision) == (shown[0], shown[1])
+    assert (first.evidence_mrr, second.evidence_mrr) == (1, 1)
+    assert 0.5 < first.evidence_ndcg <= 1
+    assert second.evidence_ndcg == 1
     assert third.em == 1
+    assert (third.should_abstain, third.abstained) == (True, True)
+    assert (first.should_abstain, first.abstained, first.truncated) == (False, False, False)
     assert np.isnan(third.evidence_recall)
     assert result.means["em"].mean == 1
     assert result.means["em"].low < 1  # three questions prove little
     assert result.means["evidence_recall"].n == 2
     assert result.means["searches"].mean == 1
     assert result.by_family() == {"chain": 1.0, "simple": 1.0, "unanswerable": 1.0}
+
+
+def _shown(shared: Setting, number: int) -> set[str]:
+    """Ids of the passages the oracle is shown on a task, asked of the engine directly."""
+    task = shared.tasks[number]
+    ctx = CallContext(0, "e", {})
+    batch = [Query(text, shared.rules.k, ctx) for text in task.queries]
+    return {hit.passage.id for ranking in shared.engine.run(batch) for hit in ranking}  # type: ignore[union-attr]
 
 
 def test_settings_record_what_moves_the_number() -> None:
@@ -83,8 +99,8 @@ def test_saving_and_loading(tmp_path: Path) -> None:
     assert again.means["f1"] == result.means["f1"]
     text = path.read_text(encoding="utf-8")
     assert "NaN" not in text
-    path.write_text(text.replace('"schema_version": 1', '"schema_version": 9'), "utf-8")
-    with pytest.raises(EvaluationError, match="version 9, expected 1"):
+    path.write_text(text.replace('"schema_version": 2', '"schema_version": 9'), "utf-8")
+    with pytest.raises(EvaluationError, match="version 9, expected 2"):
         EvalResult.load(path)
     path.write_text(text[:-40], "utf-8")
     with pytest.raises(EvaluationError, match=r"r\.json: not an evaluation result"):
@@ -194,4 +210,8 @@ def test_budget_ends_score_nothing() -> None:
     assert {row.end for row in result.rows} == {"max_turns"}
     assert {row.invalid for row in result.rows} == {1}
     assert {row.em for row in result.rows} == {0.0}
+    assert {row.truncated for row in result.rows} == {True}
+    assert result.means["truncated"].mean == 1
+    assert result.means["invalid_rate"].mean == pytest.approx(1 / 3)
+    assert not any(row.abstained for row in result.rows)  # silence is no refusal
     assert {row.searches for row in result.rows} == {1}

@@ -10,6 +10,7 @@ from searchgym.scoring.evidence import (
     hit_at,
     mean_defined,
     ndcg_at,
+    precision_at,
     recall_at,
     reciprocal_rank,
 )
@@ -21,6 +22,11 @@ def test_against_values_worked_out_by_hand() -> None:
     gold = {"a", "b", "z"}
     assert recall_at(RANKED, gold, 1) == pytest.approx(1 / 3)
     assert recall_at(RANKED, gold, 3) == recall_at(RANKED, gold) == pytest.approx(2 / 3)
+    assert precision_at(RANKED, gold, 3) == pytest.approx(2 / 3)
+    assert precision_at(RANKED, gold, 10) == pytest.approx(2 / 10)  # over k, as trec_eval has it
+    assert precision_at(RANKED, gold) == pytest.approx(2 / 5)
+    assert precision_at(["a", "a", "x"], gold) == pytest.approx(1 / 2)
+    assert precision_at([], gold) == 0.0
     assert (hit_at(RANKED, {"b"}, 2), hit_at(RANKED, {"b"}, 3)) == (0.0, 1.0)
     assert (all_at(RANKED, {"a", "b"}, 2), all_at(RANKED, {"a", "b"}, 3)) == (0.0, 1.0)
     assert reciprocal_rank(RANKED, {"b", "c"}) == pytest.approx(1 / 3)
@@ -46,7 +52,9 @@ def test_a_repeated_id_counts_once_at_its_first_place() -> None:
     assert recall_at(["a", "a"], {"a", "b"}) == 0.5
 
 
-@pytest.mark.parametrize("metric", [recall_at, hit_at, all_at, reciprocal_rank, average_precision])
+@pytest.mark.parametrize(
+    "metric", [recall_at, precision_at, hit_at, all_at, reciprocal_rank, average_precision]
+)
 def test_without_gold_nothing_is_defined(metric) -> None:  # type: ignore[no-untyped-def]
     assert math.isnan(metric(RANKED, ()))
     assert math.isnan(ndcg_at(RANKED, {"a": 0}))

@@ -1,0 +1,83 @@
+"""Did the agent know when to refuse, and when it need not search?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ..errors import EvaluationError
+from .confusion import Confusion
+from .intervals import Interval, mean_interval
+from .metrics import Row, column
+from .samples import by_question
+
+SOLVABLE = 0.5
+"""Share of closed-book samples that must be right for a question to count as known. AdaSearch
+(arXiv 2512.16883) does not state its own; it samples the policy as well."""
+
+
+class Abstention(NamedTuple):
+    """Refusals on a set that mixes questions with and without an answer."""
+
+    refusals: Confusion
+    """Refused, against should have been refused. Its ``precision`` says how far a refusal can be
+    trusted, ``recall`` how many unanswerable questions were caught, ``false_alarm_rate`` how many
+    answerable ones were given up."""
+    answered: Interval
+    """Mean metric over the answerable questions that were not refused (selective accuracy)."""
+    invented: int
+    """Unanswerable questions that got an answer; the rest of the missed ended without one."""
+
+
+def abstention(rows: Sequence[Row], metric: str = "em") -> Abstention:
+    """How well refusals fall on the questions that have no answer.
+
+    Refusing everything has recall 1 and false-alarm rate 1; never refusing has recall 0. Episodes
+    lost to the infrastructure do not count.
+    """
+    kept = [row for row in rows if not row.infra_error]
+    tried = [row for row in kept if not row.abstained and not row.should_abstain]
+    return Abstention(
+        Confusion.of((row.abstained, row.should_abstain) for row in kept),
+        mean_interval(column(tried, metric), unit=True),
+        sum(r.should_abstain and not r.abstained and r.end == "answered" for r in kept),
+    )
+
+
+def solvable(
+    closed_book: Sequence[Row], threshold: float = SOLVABLE, metric: str = "em"
+) -> dict[str, bool]:
+    """Task id → whether the agent knows the answer without searching: at least ``threshold`` of
+    its closed-book samples are right (metric 1). Questions of which every sample was lost are left
+    out.
+
+    Raises:
+        EvaluationError: an episode that searched, so it was not closed-book.
+    """
+    for row in closed_book:
+        if row.searches:
+            raise EvaluationError(
+                f"{row.task_id!r} was searched for {row.searches} times; closed-book samples come "
+                "from evaluate(…, search_enabled=False) or 'searchgym eval --closed-book'"
+            )
+    found = by_question(closed_book, metric)
+    known = {task: [v >= 1 for v in values if v == v] for task, values in found.items()}
+    return {task: sum(v) / len(v) >= threshold for task, v in known.items() if v}
+
+
+def knowledge_boundary(rows: Sequence[Row], known: Mapping[str, bool]) -> Confusion:
+    """Not searching, against knowing the answer; its ``f1`` is AdaSearch's F1_aware.
+
+    An agent that always searches scores 0, one that searches exactly where it must scores 1.
+    ``known`` is :func:`solvable` of the same agent. Episodes lost to the infrastructure, or on
+    questions whose closed-book samples were, do not count.
+
+    Raises:
+        EvaluationError: none of the questions is in ``known``.
+    """
+    kept = [row for row in rows if not row.infra_error and row.task_id in known]
+    if rows and not kept:
+        raise EvaluationError(
+            "no question has closed-book samples; sample the same questions with search off"
+        )
+    return Confusion.of((row.searches == 0, known[row.task_id]) for row in kept)

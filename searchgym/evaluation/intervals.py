@@ -1,4 +1,4 @@
-"""Intervals for means over questions, and over seeds × questions.
+"""Intervals for means over questions; over seeds × questions: ``crossed``.
 
 Everything is deterministic: random numbers come from ``seeding.stream``. A bootstrap of a mean
 needs only how often each distinct value is drawn, so resamples are multinomial counts over the
@@ -8,7 +8,7 @@ Measured coverage of nominal 95 % intervals for 58 questions with 10 % right: pe
 BCa 0.95, and Wilson's score interval (0/1 values only) 0.95. BCa is the default.
 
 Efron & Tibshirani, *An Introduction to the Bootstrap* (1993), chapters 12-14; Wilson (1927);
-Owen, "The pigeonhole bootstrap" (2007) for crossed designs; Holm (1979).
+Holm (1979).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..seeding import stream
 Method = Literal["bca", "percentile", "wilson"]
 Floats = NDArray[np.float64]
 RESAMPLES = 10_000
-_CHUNK = 4_000_000
+CHUNK = 4_000_000
 """Multinomial cells drawn at once: bounds memory at 32 MB."""
 
 
@@ -109,7 +109,7 @@ def _bootstrap(
     values, counts = np.unique(x, return_counts=True)
     rng = stream(seed, "bootstrap", len(x))
     means = np.empty(resamples)
-    rows = max(1, _CHUNK // len(values))
+    rows = max(1, CHUNK // len(values))
     for at in range(0, resamples, rows):
         size = min(rows, resamples - at)
         drawn = rng.multinomial(len(x), counts / len(x), size=size)  # (size, distinct values)
@@ -154,49 +154,6 @@ def paired_interval(
     if x.shape != y.shape:
         raise EvaluationError(f"paired values must be as many: got {len(x)} and {len(y)}")
     return mean_interval(x - y, seed=seed, method=method, level=level, resamples=resamples)
-
-
-def crossed_interval(
-    table: ArrayLike,
-    *,
-    seed: int = 0,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    unit: bool = False,
-) -> Interval:
-    """Interval for the mean of ``table`` (S, Q), S training seeds on the same Q questions.
-
-    Both seeds and questions are drawn with replacement (pigeonhole bootstrap), so the interval
-    speaks of other seeds and other questions. The seeds' share is widened by √(S / (S - 1)), which
-    a bootstrap of few seeds lacks; with S = 1 only questions vary. Measured coverage with three
-    seeds: 0.97 where questions vary more than seeds, 0.87 where seeds dominate (three numbers say
-    little about their spread). Questions with a NaN in any seed are left out. For paired
-    differences hand in ``a - b``. ``unit``: as in :func:`mean_interval`.
-    """
-    d = np.atleast_2d(np.asarray(table, dtype=np.float64))
-    d = d[:, ~np.isnan(d).any(axis=0)]
-    seeds, n = d.shape
-    if n == 0:
-        return NOTHING
-    if seeds == 1 or (unit and d.min() == d.max()):
-        return mean_interval(d[0], seed=seed, level=level, resamples=resamples, unit=unit)
-    rng = stream(seed, "crossed", seeds, n)
-    mean = float(d.mean())
-    seed_effect = d.mean(axis=1) - mean  # (S,)
-    rest = d - seed_effect[:, None]  # (S, Q), every row's mean is the grand mean
-    drawn = np.empty(resamples)
-    rows = max(1, _CHUNK // n)
-    for at in range(0, resamples, rows):
-        size = min(rows, resamples - at)
-        by_seed = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=size) / seeds  # (B, S)
-        by_question = rng.multinomial(n, np.full(n, 1 / n), size=size) / n  # (B, Q)
-        questions = ((by_question @ rest.T) * by_seed).sum(axis=1)
-        widened = by_seed @ seed_effect * np.sqrt(seeds / (seeds - 1))
-        drawn[at : at + size] = questions + widened
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    if unit:
-        low, high = max(0.0, low), min(1.0, high)
-    return Interval(mean, float(low), float(high), n, f"crossed over {seeds} seeds")
 
 
 def sign_flip_p(difference: ArrayLike, *, seed: int = 0, resamples: int = RESAMPLES) -> float:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..evaluation.intervals import Interval, crossed_interval, holm, sign_flip_p
+from ..evaluation.crossed import crossed_interval, crossed_p
+from ..evaluation.intervals import Interval, holm
 from ..evaluation.metrics import METRICS
 from ..evaluation.result import EvalResult, pair
 
@@ -28,7 +29,7 @@ class Contrast(NamedTuple):
     metric: str
     difference: Interval
     p: float
-    """Sign-flip p-value over questions (means over seeds)."""
+    """Of "no difference", see ``crossed_p``: by sign flips where there is one seed."""
     p_holm: float
     """Adjusted over the rungs on which the same two agents were compared."""
 
@@ -79,7 +80,7 @@ class TransferTable:
                 if a and b:
                     difference = _difference(a, b, metric)
                     interval = crossed_interval(difference, seed=self.seed)
-                    p = sign_flip_p(difference.mean(axis=0), seed=self.seed)
+                    p = crossed_p(difference, seed=self.seed)
                     drawn.append((rung, interval, p))
             for (rung, interval, p), adjusted in zip(
                 drawn, holm([p for _, _, p in drawn]), strict=True

@@ -23,7 +23,8 @@ from searchgym.candidates.features import FeatureBuilder
 from searchgym.curricula import Staged, Uniform, make_curriculum
 from searchgym.envs.setting import Setting
 from searchgym.envs.start import start_episode
-from searchgym.evaluation.intervals import Interval, crossed_interval
+from searchgym.evaluation.crossed import crossed_interval
+from searchgym.evaluation.intervals import Interval
 from searchgym.seeding import derive
 
 from .curriculum_learner import EPISODES, Learner

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from searchgym.errors import EvaluationError
+from searchgym.evaluation.crossed import crossed_interval
 from searchgym.evaluation.intervals import (
-    crossed_interval,
     holm,
     mean_interval,
     paired_interval,
@@ -157,7 +157,8 @@ def test_holm_by_hand() -> None:
 
 def test_intervals_do_not_depend_on_the_process() -> None:
     code = (
-        "from searchgym.evaluation.intervals import mean_interval, crossed_interval\n"
+        "from searchgym.evaluation.crossed import crossed_interval\n"
+        "from searchgym.evaluation.intervals import mean_interval\n"
         "x = [0.0, 1.0, 0.5, 0.0, 0.25] * 9\n"
         "print(mean_interval(x, seed=4), crossed_interval([x, x[::-1]], seed=4))"
     )

@@ -14,6 +14,7 @@ from ..errors import SearchGymError
 from . import (
     catalog,
     check,
+    compare,
     corpus,
     data,
     evaluate,
@@ -64,7 +65,7 @@ def build() -> typer.Typer:
         if context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    for module in (catalog, play, evaluate, learn, warmstart, check, serve):
+    for module in (catalog, play, evaluate, compare, learn, warmstart, check, serve):
         module.add_to(app)
     app.add_typer(world.app, name="world")
     app.add_typer(corpus.app, name="corpus")

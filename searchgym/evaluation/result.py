@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import EvaluationError
+from .comparable import check_comparable
 from .intervals import RESAMPLES, Interval, paired_interval, sign_flip_p
 from .metrics import Row, by_family, column, infra_by_searches, means
 
@@ -133,7 +134,13 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    a: EvalResult, b: EvalResult, metric: str = "f1", *, seed: int = 0, resamples: int = RESAMPLES
+    a: EvalResult,
+    b: EvalResult,
+    metric: str = "f1",
+    *,
+    despite: Collection[str] = (),
+    seed: int = 0,
+    resamples: int = RESAMPLES,
 ) -> Comparison:
     """Paired comparison of two results over exactly the same questions.
 
@@ -141,9 +148,10 @@ def compare(
     agent are left out of both means.
 
     Raises:
-        EvaluationError: different sets, different questions, or a question that occurs twice.
+        EvaluationError: settings that differ and are not in ``despite`` (dotted names, see
+            ``comparable``), different questions, or a question that occurs twice.
     """
-    first, second = pair(a, b, metric)
+    first, second = pair(a, b, metric, despite)
     kept = ~(np.isnan(first) | np.isnan(second))
     first, second = first[kept], second[kept]
     difference = paired_interval(first, second, seed=seed, resamples=resamples)
@@ -158,18 +166,16 @@ def compare(
     )
 
 
-def pair(a: EvalResult, b: EvalResult, metric: str) -> tuple[Any, Any]:
+def pair(
+    a: EvalResult, b: EvalResult, metric: str, despite: Collection[str] = ()
+) -> tuple[Any, Any]:
     """A metric of both results (n,), aligned by task id in the order of ``a``."""
     for result in (a, b):
         ids = [row.task_id for row in result.rows]
         if len(set(ids)) != len(ids):
             twice = next(i for i in ids if ids.count(i) > 1)
             raise EvaluationError(f"{result.agent} on {result.set}: question {twice!r} twice")
-    digests = [r.settings.get("corpus", {}).get("digest") for r in (a, b)]
-    if digests[0] != digests[1]:
-        raise EvaluationError(
-            f"not comparable: {a.agent} searched corpus {digests[0]}, {b.agent} {digests[1]}"
-        )
+    check_comparable(a, b, despite)
     where = {row.task_id: i for i, row in enumerate(b.rows)}
     ours = [row.task_id for row in a.rows]
     missing = [i for i in ours if i not in where]

@@ -197,3 +197,36 @@ def test_a_recipe_is_no_agent(cli: Cli) -> None:
     done = cli("eval", "SearchQA-v0", "-a", "grpo", "-n", 2, *SMALL)
     assert done.code == 2
     assert "'grpo' is a recipe, not an agent" in done.err
+
+
+def test_results_are_compared_question_by_question(cli: Cli, tmp_path: Path) -> None:
+    arguments = ("eval", "SearchQA-v0", "-n", 20, *SMALL, "--out")
+    cli(*arguments, tmp_path / "a", "-a", "oracle", "-a", "rules", "-a", "random")
+    files = [tmp_path / "a" / f"{name}.json" for name in ("random", "oracle", "rules")]
+    done = cli("compare", *files, "-m", "em", "--json").json
+    oracle, rules = done["comparisons"]
+    assert (oracle["a"], oracle["b"], oracle["mean_a"]) == ("oracle", "random", 1.0)
+    assert oracle["difference"]["low"] > 0
+    assert oracle["p_holm"] <= 2 * oracle["p"]
+    assert rules["p_holm"] >= rules["p"]
+    assert "oracle" in done["frontier"]
+    assert done["note"].startswith("20 questions are few")
+    shown = cli("compare", *files)
+    assert "on the frontier" in shown.out
+    assert "20 questions are few" in shown.out + shown.err
+
+
+def test_results_of_different_settings_are_refused(cli: Cli, tmp_path: Path) -> None:
+    files = []
+    for k in (1, 3):
+        arguments = ("eval", "SimpleQA-v0", "-a", "rules", "-n", 6, *SMALL, "-s", f"k={k}")
+        cli(*arguments, "--out", tmp_path / str(k))
+        files.append(tmp_path / str(k) / "rules.json")
+    refused = cli("compare", *files)
+    assert refused.code == 2
+    assert "not comparable" in refused.err
+    assert "rules.k (3 and 1)" in " ".join(refused.err.split())
+    assert cli("compare", *files, "--despite", "rules.k", "--despite", "environment").code == 0
+    alone = cli("compare", files[0])
+    assert alone.code == 2
+    assert "name two or more" in alone.err

@@ -11,6 +11,7 @@ from searchgym.agents.scripted import ConstantAgent, FirstHitAgent
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.setting import Setting, setting
 from searchgym.errors import EvaluationError
+from searchgym.evaluation.comparable import differing
 from searchgym.evaluation.metrics import infra_by_searches, row_of
 from searchgym.evaluation.result import EvalResult, compare
 from searchgym.evaluation.run import episode_for, evaluate
@@ -174,7 +175,8 @@ def test_outages_are_counted_by_searches_and_left_out_of_means() -> None:
     assert result.infra_errors == 1
     assert infra_by_searches(result.rows) == {0: (0, 1), 1: (0, 1), 2: (1, 1)}
     clean = evaluate(OracleAgent(up.tasks), up)
-    assert compare(clean, result, "em").difference.n == 2
+    found = compare(clean, result, "em", despite=("engine", "environment.engine"))
+    assert found.difference.n == 2
 
 
 class _Interrupts:
@@ -215,3 +217,16 @@ def test_budget_ends_score_nothing() -> None:
     assert result.means["invalid_rate"].mean == pytest.approx(1 / 3)
     assert not any(row.abstained for row in result.rows)  # silence is no refusal
     assert {row.searches for row in result.rows} == {1}
+
+
+def test_settings_that_differ_are_told_and_may_be_meant() -> None:
+    shared, wide = _setting(k=2), _setting(k=3)
+    a, b = evaluate(ConstantAgent("x"), shared), evaluate(FirstHitAgent(), wide, batch=1)
+    assert differing(a.settings, b.settings) == {"environment.k": (2, 3), "rules.k": (2, 3)}
+    with pytest.raises(EvaluationError, match=r"rules\.k \(2 and 3\).*despite=\['environment', "):
+        compare(a, b)
+    assert compare(a, b, despite=("environment", "rules.k")).difference.n == 3
+    closed = evaluate(FirstHitAgent(), wide, search_enabled=False)
+    assert compare(b, closed, "em", despite=("search_enabled",)).difference.n == 3
+    with pytest.raises(EvaluationError, match=r"seed \(0 and 1\)"):
+        compare(b, evaluate(FirstHitAgent(), wide, seed=1))

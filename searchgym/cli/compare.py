@@ -1,0 +1,94 @@
+"""``searchgym compare``: which of these results is better, and is it more than chance?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import EvaluationError
+from .output import JsonFlag, examples, print_json, print_table, say
+
+
+def compare(
+    results: Annotated[
+        list[Path], typer.Argument(help="Two or more files that 'searchgym eval --out' wrote.")
+    ],
+    metric: Annotated[str, typer.Option("--metric", "-m", help="em, f1, searches, …")] = "f1",
+    despite: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--despite", help="A setting that may differ: rules.k, versions, … Repeatable."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the resampling.")] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare every result with the first, question by question.
+
+    Refuses results whose settings differ in anything but the agent.
+    """
+    from ..evaluation.frontier import frontier, point
+    from ..evaluation.intervals import holm
+    from ..evaluation.power import power_note
+    from ..evaluation.result import EvalResult
+    from ..evaluation.result import compare as paired
+
+    if len(results) < 2:
+        raise EvaluationError(f"got {len(results)} result; name two or more files")
+    first, *others = loaded = [EvalResult.load(path) for path in results]
+    found = [paired(other, first, metric, despite=despite or (), seed=seed) for other in others]
+    adjusted = holm([c.p for c in found])
+    worth = frontier([point(str(i), r.rows, metric) for i, r in enumerate(loaded)])
+    best = {p.name for p in worth}
+    rows: list[dict[str, Any]] = [
+        {
+            "agent": c.a, "against": c.b, metric: c.mean_a, "against's": c.mean_b,
+            "difference": c.difference, "p": c.p, "p (Holm)": p,
+        }
+        for c, p in zip(found, adjusted, strict=True)
+    ]  # fmt: skip
+    note = power_note(min(c.difference.n for c in found))
+    if as_json:
+        comparisons = [
+            {**c._asdict(), "difference": c.difference._asdict(), "p_holm": p}
+            for c, p in zip(found, adjusted, strict=True)
+        ]
+        print_json(
+            {
+                "metric": metric, "comparisons": comparisons, "note": note,
+                "frontier": [loaded[int(p.name)].agent for p in worth],
+            }
+        )  # fmt: skip
+        return
+    print_table(
+        f"{metric} of {first.set}, paired over {found[0].difference.n:,} questions [95 % interval]",
+        [{**row, "difference": str(row["difference"])} for row in rows],
+    )
+    print_table(
+        f"{metric} against searches",
+        [
+            {
+                "agent": r.agent,
+                metric: str(r.means[metric]),
+                "searches": str(r.means["searches"]),
+                "on the frontier": str(i) in best,
+            }
+            for i, r in enumerate(loaded)
+        ],
+    )
+    if note:
+        say(note)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(
+        "compare",
+        epilog=examples(
+            "searchgym eval MultiHopQA-v0 -a rules -a random --out runs",
+            "searchgym compare runs/rules.json runs/random.json",
+            "searchgym compare runs/k3.json runs/k5.json --despite rules.k --despite environment.k",
+        ),
+    )(compare)

@@ -1,0 +1,66 @@
+"""May two results stand in one table? Not if anything that moves the number differs, besides the
+agent: "EM 0.40" with k=3 and with k=5 are answers to different questions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..errors import EvaluationError
+
+if TYPE_CHECKING:
+    from .result import EvalResult
+
+IGNORED = ("agent", "batch", "questions", "environment.data_dir")
+"""The agent is what is compared, the batch size and the folder of the data move nothing, and
+questions are paired one by one."""
+SHOWN = 6
+
+
+def differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Dotted name → (value in a, value in b) of every setting that differs and matters; None
+    stands for "not there"."""
+    first, second = dict(_flat(a)), dict(_flat(b))
+    return {
+        name: (first.get(name), second.get(name))
+        for name in sorted({*first, *second})
+        if first.get(name) != second.get(name) and not _under(name, IGNORED)
+    }
+
+
+def check_comparable(a: EvalResult, b: EvalResult, despite: Collection[str] = ()) -> None:
+    """Raise ``EvaluationError`` naming what differs, unless it is (in) one of ``despite``.
+
+    ``despite``: dotted names, e.g. ``("rules.k", "versions")`` for results of two releases, or
+    ``("search_enabled",)`` to compare with a closed book.
+    """
+    found = {k: v for k, v in differing(a.settings, b.settings).items() if not _under(k, despite)}
+    if a.seed != b.seed and "seed" not in despite:
+        found["seed"] = (a.seed, b.seed)
+    if not found:
+        return
+    told = [f"{name} ({_short(x)} and {_short(y)})" for name, (x, y) in found.items()]
+    more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
+    raise EvaluationError(
+        f"not comparable: {a.agent} and {b.agent} were evaluated with different "
+        f"{', '.join(told[:SHOWN])}{more}; evaluate both alike, or say that the difference is "
+        f"meant: despite={sorted({name.split('.')[0] for name in found})}"
+    )
+
+
+def _under(name: str, names: Collection[str]) -> bool:
+    return any(name == n or name.startswith(f"{n}.") for n in names)
+
+
+def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{prefix}.{key}" if prefix else str(key))
+    else:  # as it is read back from a file: tuples and lists are one
+        yield prefix, json.loads(json.dumps(value))
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else text[:39] + "…"

@@ -1,0 +1,89 @@
+"""TREC files, written here and read by ir_measures, and the other way round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ir_measures
+import pytest
+from ir_measures import RR, R, nDCG
+
+from searchgym.agents.oracle import OracleAgent
+from searchgym.envs.setting import setting
+from searchgym.errors import DataError
+from searchgym.evaluation.metrics import row_of
+from searchgym.evaluation.run import episode_for
+from searchgym.evaluation.trec import (
+    qrels_of,
+    read_qrels,
+    read_run,
+    run_of,
+    write_qrels,
+    write_run,
+)
+from searchgym.rollout import run_episodes
+from tests.small import CORPUS, TASKS
+
+
+def test_what_an_agent_saw_scores_the_same_in_ir_measures(tmp_path: Path) -> None:
+    shared = setting({"corpus": CORPUS, "tasks": TASKS})
+    episodes = [episode_for(shared, task, 0) for task in shared.tasks]
+    run_episodes(iter(episodes), OracleAgent(shared.tasks), shared.toolbox)
+    run = write_run(tmp_path / "run.txt", run_of({e.config.task.id: e.seen for e in episodes}))
+    qrels = write_qrels(tmp_path / "qrels.txt", qrels_of(shared.tasks))
+    theirs = {
+        (m.query_id, str(m.measure)): m.value
+        for m in ir_measures.iter_calc(
+            [RR, nDCG, R @ 100],
+            list(ir_measures.read_trec_qrels(str(qrels))),
+            list(ir_measures.read_trec_run(str(run))),
+        )
+    }
+    assert len(theirs) == 3 * len(TASKS)
+    for episode in episodes:
+        row = row_of(episode)
+        assert theirs[row.task_id, "RR"] == pytest.approx(row.evidence_mrr, abs=1e-9)
+        assert theirs[row.task_id, "nDCG"] == pytest.approx(row.evidence_ndcg, abs=1e-9)
+        assert theirs[row.task_id, "R@100"] == pytest.approx(row.evidence_recall, abs=1e-9)
+
+
+def test_there_and_back(tmp_path: Path) -> None:
+    run = {"q1": [("a", 0.1 + 0.2), ("b", 0.25), ("c", 0.25)], "q2": [("a", -1e-17)]}
+    assert read_run(write_run(tmp_path / "deep" / "run", run)) == run
+    qrels = {"q1": {"a": 2, "b": 0}, "q2": {"é": 1}}
+    assert read_qrels(write_qrels(tmp_path / "qrels", qrels)) == qrels
+
+
+def test_order_is_by_score_then_id(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.write_text("q Q0 c 1 0.5 t\n\nq Q0 b 2 0.5 t\nq\tQ0\ta\t3\t9\tt\n", "utf-8")
+    assert read_run(path) == {"q": [("a", 9.0), ("b", 0.5), ("c", 0.5)]}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("q Q0 a 1 0.5\n", r"run:1: got 5 fields, expected 'query Q0"),
+        ("q Q0 a 1 x t\n", r"run:1: 'x' is not a number"),
+        ("q Q0 a 1 nan t\n", r"run:1: score 'nan' is not finite"),
+        ("q Q0 a 1 2 t\nq Q0 a 2 1 t\n", r"run:2: 'a' is ranked twice"),
+    ],
+)
+def test_broken_runs_are_told_with_their_line(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "run"
+    path.write_text(text, "utf-8")
+    with pytest.raises(DataError, match=told):
+        read_run(path)
+
+
+def test_what_cannot_be_written(tmp_path: Path) -> None:
+    for bad in ({"q 1": [("a", 1.0)]}, {"q": [("", 1.0)]}, {"q": [("a\u2003b", 1.0)]}):
+        with pytest.raises(DataError, match="cannot stand in a TREC file"):
+            write_run(tmp_path / "run", bad)
+    with pytest.raises(DataError, match="descend"):
+        write_run(tmp_path / "run", {"q": [("a", 1.0), ("b", 2.0)]})
+    with pytest.raises(DataError, match="twice"):
+        write_run(tmp_path / "run", {"q": [("a", 1.0), ("a", 0.5)]})
+    (tmp_path / "qrels").write_text("q 0 a 1\nq 0 a 0\n", "utf-8")
+    with pytest.raises(DataError, match=r"qrels:2: 'a' is judged twice"):
+        read_qrels(tmp_path / "qrels")

@@ -55,6 +55,7 @@ def evaluate(
     if bars:
         _baselines(env, questions, seed, settings, as_json)
         return
+    from ..evaluation.power import power_note
     from ..evaluation.run import evaluate as run
     from .contestants import contestant
 
@@ -84,12 +85,16 @@ def evaluate(
         return
     title = f"{env}: {len(tasks):,} questions, mean [95 % interval]"
     print_table(title, [_row(result) for result in results])
+    if note := power_note(len(tasks)):
+        say(note)
     families = sorted({f for result in results for f in result.by_family()})
     if len(families) > 1:
         rows = [{"agent": r.agent, **{f: r.by_family().get(f) for f in families}} for r in results]
         print_table("Exact match by family", rows)
     if used := [{"agent": r.agent, **r.usage} for r in results if r.usage]:
         print_table("Used by the agents", used)
+    if refused := [_refusals(result) for result in results if _mixed(result)]:
+        print_table("Refusals, where some questions have no answer", refused)
     lost = [row for result in results for row in _lost(result)]
     if lost:
         title = "Episodes lost to the infrastructure, at their n-th search (not in the means)"
@@ -148,9 +153,28 @@ def _lost(result: EvalResult) -> list[dict[str, Any]]:
     ]
 
 
+def _mixed(result: EvalResult) -> bool:
+    return any(row.should_abstain for row in result.rows)
+
+
+def _refusals(result: EvalResult) -> dict[str, Any]:
+    from ..evaluation.decisions import abstention
+
+    found = abstention(result.rows)
+    shown = {
+        "F1": found.refusals.f1(),
+        "precision": found.refusals.precision,
+        "recall": found.refusals.recall,
+        "answerable refused": found.refusals.false_alarm_rate,
+        "exact match where answered": found.answered,
+    }
+    cells = {name: str(interval) if interval.n else "–" for name, interval in shown.items()}
+    return {"agent": result.agent, **cells, "invented": found.invented}
+
+
 def _row(result: EvalResult) -> dict[str, Any]:
     shown: dict[str, Any] = {"agent": result.agent}
-    for metric in ("em", "f1", "evidence_recall", "searches", "invalid"):
+    for metric in ("em", "f1", "evidence_recall", "searches", "invalid", "truncated"):
         interval = result.means[metric]
         shown[metric.replace("_", " ")] = str(interval) if interval.n else "–"
     return shown

@@ -34,6 +34,16 @@ def test_eval_is_reproducible_and_readable(cli: Cli) -> None:
     shown = cli("eval", "SearchQA-v0", "-a", "rules", *SMALL)
     assert "Exact match by family" in shown.out
     assert "evidence recall" in shown.out
+    assert "23 questions are few" in shown.out + shown.err
+    assert "Refusals" not in shown.out
+
+
+def test_refusals_are_shown_where_some_should_be(cli: Cli) -> None:
+    mixed = ["-s", "world.entities=400", "-s", 'tasks={"simple": 8, "unanswerable": 4}']
+    shown = cli("eval", "SearchQA-v0", "-a", "oracle", "-a", "always-refuse", *mixed)
+    (refuse,) = [x for x in shown.out.split("Refusals")[1].splitlines() if "always-refuse" in x]
+    assert "0.500 [" in refuse  # F1 of refusing 12, of which 4 rightly
+    assert "1.000 [" in refuse  # all answerable ones refused, too
 
 
 def test_the_baselines_by_family(cli: Cli) -> None:

@@ -89,6 +89,7 @@ def _pass(
     """For each row: columns of its n sampled tokens, their log-probabilities, entropies: (n,) each.
 
     Padding stands on the right, where no causal model looks: neither attention nor convolution.
+    So it needs no mask, and attention may take its fast causal path.
     """
     import torch
 
@@ -96,26 +97,22 @@ def _pass(
     takes = inspect.signature(inner.forward).parameters
     width = max(map(len, rows))
     ids = np.full((len(rows), width), pad, np.int64)
-    mask = np.zeros((len(rows), width), np.int64)
     for i, row in enumerate(rows):
-        ids[i, : len(row)], mask[i, : len(row)] = row.ids, 1
+        ids[i, : len(row)] = row.ids
     tokens = torch.from_numpy(ids).to(inner.device)
     extra: dict[str, Any] = {}
     if "position_ids" in takes:
         extra["position_ids"] = torch.arange(width, device=inner.device).expand(len(rows), width)
-    first = min(int(r.sampled.argmax()) if r.sampled.any() else width - 1 for r in rows)
-    skipped = 0
-    if "logits_to_keep" in takes:  # a prompt's logits are never looked at
-        skipped = max(first - 1, 0)
-        extra["logits_to_keep"] = width - skipped
-    logits = model(
-        input_ids=tokens,
-        attention_mask=torch.from_numpy(mask).to(inner.device),
-        use_cache=False,
-        **extra,
-    ).logits  # (B, width - skipped, V)
-    for i, row in enumerate(rows):  # row by row: (B, T, V) in float32 is large
-        at = torch.from_numpy(np.flatnonzero(row.sampled)).to(inner.device)  # (n,)
-        wide = logits[i, at - 1 - skipped].float().log_softmax(-1)  # (n, V)
+    places = [np.flatnonzero(row.sampled) for row in rows]
+    columns = np.arange(width)
+    if "logits_to_keep" in takes:  # of what was read, logits are never looked at
+        looked = np.unique(np.concatenate(places)) - 1
+        columns = looked if len(looked) else columns[-1:]
+        extra["logits_to_keep"] = torch.from_numpy(columns).to(inner.device)
+    logits = model(input_ids=tokens, use_cache=False, **extra).logits  # (B, len(columns), V)
+    for i, place in enumerate(places):  # row by row: (B, T, V) in float32 is large
+        at = torch.from_numpy(place).to(inner.device)  # (n,)
+        where = torch.from_numpy(np.searchsorted(columns, place - 1)).to(inner.device)
+        wide = logits[i, where].float().log_softmax(-1)  # (n, V)
         picked = wide.gather(-1, tokens[i, at][:, None])[:, 0]
         yield at, picked, -(wide.exp() * wide).sum(-1) if entropy else picked

@@ -244,7 +244,7 @@ class Trainer:
         """Fill in what the recipe reads: old, reference's, teacher's log-probabilities, values."""
         recipe = self.recipe
         with torch.no_grad():
-            if recipe.needs("old_logp") or self._elsewhere:
+            if self._needs_old:
                 batch.old_logp = self._ask(batch, self.lm.logp)
             if recipe.needs("ref_logp"):
                 batch.ref_logp = self._ask(batch, self.lm.reference_logp)
@@ -323,6 +323,8 @@ class Trainer:
         entropy = scored.entropy
         if entropy is not None:
             entropy = in_lines(entropy.cpu(), batch.members, width)
+        if batch.old_logp is None:  # nothing has been updated since the batch was played
+            batch.old_logp = logp.detach()
         total = torch.zeros(())
         metrics: dict[str, float] = {}
         for loss in self.recipe.loss:
@@ -362,6 +364,16 @@ class Trainer:
             return [[i] for i in range(len(batch))]
         numbers = batch.group.tolist()
         return [[i for i, g in enumerate(numbers) if g == n] for n in dict.fromkeys(numbers)]
+
+    @property
+    def _needs_old(self) -> bool:
+        """Whether the old log-probabilities take a pass of their own. With one update per step they
+        are those of the update itself, unless somebody else than a loss reads them."""
+        first = [part for place, part in self.recipe.parts() if not place.startswith("loss.")]
+        several = self.config.epochs * self.config.minibatches > 1
+        return self._elsewhere or any(
+            "old_logp" in part.requires for part in (*first, *(self.recipe.loss if several else ()))
+        )
 
     @property
     def _shared(self) -> bool:

@@ -20,7 +20,7 @@ def machine() -> str:
     except (OSError, StopIteration):
         pass
     versions = []
-    for name in ("numpy", "numba", "bm25s", "gymnasium", "torch"):
+    for name in ("numpy", "numba", "bm25s", "gymnasium", "torch", "transformers", "trl"):
         try:
             versions.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:

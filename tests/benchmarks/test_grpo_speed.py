@@ -1,0 +1,172 @@
+"""GRPO's two halves against the nearest thing without an environment: playing against one flat
+batch of the same engine, and a whole step against TRL's with the same episodes.
+
+One thread, and its processor time: what a quiet machine's clock would say, on any machine."""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from searchgym.episode import Episode
+from searchgym.llms.base import Completion, GenRequest, Sampling
+from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.policies.causal_lm import CausalLMPolicy
+from searchgym.policies.flow import play as play_flowing
+from searchgym.policies.trainable import TrainableLM
+from searchgym.rl.recipe import read
+from searchgym.rl.rollouts.chains import Chains
+from searchgym.rl.slots.records import TaskPlan, Workers
+from searchgym.rl.trainer import TrainConfig, Trainer
+from searchgym.rollout import run_episodes
+from searchgym.rules import EpisodeConfig
+from tests.benchmarks import trl_grpo
+from tests.benchmarks.scripted import Recites, model, setting, tokenizer
+from tests.benchmarks.table import show
+from tests.policies.eager import NAME
+
+pytestmark = pytest.mark.benchmark
+
+EPISODES, TURNS, WRITTEN = 16, 4, 32
+TASKS, GROUP, TOGETHER, LENGTH, LR = 2, 4, 4, 40, 1e-4
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def generator(**options: Any) -> TransformersGenerator:
+    """Texts end by length or at a letter that is rare enough, never by an end token."""
+    made = TransformersGenerator(model(), tokenizer(), **options)
+    made.eos = frozenset()
+    return made
+
+
+def fresh(round_: int) -> list[Episode]:
+    there = setting(EPISODES, turns=TURNS, dialect=NAME)
+    return [
+        Episode(EpisodeConfig(task, there.rules, i, f"{round_}.{i}"))
+        for i, task in enumerate(there.tasks)
+    ]
+
+
+def test_rollout() -> None:
+    """Tokens written per second, in episodes and in a flat batch that reads and writes as many."""
+    toolbox = setting(EPISODES, turns=TURNS, dialect=NAME).toolbox
+    sampling = Sampling(max_tokens=WRITTEN, stop=("z",))
+    flat = generator()
+    ways: dict[str, CausalLMPolicy] = {
+        "lock step, all read again": CausalLMPolicy(generator(), sampling=sampling),
+        "lock step": CausalLMPolicy(generator(reuse_tokens=1_000_000), sampling=sampling),
+        "flow": CausalLMPolicy(generator(reuse_tokens=1_000_000), sampling=sampling),
+    }
+    speeds: dict[str, list[float]] = {way: [] for way in ways}
+    ratios: dict[str, list[float]] = {way: [] for way in ways}
+    counts = {}
+    for round_ in range(4):
+        for way, policy in ways.items():
+            episodes = fresh(round_)
+            begun = time.process_time()
+            if way == "flow":
+                play_flowing(episodes, policy, toolbox, slots=EPISODES)
+            else:
+                run_episodes(episodes, policy, toolbox, batch=EPISODES)
+            taken = time.process_time() - begun
+            rows = [row for e in episodes for row in policy.rows(e)]
+            asked = [
+                GenRequest(
+                    tuple(row.ids[~row.sampled].tolist()), Sampling(int(row.sampled.sum())), key=i
+                )
+                for i, row in enumerate(rows)
+            ]
+            begun = time.process_time()
+            answers = flat.run(asked)
+            alone = time.process_time() - begun
+            written = sum(int(row.sampled.sum()) for row in rows)
+            assert len(rows) == EPISODES
+            assert written == sum(len(a.ids or ()) for a in answers if isinstance(a, Completion))
+            if round_:  # after a warm-up
+                speeds[way].append(written / taken)
+                ratios[way].append(alone / taken)
+                counts[way] = (written, sum(map(len, rows)) - written)
+    found = {way: statistics.median(r) for way, r in ratios.items()}
+    show(
+        f"{EPISODES} episodes of up to {TURNS} turns together, {torch.get_num_threads()} threads: "
+        "tokens written per second against a flat batch",
+        ["way", "written", "read", "tokens/s", "flat batch = 1"],
+        [
+            [way, *counts[way], statistics.median(speeds[way]), f"{found[way]:.2f}"]
+            for way in ways
+        ],
+    )  # fmt: skip
+    assert found["lock step"] >= 0.8
+    assert found["flow"] >= 0.8
+
+
+@contextmanager
+def counted(lm: Any) -> Iterator[list[int]]:
+    """Padded tokens of each forward pass."""
+    seen: list[int] = []
+    hook = lm.model.register_forward_pre_hook(
+        lambda _, args, named: seen.append(named["input_ids"].numel()), with_kwargs=True
+    )
+    yield seen
+    hook.remove()
+
+
+def workers(seed: int) -> Workers:
+    there = setting(TASKS, turns=TURNS)
+    lm = TrainableLM(model(), tokenizer())
+    policy = CausalLMPolicy(Recites(lm.model, GROUP, TURNS, LENGTH), sampling=Sampling(512))
+    return Workers(policy, there, lm)
+
+
+def test_step(tmp_path: Path) -> None:
+    """Seconds per GRPO step; both play the same episodes and end with the same weights."""
+    rows, found = [], {}
+    for kind in ("as ours", "default"):
+        steps = 5 if kind == "as ours" else 3
+        mine, other = workers(0), workers(0)
+        (one,) = Chains(GROUP).collect([TaskPlan(mine.setting.tasks[0], "look", 0)], mine)
+        lengths = [len(row) for m in one.members for row in m.rows]
+        tokens = TOGETHER * max(lengths)
+        first = copy.deepcopy(mine.lm.state_dict())
+        recipe = {**read("grpo"), "rollout": {"use": "chains", "size": GROUP}}
+        config = TrainConfig(steps=steps, tasks=TASKS, lr=LR, tokens=tokens)
+        ours = Trainer(mine.lm, mine.policy, mine.setting, recipe, config)
+        theirs = trl_grpo.trainer(
+            tmp_path, other, GROUP, together=TOGETHER, steps=steps, lr=LR,
+            checkpointing=kind == "default",
+        )  # fmt: skip
+        with counted(mine.lm) as my_passes, counted(other.lm) as their_passes:
+            trl_s, our_s = (t[1:] for t in trl_grpo.take_turns(theirs, ours.advance))
+        ratio = statistics.median(a / b for a, b in zip(our_s, trl_s, strict=True))
+        found[kind] = ratio
+        a, b = mine.lm.state_dict(), other.lm.state_dict()
+        moved = sum(float((a[n] - first[n]).square().sum()) for n in a) ** 0.5
+        apart = sum(float((a[n] - b[n]).square().sum()) for n in a) ** 0.5
+        assert moved > 0.01
+        assert apart < 0.01 * moved, "the same update, up to rounding"
+        rows.append(
+            [kind, len(my_passes) / steps, len(their_passes) / steps, statistics.median(our_s),
+             statistics.median(trl_s), f"{ratio:.2f}", f"{apart / moved:.3f}"]
+        )  # fmt: skip
+    show(
+        f"A GRPO step on {TASKS} x {GROUP} episodes of {TURNS} turns, {TOGETHER} per pass, "
+        f"{torch.get_num_threads()} threads",
+        ["TRL's settings", "passes", "TRL's", "s", "TRL's s", "ratio", "weights apart / moved"],
+        rows,
+    )
+    assert found["as ours"] <= 0.67

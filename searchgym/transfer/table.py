@@ -15,6 +15,7 @@ from ..evaluation.crossed import crossed_interval, crossed_p
 from ..evaluation.intervals import Interval, holm
 from ..evaluation.metrics import METRICS
 from ..evaluation.result import EvalResult, pair
+from ..scoring.evidence import mean_defined
 
 SHOWN = ("em", "f1", "evidence_recall", "searches")
 """Metrics of the printed table; all others are in the JSON."""
@@ -67,6 +68,10 @@ class TransferTable:
             )
         return self._cells[key]
 
+    def each_seed(self, rung: str, agent: str, metric: str) -> list[float]:
+        """The mean of every seed by itself; NaN where it has no value."""
+        return [mean_defined(r.values(metric)) for r in self.results.get((rung, agent), ())]
+
     def questions(self, rung: str) -> int:
         return next((len(r[0].rows) for (name, _), r in self.results.items() if name == rung), 0)
 
@@ -96,12 +101,13 @@ class TransferTable:
                 "mean": round(interval.mean, 6), "low": round(interval.low, 6),
                 "high": round(interval.high, 6), "questions": interval.n,
                 "seeds": len(self.results[rung, agent]), "method": interval.method,
+                "each_seed": " ".join(f"{m:.4f}" for m in self.each_seed(rung, agent, metric)),
                 "infra_errors": sum(r.infra_errors for r in self.results[rung, agent]),
             }
             for rung in self.rungs
             for agent in self.agents
             if (rung, agent) in self.results
-            for metric in (*SHOWN, "cover_em", "turns", "invalid")
+            for metric in (*SHOWN, *(m for m in METRICS if m not in SHOWN))
             if (interval := self.cell(rung, agent, metric)) is not None and interval.n
         ]  # fmt: skip
 

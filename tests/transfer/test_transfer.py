@@ -41,6 +41,10 @@ def test_table_by_hand() -> None:
     assert "2 seeds" in table.cell("small", "seeds", "em").method  # type: ignore[union-attr]
     assert table.cell("small", "oracle", "em").mean == 1.0  # type: ignore[union-attr]
     assert table.cell("small", "nobody", "em") is None
+    assert table.each_seed("small", "seeds", "em") == [0.5, 0.0]
+    rows = {(r["agent"], r["metric"]): r for r in table.rows()}
+    assert rows["seeds", "em"]["each_seed"] == "0.5000 0.0000"
+    assert rows["one", "truncated"]["mean"] == 0
     (contrast,) = table.contrasts("seeds", ["one"], "em")
     assert contrast.difference.mean == pytest.approx(-0.25)
     assert 0 < contrast.p <= contrast.p_holm <= 1
@@ -70,6 +74,10 @@ def test_finished_results_are_not_repeated(tmp_path: Path) -> None:
     assert first.asked == 2
     table = transfer({"it": again}, [SMALL], out_dir=tmp_path)
     assert again.asked == 0
+    saved = tmp_path / "results/small/it.0.json"
+    saved.write_text(saved.read_text("utf-8").replace('"schema_version": 2', '"schema_version": 1'))
+    transfer({"it": again}, [SMALL], out_dir=tmp_path)
+    assert again.asked == 2, "an earlier version's result is played again"
     assert table.results["small", "it"][0].rows
     assert EvalResult.load(tmp_path / "results/small/it.0.json").agent == "it"
     other.fingerprint = "another"

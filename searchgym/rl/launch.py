@@ -267,7 +267,7 @@ def save_model(trainer: Trainer, folder: Path) -> Path:
     return folder
 
 
-def player(folder: Path, *, temperature: float = 0.0, seed: int = 0) -> CausalLMPolicy:
+def player(folder: str | Path, *, temperature: float = 0.0, seed: int = 0) -> CausalLMPolicy:
     """The agent of a model's folder, asked as it was trained (else at most 256 tokens a turn, in
     the model's chat form if it has one), greedy unless said otherwise.
 
@@ -277,6 +277,12 @@ def player(folder: Path, *, temperature: float = 0.0, seed: int = 0) -> CausalLM
     """
     from ..llms.transformers_generator import TransformersGenerator
 
+    folder = Path(folder)
+    if not (folder / "config.json").is_file():
+        raise DataError(
+            f"{folder} holds no model: 'searchgym warmstart --out {folder}' makes a small one, "
+            "'searchgym train' trains one"
+        )
     generator = TransformersGenerator(str(folder))
     note = read_note(folder)
     sampling = sampling_of(note.get("sampling", {}))._replace(temperature=temperature)

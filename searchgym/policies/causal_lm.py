@@ -33,8 +33,8 @@ class CausalLMPolicy:
 
     Args:
         generator: Needs the capabilities ``ids``, ``logp`` and ``seed``.
-        renderer: ``"plain"`` for base models, ``"chat"`` for the tokenizer's template, or a
-            :class:`Renderer`.
+        renderer: ``"plain"`` for base models, ``"bare"`` for those that read no instructions,
+            ``"chat"`` for the tokenizer's template, or a :class:`Renderer`.
         sampling: Of each turn; the request's stop strings are added, and its own limit of tokens
             counts if lower.
         overflow: What happens when a prompt leaves no room in the model's context. ``"invalid"``:
@@ -53,7 +53,7 @@ class CausalLMPolicy:
     def __init__(
         self,
         generator: Generator,
-        renderer: Renderer | Literal["plain", "chat"] = "plain",
+        renderer: Renderer | Literal["plain", "bare", "chat"] = "plain",
         *,
         sampling: Sampling = SAMPLING,
         seed: int = 0,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..corpora.corpus import GeneratedCorpus
-from ..dialects.base import get_dialect
+from ..dialects.base import Dialect, get_dialect
 from ..dialects.tags import TagDialect
 from ..envs.setting import Setting
 from ..errors import DialectError, TaskError
@@ -38,7 +38,7 @@ class DrillReader:
 
     fingerprint = "drill-reader"
 
-    def __init__(self, drills: Sequence[Drill], dialect: TagDialect) -> None:
+    def __init__(self, drills: Sequence[Drill], dialect: Dialect) -> None:
         self._dialect = dialect
         self._drills = {dialect.question(_name(i)): d for i, d in enumerate(drills)}
 

@@ -4,6 +4,7 @@ was shown, about things it was never trained on; and a training repeats exactly.
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 """Where a method needs something else than the others."""
 
 
-def trained(name: str, seed: int, **options: Any) -> Trainer:
+def trained(name: str, seed: int, *, out: Path | None = None, **options: Any) -> Trainer:
     """A trainer with whatever the recipe asks for."""
     recipe = Recipe.of(name)
     options = {"steps": 12, **SETTINGS.get(name, {}), **options}
@@ -41,6 +42,7 @@ def trained(name: str, seed: int, **options: Any) -> Trainer:
         TrainConfig.of(recipe, **{"tasks": 4, "lr": LR, "seed": seed, **options}),
         teacher=taught() if recipe.needs("teacher_logp") else None,
         critic=Critic(lm, lr=LR, epochs=2) if recipe.needs("value") else None,
+        out=out,
     )  # fmt: skip
     return run
 

@@ -19,7 +19,8 @@ from searchgym.rl.recipe import shipped
 from searchgym.rl.trainer import CHECKPOINT
 from tests.rl.colours import player
 from tests.rl.killed import STEPS, main
-from tests.rl.test_trainer import taught, trainer, weights
+from tests.rl.test_learning import trained
+from tests.rl.test_trainer import trainer, weights
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
@@ -91,10 +92,7 @@ def test_killed_runs_repeat_exactly(tmp_path: Path, processes: Any) -> None:
 def test_every_recipe_resumes(name: str, tmp_path: Path) -> None:
     """From a checkpoint in the middle, with what a kill leaves behind lying about."""
     options: dict[str, Any] = {"steps": 4, "tasks": 3, "save_every": 2, "out": tmp_path / "run"}
-    if name == "distillation":
-        options["teacher"] = taught()
-    options["lm"] = {"reference": True}
-    run = trainer(name, 1, **options)
+    run = trained(name, 1, **options)
     steps = run.train()
     next(steps)
     next(steps)
@@ -106,13 +104,13 @@ def test_every_recipe_resumes(name: str, tmp_path: Path) -> None:
     with (later / LOG).open("a") as file:
         file.write('{"step": 3, "rew')
     (later / (CHECKPOINT + ".part")).write_bytes(b"half a file")
-    again = trainer(name, 1, **{**options, "out": later})
+    again = trained(name, 1, **{**options, "out": later})
     assert again.steps == 2
     assert again.policy.version == 2
     list(again.train())
     assert rows(later) == rows(tmp_path / "run")
     assert torch.equal(weights(again.lm), weights(run.lm))
-    assert list(trainer(name, 1, **{**options, "out": later}).train()) == [], "it is done"
+    assert list(trained(name, 1, **{**options, "out": later}).train()) == [], "it is done"
 
 
 def test_another_run_is_refused(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def _renderer(renderer: Renderer | str, generator: Any) -> Renderer:
     if not isinstance(renderer, str):
         return renderer
     if renderer not in RENDERERS:
-        raise EngineError(f"renderer is {' or '.join(RENDERERS)} or an object, got {renderer!r}")
+        raise EngineError(f"renderer is {', '.join(RENDERERS)} or an object, got {renderer!r}")
     codec = getattr(generator, "codec", None)
     if codec is None:
         raise EngineError(

@@ -22,17 +22,26 @@ def warmstart(
     steps: Annotated[int, typer.Option(min=1, help="Of training, all stages together.")] = 5000,
     worlds: Annotated[int, typer.Option(min=1, help="Generated worlds to learn from.")] = 60,
     width: Annotated[int, typer.Option(min=4, help="Of the model; a multiple of four.")] = 128,
+    word_vectors: Annotated[
+        bool,
+        typer.Option(
+            help="Take what words mean from the bundled sentence encoder; names, reading and "
+            "searching are learnt from nothing either way."
+        ),
+    ] = True,
     seed: Annotated[int, typer.Option(help="Fixes worlds, weights and order.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a language model that can search and read a little, out of nothing.
 
-    The tokenizer and the weights are learnt from generated worlds. What comes out is a starting
+    The tokenizer and the weights are learnt from generated worlds; the vectors of English words are
+    a sentence encoder's unless you say [bold]--no-word-vectors[/bold]. What comes out is a starting
     point for [bold]searchgym train RECIPE --model[/bold]. Ctrl-C or a kill loses little: the same
     command goes on.
     """
     with working("loading …"):
         try:
+            from ..candidates.encoder import WordEncoder
             from ..warmstart.run import stages, warm_start
         except ImportError as error:
             raise MissingExtraError("training a language model", "llm") from error
@@ -54,8 +63,9 @@ def warmstart(
             done = to
 
         made = warm_start(
-            out, plan, worlds=worlds, width=width, seed=seed, report=report, written=written
-        )
+            out, plan, worlds=worlds, width=width, seed=seed, report=report, written=written,
+            encoder=WordEncoder() if word_vectors else None,
+        )  # fmt: skip
     facts: dict[str, Any] = {
         "model": str(out),
         "parameters": sum(p.numel() for p in made.model.parameters()),

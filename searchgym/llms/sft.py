@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError, EngineError
+from ..files import write_whole
 from ..seeding import stream
 from .optimizers import optimizers_of, set_rate
 from .sft_checkpoint import load_state, save_state
@@ -140,18 +141,19 @@ class SftTrainer:
         width = max(len(r.ids) for r in rows)
         ids = torch.zeros(len(rows), width, dtype=torch.long)
         weight = torch.zeros(len(rows), width)
+        own = torch.zeros(len(rows), width, dtype=torch.bool)
         for i, row in enumerate(rows):
             n = len(row.ids)
             ids[i, :n] = torch.tensor(row.ids)
             weight[i, : row.prompt] = self.config.prompt_weight
             weight[i, row.prompt : n] = 1.0
+            own[i, row.prompt : n] = True
         device = self.model.device
-        ids, weight = ids.to(device), weight[:, 1:].to(device)
+        ids, weight, written = ids.to(device), weight[:, 1:].to(device), own[:, 1:].to(device)
         # padding stands on the right of a causal model: nothing before it sees it, no mask needed
         logits = self.model(input_ids=ids, use_cache=False).logits[:, :-1].float()
         goal = ids[:, 1:]
         nats = torch.nn.functional.cross_entropy(logits.mT, goal, reduction="none")
-        written = weight == 1.0
         right = (logits.detach().argmax(-1) == goal)[written].float().mean()
         plain = nats.detach()[written].mean()
         return (nats * weight).sum() / weight.sum(), float(plain), float(right)
@@ -208,11 +210,10 @@ def train(
     if (out / STATE).exists():
         load_state(trainer, settings, out / STATE)
     lines = _logged(out / LOG, trainer.step)
-    if not (out / "tokenizer.json").exists():
-        tokenizer.save_pretrained(out)
+    _keep_tokenizer(tokenizer, out)
     seen: list[Progress] = []
-    with (out / LOG).open("w", encoding="utf-8") as log:
-        log.writelines(lines)
+    write_whole(out / LOG, "".join(lines))
+    with (out / LOG).open("a", encoding="utf-8") as log:
         while trainer.step < trainer.config.steps:
             seen.append(trainer.advance())
             last = trainer.step == trainer.config.steps
@@ -226,6 +227,21 @@ def train(
                 trainer.model.save_pretrained(out)
                 save_state(trainer, settings, out / STATE)
     return trainer
+
+
+def _keep_tokenizer(tokenizer: Any, out: Path) -> None:
+    """Save it beside the weights; ``DataError`` if they were trained with another one."""
+    saved = out / "tokenizer.json"
+    if not saved.exists():
+        tokenizer.save_pretrained(out)
+        return
+    inner = getattr(tokenizer, "backend_tokenizer", None)  # tokenizers in Python have none
+    before = json.loads(saved.read_text(encoding="utf-8"))["model"]
+    if inner is not None and json.loads(inner.to_str())["model"] != before:
+        raise DataError(
+            f"{saved} was made of other texts than today's, which an update of the package can "
+            "change: train in another folder"
+        )
 
 
 def _row(seen: Sequence[Progress]) -> dict[str, float]:

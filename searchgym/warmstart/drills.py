@@ -1,7 +1,7 @@
-"""Reading drills: one search, then every fact of the page found, quoted line by line.
+"""Reading drills: one search, notes of the page, then several of its facts looked up in them.
 
-An oracle's episode shows a model one quote per passage; a drill shows all that the passage states,
-several times as many examples of "find this fact and copy it" for the same tokens read.
+An oracle's episode looks up one fact per passage; a drill as many as the passage states, which is
+several times as many examples for the same tokens read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ..rollout import run_episodes
 from ..seeding import stream
 from ..types import ABSTAIN, Answer, Search, Task, TurnRequest
 from .hops import Hop, hop_of
-from .oracle import query, read, stated
+from .notes import NoteTaker
+from .oracle import lengths, query, read
 from .traces import Trace, pieces_of
 
 MOST = 8
@@ -27,19 +28,20 @@ MOST = 8
 
 
 class Drill(NamedTuple):
-    """What is searched for, and what is then quoted."""
+    """What is searched for, and what is then looked up."""
 
     query: str
     hops: tuple[Hop, ...]
 
 
 class DrillReader:
-    """Searches for its task's query, quotes what it was asked for, and answers with the last."""
+    """Searches for its task's query, takes notes, looks up what it was asked for, and answers with
+    the last."""
 
     fingerprint = "drill-reader"
 
-    def __init__(self, drills: Sequence[Drill], dialect: Dialect) -> None:
-        self._dialect = dialect
+    def __init__(self, drills: Sequence[Drill], dialect: Dialect, notes: NoteTaker) -> None:
+        self._dialect, self._notes = dialect, notes
         self._drills = {dialect.question(_name(i)): d for i, d in enumerate(drills)}
 
     def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
@@ -56,8 +58,7 @@ class DrillReader:
         shown = [h for h in drill.hops if read((h,), observed)]
         if not shown:
             return render(Answer(ABSTAIN))
-        answer = shown[-1].found
-        return render(Answer(answer), "; ".join(stated(h) for h in shown))
+        return render(Answer(shown[-1].found), self._notes.thought(shown, lengths(observed)))
 
 
 def _name(i: int) -> str:
@@ -77,6 +78,7 @@ def drills_of(made: Setting, *, seed: int = 0, backward: float = 0.25) -> Iterat
     dialect = get_dialect(made.rules.dialect)
     if not isinstance(dialect, TagDialect):
         raise DialectError(f"drills are written in tag dialects, not in {dialect.name!r}")
+    notes = NoteTaker(world, corpus)
     draw = stream(seed, "drills")
     drills: list[Drill] = []
     for place, passage in enumerate(corpus):
@@ -96,7 +98,7 @@ def drills_of(made: Setting, *, seed: int = 0, backward: float = 0.25) -> Iterat
             drills.append(Drill(passage.title, tuple(hops[int(i)] for i in order)))
     tasks = [Task(f"drill-{i}", _name(i), ("",)) for i in range(len(drills))]
     episodes = [episode_for(made, task, seed) for task in tasks]
-    for episode in run_episodes(episodes, DrillReader(drills, dialect), made.toolbox):
+    for episode in run_episodes(episodes, DrillReader(drills, dialect, notes), made.toolbox):
         seen = [s for s in episode.contexts.visible(0) if s.kind != "question"]
         first, *rest = pieces_of(seen)
         if not rest or rest[-1].text.startswith("<answer>"):

@@ -7,7 +7,7 @@ quoted. ``one``: whole episodes of one hop. ``trace``: whole episodes of any len
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..envs.setting import Setting
@@ -29,6 +29,13 @@ class Examples(NamedTuple):
     traces: list[Trace]
     drills: list[Trace]
     clozes: list[Trace]
+
+    def texts(self) -> Iterator[str]:
+        """All there is to read."""
+        for kind in self:
+            for trace in kind:
+                for piece in trace.pieces:
+                    yield piece.text
 
     def tokenizer(self, size: int) -> Any:
         """A byte-pair tokenizer of them."""

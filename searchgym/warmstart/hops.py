@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..corpora.corpus import GeneratedCorpus
 from ..errors import TaskError
-from ..types import Task
+from ..types import GraphEdge, Task
 from ..worlds.world import World
 
 NEAR = 3
@@ -50,24 +50,31 @@ def start_of(task: Task) -> str:
     return given[0]
 
 
-def hops_of(task: Task, world: World, corpus: GeneratedCorpus) -> tuple[Hop, ...]:
-    """The hops of a simple or chain task, in order.
-
-    ``TaskError`` for a task that is no path from one given name to its answer.
-    """
+def walked(task: Task) -> list[tuple[GraphEdge, bool]]:
+    """The facts of a simple or chain task in order, each with whether it is walked from its object
+    to its subject. ``TaskError`` for a task that is no path from one given name."""
     graph = task.graph
-    if graph is None or graph.operation != "lookup":
+    if graph is None or graph.operation != "lookup" or not graph.edges:
         raise TaskError(f"task {task.id!r} is no path of facts: use the families simple and chain")
     start_of(task)
     here = next(n.id for n in graph.nodes if n.given)
-    found: list[Hop] = []
+    found: list[tuple[GraphEdge, bool]] = []
     for edge in graph.edges:
         inverse = edge.object == here
         if not inverse and edge.subject != here:
-            raise TaskError(f"task {task.id!r} is no path of facts: use the families simple, chain")
-        found.append(hop_of(edge.fact, edge.passage, inverse, world, corpus))
+            raise TaskError(
+                f"task {task.id!r} is no path of facts: use the families simple and chain"
+            )
+        found.append((edge, inverse))
         here = edge.subject if inverse else edge.object
-    return tuple(found)
+    return found
+
+
+def hops_of(task: Task, world: World, corpus: GeneratedCorpus) -> tuple[Hop, ...]:
+    """The hops of a simple or chain task, in order; ``TaskError`` for other tasks."""
+    return tuple(
+        hop_of(edge.fact, edge.passage, inverse, world, corpus) for edge, inverse in walked(task)
+    )
 
 
 def hop_of(fact: int, passage: str, inverse: bool, world: World, corpus: GeneratedCorpus) -> Hop:

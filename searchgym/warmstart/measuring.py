@@ -14,8 +14,8 @@ from ..policies.causal_lm import CausalLMPolicy
 from ..rollout import run_episodes
 from ..types import Agent
 
-OWN_TOKENS = 112
-"""Most tokens of one turn; the longest thoughts take about a hundred."""
+OWN_TOKENS = 288
+"""Most tokens of one turn; the longest notes take about 270, half of them less than 70."""
 
 
 class ByHops(NamedTuple):

@@ -1,9 +1,9 @@
-"""An agent that knows the way and says why: each action follows a short thought that quotes the
-fact it rests on. What it writes is what a small model is taught.
+"""An agent that knows the way and says why: each action follows a thought that quotes what it rests
+on. What it writes is what a small model is taught.
 
-Before the first search the thought lists the hops; afterwards it copies, for each hop that can now
-be read, the passage's own words for the fact. Without this step a small model learns to copy names
-but not *which* name: it would have to match the question's words and copy what follows in one go.
+Before the first search the thought lists the hops; afterwards it takes notes of the page
+(:mod:`.notes`) and says what each hop that can now be read has led to. Without quotes a small model
+learns to copy names but not *which* name.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..envs.setting import Setting
 from ..errors import DialectError, TaskError
 from ..types import ABSTAIN, Action, Answer, Search, Segment, TurnRequest
 from .hops import Hop, hops_of, start_of
+from .notes import NoteTaker
 
 
 class ThinkingOracle:
@@ -35,6 +36,7 @@ class ThinkingOracle:
         if not isinstance(dialect, TagDialect):
             raise DialectError(f"thoughts are written in tag dialects, not in {dialect.name!r}")
         self._dialect = dialect
+        self._notes = NoteTaker(setting.world, setting.corpus)
         self._ways: dict[str, tuple[str, tuple[Hop, ...]]] = {
             dialect.question(task.question): (
                 start_of(task),
@@ -59,9 +61,9 @@ class ThinkingOracle:
             before = now = 0
             thought = " ".join(hop.label for hop in hops)
         else:
-            thought = "; ".join(stated(hop) for hop in hops[before:now])
             if before == now:
                 return self._dialect.render_action(Answer(ABSTAIN))
+            thought = self._notes.thought(hops[before:now], lengths(observed))
         if now == len(hops):
             action = Answer(hops[-1].found)
         else:
@@ -71,15 +73,13 @@ class ThinkingOracle:
 
 def read(hops: Sequence[Hop], segments: Sequence[Segment]) -> int:
     """How many hops, from the first, can be read off what the segments show."""
-    shown: Mapping[str, int] = {
-        hit.passage.id: len(hit.passage.text) for segment in segments for hit in segment.hits
-    }
+    shown = lengths(segments)
     return next((i for i, h in enumerate(hops) if shown.get(h.passage, -1) < h.end), len(hops))
 
 
-def stated(hop: Hop) -> str:
-    """A hop as the thought puts it."""
-    return f"{hop.label}: {hop.quote}" + (f" | {hop.found}" if hop.named else "")
+def lengths(segments: Sequence[Segment]) -> Mapping[str, int]:
+    """Characters shown of each passage, by its id."""
+    return {hit.passage.id: len(hit.passage.text) for s in segments for hit in s.hits}
 
 
 def query(hop: Hop, known: str) -> str:

@@ -7,12 +7,14 @@ episodes alone a small model is still at chance after as many tokens.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
+from ..candidates.encoder import WordEncoder
 from ..errors import DataError
 from ..evaluation.machine import note_machine
 from ..llms.base import Sampling
@@ -20,6 +22,7 @@ from ..llms.sft import Progress, SftConfig, train
 from ..llms.small import small_model
 from ..policies.note import save_note
 from .examples import examples
+from .lexicon import embed, lexicon_of, word_tokenizer
 from .measuring import OWN_TOKENS
 from .mixture import Mixture, Stage
 from .traces import ENTITIES, SETTING
@@ -60,10 +63,11 @@ def warm_start(
     vocabulary: int = 2048,
     width: int = 128,
     tokens: int = 1500,
-    max_tokens: int = 700,
+    max_tokens: int = 900,
     cooldown: float = 0.25,
     seed: int = 0,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = None,
+    encoder: WordEncoder | None = None,
     keywords: Mapping[str, Any] = SETTING,
     entities: int = ENTITIES,
     report: Callable[[Progress], None] | None = None,
@@ -83,7 +87,9 @@ def warm_start(
         max_tokens: Longer rows are left out.
         cooldown: Last share of the steps, over which the learning rates fall to 0.
         seed: Of worlds, weights and order.
-        dtype: Of matrix products in training.
+        dtype: Of matrix products in training; ``None``: bfloat16 where the processor multiplies it.
+        encoder: Where the embeddings of words come from (:mod:`.lexicon`); ``None``: all are
+            learnt.
         keywords: Of the environment.
         entities: Per world.
         report: Is told each step's progress.
@@ -96,18 +102,34 @@ def warm_start(
         raise DataError("a warm start needs at least one stage")
     texts = examples(worlds, keywords=keywords, entities=entities, seed=seed, report=written)
     tokenizer = texts.tokenizer(vocabulary)
+    lexicon = None
+    if encoder is not None:
+        lexicon = lexicon_of(texts.texts(), encoder)
+        tokenizer = word_tokenizer(tokenizer, lexicon)
     mixture = Mixture(texts.rows(tokenizer, max_tokens), plan, tokens=tokens, seed=seed)
     config = SftConfig(steps=len(mixture), cooldown=cooldown, seed=seed)
     model = small_model(tokenizer, width=width, seed=seed)
     # the fused attention's backward pass alone took a quarter of a step on a CPU
     model.set_attn_implementation("eager")
-    trainer = TraceTrainer(model, mixture, config, dtype)
+    frozen = None if lexicon is None else embed(model, tokenizer, lexicon)
+    dtype = dtype or _fast_dtype()
+    trainer = TraceTrainer(model, mixture, config, dtype, frozen)
     about = {
         "stages": [[stage.steps, dict(sorted(stage.shares.items()))] for stage in plan],
         "worlds": worlds, "vocabulary": vocabulary, "width": width, "tokens": tokens,
-        "dtype": str(dtype),
+        "dtype": str(dtype), "words": None if encoder is None else encoder.name,
+        "max_tokens": max_tokens, "entities": entities,
+        "keywords": json.dumps(dict(keywords), sort_keys=True, default=lambda o: type(o).__name__),
     }  # fmt: skip
     note_machine(out)
     train(trainer, tokenizer, out, about=about, report=report)
     save_note(out, "bare", Sampling(max_tokens=OWN_TOKENS))
     return WarmStart(model, tokenizer, rows_read(mixture, trainer.step), trainer.seconds)
+
+
+def _fast_dtype() -> torch.dtype:
+    """bfloat16 on a processor with instructions for it, else float32: emulated it is slower."""
+    for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):  # no public test exists
+        if getattr(torch.cpu, name, bool)():
+            return torch.bfloat16
+    return torch.float32

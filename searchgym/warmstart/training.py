@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..llms.sft import Example, Progress, SftConfig, SftTrainer
 from ..seeding import stream
+from .lexicon import Frozen
 from .mixture import Mixture
 
 READ = 0.1
@@ -29,6 +30,7 @@ class TraceTrainer(SftTrainer):
         config: ``steps`` must be the mixture's.
         dtype: ``torch.bfloat16`` computes matrix products in half the time where the processor
             can; weights stay float32.
+        frozen: Embeddings that stay as they are.
     """
 
     def __init__(
@@ -37,16 +39,20 @@ class TraceTrainer(SftTrainer):
         mixture: Mixture,
         config: SftConfig,
         dtype: torch.dtype = torch.float32,
+        frozen: Frozen | None = None,
     ) -> None:
         super().__init__(model, cast("Sequence[Example]", mixture.rows), config)
-        self._mixture, self._dtype = mixture, dtype
+        self._mixture, self._dtype, self._frozen = mixture, dtype, frozen
 
     def _batch(self, step: int) -> list[int]:
         return self._mixture.batch(step)
 
     def advance(self) -> Progress:
         with self._precision():
-            return super().advance()
+            done = super().advance()
+        if self._frozen is not None:
+            self._frozen.restore(self.model)
+        return done
 
     def _precision(self) -> AbstractContextManager[Any]:
         if self._dtype == torch.float32:

@@ -137,6 +137,15 @@ def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
         train(*made(), tmp_path, about={"data": "a"})
 
 
+def test_weights_never_go_on_under_another_tokenizer(tmp_path: Path) -> None:
+    """Made of other texts it may have as many tokens, which then mean something else."""
+    train(*made(), tmp_path)
+    trainer, _ = made()
+    other = train_tokenizer(["Questions that nobody asked, in words nobody used."] * 3, 300)
+    with pytest.raises(DataError, match="made of other texts"):
+        train(trainer, other, tmp_path)
+
+
 def test_only_completions_count_fully_and_padding_not_at_all() -> None:
     trainer, words = made()
     rows = sorted(trainer.examples, key=lambda e: len(e.ids))
@@ -152,6 +161,11 @@ def test_only_completions_count_fully_and_padding_not_at_all() -> None:
     weight = [0.1 * (row.prompt - 1) + n for row, n in zip((short, long), sizes, strict=True)]
     total = sum(float(a[0].detach()) * w for a, w in zip(alone, weight, strict=True)) / sum(weight)
     assert float(both[0].detach()) == pytest.approx(total, rel=1e-5)
+
+
+def test_what_is_told_is_of_completions_whatever_prompts_weigh() -> None:
+    told = [made(replace(CONFIG, prompt_weight=weight))[0].advance() for weight in (0.0, 0.5, 1.0)]
+    assert len({(p.loss, p.accuracy) for p in told}) == 1
 
 
 def test_every_example_is_seen_once_per_epoch() -> None:

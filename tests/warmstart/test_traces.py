@@ -47,7 +47,7 @@ def test_replayed_through_the_environment_they_score_one(traces: list[Trace]) ->
 
 
 def test_thoughts_quote_what_was_shown(traces: list[Trace]) -> None:
-    quotes = 0
+    quotes = findings = 0
     for trace in traces:
         shown, first = "", True
         for piece in trace.pieces:
@@ -56,14 +56,22 @@ def test_thoughts_quote_what_was_shown(traces: list[Trace]) -> None:
                 continue
             if not first:
                 for part in thought(piece.text).split("; "):
-                    label, _, rest = part.partition(": ")
-                    assert label[:2] in ("+ ", "- "), part
-                    for quote in rest.split(" | "):
+                    if part.startswith("> "):
+                        label, _, found = part[2:].partition(": ")
+                        assert label[:2] in ("+ ", "- "), part
+                        assert found
+                        assert found in shown
+                        findings += 1
+                        continue
+                    noted, _, label = part.rpartition(" = ")
+                    assert label.islower(), part
+                    for quote in noted.split(" | "):
                         assert 0 < len(quote) <= 120
                         assert quote in shown, f"{quote!r} was not shown in {trace.task_id}"
                         quotes += 1
             first = False
-    assert quotes > len(traces)
+    assert findings >= len(traces)
+    assert quotes > 3 * findings
 
 
 def test_the_plan_names_every_hop_in_order(world: Setting, traces: list[Trace]) -> None:
@@ -74,8 +82,22 @@ def test_the_plan_names_every_hop_in_order(world: Setting, traces: list[Trace]) 
         hops = hops_of(by_id[trace.task_id], world.world, world.corpus)  # type: ignore[arg-type]
         assert thought(own[0]) == " ".join(hop.label for hop in hops)
         stated = " ".join(thought(text) for text in own[1:])
-        places = [stated.index(f"{hop.label}: {hop.quote}") for hop in hops]
+        places = [stated.index(f"> {hop.label}: {hop.found}") for hop in hops]
         assert places == sorted(places)
+
+
+def test_what_is_found_stands_in_the_notes_before_it(world: Setting, traces: list[Trace]) -> None:
+    """A forward hop's finding is the object of a note of the same name; an inverse hop's known
+    end is."""
+    for trace in traces:
+        for text in [piece.text for piece in trace.pieces if piece.own][1:]:
+            parts = thought(text).split("; ")
+            for i, part in enumerate(parts):
+                if part.startswith("> + "):
+                    label, _, found = part[4:].partition(": ")
+                    assert any(
+                        note.endswith(f" = {label}") and found in note for note in parts[:i]
+                    ), (part, parts)
 
 
 def test_the_oracle_believes_only_what_it_is_shown() -> None:

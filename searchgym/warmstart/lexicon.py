@@ -1,0 +1,156 @@
+"""What words mean, for a model that learns everything else from nothing.
+
+A model that has only ever read "wrote" knows nothing of "penned". So each common word is one token,
+and its embedding is that of a frozen sentence encoder, projected to the model's width and never
+moved: a word not met in training lies beside those of its meaning that were. Besides the words of
+the training texts the vocabulary holds their nearest neighbours in English. Pieces of names, and
+whatever else is no word of the list, are learnt as usual.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..candidates.encoder import WordEncoder
+from ..candidates.lexical import tokenise
+from ..errors import DataError
+
+NEAR = 8
+LEAST = 20
+_WORD = re.compile(r"(?<![A-Za-z])[A-Za-z]?[a-z]{2,}(?![A-Za-z])")
+_ENGLISH = re.compile(r"[a-z]{3,}")
+_SPACE = "Ġ"
+"""How byte-level tokenizers write the space before a word."""
+_CAPITAL = 0.7
+"""Length of the direction that tells "Directed" from "directed", beside a word's own of 1."""
+
+
+class Lexicon(NamedTuple):
+    """N words and what they mean."""
+
+    words: tuple[str, ...]
+    """Lower case, sorted."""
+    vectors: NDArray[np.float32]
+    """(N, D) unit vectors about the mean of English."""
+    capitals: frozenset[str]
+    """Those that the texts also begin sentences with, or use often enough to expect it."""
+
+
+def lexicon_of(
+    texts: Iterable[str], encoder: WordEncoder, *, near: int = NEAR, least: int = LEAST
+) -> Lexicon:
+    """The words that stand in the texts ``least`` times or more, each with its ``near`` nearest
+    neighbours among the whole words of the encoder's vocabulary. ``DataError`` if there are none.
+    """
+    count: Counter[str] = Counter()
+    for text in texts:
+        count.update(_WORD.findall(text))
+    seen = sorted(word for word, n in count.items() if n >= least and word.islower())
+    if not seen:
+        raise DataError(f"no word stands {least} times in the texts: give more texts")
+    english = sorted(word for word in encoder.vocabulary() if _ENGLISH.fullmatch(word))
+    of_english = _encoded(english, encoder)
+    mean = of_english.mean(0)
+    pool = _unit(of_english - mean)
+    words = set(seen)
+    for row in _unit(_encoded(seen, encoder) - mean) @ pool.T:
+        words.update(english[i] for i in np.argpartition(-row, near)[:near].tolist())
+    chosen = tuple(sorted(words))
+    capitals = frozenset(w for w in chosen if count[w] >= least or count[w.capitalize()] >= least)
+    return Lexicon(chosen, _unit(_encoded(chosen, encoder) - mean), capitals)
+
+
+def word_tokenizer(base: Any, lexicon: Lexicon) -> Any:
+    """A tokenizer of the pieces of ``base`` (byte-level BPE) and the lexicon's words, which cuts
+    every text into as few tokens as it can (a unigram model with equal odds: Kudo, 2018).
+
+    Any text round-trips, as with ``base``; tokens added to that are added to this.
+    """
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    inner = base.backend_tokenizer
+    added = sorted(inner.get_added_tokens_decoder().items())
+    apart = {token.content for _, token in added}
+    pieces = json.loads(inner.to_str())["model"]["vocab"]
+    learnt = [piece for piece in sorted(pieces, key=pieces.get) if piece not in apart]
+    tokens = list(dict.fromkeys([base.eos_token, *learnt, *_tokens_of(lexicon)]))
+    made = Tokenizer(models.Unigram([(token, -1.0) for token in tokens], unk_id=0))
+    made.pre_tokenizer, made.decoder = inner.pre_tokenizer, inner.decoder
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=made, eos_token=base.eos_token, pad_token=base.pad_token
+    )
+    tokenizer.add_tokens([token for _, token in added if token.content != base.eos_token])
+    return tokenizer
+
+
+class Frozen(NamedTuple):
+    """Rows of a model's table of embeddings that are not learnt."""
+
+    rows: Tensor
+    """(N,) which."""
+    values: Tensor
+    """(N, width)."""
+
+    def restore(self, model: Any) -> None:
+        """Put them back as they were."""
+        with torch.no_grad():
+            model.get_input_embeddings().weight[self.rows] = self.values
+
+
+def embed(model: Any, tokenizer: Any, lexicon: Lexicon) -> Frozen:
+    """Write the lexicon's vectors into the model's table, as long as the rows learnt beside them.
+
+    The width but one of the vectors' principal directions is kept; the last says "capital".
+    """
+    table = model.get_input_embeddings().weight
+    width = table.shape[1]
+    kept = min(width - 1, *lexicon.vectors.shape)
+    _, _, directions = np.linalg.svd(lexicon.vectors, full_matrices=False)
+    # the sign of a direction is the solver's whim
+    directions *= np.sign(directions[:, np.abs(directions).argmax(1)].diagonal())[:, None]
+    projected = _unit(lexicon.vectors @ directions[:kept].T)
+    where = tokenizer.get_vocab()
+    rows: list[int] = []
+    values: list[NDArray[np.float32]] = []
+    for word, vector in zip(lexicon.words, projected, strict=True):
+        for token, capital in ((word, 0.0), (word.capitalize(), _CAPITAL)):
+            row = where.get(_SPACE + token)
+            if row is not None:
+                full = np.zeros(width, dtype=np.float32)
+                full[:kept], full[-1] = vector, capital
+                rows.append(row)
+                values.append(full)
+    length = float(table.detach().norm(dim=1).mean())
+    frozen = Frozen(torch.tensor(rows), torch.from_numpy(_unit(np.stack(values)) * length))
+    frozen.restore(model)
+    return frozen
+
+
+def _tokens_of(lexicon: Lexicon) -> list[str]:
+    return [_SPACE + word for word in lexicon.words] + [
+        _SPACE + word.capitalize() for word in lexicon.words if word in lexicon.capitals
+    ]
+
+
+def _encoded(words: Iterable[str], encoder: WordEncoder) -> NDArray[np.float32]:
+    """(N, D) each word's vector, read on its own."""
+    texts = [tokenise(word) for word in words]
+    encoder.prepare(texts)
+    return np.stack([encoder(text)[0] for text in texts])
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Rows of length 1; rows of zeros stay."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    made: NDArray[np.float32] = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
+    return made

@@ -1,0 +1,110 @@
+"""Words as single tokens whose embeddings are a sentence encoder's, never moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from searchgym.candidates.encoder import WordEncoder
+from searchgym.errors import DataError
+from searchgym.llms.sft import SftConfig
+from searchgym.llms.small import small_model
+from searchgym.warmstart.lexicon import Lexicon, embed, lexicon_of, word_tokenizer
+from searchgym.warmstart.mixture import Mixture, Stage
+from searchgym.warmstart.reading import MARKS, encode_traces, reader_tokenizer
+from searchgym.warmstart.traces import Trace
+from searchgym.warmstart.training import TraceTrainer
+
+
+class FewWords(WordEncoder):
+    """The bundled encoder, but English has the words given only: all are encoded in a second."""
+
+    english = (
+        "penned authored written wrote directed filmed shot born birth birthplace album song "
+        "stone river seven purple capital city publisher issued released"
+    ).split()
+
+    def vocabulary(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.english)}
+
+
+@pytest.fixture(scope="module")
+def lexicon(traces: list[Trace]) -> Lexicon:
+    texts = [piece.text for trace in traces for piece in trace.pieces]
+    return lexicon_of([*texts, *["Wrote it. He wrote it."] * 30], FewWords(), near=4)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(traces: list[Trace], lexicon: Lexicon) -> Any:
+    return word_tokenizer(reader_tokenizer(traces, 600), lexicon)
+
+
+def test_neighbours_of_the_texts_words_are_in_it(lexicon: Lexicon) -> None:
+    assert {"wrote", "penned", "born", "birth"} <= set(lexicon.words)
+    assert list(lexicon.words) == sorted(set(lexicon.words))
+    place = {word: i for i, word in enumerate(lexicon.words)}
+    near = lexicon.vectors @ lexicon.vectors[place["wrote"]]
+    assert near[place["penned"]] > 0.5 > near[place["born"]]
+    assert np.linalg.norm(lexicon.vectors, axis=1) == pytest.approx(1, abs=1e-5)
+    assert "wrote" in lexicon.capitals
+
+
+def test_too_few_words_are_refused() -> None:
+    with pytest.raises(DataError, match="no word stands 20 times"):
+        lexicon_of(["Once only."], FewWords())
+
+
+def test_words_are_single_tokens(tokenizer: Any, lexicon: Lexicon) -> None:
+    for word in ("penned", "wrote", "Wrote"):
+        assert len(tokenizer(f" {word}", add_special_tokens=False)["input_ids"]) == 1
+    for mark in MARKS:
+        assert len(tokenizer(mark, add_special_tokens=False)["input_ids"]) == 1
+    assert tokenizer.eos_token_id == tokenizer.pad_token_id == 0
+
+
+@given(text=st.text(max_size=80))
+def test_any_text_round_trips(tokenizer: Any, text: str) -> None:
+    ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    assert tokenizer.decode(ids) == text
+
+
+def test_synonyms_stay_close_whatever_is_learnt(
+    tokenizer: Any, lexicon: Lexicon, traces: list[Trace]
+) -> None:
+    model = small_model(tokenizer, width=32)
+    frozen = embed(model, tokenizer, lexicon)
+    assert len(frozen.rows) == len(lexicon.words) + len(lexicon.capitals)
+    table = model.get_input_embeddings().weight
+    before = table.detach().clone()
+    vocabulary = tokenizer.get_vocab()
+
+    def cosine(a: str, b: str) -> float:
+        rows = [table[vocabulary[f"Ġ{word}"]].detach() for word in (a, b)]
+        return float(torch.nn.functional.cosine_similarity(rows[0], rows[1], dim=0))
+
+    assert cosine("wrote", "penned") > cosine("wrote", "born") + 0.2
+    assert cosine("wrote", "Wrote") > 0.5
+    rows = encode_traces(tokenizer, traces)[:20]
+    trainer = TraceTrainer(
+        model, Mixture({"trace": rows}, [Stage(3, {"trace": 1.0})]), SftConfig(steps=3),
+        frozen=frozen,
+    )  # fmt: skip
+    for _ in range(3):
+        trainer.advance()
+    moved = (table.detach() - before).abs().sum(1) > 0
+    assert not moved[frozen.rows].any()
+    assert moved.sum() > 100
+
+
+def test_embedding_is_a_function_of_its_arguments(tokenizer: Any, lexicon: Lexicon) -> None:
+    tables = []
+    for _ in range(2):
+        model = small_model(tokenizer, width=32, seed=4)
+        embed(model, tokenizer, lexicon)
+        tables.append(model.get_input_embeddings().weight.detach())
+    assert torch.equal(*tables)

@@ -21,6 +21,7 @@ from . import (
     evaluate,
     formats,
     graph,
+    knower,
     learn,
     play,
     report,
@@ -81,6 +82,7 @@ def build() -> typer.Typer:
         audit,
         report,
         warmstart,
+        knower,
         check,
         serve,
         view,
@@ -96,6 +98,8 @@ def build() -> typer.Typer:
 
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a check failed, 2 an error in what was asked."""
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)  # mine:agent is mine.py of this folder; last, it shadows nothing
     try:
         result: Any = build()(arguments, standalone_mode=False, prog_name="searchgym")
     except KeyboardInterrupt:

@@ -1,0 +1,164 @@
+"""``searchgym knower``: a small model that knows a chosen share of its world, and its measures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import MissingExtraError
+from .live import quiet_loading
+from .output import (
+    JsonFlag,
+    examples,
+    print_facts,
+    print_json,
+    print_table,
+    progress,
+    say,
+    working,
+)
+
+if TYPE_CHECKING:
+    from ..evaluation.confusion import Confusion
+    from ..knower.measuring import Measured
+    from ..llms.sft import Progress
+
+
+def knower(
+    out: Annotated[Path, typer.Option(help="Folder of the model; an unfinished run goes on.")] = (
+        Path("runs/knower")
+    ),
+    taught: Annotated[float, typer.Option(help="Share of the world's facts it is taught.")] = 0.5,
+    unknown: Annotated[
+        str, typer.Option(help="What it is shown to do at the others: search, abstain or nothing.")
+    ] = "search",
+    shown: Annotated[
+        float, typer.Option(help="At which share of the others it is shown that.")
+    ] = 0.5,
+    inverse: Annotated[
+        bool, typer.Option(help="Teach facts from object to subject as well.")
+    ] = True,
+    corpus: Annotated[str, typer.Option(help="A corpus that is generated.")] = "encyclopedia",
+    entities: Annotated[int, typer.Option(min=1, help="Of the world.")] = 150,
+    seed: Annotated[int, typer.Option(help="Fixes world, facts, weights and order.")] = 0,
+    steps: Annotated[int, typer.Option(min=10, help="Of training.")] = 1500,
+    width: Annotated[int, typer.Option(min=4, help="Of the model; a multiple of four.")] = 128,
+    questions: Annotated[
+        int,
+        typer.Option(min=0, help="Of one, two and three hops each, at most; 0: do not measure."),
+    ] = 100,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a language model that knows its world in part, and measure what it knows.
+
+    Which facts it was taught stands in [bold]taught.jsonl[/bold] beside it, one a line. Ctrl-C or a
+    kill loses little: the same command goes on.
+    """
+    with working("loading …"):
+        try:
+            from ..knower.measuring import measure, questions_for
+            from ..knower.recipe import Recipe
+            from ..knower.run import make_knower
+        except ImportError as error:
+            raise MissingExtraError("training a language model", "llm") from error
+    recipe = Recipe(corpus, entities, seed, taught, shown, unknown, inverse)  # type: ignore[arg-type]
+    with working("generating …"):  # what the world cannot give is said before the training
+        tasks = questions_for(recipe, questions) if questions else {}
+    last: list[Progress] = []
+    with progress("training", steps) as advance, quiet_loading():
+
+        def report(now: Progress) -> None:
+            advance(now.step - (last[0].step if last else 0))
+            last[:] = [now]
+
+        made = make_knower(out, recipe, steps=steps, width=width, report=report)
+    if not last:
+        say(f"{out} was trained to its last step already")
+    facts: dict[str, Any] = {
+        "model": str(out),
+        "parameters": sum(p.numel() for p in made.model.parameters()),
+        "facts taught": len(made.knowledge.taught),
+        "facts shown as unknown": len(made.knowledge.shown),
+        "facts": made.facts,
+        "tokens": made.tokens,
+        "minutes": round(made.seconds / 60, 1),
+        "accuracy of the last step": last[0].accuracy if last else None,
+    }
+    found: Measured | None = None
+    if tasks:
+        with working("asking …"):
+            found = measure(made.model, made.tokenizer, made.knowledge, tasks=tasks)
+    if as_json:
+        print_json({**facts, **({} if found is None else _record(found))})
+        return
+    print_facts("Knower", facts)
+    if found is not None:
+        print_table("Exact match, mean [95 % interval]", _groups(found))
+        decision = "Not refusing" if unknown == "abstain" else "Not searching"
+        print_table(f"{decision}, where all facts were taught", _boundaries(found))
+    world = f"-s world.entities={entities} -s world.seed={seed} -s 'tasks={{\"simple\": 50}}'"
+    say(f"play with it: searchgym eval SearchQA-v0 -a knower -A folder={out} {world}")
+
+
+def _groups(found: Measured) -> list[dict[str, Any]]:
+    return [
+        {
+            "hops": group.hops,
+            "facts": group.knowledge,
+            "n": book.n,
+            "closed book": str(book),
+            "self-search": str(found.self_search.get(group, "–")),
+            "right object in its own information": str(found.stated.get(group, "–")),
+        }
+        for group, book in found.closed_book.items()
+    ]
+
+
+def _boundaries(found: Measured) -> list[dict[str, Any]]:
+    return [
+        {"questions": _SIDES[name], "F1": str(c.f1()), **_counts(c)}
+        for name, c in found.boundary.items()
+    ]
+
+
+_SIDES = {"all": "all", "unseen": "without facts it was shown not to know"}
+
+
+def _counts(c: Confusion) -> dict[str, int]:
+    return {
+        "known, answered": c.hits,
+        "known, not answered": c.missed,
+        "unknown, answered": c.false_alarms,
+        "unknown, not answered": c.rejected,
+    }
+
+
+def _record(found: Measured) -> dict[str, Any]:
+    """As JSON values: a list per measure, since groups are no keys."""
+    measures = {
+        "closed_book_em": found.closed_book,
+        "self_search_em": found.self_search,
+        "right_object_stated": found.stated,
+    }
+    return {
+        **{
+            name: [{**g._asdict(), **value._asdict()} for g, value in values.items()]
+            for name, values in measures.items()
+        },
+        "boundary": {
+            name: {"f1": c.f1()._asdict(), **_counts(c)} for name, c in found.boundary.items()
+        },
+    }
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(
+        epilog=examples(
+            "searchgym knower",
+            "searchgym knower --taught .3 --unknown abstain --out runs/knows-30",
+            "searchgym knower --entities 60 --steps 800 --questions 40 --json",
+        )
+    )(knower)

@@ -1,0 +1,170 @@
+"""What a knower answers by heart, whether it searches exactly where it does not know, and what it
+writes when it plays the engine itself; each beside what it was taught."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..agents.self_search import SelfSearchAgent
+from ..dialects.self_search import blocks
+from ..envs.setting import Setting
+from ..errors import TaskError
+from ..evaluation.confusion import Confusion
+from ..evaluation.decisions import knowledge_boundary
+from ..evaluation.intervals import Interval, mean_interval
+from ..evaluation.metrics import Row, row_of
+from ..evaluation.run import episode_for, evaluate
+from ..llms.base import Generator, Sampling
+from ..llms.transformers_generator import TransformersGenerator
+from ..policies.causal_lm import CausalLMPolicy
+from ..rollout import run_episodes
+from ..text import normalise_answer
+from ..types import Task
+from ..warmstart.hops import walked
+from .knowledge import Knowledge
+from .lessons import practised
+from .recipe import Recipe, world_of
+from .run import MAX_TOKENS
+
+TASKS = {"simple": 100, "chain-2": 100, "chain-3": 100}
+"""Questions asked; of the chains about half are left out, see :func:`practised`."""
+TURN_TOKENS = 112
+"""Most tokens of one turn outside self-search: a thought of three facts, and an action."""
+GREEDY = Sampling(max_tokens=TURN_TOKENS, temperature=0.0)
+
+
+def questions_for(recipe: Recipe, most: int) -> dict[str, int]:
+    """So many questions of one, two and three hops each; a world too small for them is asked half
+    as many, and half again. ``TaskError`` if it has not even one of each."""
+    while True:
+        tasks = dict.fromkeys(TASKS, most)
+        try:
+            recipe.setting(tasks=tasks)
+        except TaskError:
+            if most <= 1:
+                raise
+            most = (most + 1) // 2
+        else:
+            return tasks
+
+
+class Group(NamedTuple):
+    """Questions that belong together."""
+
+    hops: int
+    knowledge: str
+    """taught | backward (taught, but only from subject to object) | untaught, shown (the model was
+    shown that it does not know) | untaught."""
+
+
+class Measured(NamedTuple):
+    """Everything, by groups of questions."""
+
+    closed_book: Mapping[Group, Interval]
+    """Exact match without search."""
+    boundary: Mapping[str, Confusion]
+    """Not searching (or not refusing, if that is what it was shown) against knowing, over all
+    questions (``all``) and those whose unknown fact it was never shown (``unseen``)."""
+    self_search: Mapping[Group, Interval]
+    """Exact match where the model writes its own results."""
+    stated: Mapping[Group, Interval]
+    """Share of the self-search texts of one hop whose information states the right object."""
+
+
+def policy_of(generator: Generator) -> CausalLMPolicy:
+    """A knower as a greedy policy."""
+    return CausalLMPolicy(generator, "bare", sampling=GREEDY)
+
+
+def self_search_agent(generator: Generator) -> SelfSearchAgent:
+    """A knower, greedy, as the agent of self-search episodes."""
+    return SelfSearchAgent(generator, sampling=Sampling(max_tokens=MAX_TOKENS, temperature=0.0))
+
+
+def measured_tasks(made: Setting, knowledge: Knowledge) -> list[Task]:
+    """The setting's questions but for chains that a knower may have practised."""
+    knowledge.sure_of(world_of(made))
+    facts = ((task, [edge.fact for edge, _ in walked(task)]) for task in made.tasks)
+    return [t for t, f in facts if len(f) == 1 or not practised(knowledge.recipe.seed, f)]
+
+
+def group_of(task: Task, knowledge: Knowledge) -> Group:
+    """Where a simple or chain question belongs."""
+    missing = [edge.fact for edge, _ in walked(task) if edge.fact not in knowledge.taught]
+    if missing:
+        shown = missing[0] in knowledge.shown
+        return Group(task.hops, "untaught, shown" if shown else "untaught")
+    alone = not knowledge.recipe.inverse and knowledge.backward(task)
+    return Group(task.hops, "backward" if alone else "taught")
+
+
+def measure(
+    model: Any, tokenizer: Any, knowledge: Knowledge, *, tasks: Mapping[str, int] = TASKS
+) -> Measured:
+    """Measure a knower on so many questions per family (``simple`` and ``chain-…``) of its world;
+    chains that may have been practised are left out."""
+    generator = TransformersGenerator(model, tokenizer)
+    policy = policy_of(generator)
+    # the first turn decides (a search in the last one would not be run): reading is not taught
+    made = knowledge.recipe.setting(tasks=dict(tasks), k=1, max_turns=2, may_abstain=True)
+    asked = measured_tasks(made, knowledge)
+    groups = {task.id: group_of(task, knowledge) for task in asked}
+    closed = evaluate(policy, made, tasks=asked, search_enabled=False).rows
+    opened = evaluate(policy, made, tasks=asked).rows
+    alone = knowledge.recipe.setting(tasks=dict(tasks), engine="self", may_abstain=True)
+    rows, right = self_searched(generator, alone, asked)
+    return Measured(
+        _by_group((groups[r.task_id], r.em) for r in closed),
+        boundaries(opened, groups, knowledge),
+        _by_group((groups[r.task_id], r.em) for r in rows),
+        _by_group((groups[i], float(r)) for i, r in right.items() if groups[i].hops == 1),
+    )
+
+
+def boundaries(
+    rows: Sequence[Row], groups: Mapping[str, Group], knowledge: Knowledge
+) -> dict[str, Confusion]:
+    """Decisions against knowledge, see :attr:`Measured.boundary`. Questions taught only the other
+    way round are left out: whether they are known is what an experiment is to tell."""
+    sides = {i: g.knowledge for i, g in groups.items() if g.knowledge != "backward"}
+    parts = {"all": sides, "unseen": {i: s for i, s in sides.items() if s != "untaught, shown"}}
+    found: dict[str, Confusion] = {}
+    for name, part in parts.items():
+        known = {i: side == "taught" for i, side in part.items()}
+        some = [row for row in rows if row.task_id in known]
+        if knowledge.recipe.unknown == "abstain":
+            found[name] = Confusion.of((not r.abstained, known[r.task_id]) for r in some)
+        else:
+            found[name] = knowledge_boundary(some, known)
+    return found
+
+
+def self_searched(
+    generator: Generator, made: Setting, tasks: Sequence[Task]
+) -> tuple[list[Row], dict[str, bool]]:
+    """Rows of self-search episodes, and task id → whether what the model wrote as information
+    states an accepted answer."""
+    agent = self_search_agent(generator)
+    episodes = run_episodes([episode_for(made, t, 0) for t in tasks], agent, made.toolbox)
+    right = {}
+    for episode in episodes:
+        text = "".join(turn.text for turn in episode.turns)
+        right[episode.config.task.id] = states(text, episode.config.task.answers)
+    return [row_of(episode) for episode in episodes], right
+
+
+def states(text: str, answers: Sequence[str]) -> bool:
+    """Whether an information block of a self-search text states one of the answers, in full words
+    and as exact match compares them. Titles, which repeat the question, do not count."""
+    shown = [text[b.inner : b.outer] for b in blocks(text) if b.kind == "information"]
+    bodies = [block.partition(") ")[2] for block in shown]
+    words = [f" {normalise_answer(body)} " for body in bodies]
+    return any(f" {normalise_answer(a)} " in body for a in answers for body in words)
+
+
+def _by_group(values: Iterable[tuple[Group, float]]) -> dict[Group, Interval]:
+    found: dict[Group, list[float]] = {}
+    for group, value in values:
+        found.setdefault(group, []).append(value)
+    return {group: mean_interval(found[group], unit=True) for group in sorted(found)}

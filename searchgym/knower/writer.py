@@ -1,0 +1,122 @@
+"""What a knower says: a thought that recalls fact by fact, then the answer; at the first fact it
+does not know, a search or a refusal. And the same as self-search, with pages of its own.
+
+The thought names the relation before its object: recalling what stands behind "+ director" for a
+name is learnt sooner than recalling an answer for every wording of a question.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..dialects.base import get_dialect
+from ..dialects.self_search import SelfSearch
+from ..dialects.tags import TagDialect
+from ..tasks.context import Context
+from ..tasks.paths import Path, Step
+from ..types import ABSTAIN, Answer, Hit, Ranking, Search
+from .pages import Pages
+from .recipe import Unknown
+
+DIALECT = "search_r1"
+OPEN = "?"
+"""In a thought, for what is not known."""
+
+
+class Hop(NamedTuple):
+    """One step of a path in words."""
+
+    label: str
+    """"+ director" for the director of something known, "- film director" for a film of one."""
+    query: str
+    """What to search for where the fact is not known."""
+    found: str
+    """What it leads to; "" where that was not taught."""
+    page: int
+    """Whose page a good engine would show; -1 where only the taught fact would tell."""
+
+
+class Writer:
+    """Words for paths through the world.
+
+    Args:
+        ctx: Of the whole world; its corpus is not read.
+        pages: Of what was taught.
+        taught: Rows of the taught facts.
+        unknown: What to do where the next fact is not among them.
+    """
+
+    def __init__(
+        self, ctx: Context, pages: Pages, taught: frozenset[int], unknown: Unknown
+    ) -> None:
+        self._ctx, self._pages, self._taught, self._unknown = ctx, pages, taught, unknown
+        dialect, alone = get_dialect(DIALECT), get_dialect(f"{DIALECT}_self")
+        assert isinstance(dialect, TagDialect)
+        assert isinstance(alone, SelfSearch)
+        self.dialect, self.alone = dialect, alone
+
+    def question(self, text: str) -> str:
+        """As an episode shows it."""
+        return self.dialect.question(text)
+
+    def turn(self, path: Path) -> str:
+        """The one turn in which a path is answered, or its first unknown fact is asked for."""
+        hops = self._hops(path)
+        thought = "; ".join(_recalled(hop) for hop in hops)
+        last = hops[-1]
+        if last.found:
+            return self.dialect.render_action(Answer(last.found), thought)
+        if self._unknown == "abstain":
+            return self.dialect.render_action(Answer(ABSTAIN), thought)
+        return self.dialect.render_action(Search((last.query,)), thought)
+
+    def self_search(self, path: Path) -> str:
+        """The whole text in which a path is searched for in one's own pages, and answered or
+        refused by what they state."""
+        hops = self._hops(path)
+        thought, written = " ".join(self._label(step) for step in path.steps), ""
+        for hop in hops:
+            written += f"<think>{thought}</think>\n"
+            written += self.alone.render_search(hop.query, self._shown(hop))
+            thought = _recalled(hop)
+        return written + self.alone.render_action(Answer(hops[-1].found or ABSTAIN), thought)
+
+    # --- parts --------------------------------------------------------------------------------
+    def _hops(self, path: Path) -> list[Hop]:
+        """Up to the first one that was not taught."""
+        known = self._ctx.names.given(path.start)
+        assert known is not None, "questions begin with a name"
+        here, hops = path.start, list[Hop]()
+        for step in path.steps:
+            taught = step.fact in self._taught
+            label = self._label(step)
+            found = self._found(step) if taught else ""
+            subject = step.value if step.inverse else here
+            page = subject if taught or not step.inverse else -1
+            query = f"{label[2:]} {known}" if step.inverse else known
+            hops.append(Hop(label, query, found, page))
+            if not taught:
+                break
+            here, known = step.value, found
+        return hops
+
+    def _label(self, step: Step) -> str:
+        label = self._ctx.label(step.property)
+        if not step.inverse:
+            return f"+ {label}"
+        schema = self._ctx.schema
+        source = schema.type_index(self._ctx.prop(step.property).source)
+        return f"- {schema.types[source].noun} {label}"
+
+    def _found(self, step: Step) -> str:
+        return self._ctx.names.name(step.value) if step.inverse else self._pages.written(step.fact)
+
+    def _shown(self, hop: Hop) -> Ranking:
+        """What the knower itself would find: nothing where that would give the fact away."""
+        if hop.page < 0:
+            return ()
+        return (Hit(self._pages.corpus[hop.page], 1.0),)
+
+
+def _recalled(hop: Hop) -> str:
+    return f"{hop.label}: {hop.found or OPEN}"

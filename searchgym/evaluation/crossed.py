@@ -21,7 +21,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..seeding import stream
-from .intervals import CHUNK, NOTHING, RESAMPLES, Floats, Interval, mean_interval, sign_flip_p
+from .intervals import (
+    CHUNK,
+    FEW,
+    NOTHING,
+    RESAMPLES,
+    Floats,
+    Interval,
+    few_differ,
+    mean_interval,
+    score_interval,
+    sign_flip_p,
+)
+
+FEW_OF_SEVERAL = 5
+"""As ``intervals.FEW``, for means over several seeds, whose own share widens the interval: where 20
+to 58 questions differ in 3 to 10 % of all cases, three seeds cover 0.81 to 0.94 without Tango's
+interval, 0.96 or more with it below five questions, and need not be wider above."""
 
 
 class Spread(NamedTuple):
@@ -51,17 +67,33 @@ def crossed_interval(
     level: float = 0.95,
     resamples: int = RESAMPLES,
     unit: bool = False,
+    bound: float | None = None,
 ) -> Interval:
     """Interval for the mean of ``table`` (S, Q), S training seeds on the same Q questions.
 
     Speaks of other seeds and other questions; with S = 1 only questions vary. Questions with a NaN
-    in any seed are left out. For paired differences hand in ``a - b``. ``unit``: as in
+    in any seed are left out. ``unit``: as in
     :func:`searchgym.evaluation.intervals.mean_interval`.
+
+    For paired differences hand in ``a - b`` and the ``bound`` that none can exceed in size (1 for
+    EM or F1, None: there is none): where few questions differ, Tango's score interval then counts
+    as well, for a bootstrap would know of no others.
+
+    Raises:
+        EvaluationError: values beyond ``bound``, or outside [0, 1] with ``unit``.
     """
     d = _complete(table)
     seeds, n = d.shape
     if n == 0:
         return NOTHING
+    if bound is not None and few_differ(d.mean(axis=0), FEW if seeds == 1 else FEW_OF_SEVERAL):
+        score = score_interval(d.mean(axis=0), bound, level=level)
+        if seeds == 1 or n == 1 or d.min() == d.max():
+            return score
+        wide = crossed_interval(d, seed=seed, level=level, resamples=resamples)
+        # seeds that differ widen it, too
+        ends = min(score.low, wide.low), max(score.high, wide.high)
+        return Interval(score.mean, *ends, n, f"tango, {wide.method}")
     if seeds == 1 or n == 1 or d.min() == d.max():
         # equal values: what mean_interval says of each question, not more for being repeated
         return mean_interval(d.mean(axis=0), seed=seed, level=level, resamples=resamples, unit=unit)

@@ -5,7 +5,9 @@ needs only how often each distinct value is drawn, so resamples are multinomial 
 distinct values: the distribution of drawing questions one by one, and far cheaper for EM or F1.
 
 Measured coverage of nominal 95 % intervals for 58 questions with 10 % right: percentile 0.92,
-BCa 0.95, and Wilson's score interval (0/1 values only) 0.95. BCa is the default.
+BCa 0.95, and Wilson's score interval (0/1 values only) 0.95. BCa is the default. Of paired
+differences most are often 0, and where fewer than :data:`FEW` are not, BCa covers as little as 0.42
+(one pair in 33 differs, 20 pairs) and Tango's score interval 0.95 or more; it stands in there.
 
 Efron & Tibshirani, *An Introduction to the Bootstrap* (1993), chapters 12-14; Wilson (1927);
 Holm (1979).
@@ -22,10 +24,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import EvaluationError, unknown
 from ..seeding import stream
+from .tango import tango
 
 Method = Literal["bca", "percentile", "wilson"]
 Floats = NDArray[np.float64]
 RESAMPLES = 10_000
+FEW = 15
+"""Paired differences of which fewer stand apart from the commonest one cannot be resampled."""
 CHUNK = 4_000_000
 """Multinomial cells drawn at once: bounds memory at 32 MB."""
 
@@ -40,8 +45,15 @@ class Interval(NamedTuple):
     """Questions behind it; missing values (NaN) are not counted."""
     method: str
 
+    def __format__(self, spec: str) -> str:
+        """Mean and ends, each by ``spec`` (".3f" if empty); a dash where there are no questions."""
+        if not self.n:
+            return "–"
+        mean, low, high = (format(x, spec or ".3f") for x in self[:3])
+        return f"{mean} [{low}, {high}]"
+
     def __str__(self) -> str:
-        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return format(self)
 
     def excludes(self, value: float) -> bool:
         """Whether ``value`` lies outside the interval."""
@@ -149,11 +161,43 @@ def paired_interval(
     level: float = 0.95,
     resamples: int = RESAMPLES,
 ) -> Interval:
-    """Interval for mean(a - b) (n,): question i of both. NaN in either leaves the pair out."""
+    """Interval for mean(a - b) (n,): question i of both. NaN in either leaves the pair out.
+
+    Where few pairs differ it is Tango's score interval, which is told how far two values can lie
+    apart: by 1 if all lie in [0, 1] (EM, F1), else as far as any two of these do.
+    """
     x, y = np.asarray(a, dtype=np.float64).ravel(), np.asarray(b, dtype=np.float64).ravel()
     if x.shape != y.shape:
         raise EvaluationError(f"paired values must be as many: got {len(x)} and {len(y)}")
+    kept = ~(np.isnan(x) | np.isnan(y))
+    x, y = x[kept], y[kept]
+    if len(x) and few_differ(x - y):
+        both = np.concatenate([x, y])
+        within = both.min() >= 0 and both.max() <= 1
+        return score_interval(x - y, 1.0 if within else float(np.ptp(both)), level=level)
     return mean_interval(x - y, seed=seed, method=method, level=level, resamples=resamples)
+
+
+def few_differ(difference: Floats, few: int = FEW) -> bool:
+    """Whether fewer than ``few`` paired differences (n,) are not the commonest one."""
+    counts = np.unique(difference, return_counts=True)[1]
+    return bool(len(difference) - counts.max() < few)
+
+
+def score_interval(difference: Floats, bound: float, *, level: float = 0.95) -> Interval:
+    """Tango's interval for the mean of paired differences (n,) that lie in [-bound, bound].
+
+    Raises:
+        EvaluationError: for a difference beyond ``bound``.
+    """
+    n, mean = len(difference), float(difference.mean())
+    if np.abs(difference).max() > bound + 1e-9:
+        raise EvaluationError(f"differences must lie within ±{bound}, got {difference}")
+    if bound == 0:  # all values are one and the same: nothing says how far others lie from it
+        return Interval(mean, mean, mean, n, "tango")
+    more, less = (float(np.clip(side, 0, None).sum()) for side in (difference, -difference))
+    low, high = tango(more / bound, less / bound, n, level)
+    return Interval(mean, min(mean, bound * low), max(mean, bound * high), n, "tango")
 
 
 def sign_flip_p(difference: ArrayLike, *, seed: int = 0, resamples: int = RESAMPLES) -> float:

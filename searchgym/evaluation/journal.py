@@ -9,9 +9,12 @@
     DIR/<agent>.closed-book.json, …  the same questions without tools
     DIR/<agent>.seed-<n>.json, …     further samples of each question (``--samples``)
     DIR/judge.sqlite                 what the judge model said, by content
+    DIR/machine.json                 the machine of the last start
 
 An episode is recorded when its line is on disk; whoever starts again plays only the others. Rows
-are not kept twice: a trajectory replays, and the replay is measured.
+are not kept twice: a trajectory replays, and the replay is measured. Whoever asks more questions
+than before, those on record among them, plays only the new ones: an episode does not depend on what
+else is asked.
 """
 
 from __future__ import annotations
@@ -23,11 +26,14 @@ from typing import IO, Any, Self
 
 from ..errors import DataError, EvaluationError
 from ..trajectory import from_line
+from ..types import Task
 from .comparable import differing, told
 from .metrics import Row, row_of
 from .result import EvalResult
 
 TRAJECTORIES = ".trajectories.jsonl"
+OTHERWISE = "choose another folder (--out), or replace what is there (--fresh)"
+"""What to do where a folder holds something else."""
 MAY_DIFFER = ("batch", "judge", "environment.data_dir")
 """Settings that do not change what is played."""
 
@@ -38,12 +44,13 @@ def trajectories_of(result: Path) -> Path:
 
 
 def finished(path: Path, expected: EvalResult) -> EvalResult | None:
-    """The result of that run if ``path`` holds all of it; None if episodes are missing.
+    """The result of that run if ``path`` holds all of it; None if episodes are missing, as where it
+    was asked fewer questions (whether they are among those asked now, :meth:`Journal.check` says).
 
     Raises:
         EvaluationError: the folder holds another run under this name.
     """
-    other = "choose another folder (--out), or replace what is there (--fresh)"
+    other = OTHERWISE
     if not path.is_file():
         if trajectories_of(path).is_file():
             raise EvaluationError(
@@ -59,11 +66,19 @@ def finished(path: Path, expected: EvalResult) -> EvalResult | None:
     for name in ("agent", "set", "seed"):
         if (there := getattr(known, name)) != (here := getattr(expected, name)):
             found[name] = (there, here)
+    grown = _count(known) < _count(expected)
+    if grown:
+        found = {name: pair for name, pair in found.items() if not name.startswith("questions.")}
     if found:
         raise EvaluationError(
             f"{path} holds a run with other settings, there and here: {told(found)}; {other}"
         )
-    return known if known.complete else None
+    return known if known.complete and not grown else None
+
+
+def _count(result: EvalResult) -> int:
+    """How many questions were to be asked; 0 where the file does not say."""
+    return int(result.settings.get("questions", {}).get("count", 0))
 
 
 def discard(path: Path) -> None:
@@ -90,6 +105,8 @@ class Journal:
         self._where: dict[str, tuple[int, int]] = {}
         self.rows: dict[str, Row] = {}
         """Task id → row of every recorded episode."""
+        self._asked: dict[str, tuple[str, tuple[str, ...]]] = {}
+        """Task id → question and accepted answers of every episode found on opening."""
         try:
             self._read()
         except BaseException:  # Ctrl-C, too: nobody gets this object, so nobody else could close it
@@ -106,10 +123,24 @@ class Journal:
             if played.task_id in self.rows:
                 raise DataError(f"{self.path}:{number}: question {played.task_id!r} occurs twice")
             self.rows[played.task_id] = row_of(played.replay(), played.usage)
+            self._asked[played.task_id] = played.question, tuple(played.answers)
             self._where[played.task_id] = (end, len(line))
             end += len(line)
         self._file.truncate(end)
         self._end = end
+
+    def check(self, tasks: Sequence[Task]) -> None:
+        """Refuse to go on with other questions than these: ``EvaluationError`` if an episode found
+        on opening answers none of them."""
+        known = {task.id: (task.question, tuple(task.answers)) for task in tasks}
+        strange = [key for key, asked in self._asked.items() if known.get(key) != asked]
+        if strange:
+            raise EvaluationError(
+                f"{self.path} holds {len(self._asked)} episodes, of which {len(strange)} (the "
+                f"first: {strange[0]!r}) answer none of the {len(known)} questions asked now; a "
+                "run is continued with the same questions and more (twice as many --questions "
+                f"hold all that were asked); or {OTHERWISE}"
+            )
 
     def add(self, played: Sequence[tuple[Row, str]]) -> None:
         """Record finished episodes, each a row and a trajectory's line; on disk on return."""

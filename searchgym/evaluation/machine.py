@@ -8,6 +8,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from ..files import write_whole
 from .run import versions
 
 NOTE = "machine.json"
@@ -27,10 +28,8 @@ def machine() -> dict[str, Any]:
 def note_machine(out: Path) -> Path:
     """Write ``machine.json`` into a run's folder; a resumed run's last machine stays."""
     out.mkdir(parents=True, exist_ok=True)
-    path, partial = out / NOTE, out / f"{NOTE}.part"
-    partial.write_text(json.dumps(machine(), indent=1), encoding="utf-8")
-    os.replace(partial, path)
-    return path
+    write_whole(out / NOTE, json.dumps(machine(), indent=1))
+    return out / NOTE
 
 
 def _processor() -> str:

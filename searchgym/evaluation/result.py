@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import EvaluationError
+from ..files import write_whole
 from ..records import json_text
 from .comparable import check_comparable
 from .intervals import RESAMPLES, Interval, paired_interval, sign_flip_p
@@ -111,12 +111,7 @@ class EvalResult:
         """Write as JSON; returns the path."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".part")  # an interrupted write leaves no half file
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(json_text(self.to_json(), indent=1))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        write_whole(path, json_text(self.to_json(), indent=1))
         return path
 
     @classmethod

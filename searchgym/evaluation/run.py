@@ -71,7 +71,8 @@ def evaluate(
         search_enabled: False plays closed-book: same questions, no tools.
         progress: Told how many questions have just finished.
         out: The result's file, ``DIR/<agent>.json``; the trajectories go beside it. What is
-            recorded there already is not played again (see ``searchgym.evaluation.journal``).
+            recorded there already is not played again (see ``searchgym.evaluation.journal``), not
+            even where more questions are asked now.
         fresh: Delete what ``out`` holds first.
         retry_lost: Play recorded episodes again that the infrastructure ended.
         workers: Processes to share the questions among. The result is the same, as far as the
@@ -114,6 +115,7 @@ def evaluate(
             progress(len(chosen))
         return found
     with Journal(trajectories_of(out)) as journal:
+        journal.check(chosen)
         if retry_lost:
             journal.forget([k for k, row in journal.rows.items() if row.infra_error])
         result.save(out)  # so that whoever goes on can tell that it is this run

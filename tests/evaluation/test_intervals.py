@@ -13,9 +13,11 @@ from searchgym.evaluation.intervals import (
     holm,
     mean_interval,
     paired_interval,
+    score_interval,
     sign_flip_p,
     wilson,
 )
+from searchgym.evaluation.tango import tango
 
 
 def test_wilson_matches_hand_computed_values() -> None:
@@ -113,6 +115,99 @@ def test_pairing_narrows_the_interval() -> None:
     paired = paired_interval(a, b)
     assert paired.excludes(0)
     assert paired.high - paired.low < 0.2 * (mean_interval(a).high - mean_interval(a).low)
+
+
+def test_tango_by_hand() -> None:
+    z2 = stats.norm.ppf(0.975) ** 2
+    assert tango(0, 0, 10) == pytest.approx((-z2 / (10 + z2), z2 / (10 + z2)))
+    # its edges are where the score statistic is z: worked out there from the likelihood itself
+    low, high = tango(12, 2, 50)
+    for delta in (low, high):
+        q = np.linspace(max(0, -delta), (1 - delta) / 2, 400_001)[1:-1]
+        likely = 12 * np.log(q + delta) + 2 * np.log(q) + 36 * np.log(1 - 2 * q - delta)
+        variance = 50 * (2 * q[likely.argmax()] + delta - delta**2)
+        assert (12 - 2 - 50 * delta) ** 2 / variance == pytest.approx(z2, rel=1e-3)
+    swapped = tango(2, 12, 50)
+    assert (-swapped[1], -swapped[0]) == pytest.approx((low, high), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n", "more", "less"),
+    [(20, 0.05, 0.02), (20, 0.03, 0.0), (58, 0.03, 0.0), (58, 0.05, 0.02), (200, 0.01, 0.01)],
+)
+def test_intervals_of_few_disagreements_cover(n: int, more: float, less: float) -> None:
+    rng = np.random.Generator(np.random.PCG64(11))
+    trials, hit, bare = 600, 0, 0
+    for trial in range(trials):
+        a, b = np.zeros(n), np.zeros(n)
+        counts = rng.multinomial(n, [more, less, 1 - more - less])
+        a[: counts[0]] = 1
+        b[counts[0] : counts[0] + counts[1]] = 1
+        told = paired_interval(a, b, seed=trial, resamples=200)
+        one_seed = crossed_interval(a - b, seed=trial, bound=1.0, resamples=200)
+        assert told == one_seed
+        hit += told.low <= more - less <= told.high
+        sample = mean_interval(a - b, seed=trial, resamples=200)
+        bare += sample.low <= more - less <= sample.high
+    assert hit / trials >= 0.93  # two standard errors of 600 trials are 0.018
+    assert bare < hit - 0.03 * trials  # the bootstrap by itself does not
+
+
+def test_intervals_of_few_partial_disagreements_cover() -> None:
+    rng = np.random.Generator(np.random.PCG64(12))
+    for three in (False, True):
+        hit = 0
+        for trial in range(300):
+            kind = rng.random((3 if three else 1, 20)) * np.ones((3 if three else 1, 1))
+            if three:
+                kind[1:] = np.where(rng.random((2, 20)) < 0.7, kind[0], kind[1:])
+            d = np.where(kind < 0.03, 0.5, np.where(kind < 0.05, -1 / 3, 0.0))
+            told = crossed_interval(d, seed=trial, bound=1.0, resamples=200)
+            hit += told.low <= 0.03 * 0.5 - 0.02 / 3 <= told.high
+        assert hit / 300 >= 0.93
+
+
+def test_intervals_of_few_disagreements_of_several_seeds_cover() -> None:
+    rng = np.random.Generator(np.random.PCG64(13))
+    hit = bare = 0
+    for trial in range(400):
+        shared = rng.random((1, 20))
+        u = np.where(rng.random((3, 20)) < 0.6, shared, rng.random((3, 20)))
+        d = np.where(u < 0.05, 1.0, np.where(u < 0.07, -1.0, 0.0))
+        told = crossed_interval(d, seed=trial, bound=1.0, resamples=200)
+        hit += told.low <= 0.03 <= told.high
+        sample = crossed_interval(d, seed=trial, resamples=200)
+        bare += sample.low <= 0.03 <= sample.high
+    assert hit / 400 >= 0.93  # two standard errors of 400 trials are 0.022
+    assert bare < hit - 0.05 * 400
+
+
+def test_equal_pairs_keep_an_honest_width() -> None:
+    right = np.ones(10)
+    equal = paired_interval(right, right)
+    assert (equal.low, equal.high) == pytest.approx(tango(0, 0, 10))
+    assert equal.method == "tango"
+    assert paired_interval(right, 0 * right).low == pytest.approx(tango(10, 0, 10)[0])
+    # counts have no bound of their own: values that were seen say how far others may lie
+    calls = np.array([1.0, 5.0] * 5)
+    assert paired_interval(calls, calls).high == pytest.approx(4 * tango(0, 0, 10)[1])
+    assert paired_interval(5 * right, 5 * right)[:3] == (0, 0, 0)
+    seeds = np.zeros((3, 10))
+    assert crossed_interval(seeds, bound=1.0) == equal
+    seeds[0] = 1
+    apart, bare = crossed_interval(seeds, bound=1.0), crossed_interval(seeds)
+    assert apart.low <= min(bare.low, 0) < 1 / 3 < bare.high <= apart.high
+    assert np.isnan(paired_interval([np.nan], [1.0]).mean)
+    with pytest.raises(EvaluationError, match="within ±1"):
+        score_interval(2 * right, 1.0)
+
+
+def test_many_disagreements_are_resampled_as_before() -> None:
+    d = np.repeat([1.0, 0.0, -1.0], [20, 200, 10])
+    for bound in (None, 1.0):
+        assert crossed_interval(d, bound=bound) == mean_interval(d)
+    table = np.stack([d, np.roll(d, 1)])
+    assert crossed_interval(table, bound=1.0) == crossed_interval(table)
 
 
 def test_crossed_interval_speaks_of_seeds_and_questions() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,42 @@ def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
     out.write_text("{", "utf-8")
     with pytest.raises(EvaluationError, match="not an evaluation result"):
         evaluate(FirstHitAgent(), _setting(k=3), out=out)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_run_is_continued_with_more_questions(tmp_path: Path, complete: bool) -> None:
+    """Wherever the first ones stand among them; the result is that of asking all at once."""
+    shared = setting({"corpus": CORPUS, "tasks": MANY})
+    grown, once = tmp_path / "grown.json", tmp_path / "once.json"
+    evaluate(ConstantAgent(), shared, name="a", out=once)
+    evaluate(ConstantAgent(), shared, name="a", out=grown, tasks=MANY[1::3])
+    if not complete:  # as a kill leaves it
+        text = grown.read_text("utf-8").replace('"complete": true', '"complete": false')
+        grown.write_text(text, "utf-8")
+        kept = trajectories_of(grown).read_bytes().splitlines(keepends=True)[:2]
+        trajectories_of(grown).write_bytes(b"".join(kept))
+    new = []
+    evaluate(ConstantAgent(), shared, name="a", out=grown, tasks=MANY, progress=new.append)
+    assert new[0] == (len(MANY[1::3]) if complete else 2), "what is on record is not played again"
+    assert sum(new) == len(MANY)
+    assert content(grown) == content(once)
+    assert trajectories_of(grown).read_bytes() == trajectories_of(once).read_bytes()
+
+
+def test_a_run_grows_by_no_other_questions(tmp_path: Path) -> None:
+    out = tmp_path / "a.json"
+    shared = setting({"corpus": CORPUS, "tasks": MANY})
+    evaluate(ConstantAgent(), shared, out=out, tasks=MANY[:3])
+    before = out.read_bytes(), trajectories_of(out).read_bytes()
+    reworded = [replace(task, question=task.question + " Say.") for task in MANY]
+    for others in (MANY[1:], reworded):
+        with pytest.raises(EvaluationError, match=r"holds 3 episodes, of which .* answer none of"):
+            evaluate(ConstantAgent(), shared, out=out, tasks=others)
+    with pytest.raises(EvaluationError, match=r"rules\.k"):
+        evaluate(ConstantAgent(), setting({"corpus": CORPUS, "tasks": MANY, "k": 1}), out=out)
+    with pytest.raises(EvaluationError, match=r"agent\.fingerprint .*unanswerable.*Quell"):
+        evaluate(ConstantAgent("Quell"), shared, out=out)
+    assert before == (out.read_bytes(), trajectories_of(out).read_bytes())
 
 
 class _Counts:

@@ -61,7 +61,7 @@ def _source(path: Path, run: Path, kind: str) -> Source:
     step = _STEP.search(name)
     if stem.isdigit():  # verl names its dumps by step
         return Source(path, name, kind, path.parent.name, int(stem))
-    if stem in ("results", "rollouts"):  # names of what they hold, not of who played
+    if stem in ("results", "rollouts", "traces"):  # names of what they hold, not of who played
         stem = path.resolve().parent.name
     agent = _STEP.sub("", stem).strip("-_.") or stem
     return Source(path, name, kind, agent, int(step.group(1)) if step else None)

@@ -156,13 +156,16 @@ class Index:
             told = done
 
         number = self.rows("SELECT count(*) AS n FROM episodes WHERE file = ?", (file,))[0]["n"]
-        for offset, data in blocks(source.path, source.kind, start):
+        for offset, data, then in blocks(source.path, source.kind, start):
             record = self._parse(data, source, offset)
             key = _key(source.name, number, record.id)
             batch.append((file, offset, len(data), key, *_columns(record)))
             words.append(_words(record))
-            number, done = number + 1, offset + len(data)
-            if len(batch) == _BATCH:
+            number += 1
+            if then is None:  # a line is noted whole or not at all
+                continue
+            done = then
+            if len(batch) >= _BATCH:
                 write()
         if source.kind == LOG:
             done = source.path.stat().st_size  # what follows the last episode is nobody's

@@ -32,7 +32,7 @@ WRITTEN = (
 
 def read(path: Path) -> list[Record]:
     kind = detect(path)
-    return [parse(data, kind, f"{path}:{at}") for at, data in blocks(path, kind)]
+    return [parse(data, kind, f"{path}:{at}") for at, data, _ in blocks(path, kind)]
 
 
 def lines(path: Path, *values: Any) -> Path:

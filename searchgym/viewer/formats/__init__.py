@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import DataError
 from ..record import Record
-from . import chat, search_r1, searchgym, verifiers
+from . import chat, search_r1, searchgym, verifiers, verifiers_traces
 
-JSON_FORMATS: tuple[ModuleType, ...] = (searchgym, search_r1, verifiers, chat)
+JSON_FORMATS: tuple[ModuleType, ...] = (
+    searchgym, search_r1, verifiers, verifiers_traces, chat,
+)  # fmt: skip
 """In the order they are asked; each has ``NAME``, ``fits(value)`` and ``read(value)``."""
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 LOG = "search_r1_log"
@@ -21,7 +23,8 @@ MOST_LINE = 64 << 20
 """Bytes of a record; one that is longer belongs to no episode."""
 EXPECTED = (
     "expected trajectories of SearchGym (searchgym eval --out, train.save_rollouts), Search-R1 "
-    "(its printed log or verl's rollout dump), verifiers (results.jsonl), or OpenAI messages"
+    "(its printed log or verl's rollout dump), verifiers (results.jsonl, traces.jsonl), or "
+    "OpenAI messages"
 )
 
 
@@ -52,11 +55,21 @@ def detect(path: Path) -> str:
     raise DataError(f"{path}: line 1 is {keys}; {EXPECTED}")
 
 
-def blocks(path: Path, kind: str, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """(offset, bytes) of each whole record from a byte on; a last line without its end is left for
-    later, as it is still being written."""
+class Block(NamedTuple):
+    """The bytes of one record."""
+
+    offset: int
+    data: bytes
+    then: int | None
+    """Where to go on reading after it; None within a line that holds several records."""
+
+
+def blocks(path: Path, kind: str, start: int = 0) -> Iterator[Block]:
+    """Each whole record from a byte on; a last line without its end is left for later, as it is
+    still being written."""
     if kind == LOG:
-        yield from search_r1.blocks(path)
+        for at, data in search_r1.blocks(path):
+            yield Block(at, data, at + len(data))
         return
     with path.open("rb") as file:
         file.seek(start)
@@ -66,9 +79,15 @@ def blocks(path: Path, kind: str, start: int = 0) -> Iterator[tuple[int, bytes]]
                 if len(line) == MOST_LINE:
                     raise DataError(f"{path}: a line is longer than {MOST_LINE >> 20} MiB")
                 return
-            if line.strip():
-                yield at, line
-            at += len(line)
+            end = at + len(line)
+            if kind == verifiers_traces.NAME and line.strip():
+                *more, (last, stop) = verifiers_traces.pieces(line)
+                for begin, upto in more:
+                    yield Block(at + begin, line[begin:upto], None)
+                yield Block(at + last, line[last:stop], end)
+            elif line.strip():
+                yield Block(at, line, end)
+            at = end
 
 
 def parse(data: bytes, kind: str, where: str) -> Record:

@@ -19,7 +19,7 @@ def turns_of(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Observation], 
     for message in messages:
         role, text = str(message["role"]), text_of(message.get("content"))
         if role == "assistant":
-            turns.append(_turn(len(turns), text, message))
+            turns.append(said(len(turns), message))
         elif turns:
             turns[-1].observations.append(Observation(role, text))
             turns[-1].hits += hits_of(text)
@@ -49,7 +49,9 @@ def question_of(prompt: Sequence[Observation]) -> str:
     return asked.rpartition("Question:")[2].strip() or asked
 
 
-def _turn(number: int, text: str, message: Mapping[str, Any]) -> Turn:
+def said(number: int, message: Mapping[str, Any]) -> Turn:
+    """The turn of one message of the assistant."""
+    text = text_of(message.get("content"))
     thought = text_of(message.get("reasoning_content"))
     whole = f"<think>{thought}</think>\n{text}" if thought else text
     calls = [_call(c) for c in message.get("tool_calls") or ()]

@@ -5,6 +5,7 @@ Each takes plain records and returns an Altair chart in the colours of ``palette
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ _ROLES = {
 _BARS = ("random", "first-hit", "best-sentence", "majority", "always-yes", "always-refuse")
 """Agents that others are measured against."""
 _CLOSED = ", closed book"
+_BEFORE = " untrained"
 _SEEDS = ", each seed"
 LEGEND: Mapping[str, Any] = {"columns": 6, "symbolLimit": 30, "symbolOpacity": 1}
 BAND = 3
@@ -28,12 +30,15 @@ nothing, and the scale would show nothing else."""
 def colours(names: Sequence[str]) -> list[str]:
     """A colour for each name: agents that every table has keep theirs, bars are grey."""
     taken = {_ROLES[n] for n in names if n in _ROLES}
+    # The colours of rules and oracle are given to others last, so that an agent's is the same
+    # in the figures that show them and in those that do not.
     free = [c for c in SERIES if c not in taken] or list(SERIES)
+    free.sort(key=[_ROLES["rules"], _ROLES["oracle"]].__contains__)
     out, given = [], 0
     for name in names:
         if name in _ROLES:
             out.append(_ROLES[name])
-        elif name in _BARS or name.endswith(_CLOSED):
+        elif name in _BARS or name.endswith((_CLOSED, _BEFORE)):
             out.append(REST)
         else:
             out.append(free[given % len(free)])
@@ -71,10 +76,14 @@ def multiples(
         scale=alt.Scale(domain=list(series), range=[[1, 0], [6, 3], [2, 2], [8, 2, 2, 2]]),
     )  # fmt: skip
     x = alt.X(
-        "x:Q", title=x_title, axis=alt.Axis(tickCount=5, format="~s", grid=False, labelFlush=False)
-    )
+        "x:Q", title=x_title,
+        axis=alt.Axis(tickCount=5, tickMinStep=1, format="~s", grid=False, labelFlush=False),
+    )  # fmt: skip
     scale = alt.Scale(zero=False, nice=True)
-    axis = alt.Axis(title=None, tickCount=4)
+    data = _alone(rows)
+    # A scale of one value has no ticks that tell it; the value stands beside its dot.
+    lines = any("mean" in row and "alone" not in row for row in data)
+    axis = alt.Axis(title=None, tickCount=4, labels=lines)
 
     def y(name: str) -> Any:
         return alt.Y(f"{name}:Q", axis=axis, scale=scale)
@@ -103,7 +112,11 @@ def multiples(
     hover = plain.transform_filter("isValid(datum.mean)")
     hover = hover.mark_point(opacity=0, size=140, filled=True, aria=False)
     layers.append(hover.encode(y=y("mean"), tooltip=tips))
-    data = [dict(row) for row in rows]
+    if any("alone" in row for row in data):
+        dot = plain.transform_filter("datum.alone").mark_point(filled=True, size=50, aria=False)
+        layers.append(dot.encode(y=y("mean"), color=colour, opacity=alt.value(1)))
+        worth = plain.transform_filter("datum.alone").mark_text(dy=-12, color=MUTED, aria=False)
+        layers.append(worth.encode(y=y("mean"), text=alt.Text("mean:Q", format=".4~g")))
     if marks:
         data += [{**mark, "measure": m} for mark in marks for m in measures]
         told = plain.transform_filter("isValid(datum.name)")
@@ -122,6 +135,17 @@ def multiples(
         .resolve_scale(y="independent")
         .resolve_axis(x="independent")
     )  # fmt: skip
+
+
+def _alone(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The rows, marked ``alone`` where a series has one point, of which no line can be drawn."""
+    points = Counter((r["measure"], r["series"]) for r in rows if r.get("mean") is not None)
+    return [
+        {**r, "alone": True}
+        if r.get("mean") is not None and points[r["measure"], r["series"]] == 1
+        else dict(r)
+        for r in rows
+    ]
 
 
 def forest(

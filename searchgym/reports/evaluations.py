@@ -131,17 +131,13 @@ def _summary(results: Sequence[EvalResult]) -> str:
     means = best.means
     told = (
         f"{best.agent} answers {means['em'].mean:.0%} of {len(best.rows):,} questions of "
-        f"{best.set} exactly (F1 {_cell(means['f1'])}), with {means['searches'].mean:.2f} searches "
+        f"{best.set} exactly (F1 {means['f1']}), with {means['searches'].mean:.2f} searches "
         "per question"
     )
     if others := [r for r in results if r is not best]:
         rest = ", ".join(f"{r.agent} {_mean(r, 'f1'):.3f}" for r in others[:4])
         told += f"; F1 of others: {rest}"
     return told + "."
-
-
-def _cell(found: Interval) -> str:
-    return f"{found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]"
 
 
 def _scores(results: Sequence[EvalResult]) -> Section:

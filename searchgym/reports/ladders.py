@@ -21,8 +21,12 @@ KINDS: Mapping[str, str] = {
 FOCUS = "trained"
 """The agent a table is about, if it is there."""
 ALL_REAL = "real sets, averaged"
+MOST_TOLD = 4
+"""Agents whose scores stand in the summary; the figure has all."""
 TOLD = ("corpus", "engine", "questions", "search_enabled")
 RULES = ("dialect", "k", "max_turns", "max_queries", "snippet_chars", "may_abstain", "reward")
+UNTRAINED = " untrained"
+"""Ends the name of what an agent was before its training."""
 _BASELINES = ("rules", "untrained", "random", "first-hit", "best-sentence", "oracle")
 
 
@@ -34,7 +38,7 @@ def ladder_report(runs: Sequence[Run], title: str = "") -> Report:
     order = list(dict.fromkeys(r["name"] for run in runs for r in run.ladder["rungs"]))
     order = [name for name in order if any(c["rung"] == name for c in cells)]
     focus = _focus(agents)
-    sections = [_ladder(cells, agents, [rungs[n] for n in order], focus)]
+    sections = [_ladder(cells, agents, [rungs[n] for n in order])]
     for made in (_steps, _gains):
         if section := made(runs):
             sections.append(section)
@@ -96,8 +100,19 @@ def _focus(agents: Sequence[str]) -> str:
     for agent in agents:
         if agent == FOCUS or agent.endswith(f": {FOCUS}"):
             return agent
-    own = [a for a in agents if a not in _BASELINES]
-    return own[0] if own else agents[0]
+    return (_own(agents) or list(agents))[0]
+
+
+def _own(agents: Sequence[str]) -> list[str]:
+    """Those that the table is about: not there to be measured against, as scripts are and what an
+    agent was before its training."""
+    last = {agent: agent.rpartition(": ")[2] for agent in agents}
+    return [a for a in agents if last[a] not in _BASELINES and not last[a].endswith(UNTRAINED)]
+
+
+def _ordered(agents: Sequence[str]) -> list[str]:
+    """The focus, then the others that the table is about, then the rest."""
+    return list(dict.fromkeys([_focus(agents), *_own(agents), *agents]))
 
 
 def _seeds(row: Mapping[str, Any]) -> list[float]:
@@ -147,19 +162,17 @@ def figure_of(table: Mapping[str, Any], *, short: bool = False) -> Figure:
     """
     cells = list(_cells([Run(LADDER, Path("."), ladder=table)]))
     agents = list(dict.fromkeys(c["agent"] for c in cells))
-    kept = [a for a in agents if a not in _BASELINES or a in ("rules", "oracle")]
-    focus = _focus(agents)
-    chosen = sorted(kept if short and len(kept) > 1 else agents, key=lambda a: a != focus)
+    own = _own(agents)
+    kept = [a for a in agents if a in own or a in ("rules", "oracle")]
+    chosen = _ordered(kept if short and len(kept) > 1 else agents)
     played = {c["rung"] for c in cells}
     return ladder_figure(cells, chosen, [r for r in table["rungs"] if r["name"] in played])
 
 
 def _ladder(
-    cells: Sequence[Mapping[str, Any]], agents: Sequence[str], rungs: Sequence[Mapping[str, Any]],
-    focus: str,
+    cells: Sequence[Mapping[str, Any]], agents: Sequence[str], rungs: Sequence[Mapping[str, Any]]
 ) -> Section:  # fmt: skip
-    ordered = [focus, *(a for a in agents if a != focus)]
-    return Section("The ladder", "", (ladder_figure(cells, ordered, rungs),))
+    return Section("The ladder", "", (ladder_figure(cells, _ordered(agents), rungs),))
 
 
 def _steps(runs: Sequence[Run]) -> Section | None:
@@ -171,8 +184,8 @@ def _steps(runs: Sequence[Run]) -> Section | None:
     if not rows:
         return None
     agents = list(dict.fromkeys(str(r["agent"]) for r in rows))
-    focus = _focus(agents)
-    agents.sort(key=lambda a: a != focus)
+    agents = _ordered(agents)
+    own = _own(agents) or agents[:1]
     note = (
         f"{label(METRIC)} on the rung above minus {label(METRIC)} here, with 95 % interval: what "
         "the one thing that changed costs. Paired question by question where both rungs ask the "
@@ -187,16 +200,19 @@ def _steps(runs: Sequence[Run]) -> Section | None:
         Column("paired", "same questions"), *(Column(a, a, 2, signed=True) for a in agents),
     )  # fmt: skip
     table = Table("drops", "Drop from the rung above", columns, tuple(by.values()), note)
-    shown = [r for r in rows if r["agent"] == focus and r["drop"] is not None]
+    shown = [r for r in rows if r["agent"] in own and r["drop"] is not None]
     if not shown:
         return Section("What each step costs", "", (table,))
-    marks = [{"y": str(r["rung"]), "by": focus, **r["drop"]._asdict()} for r in shown]
+    marks = [{"y": str(r["rung"]), "by": r["agent"], **r["drop"]._asdict()} for r in shown]
+    told = [
+        f"Drops in {label(METRIC)} of {agent}: "
+        + ", ".join(f"{m['y']} {m['mean']:+.2f}" for m in marks if m["by"] == agent) + "."
+        for agent in own
+    ]  # fmt: skip
+    drawn = forest(marks, by=own, domain=None, x_title=f"drop in {label(METRIC)}, 95 % interval")
     figure = Figure(
-        "drops", f"What each step costs {focus}", note,
-        f"Drops in {label(METRIC)} of {focus}: "
-        + ", ".join(f"{m['y']} {m['mean']:+.2f}" for m in marks) + ".",
-        forest(marks, by=[focus], domain=None, x_title=f"drop in {label(METRIC)}, 95 % interval"),
-        tuple(marks),
+        "drops", f"What each step costs {own[0] if len(own) == 1 else 'each agent'}", note,
+        " ".join(told), drawn, tuple(marks),
     )  # fmt: skip
     return Section("What each step costs", "", (figure, table))
 
@@ -328,6 +344,7 @@ def _lacks(runs: Sequence[Run]) -> Section | None:
              Column("simulated_n", "questions, simulated"), Column("real_n", "real questions"),
              Column("few", "too few?")),
             tuple(strata), f"{label(METRIC)} of the questions of each kind, with 95 % intervals.",
+            folded=True,
         ),
     )  # fmt: skip
     return Section("What the simulator lacks", "", blocks)
@@ -369,21 +386,32 @@ def _settings(runs: Sequence[Run], rungs: Sequence[Mapping[str, Any]]) -> Sectio
     return Section("Settings and machine", "", tuple(blocks))
 
 
-def _summary(
-    cells: Sequence[Mapping[str, Any]], order: Sequence[str], rungs: Mapping[str, Any], focus: str,
-    runs: Sequence[Run],
-) -> list[str]:  # fmt: skip
-    own = {c["rung"]: c for c in cells if c["agent"] == focus and c["metric"] == METRIC}
-    told = []
+def _scores(
+    agent: str, cells: Sequence[Mapping[str, Any]], order: Sequence[str], rungs: Mapping[str, Any]
+) -> str:  # fmt: skip
+    """An agent's scores at both ends of the generated rungs and on the real ones; "" of none."""
+    own = {c["rung"]: c for c in cells if c["agent"] == agent and c["metric"] == METRIC}
     generated = [n for n in order if rungs[n].get("kind") == "generated" and n in own]
     real = [n for n in order if rungs[n].get("kind") == "real" and n in own]
+    told = []
     for name in generated[:1] + generated[-1:] if len(generated) > 1 else generated:
         c = own[name]
         told.append(f"{c['mean']:.3f} [{c['low']:.3f}, {c['high']:.3f}] in {name}")
     if real:
         scores = ", ".join(f"{own[n]['mean']:.3f} ({n})" for n in real)
         told.append(f"on real passages {scores}")
-    out = [f"{label(METRIC)} of {focus}: {'; '.join(told)}."] if told else []
+    return f"{label(METRIC)} of {agent}: {'; '.join(told)}." if told else ""
+
+
+def _summary(
+    cells: Sequence[Mapping[str, Any]], order: Sequence[str], rungs: Mapping[str, Any], focus: str,
+    runs: Sequence[Run],
+) -> list[str]:  # fmt: skip
+    agents = list(dict.fromkeys(str(c["agent"]) for c in cells))
+    about = list(dict.fromkeys([focus, *_own(agents)]))[:MOST_TOLD]
+    out = [line for agent in about if (line := _scores(agent, cells, order, rungs))]
+    real = [n for n in order if rungs[n].get("kind") == "real"
+            and any(c["rung"] == n and c["agent"] == focus for c in cells)]  # fmt: skip
     for run in runs:
         for gain in run.ladder.get("gains", ()):
             ratio = Estimate.of(gain.get("ratio"))

@@ -78,6 +78,8 @@ class Table:
     """How it is read."""
     strong: str = ""
     """Rows that hold this value anywhere are set in bold."""
+    folded: bool = False
+    """Whether pages show it on demand only: a long one, for a closer look."""
 
     def csv(self) -> str:
         """As CSV; an estimate becomes three columns."""

@@ -44,6 +44,8 @@ class Chart(NamedTuple):
     title: str
     intro: str
     measures: tuple[str, ...]
+    known: bool = False
+    """Values that were set, not measured: a moving average would only be late."""
 
 
 def training_report(runs: Sequence[Run]) -> Report:
@@ -57,9 +59,8 @@ def training_report(runs: Sequence[Run]) -> Report:
         if chart.measures:
             figure = _figure(chart, groups, x, marks)
             sections.append(Section(chart.title, chart.intro, (figure,)))
-    sections.insert(1, _table(kind, groups))
-    if told := _warnings(groups):
-        sections.insert(2, told)
+    said = (_table(kind, groups) if _longest(groups) > 1 else None, _warnings(groups))
+    sections[1:1] = [section for section in said if section is not None]
     sections.append(_settings(runs, groups))
     return Report(
         title=_title(kind, groups), kind=kind, summary=tuple(_summary(kind, groups)),
@@ -135,10 +136,10 @@ def _charts(kind: str, groups: Sequence[Group]) -> list[Chart]:
         Chart("reward_parts", "Reward parts", "What each part gave per episode, before weights. "
               "A reward that rises by other parts than the answer's is worth a look.", parts),
         Chart("curriculum", "Curriculum", "Each axis of difficulty, mean over the step's tasks.",
-              difficulty),
+              difficulty, known=True),
         Chart("health", "How it learns", "Where collapses show first.",
               there("entropy", "equal_groups", "invalid", "truncated", "norm", "kl_ref", *lost)),
-        Chart("coefficients", "Schedules", "Coefficients by step.", coefficients),
+        Chart("coefficients", "Schedules", "Coefficients by step.", coefficients, known=True),
         Chart("time", "Time", "Wall clock of each step, on the machine below.",
               there("play_s", "update_s")),
     ]  # fmt: skip
@@ -168,7 +169,7 @@ def _figure(
                      "seed": curve.seed}
                     for at, value in line
                 ]  # fmt: skip
-                smooth = smoothed([v for _, v in line])
+                smooth = smoothed([v for _, v in line], 1.0 if chart.known else 0.2)
                 lines.append([(at, v) for (at, _), v in zip(line, smooth, strict=True)])
             points = over_seeds(lines)
             rows += [_mean_row(name, group.name, p, measure in UNIT) for p in points]
@@ -178,10 +179,11 @@ def _figure(
                     f"{points[0].mean:.3g} to {points[-1].mean:.3g}"
                 )
     seeds = max(len(group.curves) for group in groups)
+    seeds_told = ", mean over seeds" if seeds > 1 else ""
     caption = "Thin: " + ("each seed as logged" if seeds > 1 else "as logged")
-    caption += "; thick: moving average (newest point weighs .2)"
-    if seeds > 1:
-        caption += ", mean over seeds"
+    caption += f"; thick: moving average (newest point weighs .2){seeds_told}"
+    if chart.known:
+        caption = f"Thin: each seed; thick{seeds_told}" if seeds > 1 else "As set at each step"
     if seeds > 2:
         caption += " with 95 % interval (Student's t)"
     if marks:
@@ -191,7 +193,7 @@ def _figure(
         rows, "training episodes" if x == "episodes" else "step", [g.name for g in groups],
         measures, marks=marks,
     )  # fmt: skip
-    alt = f"{chart.title}, smoothed: {'; '.join(told)}."
+    alt = f"{chart.title}{'' if chart.known else ', smoothed'}: {'; '.join(told)}."
     return Figure(chart.name, chart.title, caption + ".", alt, drawn, tuple(rows))
 
 
@@ -224,6 +226,11 @@ def _ends(group: Group, measure: str) -> tuple[Estimate | None, Estimate | None]
         points = over_seeds(line)  # type: ignore[arg-type]
         out.append(Estimate(*points[0][1:4]) if points else None)
     return out[0], out[1]
+
+
+def _longest(groups: Sequence[Group]) -> int:
+    """Logged points of the longest run: of one point there is no beginning and end."""
+    return max((len(curve.rows) for group in groups for curve in group.curves), default=0)
 
 
 def _table(kind: str, groups: Sequence[Group]) -> Section:
@@ -341,7 +348,8 @@ def _summary(kind: str, groups: Sequence[Group]) -> list[str]:
         for measure in told:
             first, last = _ends(group, measure)
             if first and last:
-                moved.append(f"{label(measure, kind)} {first.mean:.3g} → {last.mean:.3g}")
+                to = f" → {last.mean:.3g}" if _longest([group]) > 1 else ""
+                moved.append(f"{label(measure, kind)} {first.mean:.3g}{to}")
         out.append(f"{_what(kind, group)}: {', '.join(moved)}.")
     if kind == RL:
         count = len(_warned(groups))

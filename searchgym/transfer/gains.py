@@ -82,7 +82,7 @@ def drop_between(
     """``above`` minus ``below`` with its interval, and whether it is paired."""
     if _ids(above) == _ids(below):
         table = paired_difference(above, below, metric, ENGINE_ONLY)
-        return crossed_interval(table, seed=joint.seed), True
+        return crossed_interval(table, seed=joint.seed, bound=bound_of(metric)), True
     x, y = _table(above, metric), _table(below, metric)
     if not x.questions or not y.questions:
         return NOTHING, False
@@ -97,11 +97,16 @@ def gain_table(agent: Results, baseline: Results, metric: str) -> Table:
     return complete(values, [row.task_id for row in agent[0].rows])
 
 
+def bound_of(metric: str) -> float | None:
+    """How much two values of a metric can differ by; None: any amount."""
+    return 1.0 if METRICS[metric] else None
+
+
 def transfer_ratio(
-    there: Sequence[Table], reference: Table, joint: Joint
+    there: Sequence[Table], reference: Table, joint: Joint, bound: float | None = None
 ) -> tuple[Interval, Interval, Interval | None, str]:
     """(gain there, gain on the reference, ratio or None, why None) of gain tables; several sets
-    ``there`` are averaged, each with the same weight."""
+    ``there`` are averaged, each with the same weight. ``bound``: see ``crossed_interval``."""
     there = [t for t in there if t.questions]
     if not there or not reference.questions:
         return NOTHING, NOTHING, None, "no questions in common with the baseline"
@@ -109,16 +114,16 @@ def transfer_ratio(
     if len(seeds) > 1:  # a seed is missing on some rung: only means can be compared
         there = [Table(t.values.mean(axis=0, keepdims=True), t.questions) for t in there]
         reference = Table(reference.values.mean(axis=0, keepdims=True), reference.questions)
-    base = crossed_interval(reference.values, seed=joint.seed)
-    gain = _pooled(there, joint)
+    base = crossed_interval(reference.values, seed=joint.seed, bound=bound)
+    gain = _pooled(there, joint, bound)
     found = ratio(there, [reference], joint)
     why = "" if found else "the gain on the reference is not above 0 beyond doubt"
     return gain, base, found, why
 
 
-def _pooled(there: Sequence[Table], joint: Joint) -> Interval:
+def _pooled(there: Sequence[Table], joint: Joint, bound: float | None) -> Interval:
     if len(there) == 1:
-        return crossed_interval(there[0].values, seed=joint.seed)
+        return crossed_interval(there[0].values, seed=joint.seed, bound=bound)
     low, high = np.quantile(joint.means([there])[:, 0], [0.025, 0.975])
     n = sum(len(t.questions) for t in there)
     return Interval(mean_of(there), float(low), float(high), n, f"mean of {len(there)} sets")

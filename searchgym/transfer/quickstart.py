@@ -22,6 +22,9 @@ from .training import Learned, Recipe, Trainer
 if TYPE_CHECKING:
     from rich.console import Console
 
+ENOUGH = 8_000
+"""Episodes after which the candidate agent searches a second time where it should. Two idle cores
+play more in the time given, a busy or slow machine may not."""
 GENERATED_QUESTIONS = 300
 REAL_QUESTIONS = 500
 
@@ -78,6 +81,8 @@ def quickstart(
             with _training_bar(out, seed) as report:
                 learned.append(trainer.train(seed, seconds=share, report=report))
             out.print(_trained(learned[-1]))
+            if learned[-1].episodes < min(ENOUGH, chosen.config.get("episodes", ENOUGH)):
+                out.print(_too_little(budget_s))
     except KeyboardInterrupt:
         out.print(_again(folder, "training"))
         raise
@@ -158,6 +163,13 @@ def _trained(run: Learned) -> str:
     return (
         f"seed {run.seed}: {run.episodes:,} episodes in {run.seconds:.0f} s, F1 {best:.3f} on the "
         f"development world with {last.get('searches', float('nan')):.2f} searches"
+    )
+
+
+def _too_little(budget_s: float) -> str:
+    return (
+        "[yellow]That is little[/yellow]: this machine is slow, or was busy. Texts encoded so far "
+        f"are kept; --seconds {2 * budget_s:.0f} trains anew, for longer."
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..envs.setting import Setting
 from ..errors import EvaluationError
+from ..evaluation.machine import note_machine
 from ..evaluation.result import EvalResult
 from ..evaluation.run import evaluate, settings_of
 from ..types import Agent, Task
@@ -48,6 +49,7 @@ def transfer(
     With ``out_dir``, every result is saved under ``results/<rung>/<agent>.<seed>.json`` as soon as
     it is there, and a finished one is not repeated if nothing that moves it has changed: settings,
     questions, versions, and the agent's ``fingerprint`` (agents without one are always run).
+    ``machine.json`` says where the last call was made.
 
     On Ctrl-C the table holds what was finished, with ``complete=False``; the same call goes on
     from there.
@@ -68,6 +70,8 @@ def transfer(
         seed=seed,
     )
     folder = Path(out_dir) / "results" if out_dir is not None else None
+    if out_dir is not None:
+        note_machine(Path(out_dir))
     try:
         for rung in sorted(rungs, key=lambda rung: rung.cost):
             shared = rung.setting()

@@ -18,6 +18,7 @@ from .gains import (
     Drop,
     Gain,
     aligned,
+    bound_of,
     drop_between,
     gain_table,
     paired_difference,
@@ -102,7 +103,7 @@ class TransferTable:
                 a, b = self.results.get((rung, agent)), self.results.get((rung, other))
                 if a and b:
                     difference = paired_difference(a, b, metric)
-                    interval = crossed_interval(difference, seed=self.seed)
+                    interval = crossed_interval(difference, seed=self.seed, bound=bound_of(metric))
                     p = crossed_p(difference, seed=self.seed)
                     drawn.append((rung, interval, p))
             for (rung, interval, p), adjusted in zip(
@@ -142,7 +143,9 @@ class TransferTable:
                 found = [self._gain(r, agent, baseline, metric) for r in members]
                 if any(f is None for f in found):
                     continue
-                told = transfer_ratio([f for f in found if f is not None], base, joint)
+                told = transfer_ratio(
+                    [f for f in found if f is not None], base, joint, bound_of(metric)
+                )
                 out.append(Gain(name, agent, baseline, self.reference, metric, *told))
         return out
 

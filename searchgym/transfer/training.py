@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from ..candidates.encoder import WordEncoder
     from ..candidates.features import FeatureBuilder
     from ..rl.candidate.arena import Arena
+    from ..rl.candidate.trainer import TrainConfig
 
 Report = Callable[[str, float, Mapping[str, float] | None], Any]
 """Told (what is happening, fraction done in [0, 1], the newest evaluation or None)."""
@@ -101,7 +104,8 @@ class Trainer:
     Args:
         recipe: From a card.
         out_dir: Keeps ``agents/seed-N.safetensors`` and, while a run goes on, its checkpoint. A
-            finished agent of the same recipe is loaded instead of trained again.
+            finished agent of the same recipe is loaded instead of trained again. ``machine.json``
+            says where the last one was trained.
         builder: Features; made from the recipe's encoder by default.
     """
 
@@ -133,8 +137,9 @@ class Trainer:
         before.scale.copy_(after.scale)
         return CandidateAgent(before, self.builder)
 
-    def finished(self, seed: int) -> Learned | None:
-        """The saved agent of this seed, if it was trained by exactly this recipe."""
+    def finished(self, seed: int, seconds: float | None = None) -> Learned | None:
+        """The saved agent of this seed, if it was trained by exactly this recipe: to its last
+        episode, or for at least as many ``seconds`` (None: without a bound)."""
         from ..agents.candidate import CandidateAgent
         from ..agents.scorer import load_scorer
 
@@ -145,6 +150,9 @@ class Trainer:
         if meta.get("recipe") != self.recipe.digest:
             return None
         told: Any = meta
+        had, wanted = (math.inf if x is None else x for x in (told.get("bound"), seconds))
+        if told["episodes"] < self._config(seed, None).episodes and had < wanted:
+            return None
         agent = CandidateAgent(model, self.builder)
         return Learned(agent, seed, told["curve"], told["episodes"], told["seconds"], path)
 
@@ -155,38 +163,46 @@ class Trainer:
 
         ``seconds`` bounds the run by wall clock on top of the recipe's episodes: annealing then
         follows whichever runs out first, and the result depends on the machine's speed. A
-        checkpoint is continued only under the same bound.
+        checkpoint is continued only under the same bound, otherwise it is deleted with a warning,
+        and an agent that a smaller one stopped is trained again.
         """
         from dataclasses import asdict
 
         from ..agents.candidate import CandidateAgent
         from ..errors import DataError
+        from ..evaluation.machine import note_machine
         from ..rl.candidate.greedy import Point
-        from ..rl.candidate.trainer import CandidateTrainer, TrainConfig
+        from ..rl.candidate.trainer import CandidateTrainer
 
-        if (done := self.finished(seed)) is not None:
+        if (done := self.finished(seed, seconds)) is not None:
             return done
         arenas, dev = self.arenas(report)
-        config = TrainConfig(**{**self.recipe.config, "seed": seed, "seconds": seconds})
-        run = CandidateTrainer(arenas, config, dev=dev)
+        config = self._config(seed, seconds)
+        run = CandidateTrainer(arenas, config, dev=dev, about=self.recipe.digest)
         checkpoint = self.folder / f"seed-{seed}.checkpoint.safetensors"
         if checkpoint.is_file():
             try:
                 run.restore(checkpoint)
-            except DataError:  # another recipe's, or half a file: it cannot be continued
+            except DataError as error:  # another recipe's or bound's, or half a file
+                warnings.warn(
+                    f"seed {seed} is trained from the start, and what had been begun is deleted: "
+                    f"{error}",
+                    stacklevel=2,
+                )
                 checkpoint.unlink()
 
         def watch(what: str, fraction: float, point: Point | None) -> None:
             if report is not None:
                 report(what, fraction, asdict(point) if point is not None else None)
 
+        note_machine(self.folder.parent)
         trained = run.run(watch, checkpoint)
         agent = CandidateAgent(trained.model, self.builder)
         curve = [asdict(point) for point in trained.curve]
         path = self._path(seed)
         agent.save(
             path, recipe=self.recipe.digest, seed=seed, curve=curve, episodes=trained.episodes,
-            seconds=trained.seconds,
+            seconds=trained.seconds, bound=seconds,
         )  # fmt: skip
         checkpoint.unlink(missing_ok=True)
         return Learned(agent, seed, curve, trained.episodes, trained.seconds, path)
@@ -209,6 +225,11 @@ class Trainer:
     def release(self) -> None:
         """Let go of the training worlds' visited states, which hold most of the memory."""
         self._arenas = None
+
+    def _config(self, seed: int, seconds: float | None) -> TrainConfig:
+        from ..rl.candidate.trainer import TrainConfig
+
+        return TrainConfig(**{**self.recipe.config, "seed": seed, "seconds": seconds})
 
     def _path(self, seed: int) -> Path:
         return self.folder / f"seed-{seed}.safetensors"

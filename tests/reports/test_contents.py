@@ -33,8 +33,27 @@ def test_one_training_run(trained: list[Path]) -> None:
     assert rows["reward"]["last"] == pytest.approx(0.1 + 0.02 * 24.5)
     axes = next(f for f in report.figures if f.name == "curriculum")
     assert [r["value"] for r in axes.rows if "value" in r][::10] == [2.0, 3.0, 4.0]
+    assert [r["mean"] for r in axes.rows if "mean" in r][::10] == [2.0, 3.0, 4.0], (
+        "as set, not late"
+    )
     machine = [b for b in report.sections[-1].blocks if b.title == "Machine and versions"]
     assert dict(machine[0].rows)["versions.python"]  # type: ignore[union-attr]
+
+
+def test_a_run_of_one_logged_point_has_a_dot_and_no_change(tmp_path: Path) -> None:
+    """A line needs two; a beginning and an end, too."""
+    row = '{"step": 7, "loss": 6.24, "accuracy": 0.02}\n'
+    (tmp_path / "sft.jsonl").write_text(row)
+    report = report_of([tmp_path])
+    assert report.summary[0].endswith("loss, nats per token 6.24, accuracy of the next token 0.02.")
+    assert "In numbers" not in [section.title for section in report.sections]
+    drawn = json.dumps(report.figures[0].chart.to_dict())
+    assert drawn.count('"alone": true') == 2
+    assert '"filter": "datum.alone"' in drawn
+    (tmp_path / "sft.jsonl").write_text(row + row.replace("7", "8"))
+    again = report_of([tmp_path])
+    assert "In numbers" in [section.title for section in again.sections]
+    assert "alone" not in json.dumps(again.figures[0].chart.to_dict())
 
 
 def test_a_reward_part_that_is_not_there_was_not_given(trained: list[Path]) -> None:
@@ -181,6 +200,30 @@ def test_the_short_ladder_leaves_out_what_is_there_for_comparison(climbed: Path)
     whole, short = figure_of(data), figure_of(data, short=True)
     assert {r["by"] for r in whole.rows} == {"random", EVIL, "oracle", "trained"}
     assert {r["by"] for r in short.rows} == {EVIL, "oracle", "trained"}
+
+
+def test_an_untrained_agent_is_what_others_are_measured_against(tmp_path: Path) -> None:
+    """Agents of two sources, as ``transfer`` lists them: what they were before comes first."""
+    names = ["rules", "c (a) untrained", "c (a)", "c (b) untrained", "c (b)"]
+    cell = {"metric": "f1", "low": 0.1, "high": 0.9, "n": 5, "questions": 5, "seeds": 1}
+    rungs = [{"name": "world", "kind": "generated", "questions": 5},
+             {"name": "nq", "kind": "real", "questions": 5}]  # fmt: skip
+    interval = {"mean": 0.3, "low": 0.1, "high": 0.5}
+    data = {
+        "rungs": rungs, "complete": True,
+        "table": [{**cell, "rung": r["name"], "agent": a, "mean": 0.1 * (i + 1)}
+                  for r in rungs for i, a in enumerate(names)],
+        "drops": [{"rung": "nq", "above": "world", "agent": a, "metric": "f1", "drop": interval,
+                   "paired": False} for a in names],
+    }  # fmt: skip
+    (tmp_path / "transfer.json").write_text(json.dumps(data))
+    report = report_of([tmp_path])
+    assert [line.split(":")[0] for line in report.summary] == ["F1 of c (a)", "F1 of c (b)"]
+    assert "0.300 [0.100, 0.900] in world; on real passages 0.300 (nq)" in report.summary[0]
+    drops = next(f for f in report.figures if f.name == "drops")
+    assert [r["by"] for r in drops.rows] == ["c (a)", "c (b)"]
+    assert list(table(report, "drops").rows[0])[3:] == names, "the table has all"
+    assert {r["by"] for r in figure_of(data, short=True).rows} == {"rules", "c (a)", "c (b)"}
 
 
 def test_the_names_of_the_table_are_those_of_the_report() -> None:

@@ -1,3 +1,5 @@
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,19 @@ TINY = Recipe(
     encoder={"none": True},
     config={"episodes": 1_500, "questions": 12, "evaluate_every": 5, "width": 16},
 )  # fmt: skip
+SMALL = replace(
+    TINY,
+    env={**TINY.env, "world": {"entities": 200}, "tasks": {"simple": 20}},
+    dev={"seed": 1, "tasks": {"simple": 10}},
+    config={**TINY.config, "episodes": 240},
+)
+"""A second or two of training."""
+
+
+def stop(what: str, fraction: float, point: object) -> None:
+    """Interrupts a training half way."""
+    if fraction > 0.5:
+        raise KeyboardInterrupt
 
 
 def test_the_card_is_a_recipe() -> None:
@@ -64,6 +79,7 @@ def test_main_job_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     printed = capsys.readouterr().out
     assert "searchgym data" in printed
     assert "at most 12" in printed
+    assert "That is little" not in printed  # all its episodes were played
     # the same call goes on from what is there: nothing is trained again, the numbers are the same
     once_more = quickstart(out, seeds=(0, 1), recipe=TINY, budget_s=600, **again)  # type: ignore[arg-type]
     assert [run.seconds for run in once_more.learned] == [run.seconds for run in done.learned]
@@ -72,7 +88,7 @@ def test_main_job_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_training_is_reproducible_and_seeds_differ(tmp_path: Path) -> None:
     prints = [
-        Trainer(TINY, tmp_path / name).train(seed).agent.fingerprint
+        Trainer(SMALL, tmp_path / name).train(seed).agent.fingerprint
         for name, seed in (("a", 3), ("b", 3), ("b", 4))
     ]
     assert prints[0] == prints[1] != prints[2]
@@ -95,16 +111,58 @@ def test_the_untrained_self_is_where_the_curve_begins(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
-    def stop(what: str, fraction: float, point: object) -> None:
-        if fraction > 0.5:
-            raise KeyboardInterrupt
-
-    whole = Trainer(TINY, tmp_path / "whole").train(0)
-    trainer = Trainer(TINY, tmp_path / "cut")
+    whole = Trainer(SMALL, tmp_path / "whole").train(0)
+    trainer = Trainer(SMALL, tmp_path / "cut")
     with pytest.raises(KeyboardInterrupt):
         trainer.train(0, report=stop)
     assert (tmp_path / "cut/agents/seed-0.checkpoint.safetensors").is_file()
-    resumed = Trainer(TINY, tmp_path / "cut").train(0)
+    resumed = Trainer(SMALL, tmp_path / "cut").train(0)
     assert resumed.agent.fingerprint == whole.agent.fingerprint
     assert [p["f1"] for p in resumed.curve] == [p["f1"] for p in whole.curve]
     assert list((tmp_path / "cut/agents").iterdir()) == [resumed.path]
+
+
+def test_a_checkpoint_of_another_recipe_is_not_gone_on_with(tmp_path: Path) -> None:
+    """Same hyperparameters, another world: what was begun there must not end up here."""
+    other = replace(SMALL, env={**SMALL.env, "k": 1})
+    with pytest.raises(KeyboardInterrupt):
+        Trainer(other, tmp_path / "cut").train(0, report=stop)
+    with pytest.warns(UserWarning, match=r"seed 0 is trained from the start.*\(about\)"):
+        after = Trainer(SMALL, tmp_path / "cut").train(0)
+    whole = Trainer(SMALL, tmp_path / "whole").train(0)
+    assert after.agent.fingerprint == whole.agent.fingerprint
+    assert [p["f1"] for p in after.curve] == [p["f1"] for p in whole.curve]
+
+
+def test_another_bound_says_that_it_begins_anew(tmp_path: Path) -> None:
+    trainer = Trainer(SMALL, tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train(0, report=stop)
+    begun = tmp_path / "agents/seed-0.checkpoint.safetensors"
+    assert begun.is_file()
+    with pytest.warns(UserWarning, match=rf"deleted: {begun}: .*other settings \(seconds\)"):
+        trainer.train(0, seconds=600)
+    assert not begun.exists()
+    with warnings.catch_warnings():  # a finished agent is loaded, and nothing is lost
+        warnings.simplefilter("error")
+        trainer.train(0, seconds=600)
+
+
+def test_too_little_training_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = replace(SMALL, config={**SMALL.config, "episodes": 1_000_000})
+    few = {"data_dir": tmp_path / "none", "generated_questions": 2, "real_questions": 2}
+    quickstart(tmp_path, recipe=long, budget_s=1.0, **few)  # type: ignore[arg-type]
+    assert "--seconds 2 trains anew" in " ".join(capsys.readouterr().out.split())
+
+
+def test_more_time_trains_again(tmp_path: Path) -> None:
+    recipe = replace(TINY, config={**TINY.config, "episodes": 1_000_000, "evaluate_every": 50})
+    trainer = Trainer(recipe, tmp_path)
+    short = trainer.train(0, seconds=0.5)
+    assert short.episodes < 1_000_000
+    assert trainer.train(0, seconds=0.5).seconds == short.seconds, "loaded"
+    assert trainer.train(0, seconds=0.2).seconds == short.seconds, "loaded"
+    assert trainer.finished(0) is None, "it would have gone on"
+    longer = trainer.train(0, seconds=2.0)
+    assert longer.seconds >= 2.0
+    assert longer.episodes > short.episodes

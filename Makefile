@@ -20,6 +20,9 @@ PEERS_STAMP := $(PEERS)/.installed
 # Real sets, if there are any: SEARCHGYM_DATA, or a shared/data folder beside the checkout.
 export SEARCHGYM_DATA ?= $(abspath $(wildcard ../shared/data))
 
+# What does not depend on another runs beside it: Chromium and the peers install while mypy checks.
+MAKEFLAGS += --jobs=3
+
 .PHONY: help quickstart test browser check lint types format bench slow readme clean vllm
 .DEFAULT_GOAL := help
 

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import errno
+import socket
+import ssl
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from .errors import EngineError
 from .types import Failure, Service
 
+_NETWORK = frozenset(
+    getattr(errno, name)
+    for name in ("ENETUNREACH", "ENETDOWN", "ENETRESET", "EHOSTUNREACH", "EHOSTDOWN")
+    if hasattr(errno, name)  # Windows lacks some
+)
+_CLIENTS = {
+    "httpx": ("TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError"),
+    "requests": ("Timeout", "ConnectionError"),
+}
+"""Clients whose errors do not derive from Python's own, and theirs of connections."""
+
 
 def run_batch(service: Service[Any, Any], batch: Sequence[Any]) -> Sequence[Any]:
     """Answers in order; requests with equal ``cache_key`` are asked once (``None``: never shared).
 
-    A timeout or connection error of the whole call becomes a ``Failure`` per item; anything else is
-    a defect and propagates. ``EngineError`` if the service returns another number of answers.
+    A timeout or connection error of the whole call becomes a ``Failure`` per item; anything else (a
+    file that is missing, say) is a defect and propagates. ``EngineError`` if the service returns
+    another number of answers.
     """
     first: dict[bytes, int] = {}
     asked: list[Any] = []
@@ -31,12 +47,32 @@ def run_batch(service: Service[Any, Any], batch: Sequence[Any]) -> Sequence[Any]
     answers: Sequence[Any]
     try:
         answers = service.run(asked)
-    except TimeoutError as error:
-        answers = [Failure("timeout", str(error))] * len(asked)
-    except (ConnectionError, OSError) as error:
-        answers = [Failure("unavailable", str(error))] * len(asked)
+    except Exception as error:
+        if (failure := _outage(error)) is None:
+            raise
+        answers = [failure] * len(asked)
     if len(answers) != len(asked):
         raise EngineError(
             f"{type(service).__name__}.run gave {len(answers)} answers for {len(asked)} requests"
         )
     return answers if len(asked) == len(batch) else [answers[i] for i in where]
+
+
+def _outage(error: BaseException) -> Failure | None:
+    """The failure that a network's error is and that may pass; None: not one."""
+    kinds = [
+        found
+        for module, names in _CLIENTS.items()
+        if (loaded := sys.modules.get(module)) is not None  # else the error is not of its kind
+        for name in names
+        if isinstance(found := getattr(loaded, name, None), type)
+    ]
+    cause = getattr(error, "reason", None)  # urllib wraps what it met
+    if isinstance(error, OSError) and isinstance(cause, OSError):
+        return _outage(cause)
+    if isinstance(error, (TimeoutError, *(k for k in kinds if k.__name__.startswith("Timeout")))):
+        return Failure("timeout", str(error))
+    network = (ConnectionError, socket.gaierror, ssl.SSLError, *kinds)
+    if isinstance(error, network) or (isinstance(error, OSError) and error.errno in _NETWORK):
+        return Failure("unavailable", str(error))
+    return None

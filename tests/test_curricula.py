@@ -312,6 +312,13 @@ def test_a_band_moves_up_and_down_and_ignores_other_levels() -> None:
     assert stale.level == 1
 
 
+def test_a_level_between_whole_numbers_counts_the_episodes_below_it() -> None:
+    band = LevelBand([{"turns": 2.5}, {"turns": 4}], episodes=3)
+    for _ in range(3):
+        band.observe("t", 1.0, {"turns": 2})  # as the environment has played it
+    assert band.level == 1
+
+
 def test_a_band_finds_the_level_that_is_neither_easy_nor_hard() -> None:
     """An agent that succeeds with probability 1 - noise settles where that is between the bars."""
     levels = [{"noise": i / 10} for i in range(11)]

@@ -16,14 +16,14 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
-    "errors", "types", "arguments", "seeding", "text", "spaces", "batching", "batch_queue",
+    "errors", "files", "types", "arguments", "seeding", "text", "spaces", "batching", "batch_queue",
     "search_batcher", "event_loop", "store", "state_file", "web", "records", "task_records",
     "cards", "worlds", "corpora", "kgs", "tasks", "schedules", "curricula", "scoring", "rules",
     "turns", "masks", "llms", "engines", "tools", "dialects", "contexts", "showing", "episode",
     "drive", "trajectory", "oracle", "self_search", "audit", "candidates", "envs", "wrappers",
     "registration", "checker", "rollout", "agents", "policies", "evaluation", "answerability",
-    "warmstart", "rl", "reports", "transfer", "world_browser", "viewer", "serve", "integrations",
-    "cli", "__main__",
+    "warmstart", "knower", "rl", "reports", "transfer", "world_browser", "viewer", "serve",
+    "integrations", "cli", "__main__",
 )  # fmt: skip
 """Groups, lowest first. ``rollout`` stands before ``agents``: it needs only their protocol, which
 is in ``types``, while an agent that looks ahead plays episodes itself.

@@ -137,6 +137,11 @@ class ConstantAgent:
     def __init__(self, answer: str = ABSTAIN) -> None:
         self.answer = answer
 
+    @property
+    def fingerprint(self) -> str:
+        """The answer: the majority's is another one where other questions are asked."""
+        return f"says {self.answer}"
+
     def act(self, requests: Sequence[TurnRequest]) -> list[str]:
         return [get_dialect(r.dialect).render_action(Answer(self.answer)) for r in requests]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import CardError
+from ..errors import CardError, TaskError
 from .output import examples, progress, say, working
 from .targets import DataDir, Overrides, make_search_env, overrides
 
@@ -60,6 +61,7 @@ def browse(
 def _setting(name: str, split: str, settings: list[str] | None, data_dir: Path | None) -> Setting:
     """Of an environment, with its tasks; or of a corpus, with tasks of the common families."""
     from ..envs.setting import setting
+    from ..envs.sources import DEFAULT_TASKS
     from .sources import corpus_card
 
     keywords: dict[str, Any] = {"split": split}
@@ -75,7 +77,25 @@ def _setting(name: str, split: str, settings: list[str] | None, data_dir: Path |
                 raise other from None
             raise error from None
     corpus = name if card is None or "/" in name else card.id
-    return setting({"corpus": corpus, **keywords, **overrides(settings)})
+    keywords = {"corpus": corpus, **keywords, **overrides(settings)}
+    if card is None or card.body["kind"] != "world" or "tasks" in keywords:
+        return setting(keywords)
+    recipe = {**card.body.get("world", {}), **keywords.get("world", {})}
+    return _with_tasks(keywords, recipe.get("tasks", DEFAULT_TASKS))
+
+
+def _with_tasks(keywords: dict[str, Any], counts: Mapping[str, int]) -> Setting:
+    """Where nobody said how many tasks, a world too small for ``counts`` is asked half as many, and
+    half again, down to one of each family: it is the world that is to be looked at."""
+    from ..envs.setting import setting
+
+    while True:
+        try:
+            return setting({**keywords, "tasks": dict(counts)})
+        except TaskError:
+            if all(number <= 1 for number in counts.values()):
+                raise
+            counts = {family: (number + 1) // 2 for family, number in counts.items()}
 
 
 def _write(atlas: Atlas, out: Path, limit: int) -> None:

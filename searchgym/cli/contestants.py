@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,10 +78,19 @@ def _of_object(name: str, made: Any, options: Mapping[str, Any]) -> Maker:
     from ..agents.function import FunctionAgent, form_of
 
     if form_of(made) is None:
+        if inspect.isfunction(made) and _lacks(made, {"tasks", *options}):
+            FunctionAgent(made)  # says what its parameter must be called
         return _of_class(name, made, options)
     if options:
         raise CardError(f"agent {name!r} is a function, which takes no options")
     return lambda setting, tasks: FunctionAgent(made)
+
+
+def _lacks(make: Callable[..., Any], given: Container[str]) -> bool:
+    """Whether a function needs an argument that is not given."""
+    needed = inspect.signature(make).parameters.values()
+    fixed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return any(p.default is p.empty and p.kind not in fixed and p.name not in given for p in needed)
 
 
 def _of_class(name: str, make: Callable[..., Any], kwargs: Mapping[str, Any]) -> Maker:

@@ -50,7 +50,12 @@ def train(
         typer.Option(min=1, help="Train adapters of this rank only.", rich_help_panel=_LM),
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="float32, bfloat16, …", rich_help_panel=_LM)
+        str | None,
+        typer.Option(
+            help="float32, bfloat16, … Default: float32 for weights that are trained, else the "
+            "checkpoint's.",
+            rich_help_panel=_LM,
+        ),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda, cuda:1, …", rich_help_panel=_LM)

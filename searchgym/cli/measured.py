@@ -120,14 +120,14 @@ def _record(m: Measured, env: str) -> dict[str, Any]:
 # --- rows of the tables -----------------------------------------------------------------------
 def _scores(m: Measured) -> dict[str, Any]:
     first = m.first
-    shown: dict[str, Any] = {"agent": first.agent, "em": _cell(first.means["em"])}
+    shown: dict[str, Any] = {"agent": first.agent, "em": str(first.means["em"])}
     if m.opened:
         book = first.closed_book.get("em")
-        shown["em, closed book"] = "–" if book is None else _cell(book)
+        shown["em, closed book"] = "–" if book is None else str(book)
     for metric in ("f1", "cover_em", *(("judge",) if _has_judge(first) else ())):
-        shown[metric.replace("_", "-")] = _cell(first.means[metric])
+        shown[metric.replace("_", "-")] = str(first.means[metric])
     for metric in ("evidence_recall", "evidence_ndcg"):
-        shown[metric.replace("_", " ")] = _cell(first.means[metric])
+        shown[metric.replace("_", " ")] = str(first.means[metric])
     return shown
 
 
@@ -140,12 +140,13 @@ def _took(found: Sequence[Measured]) -> list[dict[str, Any]]:
         for name in names
         if name not in ("accesses", "cost") or any(m.first.means[name].mean > 0 for m in found)
     ]
-    forms = {"tokens_in": "{:.0f}", "tokens_out": "{:.0f}", "cost": "${:.5f}"}
+    forms = {"tokens_in": ".0f", "tokens_out": ".0f", "cost": ".5f"}
     return [
         {
             "agent": m.first.agent,
             **{
-                name.replace("_", " "): _cell(m.first.means[name], forms.get(name, "{:.2f}"))
+                name.replace("_", " "): ("$" if name == "cost" else "")
+                + format(m.first.means[name], forms.get(name, ".2f"))
                 for name in used
             },
         }
@@ -164,7 +165,7 @@ def _samples(m: Measured) -> dict[str, Interval]:
 
 
 def _sampled(m: Measured) -> dict[str, Any]:
-    return {"agent": m.first.agent, **{k: _cell(v) for k, v in _samples(m).items()}}
+    return {"agent": m.first.agent, **{k: str(v) for k, v in _samples(m).items()}}
 
 
 def _refusals(result: EvalResult) -> dict[str, Any]:
@@ -178,7 +179,7 @@ def _refusals(result: EvalResult) -> dict[str, Any]:
         "answerable refused": found.refusals.false_alarm_rate,
         "exact match where answered": found.answered,
     }
-    cells = {name: _cell(interval) for name, interval in shown.items()}
+    cells = {name: str(interval) for name, interval in shown.items()}
     return {"agent": result.agent, **cells, "invented": found.invented}
 
 
@@ -192,7 +193,7 @@ def _boundary(m: Measured) -> list[dict[str, Any]]:
     return [
         {
             "agent": m.first.agent,
-            "F1": _cell(found.f1()),
+            "F1": str(found.f1()),
             "known, not searched": found.hits,
             "known, searched": found.missed,
             "unknown, not searched": found.false_alarms,
@@ -245,10 +246,3 @@ def _unasked(found: Sequence[Measured]) -> str | None:
         f"closed book not asked of {', '.join(names)}: asking twice may cost money or was not "
         "wanted; --closed-book both asks"
     )
-
-
-def _cell(interval: Interval, form: str = "{:.3f}") -> str:
-    if not interval.n:
-        return "–"
-    mean, low, high = (form.format(x) for x in interval[:3])
-    return f"{mean} [{low}, {high}]"

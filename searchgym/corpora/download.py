@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, MissingExtraError
+from ..files import write_whole
 from .data import MANIFEST, data_directory, how_to_get, real_card, sha256_of
 from .lines import Line, Unique, id_of, read_json, text_of
 
@@ -74,7 +75,7 @@ def install(
         ordered = (passages[key] for key in sorted(passages))
         digests["corpus.jsonl.gz"] = write_records(folder / "corpus.jsonl.gz", ordered)
     text = json.dumps({**source, "files": digests}, indent=1)
-    write_whole(folder / MANIFEST, text.encode())
+    write_whole(folder / MANIFEST, text)
     return folder
 
 
@@ -151,11 +152,3 @@ def write_records(path: Path, records: Iterable[Record]) -> str:
         os.unlink(made)
         raise
     return sha256_of(path)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file in one step."""
-    handle, made = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-    os.replace(made, path)

@@ -12,8 +12,10 @@ from ..types import Passage
 from .corpus import Corpus
 
 SUFFIXES = (".txt", ".md", ".markdown", ".rst")
-_MARKDOWN_HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*")
+_MARKDOWN = (".md", ".markdown")
+_MARKDOWN_HEADING = re.compile(r"#{1,6}\s+(.*?)(?:\s+#+)?")  # "# C#" is about C#
 _UNDERLINE = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}")
+_FENCES = ("```", "~~~")
 
 
 def load_folder(
@@ -47,7 +49,9 @@ def load_folder(
                 "split it or set max_file_bytes"
             )
         key = path.relative_to(root).as_posix()
-        for number, (title, text) in enumerate(_pieces(_read(path), words)):
+        for number, (title, text) in enumerate(
+            _pieces(_read(path), words, path.suffix.lower() in _MARKDOWN)
+        ):
             passages.append(Passage(f"{key}#{number:05}", title or path.stem, text, path.as_uri()))
     if not passages:
         raise DataError(f"{root} holds no text in files ending in {', '.join(SUFFIXES)}")
@@ -75,14 +79,14 @@ def _read(path: Path) -> str:
         ) from None
 
 
-def _pieces(text: str, words: int) -> Iterator[tuple[str, str]]:
+def _pieces(text: str, words: int, markdown: bool) -> Iterator[tuple[str, str]]:
     """(heading, text) pairs: whole paragraphs packed up to ``words``, longer ones cut."""
-    heading, held, size = "", list[str](), 0
-    for new_heading, paragraph in _paragraphs(text):
-        if new_heading != heading:
+    section, heading, held, size = 0, "", list[str](), 0
+    for new_section, new_heading, paragraph in _paragraphs(text, markdown):
+        if new_section != section:
             if held:
                 yield heading, "\n".join(held)
-            heading, held, size = new_heading, [], 0
+            section, heading, held, size = new_section, new_heading, [], 0
         tokens = paragraph.split()
         for start in range(0, len(tokens), words):
             part = tokens[start : start + words]
@@ -95,29 +99,33 @@ def _pieces(text: str, words: int) -> Iterator[tuple[str, str]]:
         yield heading, "\n".join(held)
 
 
-def _paragraphs(text: str) -> Iterator[tuple[str, str]]:
+def _paragraphs(text: str, markdown: bool) -> Iterator[tuple[int, str, str]]:
+    """(number of headings so far, the last of them, paragraph). In Markdown ``~~~`` fences code
+    and a heading is underlined with = or -; other lines of marks there part paragraphs."""
     lines = text.splitlines()
-    heading, held, fenced = "", list[str](), False
+    section, heading, held, fence = 0, "", list[str](), ""
     for i, raw in enumerate(lines):
         line = raw.strip()
-        if line.startswith("```"):
-            fenced = not fenced
+        opened = line[:3] if line.startswith(_FENCES if markdown else _FENCES[:1]) else ""
+        if opened and fence in ("", opened):
+            fence = "" if fence else opened
+        fenced = bool(fence)
+        below = lines[i + 1].strip() if i + 1 < len(lines) else ""
         found = None if fenced else _MARKDOWN_HEADING.fullmatch(line)
         underlined = (
-            not fenced
-            and i + 1 < len(lines)
-            and _UNDERLINE.fullmatch(lines[i + 1].strip())
-            and 0 < len(line) <= len(lines[i + 1].strip()) + 2
+            not (fenced or opened or held)
+            and _UNDERLINE.fullmatch(below)
+            and (not markdown or below[0] in "=-")
+            and 0 < len(line) <= len(below) + 2
             and not _UNDERLINE.fullmatch(line)
-            and not held
         )
         if found or underlined or not line or (not fenced and _UNDERLINE.fullmatch(line)):
             if held:
-                yield heading, " ".join(held)
+                yield section, heading, " ".join(held)
                 held = []
             if found or underlined:
-                heading = found.group(1) if found else line
+                section, heading = section + 1, found.group(1) if found else line
         else:
             held.append(line)
     if held:
-        yield heading, " ".join(held)
+        yield section, heading, " ".join(held)

@@ -17,7 +17,7 @@ from ..errors import DataError
 from ..types import ABSTAIN, Passage, Split, Task
 from .corpus import Corpus
 from .lines import Line, Unique, id_of, is_tsv, read_json, read_tsv, text_of
-from .parquet import plain_record, read_parquet
+from .parquet import is_parquet, plain_record, read_parquet
 
 _PASSAGE_COLUMNS = {2: ("id", "text"), 3: ("id", "text", "title")}  # MS MARCO; DPR
 _QUESTION_COLUMNS = {2: ("question", "answers"), 3: ("id", "question", "answers")}
@@ -75,7 +75,8 @@ def load_questions(
     path = Path(source)
     tasks: list[Task] = []
     unique = Unique()
-    for where, record in _records(path, _QUESTION_COLUMNS):
+    records = _records(path, _QUESTION_COLUMNS)
+    for where, record in map(plain_record, records) if is_parquet(path) else records:
         if "id" not in record and "_id" not in record and is_tsv(path):
             record["id"] = f"{path.name.split('.')[0]}-{where.number}"
         if _torn(record):
@@ -105,7 +106,13 @@ def passage_of(record: dict[str, Any], where: Line, name: str, url: str | None =
         return Passage(key, title, text, text_of(record, "url", where))
     made = (url if url and title else None) or f"corpus://{quote(name)}/{{id}}"
     shown = quote(title.replace(" ", "_"), safe="/:,()!'*@$;~", errors="replace")
-    return Passage(key, title, text, made.format(title=shown, id=quote(key, errors="replace")))
+    try:
+        made = made.format(title=shown, id=quote(key, errors="replace"))
+    except (KeyError, IndexError, ValueError) as error:
+        raise DataError(
+            f"the pattern url={url!r} holds more than {{title}} and {{id}}: {error!r}"
+        ) from None
+    return Passage(key, title, text, made)
 
 
 def task_of(record: dict[str, Any], where: Line, split: Split | None = None) -> Task:
@@ -144,8 +151,8 @@ def task_of(record: dict[str, Any], where: Line, split: Split | None = None) -> 
 def _records(
     path: Path, columns: dict[int, tuple[str, ...]]
 ) -> Iterator[tuple[Line, dict[str, Any]]]:
-    if path.suffix == ".parquet":
-        return map(plain_record, read_parquet(path))
+    if is_parquet(path):
+        return read_parquet(path)
     return read_tsv(path, columns, _NAMES) if is_tsv(path) else read_json(path)
 
 

@@ -2,7 +2,7 @@
 
 That layout has a row ``{data_source, prompt: [{role, content}], ability, reward_model: {style,
 ground_truth: {target: [answer, …]}}, extra_info: {split, index}}``; the question is what follows
-the last ``Question:`` of the prompt. Search-R1's own files keep FlashRAG's ``id``, ``question`` and
+``Question:`` in the prompt. Search-R1's own files keep FlashRAG's ``id``, ``question`` and
 ``golden_answers`` beside it; then these count.
 """
 
@@ -24,6 +24,11 @@ PROMPT = (
     "</information>. Give the answer alone between <answer> and </answer>. Question: {question}\n"
 )
 """In whose form questions are written; our wording of Search-R1's protocol."""
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the name says so."""
+    return path.suffix == ".parquet"
 
 
 def read_parquet(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
@@ -117,7 +122,21 @@ def _question(prompt: Any, where: Line) -> str:
     ]
     if not texts:
         raise DataError(f"{where}: 'prompt' holds no message of a user")
-    return str(texts[-1].rpartition("Question:")[2].strip())
+    return _asked(texts[-1])
+
+
+def _asked(prompt: str) -> str:
+    """What a prompt asks. A question may itself hold ``Question:``: our own prompts are known by
+    how they begin; in those of others examples may stand before it, each with a line of its own, so
+    that the last line with the mark counts, from its first mark on."""
+    ours = PROMPT.partition("{question}")[0]
+    if prompt.startswith(ours):
+        return prompt.removeprefix(ours).strip()
+    before, mark, after = prompt.rpartition("Question:")
+    if not mark:
+        return prompt.strip()
+    line = before[before.rfind("\n") + 1 :]  # of the last mark, up to it
+    return (line + mark + after).partition("Question:")[2].strip()
 
 
 def _answers(reward: Any, where: Line) -> list[str]:

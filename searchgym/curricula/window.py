@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .axes import difficulty_of
 from .base import Driver
 
 
@@ -43,5 +44,6 @@ class ByWindow(Driver):
 
 
 def _same(own: Mapping[str, float], played: Mapping[str, float]) -> bool:
-    """Whether an episode was played with these parameters, whatever else it had."""
-    return all(played.get(name) == value for name, value in own.items())
+    """Whether an episode was played with these parameters, whatever else it had. Axes that are
+    whole were played as whole numbers."""
+    return all(played.get(k) == v for k, v in {**own, **difficulty_of(own)}.items())

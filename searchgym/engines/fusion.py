@@ -87,9 +87,7 @@ def _join(into: dict[str, Any], meta: Mapping[str, Any], hidden: set[str]) -> No
             if isinstance(inner, dict):
                 _join(inner, value, hidden)
         elif isinstance(value, list):
-            kept = [
-                v for v in value if (v.get("id") if isinstance(v, Mapping) else v) not in hidden
-            ]
+            kept = [v for v in value if not _is_about(v, hidden)]
             if kept and isinstance(known := into.setdefault(key, []), list):
                 known += [v for v in kept if v not in known]
         else:

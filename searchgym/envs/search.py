@@ -123,10 +123,12 @@ class SearchEnv(gym.Env[str, str]):
         return self.episode.requests()
 
     def fork(self, *, at: int | None = None, branch: int | None = None) -> SearchEnv:
-        """An environment whose episode is a fork of this one's; the setting is shared."""
+        """An environment whose episode is a fork of this one's; setting and curriculum are shared,
+        difficulty parameters are its own from here on."""
         copy = object.__new__(type(self))
         copy.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_episode"})
         copy._np_random, copy._np_random_seed = None, None
+        copy.params = dict(self.params)
         copy._episode = self.episode.fork(at=at, branch=branch)
         return copy
 

@@ -125,7 +125,7 @@ def _found(asked: Iterable[Task], wanted: int, proof: Any) -> list[Task]:
 
 
 def _is_files(source: str) -> bool:
-    return ("/" in source or source.endswith((".jsonl", ".gz", ".tsv"))) and not (
+    return ("/" in source or source.endswith((".jsonl", ".gz", ".tsv", ".parquet"))) and not (
         Path(source) / "card.toml"
     ).is_file()
 

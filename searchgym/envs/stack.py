@@ -12,8 +12,8 @@ import numpy as np
 def stack_infos(infos: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
     """Columns of ``infos`` by key, each beside a ``_key`` mask of who has it.
 
-    Integers, floats and booleans become numeric arrays; nested dicts nest; the rest are object
-    arrays with ``None`` where absent.
+    Integers, floats and booleans become numeric arrays (of floats where any is one); nested dicts
+    nest; the rest are object arrays with ``None`` where absent.
     """
     n = len(infos)
     keys: dict[str, None] = {}
@@ -46,9 +46,9 @@ def _column(key: str, values: list[Any], mask: Any) -> Any:
     if isinstance(first, dict) and key != "final_obs":
         return stack_infos([v if isinstance(v, dict) else None for v in values])
     if type(first) in (int, float, bool) or isinstance(first, np.number):
-        if mask.all():
-            return np.array(values, dtype=type(first))
-        return np.array([v if v is not None else 0 for v in values], dtype=type(first))
+        absent = type(first)()
+        # no dtype of the first's: beside 0, a share of 0.25 must not become 0
+        return np.array([absent if v is None else v for v in values])
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column

@@ -62,7 +62,7 @@ class Communities:
         try:
             with np.load(Path(path), allow_pickle=False) as data:
                 head = json.loads(bytes(data["head"]))
-                names = sorted(n for n in data.files if n != "head")
+                names = sorted((n for n in data.files if n != "head"), key=lambda n: int(n[1:]))
                 labels = tuple(data[n].astype(np.int64) for n in names)
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise EngineError(f"{path} holds no communities: {error}") from error

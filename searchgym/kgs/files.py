@@ -5,7 +5,7 @@ Every fault is one ``DataError`` with file and line; nothing half-loaded is ever
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """What headers and JSON keys may call the parts of a triple."""
 SPLIT = "split"
-_KEY_OF = {name: key for key, names in COLUMNS.items() for name in names}
 _LABELS = ("label", "title", "name")
 _DESCRIPTIONS = ("description", "definition", "text")
 PREFIX = "kg:"
@@ -89,13 +88,15 @@ def read_entities(path: Path) -> Iterator[tuple[str, Entity]]:
             cells = line.split("\t")
             if len(cells) not in (2, 3) or not cells[0].strip():
                 raise DataError(f"{where}: {len(cells)} columns; expected id⇥label[⇥description]")
-            unique.check(cells[0], where)
-            yield cells[0], Entity(cells[1] or cells[0], "".join(cells[2:]))
+            own = cells[0].strip()  # as in triples
+            unique.check(own, where)
+            yield own, Entity(cells[1] or own, "".join(cells[2:]))
         return
     for where, record in read_json(path):
         key = record.get("id")
-        if not isinstance(key, str) or not key:
+        if not isinstance(key, str) or not key.strip():
             raise DataError(f"{where}: an entity needs 'id', a text; got {key!r}")
+        key = key.strip()
         unique.check(key, where)
         label = next((record[k] for k in _LABELS if record.get(k)), key)
         told = next((record[k] for k in _DESCRIPTIONS if record.get(k)), "")
@@ -113,7 +114,7 @@ def _tsv(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
     for where, line in read_lines(path):
         cells = line.split("\t")
         if not columns:
-            named = tuple(_KEY_OF.get(cell.strip().lower(), cell.strip()) for cell in cells)
+            named = _named([cell.strip() for cell in cells], str.lower)
             if set(COLUMNS) <= set(named):
                 columns = named
                 continue
@@ -129,7 +130,19 @@ def _tsv(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
 
 def _jsonl(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
     for where, record in read_json(path):
-        yield where, {_KEY_OF.get(key, key): value for key, value in record.items()}
+        yield where, dict(zip(_named(list(record)), record.values(), strict=True))
+
+
+def _named(names: Sequence[str], fold: Callable[[str], str] = str) -> tuple[str, ...]:
+    """Columns as ``COLUMNS`` calls them. Of several that could be a part the one earliest there is
+    it, and the others are left alone: beside a "head", "source" says where a triple is from."""
+    folded = [fold(name) for name in names]
+    part = {
+        next(name for name in known if name in folded): key
+        for key, known in COLUMNS.items()
+        if not set(known).isdisjoint(folded)
+    }
+    return tuple(part.get(low, name) for low, name in zip(folded, names, strict=True))
 
 
 def _part(record: Mapping[str, Any], key: str, where: Line) -> str:

@@ -70,8 +70,10 @@ class ChatClient:
         extra: Further fields of every request; one that is None is left out, which removes a field
             that a server refuses (``{"max_tokens": None, "max_completion_tokens": 500}``).
         cache: File of replies kept for ever (``searchgym.store``): equal requests get equal ones.
+            Requests that differ in nothing but their key are equal at temperature 0, else samples.
         price_in, price_out: US dollars per million tokens read and written.
-        budget: US dollars after which no more is asked.
+        budget: US dollars after which no more is asked. Calls under way then are still paid for;
+            each process counts its own.
 
     Raises:
         EngineError: impossible settings; later a refused key, an unknown model or address.
@@ -181,15 +183,11 @@ class ChatClient:
 
     async def _one(self, body: dict[str, Any], key: int) -> Said | Failure:
         space = f"chat/{self.wire.base_url}"
-        name = hashlib.blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=32).digest()
+        name = _name(body, key)
         if self._store is not None and (kept := self._store.get_many(space, [name])[0]):
             self._count(cached=1)
             return _unpacked(kept)
-        if self.budget is not None and self.usage["cost"] >= self.budget:
-            self._count(failures=1)
-            text = f"the budget of ${self.budget:g} is spent; raise 'budget' to go on"
-            return Failure("rejected", text, retryable=False)
-        reply = await self.wire.post(PATH, body, key)
+        reply = await self.wire.post(PATH, body, key, self._spent)
         said = reply if isinstance(reply, Failure) else self._read(reply)
         if isinstance(said, Failure):
             self._count(failures=1)
@@ -204,6 +202,13 @@ class ChatClient:
         if self._store is not None:
             said = _unpacked(self._store.add_many(space, {name: _packed(said)})[name])
         return said
+
+    def _spent(self) -> Failure | None:
+        """Why no more is asked, if so."""
+        if self.budget is None or self.usage["cost"] < self.budget:
+            return None
+        text = f"the budget of ${self.budget:g} is spent; raise 'budget' to go on"
+        return Failure("rejected", text, retryable=False)
 
     def _read(self, reply: Reply) -> Said | Failure:
         """A reply as a record; ``Failure`` for what the model has not said."""
@@ -239,6 +244,12 @@ class ChatClient:
         with self._guard:
             for name, n in counts.items():
                 self._usage[name] += n
+
+
+def _name(body: Mapping[str, Any], key: int) -> bytes:
+    """Of a request in the cache. Another key asks for another sample, where any are drawn."""
+    told: Any = body if body.get("temperature") == 0 else [body, key]
+    return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=32).digest()
 
 
 def _use(call: Mapping[str, Any]) -> ToolUse:

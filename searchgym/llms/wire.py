@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import EngineError, MissingExtraError
@@ -76,19 +76,34 @@ class Wire(LoopClient):
         await self._client.aclose()
 
     # --- one call -----------------------------------------------------------------------------
-    async def post(self, path: str, body: Mapping[str, Any], key: int = 0) -> Reply | Failure:
-        return await self._ask("POST", path, body, key)
+    async def post(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        key: int = 0,
+        stop: Callable[[], Failure | None] = lambda: None,
+    ) -> Reply | Failure:
+        """``stop`` is asked when a connection is free, before each try: a ``Failure`` is the answer
+        and nothing is sent."""
+        return await self._ask("POST", path, body, key, stop)
 
     async def get(self, path: str) -> Reply | Failure:
         return await self._ask("GET", path, None, 0)
 
     async def _ask(
-        self, method: str, path: str, body: Mapping[str, Any] | None, key: int
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        key: int,
+        stop: Callable[[], Failure | None] = lambda: None,
     ) -> Reply | Failure:
         self._settle()
         said: Reply | Failure = Failure("unavailable", "never asked")
         for attempt in range(self.tries):
             async with self._free:  # waiting for a free connection is not the server's time
+                if (stopped := stop()) is not None:
+                    return stopped
                 said, after = await self._once(method, path, body)
             if isinstance(said, Reply) or not said.retryable or attempt + 1 == self.tries:
                 break

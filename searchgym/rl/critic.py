@@ -28,7 +28,7 @@ class Critic:
         lr: Of its AdamW.
         clip: The value may move so far from its old one before its gradient ends.
         epochs: Passes over each step's trajectories.
-        tokens: Padded tokens that go through the model at once.
+        tokens: Padded tokens that go through the model and back at once: bounds memory.
     """
 
     def __init__(
@@ -84,19 +84,33 @@ class Critic:
 
     def fit(self, batch: Batch) -> dict[str, float]:
         """Move the values towards ``batch.returns``; mean metrics."""
-        mask = batch.mask if batch.value_mask is None else batch.value_mask
+        parts = [batch.take(places) for places in self._parts(batch)]
+        total = max(float(sum(_mask(part).sum() for part in parts)), 1.0)
         sums: dict[str, float] = {}
         for _ in range(self.epochs):
             self.optimizer.zero_grad(set_to_none=True)
-            loss, stats = value_loss(
-                self.values(batch), batch.need("returns"), batch.need("value"), mask, clip=self.clip
-            )
-            loss.backward()
-            norm = torch.nn.utils.clip_grad_norm_(self.parameters(), self.max_norm)
+            found = {"loss": 0.0}
+            for part in parts:
+                mask = _mask(part)
+                loss, stats = value_loss(
+                    self.values(part), part.need("returns"), part.need("value"), mask,
+                    clip=self.clip, tokens=total,
+                )  # fmt: skip
+                loss.backward()
+                found["loss"] += float(loss.detach())
+                for name, value in stats.items():  # means over the part's tokens
+                    found[name] = found.get(name, 0.0) + value * float(mask.sum()) / total
+            found["norm"] = float(torch.nn.utils.clip_grad_norm_(self.parameters(), self.max_norm))
             self.optimizer.step()
-            for name, value in {"loss": float(loss.detach()), "norm": float(norm), **stats}.items():
+            for name, value in found.items():
                 sums[f"critic/{name}"] = sums.get(f"critic/{name}", 0.0) + value / self.epochs
         return sums
+
+    def _parts(self, batch: Batch) -> list[list[int]]:
+        """Places of the trajectories that go back through the model together."""
+        there = [i for i, member in enumerate(batch.members) if member.rows]
+        lengths = [sum(map(len, batch.members[i].rows)) for i in there]
+        return [[there[i] for i in part] for part in micro_batches(lengths, self.tokens)]
 
     # --- checkpoints --------------------------------------------------------------------------
     def tensors(self) -> dict[str, Tensor]:
@@ -120,3 +134,8 @@ class Critic:
                 _, index, moment = name.split("/")
                 state["state"].setdefault(int(index), {})[moment] = value
         self.optimizer.load_state_dict(state)
+
+
+def _mask(batch: Batch) -> Tensor:
+    """(N, T) where the critic is asked."""
+    return batch.mask if batch.value_mask is None else batch.value_mask

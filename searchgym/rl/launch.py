@@ -55,6 +55,8 @@ class Plan:
     lora: int | None = None
     """Rank of adapters; None: all weights are trained."""
     dtype: str = "auto"
+    """auto: float32 for weights that are trained, else the checkpoint's. In half precision most
+    updates round to nothing."""
     device: str = "auto"
     renderer: str = "auto"
     """plain | bare | chat; auto: as the model's folder notes, else chat where the tokenizer has a
@@ -230,11 +232,14 @@ def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
     plan.agree(out)
     recipe, config = Recipe.of(plan.table), config_of(plan)
 
-    def loaded(path: str, **options: Any) -> TrainableLM:
-        return TrainableLM(path, device=plan.device, dtype=plan.dtype, seed=config.seed, **options)
+    def loaded(path: str, *, whole: bool, **options: Any) -> TrainableLM:
+        """``whole``: all of its weights are trained."""
+        dtype = "float32" if whole and plan.dtype == "auto" else plan.dtype
+        return TrainableLM(path, device=plan.device, dtype=dtype, seed=config.seed, **options)
 
     lora = None if plan.lora is None else Lora(rank=plan.lora, alpha=2 * plan.lora)
-    lm = loaded(plan.model, lora=lora, reference=recipe.needs("ref_logp"), **plan.load)
+    reference = recipe.needs("ref_logp")
+    lm = loaded(plan.model, whole=lora is None, lora=lora, reference=reference, **plan.load)
     note = read_note(Path(plan.model))
     renderer = plan.renderer
     if renderer == "auto":
@@ -242,9 +247,9 @@ def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
     policy = lm.policy(renderer, sampling=sampling_of(plan.sampling), seed=config.seed)
     critic = None
     if recipe.needs("value"):
-        body = lm if lora is None else loaded(plan.model)
+        body = lm if lora is None else loaded(plan.model, whole=True)
         critic = Critic(body, **{"lr": config.lr * 10, **plan.critic})
-    teacher = None if plan.teacher is None else loaded(plan.teacher)
+    teacher = None if plan.teacher is None else loaded(plan.teacher, whole=False)
     plan.save(out)
     note_machine(out)
     return Trainer(lm, policy, setting, recipe, config, teacher=teacher, critic=critic, out=out)

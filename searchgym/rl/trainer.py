@@ -8,6 +8,7 @@ slots.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -143,6 +144,7 @@ class Trainer:
                 f"{self.processes.count} processes share the {self.config.tasks} tasks of a step: "
                 "give a multiple, and no rollouts in further processes"
             )
+        _warn_of_rounding(lm, self.config.lr)
         self.processes.wrap(lm, policy)
         self.optimizers = self._fresh_optimizers()
         self.watch = Watch(searchable=bool(setting.toolbox.tools))
@@ -437,3 +439,16 @@ class Trainer:
 def _with_rows(batch: Batch) -> list[int]:
     """Places of the trajectories that can go through a model."""
     return [i for i, member in enumerate(batch.members) if member.rows]
+
+
+def _warn_of_rounding(lm: TrainableLM, lr: float) -> None:
+    """Weights of about 0.01 in bfloat16 are 6e-5 apart: an update of half that or less leaves them
+    as they are, at every step anew, while reward and gradient look as if something was learnt."""
+    half = {p.dtype for p in lm.parameters() if p.dtype in (torch.bfloat16, torch.float16)}
+    if half:
+        names = " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in half))
+        warnings.warn(
+            f"the trained weights are {names}: most updates of lr={lr:g} are rounded away. Load "
+            "the model with dtype='float32', or train adapters (lora=Lora()), which are float32",
+            stacklevel=3,
+        )

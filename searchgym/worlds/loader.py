@@ -46,7 +46,7 @@ def load_schema(source: str | Path | Mapping[str, Any]) -> Schema:
     try:
         with path.open("rb") as file:
             data = tomllib.load(file)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # no TOML, or no UTF-8
         raise WorldError(f"{path}: not valid TOML: {error}") from None
     return _build(data, str(path))
 

@@ -70,10 +70,14 @@ def load_world(folder: str | Path, *, mmap_mode: bool = False, verify: bool = Tr
         head = json.loads((folder / "world.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(f"{folder}: no world.json; is this a folder made by save_world?") from None
-    except json.JSONDecodeError as error:
+    except ValueError as error:  # no JSON, or no UTF-8
         raise DataError(f"{folder / 'world.json'}: not valid JSON: {error}") from None
+    if not isinstance(head, dict):
+        raise DataError(f"{folder / 'world.json'}: expected an object, got {type(head).__name__}")
     if head.get("format") != FORMAT:
         raise DataError(f"{folder}: format {head.get('format')!r}, expected {FORMAT}; save it anew")
+    if missing := {"seed", "digest", "schema"} - head.keys():
+        raise DataError(f"{folder / 'world.json'}: no {', '.join(sorted(missing))}")
     columns: dict[str, Any] = {}
     for name in COLUMNS:
         try:

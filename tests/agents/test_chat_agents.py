@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from searchgym.episode import Episode
 from searchgym.errors import EngineError, EpisodeError
 from searchgym.evaluation.result import EvalResult
 from searchgym.evaluation.run import episode_for, evaluate
+from searchgym.llms.openai_chat import ChatClient, ChatRequest
 from searchgym.rollout import run_episode
 from searchgym.types import (
     Access,
@@ -423,6 +425,37 @@ def test_usage_cost_budget_and_cache(serve: Any, tmp_path: Path) -> None:
     found = evaluate(poor, setting(), batch=1)
     assert found.infra_errors == 1
     assert found.usage["cost"] == pytest.approx(0.75 * cost)
+
+
+def chats(*texts: str, key: int = 0) -> list[ChatRequest]:
+    return [ChatRequest(({"role": "user", "content": t},), {}, key) for t in texts]
+
+
+def test_a_budget_holds_within_one_batch(serve: Any) -> None:
+    log = serve(lambda body: text("yes"))
+    dear: dict[str, Any] = {"price_in": 10_000.0, "budget": 5.0}  # a dollar each
+    client = ChatClient(f"{log.url}/v1", "m", connections=3, **dear)
+    said = client.run(chats(*map(str, range(50))))
+    spent = [s for s in said if isinstance(s, Failure)]
+    assert all("the budget of $5 is spent" in s.message for s in spent)
+    assert 5 <= len(sent(log)) == 50 - len(spent) <= 5 + 2, "calls under way are still paid for"
+    assert client.usage["cost"] == len(sent(log))
+    assert client.usage["failures"] == len(spent)
+
+
+@pytest.mark.parametrize(("options", "asked"), [
+    ({"temperature": 0.0}, 1), ({"temperature": 0.7}, 2), ({"extra": {"temperature": None}}, 2),
+])  # fmt: skip
+def test_the_cache_keeps_samples_apart(
+    serve: Any, tmp_path: Path, options: dict[str, Any], asked: int
+) -> None:
+    numbers = count()
+    log = serve(lambda body: text(f"reply {next(numbers)}"))
+    client = ChatClient(f"{log.url}/v1", "m", cache=tmp_path / "c.sqlite", **options)
+    first, other, again = (client.run(chats("q", key=key))[0] for key in (1, 2, 1))
+    assert first == again
+    assert (first == other) == (asked == 1)
+    assert len(sent(log)) == asked
 
 
 def test_fields_of_ones_own(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:

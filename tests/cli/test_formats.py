@@ -11,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from searchgym.corpora.load import load_questions
+from searchgym.corpora.parquet import search_r1_row
 from searchgym.envs.setting import setting
 from searchgym.errors import DataError, MissingExtraError
 from searchgym.evaluation.result import EvalResult
 from searchgym.trajectory import read_jsonl
-from searchgym.types import ABSTAIN
+from searchgym.types import ABSTAIN, Task
 from tests.cli.conftest import SMALL, Cli, cli  # noqa: F401
 from tests.small import CORPUS
 
@@ -179,6 +180,20 @@ def test_parquet_files_of_others(tmp_path: Path) -> None:
     assert env.tasks[0].answers == ("Quell",)
     refusal = {"id": 1, "question": "q?", "answers": [ABSTAIN]}
     assert load_questions(rows(tmp_path, refusal))[0].should_abstain
+
+
+def test_questions_that_speak_of_questions(tmp_path: Path) -> None:
+    odd = "Who wrote 'Question: Why?' in 1990?"
+    lines = "Who is asked\nQuestion: 1, or\nQuestion: 2?"
+    shots = "Question: who? Answer: Quell.\nQuestion: "
+    truth = {"reward_model": {"ground_truth": "a"}}
+    prompts = [f"Use tags. Question: {odd}\n", shots + odd, shots + "where?\nThink first."]
+    path = rows(tmp_path, *({"prompt": chat(p), **truth} for p in prompts))
+    read = [task.question for task in load_questions(path)]
+    assert read == [odd, odd, "where?\nThink first."]
+    for question in (odd, lines):  # rows of our own, whatever is asked
+        row = search_r1_row(Task("t", question, ("a",)), 0, "mine")
+        assert load_questions(rows(tmp_path, row))[0].question == question
 
 
 @pytest.mark.parametrize(

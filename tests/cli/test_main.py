@@ -148,3 +148,28 @@ def test_ctrl_c_is_one_line_and_exit_code_130(tmp_path: Path) -> None:
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert err.strip() == "searchgym: interrupted"
+
+
+def test_an_agent_in_a_file_of_this_folder_plays(tmp_path: Path) -> None:
+    """By the installed command, whose own folder, not this one, is where Python looks first."""
+    (tmp_path / "mine.py").write_text(
+        "def agent(prompt):\n    return '<answer>' + prompt[:3] + '</answer>'\n"
+        "def unclear(text):\n    return text\n",
+        encoding="utf-8",
+    )
+    command = Path(sys.executable).with_name("searchgym")
+
+    def play(name: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(command), "eval", "SearchQA-v0", "-a", f"mine:{name}", "-n", "3", "--json",
+             *SMALL],
+            cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+
+    done = play("agent")
+    assert done.returncode == 0, done.stderr
+    assert '"em"' in done.stdout
+    done = play("unclear")
+    assert done.returncode == 2
+    assert "whose one parameter is called" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -130,6 +130,13 @@ def test_eval_goes_on_where_it_stopped(
     other = cli(*arguments, "--seed", 1)
     assert (other.code, "other settings, there and here: seed (0 and 1)" in other.err) == (2, True)
     assert cli(*arguments, "--seed", 1, "--fresh", "--json").json[0]["seed"] == 1
+    assert tired_agent.Tired.left == -13
+    (more,) = cli(*arguments, "--seed", 1, "-n", 16, "--json").json
+    assert (more["questions"], tired_agent.Tired.left) == (16, -21), "only what is new is asked"
+    fewer = cli(*arguments, "--seed", 1)
+    assert (fewer.code, "questions.count (16 and 8)" in fewer.err) == (2, True)
+    uneven = cli(*arguments, "--seed", 1, "-n", 19)
+    assert (uneven.code, "twice as many --questions" in uneven.err) == (2, True)
     assert "name it with --out" in cli("eval", "SimpleQA-v0", "--fresh", *SMALL).err
 
 
@@ -261,6 +268,8 @@ def test_train_evaluate_and_resume(cli: Cli, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert (told.split()[-2], cli("report", tmp_path, "--out", page).code) == (str(tmp_path), 0)
     assert page.stat().st_size > 100_000
+    machine = json.loads((tmp_path / "machine.json").read_text("utf-8"))
+    assert machine["versions"]["python"] in page.read_text("utf-8")
     again = cli("train", "candidate", *tiny, "--out", tmp_path, "--json")
     assert again.json == first.json, "a finished agent is loaded, not trained again"
 
@@ -283,7 +292,7 @@ def test_transfer_writes_the_table_and_keeps_results(cli: Cli, tmp_path: Path) -
     assert set(oracle) == set(names)
     assert {oracle[name] for name in names[:3]} == {(1.0, 5)}
     assert oracle["python docs"][1] == 5
-    for name in ("transfer.json", "transfer.csv", "transfer.png", "report.html"):
+    for name in ("transfer.json", "transfer.csv", "transfer.png", "report.html", "machine.json"):
         assert (tmp_path / "t" / name).stat().st_size > 0
     saved = json.loads((tmp_path / "t" / "transfer.json").read_text(encoding="utf-8"))
     assert saved["table"] == done.json["table"]

@@ -279,7 +279,8 @@ def test_a_reader_from_nothing(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mon
     from searchgym.warmstart.mixture import Stage
 
     monkeypatch.setattr(run, "stages", lambda steps: (Stage(steps, {"copy": 1.0}),))
-    asked = ["warmstart", "--out", tmp_path / "warm", "--steps", 2, "--worlds", 1, "--width", 16]
+    asked = ["warmstart", "--out", tmp_path / "warm", "--steps", 2, "--worlds", 1, "--width", 16,
+             "--no-word-vectors"]  # fmt: skip
     done = cli(*asked, "--json")
     assert done.code == 0, done.err
     assert done.json["parameters"] > 20_000

@@ -9,8 +9,10 @@ import pytest
 
 from searchgym.corpora.beir import load_beir
 from searchgym.corpora.load import WIKIPEDIA, load_corpus, load_questions
+from searchgym.corpora.parquet import write_parquet
+from searchgym.envs.setting import setting
 from searchgym.errors import DataError
-from searchgym.types import ABSTAIN, Passage
+from searchgym.types import ABSTAIN, Passage, Task
 
 Load = Callable[[Path], object]
 
@@ -152,6 +154,26 @@ def test_unreadable_files(load: Load, tmp_path: Path) -> None:
         load(write(tmp_path / "t.tsv", "1\ta\tb", "torn row"))
 
 
+def test_passages_from_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"id": "b", "title": "T", "text": "x"}, {"id": "a", "title": None, "text": "y"}]
+    path = write_parquet(tmp_path / "c.parquet", rows)
+    assert list(load_corpus(path)) == [
+        Passage("a", "", "y", "corpus://c/a"), Passage("b", "T", "x", "corpus://c/b")
+    ]  # fmt: skip
+    write_parquet(tmp_path / "bad.parquet", [{"id": "b", "body": "x"}])
+    with pytest.raises(DataError, match=r"bad.parquet, line 1: no 'text'; it has 'id', 'body'"):
+        load_corpus(tmp_path / "bad.parquet")
+    monkeypatch.chdir(tmp_path)
+    task = Task("t", "x?", ("x",))
+    assert len(setting({"corpus": "c.parquet", "tasks": [task]}).corpus) == 2
+
+
+def test_a_url_pattern_of_other_fields_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "c.jsonl", {"id": "b", "title": "T", "text": "x"})
+    with pytest.raises(DataError, match=r"holds more than \{title\} and \{id\}"):
+        load_corpus(path, url="https://x/{slug}")
+
+
 def test_beir_layout_and_its_faults(tmp_path: Path) -> None:
     write(
         tmp_path / "corpus.jsonl",
@@ -166,6 +188,9 @@ def test_beir_layout_and_its_faults(tmp_path: Path) -> None:
     assert (topics.queries, topics.qrels) == ({"q1": "x?"}, {"q1": {"d1": 2, "d2": 0}})
     write(rels, "q1 0 d1 1")
     assert load_beir(tmp_path).qrels == {"q1": {"d1": 1}}
+    write(tmp_path / "corpus.jsonl", {"_id": "d 1", "text": "x"}, {"_id": "d1", "text": "x"})
+    write(rels, "query-id\tcorpus-id\tscore", "q1\td 1\t1", "q1\td1\t2")
+    assert load_beir(tmp_path).qrels == {"q1": {"d 1": 1, "d1": 2}}, "ids may hold blanks"
     faults = [
         ("q9 d1 1", "query 'q9'"),
         ("q1 d9 1", "passage 'd9'"),

@@ -67,3 +67,21 @@ def test_faults_name_the_file(notes: Path, tmp_path: Path) -> None:
         load_folder(tmp_path / "none")
     with pytest.raises(DataError, match="is not a folder"):
         load_folder(tmp_path / "absent")
+
+
+def test_no_text_is_taken_for_a_heading(tmp_path: Path) -> None:
+    """A line above a code fence or a rule is text; headings of one name are two."""
+    (tmp_path / "a.md").write_text(
+        "# C#\nSharp.\n\n## Notes ##\nOne.\n\n## Notes\nTwo.\n~~~\n# not a heading\n```\n~~~\n"
+        "Title\n=====\nRun:\n```\nls\n```\nLast.\n***\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "b.rst").write_text("Use\n~~~\nPress a key.\n", encoding="utf-8")
+    shown = [(p.title, " ".join(p.text.split())) for p in load_folder(tmp_path)]
+    assert shown == [
+        ("C#", "Sharp."),
+        ("Notes", "One."),
+        ("Notes", "Two. ~~~ # not a heading ```"),
+        ("Title", "Run: ``` ls Last."),
+        ("Use", "Press a key."),
+    ]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.bm25 import BM25Engine
-from searchgym.engines.fusion import rank_score_fusion, reciprocal_rank_fusion
+from searchgym.engines.fusion import rank_score_fusion, reciprocal_rank_fusion, with_notes
 from searchgym.engines.pages import CorpusPages
 from searchgym.engines.rerank import CrossEncoderReranker
 from searchgym.errors import EngineError
@@ -268,3 +268,13 @@ def test_wrong_options_are_one_clear_error(options: dict[str, Any], message: str
 def test_a_classifier_with_several_outputs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="gives 3 outputs"):
         CrossEncoderReranker(cross_encoder_folder(tmp_path / "c", outputs=3), device="cpu")
+
+
+def test_notes_of_any_shape_are_joined() -> None:
+    """Engines of others may note what they like; only notes on hidden hits go."""
+    a, b = (Hit(Passage(key, "", "", ""), 1.0) for key in "ab")
+    said = {"log": [["x", 1], {"id": ["a"]}, {"id": "a"}, {"id": "b"}, "b", "a", 3]}
+    told = with_notes((a,), [Charged((a, b), 0.5, said), Charged((a,), 0.25, {"log": [3, [4]]})])
+    assert isinstance(told, Charged)
+    assert told.meta == {"log": [["x", 1], {"id": ["a"]}, {"id": "a"}, "a", 3, [4]]}
+    assert told.cost == 0.75

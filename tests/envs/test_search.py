@@ -13,6 +13,7 @@ import searchgym
 from searchgym.checker import MALFORMED, check_env, same
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.setting import setting
+from searchgym.envs.stack import stack_infos
 from searchgym.envs.vector import SearchVectorEnv
 from searchgym.errors import CardError, EpisodeError
 from searchgym.types import Failure
@@ -124,6 +125,8 @@ def test_forks_share_the_setting_and_nothing_else():
     assert e.episode.phase == "act"
     assert same(e.step("<answer>Quell</answer>")[1], 1.0)
     assert twin.reset()[1]["turn"] == 0
+    twin.set_params(top_k=1)
+    assert e.params == {}, "what is asked of a fork is not asked of its origin"
 
 
 def test_snapshots_and_pickles_continue_alike():
@@ -208,6 +211,19 @@ def test_a_vector_env_equals_single_envs(mode):
                 assert got[4][key].dtype == value.dtype, key
         over = got[2] | got[3]
     assert vector.observation_space.contains(got[0])
+
+
+def test_slots_at_other_difficulties_are_told_as_they_are():
+    """The first slot's whole number does not round the others'."""
+    e = SearchVectorEnv(2, params={"dead": 0}, **OWN)
+    e.reset(seed=0)
+    e.set_params(dead=0.25)
+    e.reset(options={"reset_mask": np.array([False, True])})
+    info = e.step(["<search>Aldor</search>"] * 2)[-1]
+    assert info["params"]["dead"].tolist() == [0.0, 0.25]
+    told = stack_infos([{"n": 1, "ok": True}, None, {"n": 2, "ok": False, "x": 0.5}])
+    assert (told["n"].dtype, told["ok"].dtype, told["x"].dtype) == (np.int64, np.bool_, np.float64)
+    assert (told["n"].tolist(), told["ok"].tolist()) == ([1, 0, 2], [True, False, False])
 
 
 def test_vector_mistakes_are_clear():

@@ -81,6 +81,15 @@ def test_they_are_kept_in_a_file(index, tmp_path):
         Communities.load(path, index.graph)
 
 
+def test_many_levels_come_back_in_order(index, tmp_path):
+    """A level's number is a number: the eleventh does not stand beside the second."""
+    entities = len(index.communities.labels[0])
+    labels = tuple(np.full(entities, level, dtype=np.int64) for level in range(12))
+    Communities(labels, index.graph.digest).save(tmp_path / "many.npz")
+    again = Communities.load(tmp_path / "many.npz", index.graph)
+    assert [int(level[0]) for level in again.labels] == list(range(12))
+
+
 def test_an_unlimited_beam_is_the_exhaustive_search(index):
     search = index.community_search
     n = index.graph.n_entities

@@ -46,6 +46,32 @@ def test_formats_say_the_same(tmp_path, name):
     assert graph.name == name.split(".")[0]
 
 
+def test_columns_that_could_be_two_things(tmp_path):
+    """Provenance is often called "source", which is also a word for the head of an edge."""
+    headed = "Head\tRelation\tTail\tSource\ta\na\tlikes\tb\tweb\tx\n"
+    record = {"source": "web", "head": "a", "relation": "likes", "object": "b", "target": "x"}
+    edges = {"source": "a", "relation": "likes", "target": "b"}
+    for name, text in (
+        ("t.tsv", headed), ("t.jsonl", json.dumps(record)), ("e.jsonl", json.dumps(edges)),
+    ):  # fmt: skip
+        graph = load_kg(write(tmp_path / name, text))
+        assert [graph.in_words(graph.triple(i)) for i in range(graph.n_facts)] == ["a — likes: b"]
+        assert graph.n_entities == 2
+
+
+@pytest.mark.parametrize("name", ["entities.tsv", "entities.jsonl"])
+def test_ids_with_blanks_around_them_are_the_same(tmp_path, name):
+    write(tmp_path / "triples.tsv", "Q1 \tlikes\t Q2\n")
+    told = {
+        "entities.tsv": "Q1 \tAnn\n Q2\tBob\n",
+        "entities.jsonl": '{"id": "Q1 ", "label": "Ann"}\n{"id": " Q2", "label": "Bob"}\n',
+    }
+    write(tmp_path / name, told[name])
+    graph = load_kg(tmp_path)
+    assert graph.titles == ["Ann", "Bob"]
+    assert graph.in_words(graph.triple(0)) == "Ann — likes: Bob"
+
+
 def test_a_folder_with_entities(tmp_path):
     write(tmp_path / "triples.tsv", SAME["headed.tsv"])
     records = [{"id": "a", "label": "Ann", "description": "a person", "aliases": ["Annie", "Ann"]},

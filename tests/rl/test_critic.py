@@ -59,6 +59,31 @@ def test_it_learns_returns() -> None:
     assert losses[-1] < losses[0] / 10
 
 
+def test_what_it_learns_at_once_changes_memory_and_nothing_else() -> None:
+    found = []
+    for tokens in (65_536, 1_000, 1):
+        batch, critic = batch_and_critic()
+        torch.nn.init.ones_(critic.head.weight)
+        critic.tokens = tokens
+        drawn = torch.Generator().manual_seed(0)
+        batch.returns = torch.rand(batch.mask.shape, generator=drawn)
+        with torch.no_grad():
+            batch.value = critic.values(batch)
+        events: list[str] = []
+        critic.body.register_forward_hook(lambda *_, e=events: e.append("there"))
+        critic.head.weight.register_hook(lambda _, e=events: e.append("back"))
+        told = critic.fit(batch)
+        assert events == ["there", "back"] * (len(events) // 2), "no graph waits for another"
+        grads = torch.cat([p.grad.flatten() for p in critic.parameters() if p.grad is not None])
+        found.append((len(events) // 2, told, grads))
+    counts, told, grads = zip(*found, strict=True)
+    assert (counts[0], counts[-1]) == (1, len(batch))
+    assert 1 < counts[1] < len(batch)
+    for other in (1, 2):
+        assert told[other] == pytest.approx(told[0], rel=1e-4, abs=1e-6)
+        torch.testing.assert_close(grads[other], grads[0], atol=1e-5, rtol=1e-3)
+
+
 def test_it_is_a_model_of_its_own() -> None:
     lm, _ = player(0)
     before = torch.cat([p.detach().flatten() for p in lm.parameters()])

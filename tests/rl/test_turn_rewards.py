@@ -241,3 +241,14 @@ def test_kl_cov_picks_the_tokens_of_highest_covariance() -> None:
     loss.backward()
     assert logp.grad is not None
     assert torch.equal(logp.grad != 0, batch.need("picked"))
+
+
+def test_a_broken_episode_is_nobodys_measure_of_length() -> None:
+    shorter = make("reward", "shorter")
+    group = Group(PLANS[0], ())
+    length, em = np.array([100.0, 200.0]), np.array([1.0, 1.0])
+    alone = shorter.apply(group, {"length": length, "em": em}, Rewards(np.ones(2)), {})
+    signals = {"length": np.array([10.0, *length]), "em": np.array([NAN, *em])}
+    beside = shorter.apply(group, signals, Rewards(np.array([NAN, 1.0, 1.0])), {})
+    assert np.isnan(beside.outcome[0])
+    assert beside.outcome[1:].tolist() == alone.outcome.tolist() == [1.5, 0.5]

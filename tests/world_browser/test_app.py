@@ -92,6 +92,24 @@ def test_the_command_writes_files(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "Velle" in (tmp_path / "pages" / "index.html").read_text("utf-8")
 
 
+def test_a_small_world_is_asked_fewer_tasks_unless_told_how_many(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    command = ["world", "browse", "research", "-s", "world.entities=60"]
+    with pytest.raises(SystemExit) as ended:
+        run([*command, "--out", str(tmp_path / "pages")])
+    assert ended.value.code == 0
+    told = capsys.readouterr().err
+    assert "60 of 60 entities" in told
+    entities, tasks = map(int, re.findall(r"of (\d+)", told))
+    assert entities == 60
+    assert len(list((tmp_path / "pages").glob("task-*"))) == tasks > 20
+    with pytest.raises(SystemExit) as ended:
+        run([*command, "-s", "tasks.intersection=500", "--out", str(tmp_path / "never")])
+    assert ended.value.code == 2
+    assert "asked for 500 tasks of family 'intersection'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

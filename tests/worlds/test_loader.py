@@ -48,9 +48,10 @@ def test_schema_survives_its_own_mapping(name: str) -> None:
 
 def test_toml_file_and_its_errors(tmp_path: Path) -> None:
     path = tmp_path / "schema.toml"
-    path.write_text("name = 'x'\n[types.a\n")
-    with pytest.raises(WorldError, match=r"schema\.toml: not valid TOML"):
-        load_schema(path)
+    for text in (b"name = 'x'\n[types.a\n", b"name = '\xff'\n"):
+        path.write_bytes(text)
+        with pytest.raises(WorldError, match=r"schema\.toml: not valid TOML"):
+            load_schema(path)
     with pytest.raises(WorldError, match="Did you mean 'encyclopedia'"):
         load_schema("encyclopaedia")
     with pytest.raises(WorldError, match="no schema at"):

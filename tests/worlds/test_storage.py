@@ -51,6 +51,15 @@ def test_damage_is_noticed(world: World, tmp_path: Path) -> None:
         load_world(folder)
     with pytest.raises(DataError, match="made by save_world"):
         load_world(tmp_path)
+    for text, said in (
+        (b"{", "not valid JSON"),
+        (b'"\xff"', "not valid JSON"),
+        (b"[]", "expected an object, got list"),
+        (b'{"format": 1, "seed": 0, "digest": ""}', "no schema"),
+    ):
+        (folder / "world.json").write_bytes(text)
+        with pytest.raises(DataError, match=said):
+            load_world(folder)
 
 
 def test_networkx_and_graphml(world: World, tmp_path: Path) -> None:

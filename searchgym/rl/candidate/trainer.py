@@ -88,6 +88,8 @@ class CandidateTrainer:
         arenas: where to train; questions are drawn from all of them alike.
         dev: where the model is selected, or ``None`` to keep the last one.
         init: start from this model (fine-tuning) instead of a fresh one.
+        about: names what the configuration does not, such as the arenas' recipe; a checkpoint of
+            another one is refused.
     """
 
     def __init__(
@@ -97,8 +99,10 @@ class CandidateTrainer:
         *,
         dev: Arena | None = None,
         init: CandidateScorer | None = None,
+        about: str = "",
     ) -> None:
         self.arenas, self.config, self.dev = list(arenas), config, dev
+        self.about = about
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive(config.seed, "candidate-scorer"))
             self.model = CandidateScorer(
@@ -279,8 +283,8 @@ class CandidateTrainer:
             report("evaluated", done, point)
 
     def settings(self) -> dict[str, object]:
-        """The configuration as JSON."""
-        return dict(asdict(self.config))
+        """What a checkpoint must agree with, as JSON."""
+        return {**asdict(self.config), "about": self.about}
 
 
 def _watch(report: Report | None) -> Progress | None:

@@ -13,7 +13,8 @@ from ..slots.records import Group, Rewards, Signals
 
 
 class Shorter(Slot):
-    """Adds ``weight`` (or ``coef["shorter"]``, to warm it up) times ``length_reward``.
+    """Adds ``weight`` (or ``coef["shorter"]``, to warm it up) times ``length_reward``. Members that
+    cannot be scored are nobody's measure of length.
 
     Args:
         correct: The signal that says so, where it is at least ``threshold``.
@@ -26,10 +27,13 @@ class Shorter(Slot):
     def apply(
         self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
     ) -> Rewards:
-        gain = length_reward(
-            torch.from_numpy(signals["length"]),
-            torch.from_numpy(signals[self.correct] >= self.threshold),
-            torch.zeros(len(rewards.outcome), dtype=torch.long),
-        )
-        more = coef.get("shorter", self.weight) * gain.double().numpy()
+        known = ~np.isnan(rewards.outcome)
+        more = np.zeros(len(known))
+        if known.any():
+            gain = length_reward(
+                torch.from_numpy(signals["length"][known]),
+                torch.from_numpy(signals[self.correct][known] >= self.threshold),
+                torch.zeros(int(known.sum()), dtype=torch.long),
+            )
+            more[known] = coef.get("shorter", self.weight) * gain.double().numpy()
         return Rewards(np.asarray(rewards.outcome + more), rewards.turns)

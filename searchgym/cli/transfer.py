@@ -95,7 +95,8 @@ def transfer(
     generator: Annotated[
         str | None,
         typer.Option(
-            help="Plays the simulated engine: a model's folder, or a generator as JSON.",
+            help="Plays the simulated engine: a model's folder, a generator as JSON, or options of "
+            "the engine 'simulated' as JSON.",
             rich_help_panel=_ENGINES,
         ),
     ] = None,

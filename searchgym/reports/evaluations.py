@@ -148,7 +148,7 @@ def _scores(results: Sequence[EvalResult]) -> Section:
         for m in shown for r in results if r.means[m].n
     ]  # fmt: skip
     drawn = forest(
-        rows, by=names, x_title="mean, 95 % interval", domain=None, columns=2, width=400,
+        rows, by=names, x_title="mean, 95 % interval", domain=None, columns=2, width=320,
         own_rows=True,
     )  # fmt: skip
     alt = "Scores of each agent. " + "; ".join(

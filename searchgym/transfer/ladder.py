@@ -52,7 +52,8 @@ class Engines:
     degraded: Mapping[str, Mapping[str, float]] | None = None
     """Rates by rung name; None: :data:`DEGRADED`."""
     generator: Any = None
-    """Text generator of the simulated engine, as in ``engine={"generator": …}``."""
+    """Text generator of the simulated engine (a folder, ``{"name": …}``, an object), or options of
+    that engine (``{"generator": folder, "words": 12, "per_call": 1}``)."""
     remote: Mapping[str, Any] | str | None = None
     """A server's URL, or options of the engine "remote" (``{"provider": "brave"}``)."""
     recording: str | Path | None = None
@@ -110,7 +111,7 @@ def full_ladder(
             "('searchgym simulator' trains one)"
         )
     else:
-        engine = {"name": "simulated", "generator": _generator(told.generator)}
+        engine = {"name": "simulated", **_simulated(told.generator)}
         note = "a language model plays the engine"
         rungs.append(_engine(wording, "simulated engine", "simulated", engine, note, cost=4))
     real, lacking = real_rungs(data_dir, sets=sets, cap=real_cap, rules=rules)
@@ -176,9 +177,16 @@ def _dense(wording: Rung, cache: str | Path | None) -> list[Rung]:
     ]
 
 
-def _generator(given: Any) -> Any:
-    """A folder or hub name as a transformers generator; anything else as it is."""
-    return {"name": "transformers", "model": given} if isinstance(given, str) else given
+def _simulated(given: Any) -> dict[str, Any]:
+    """Options of the engine: all of them, or its generator, which a folder or hub name may be."""
+    if isinstance(given, Mapping) and "generator" in given:
+        made = dict(given)
+        given = made.pop("generator")
+    else:
+        made = {}
+    if isinstance(given, str):
+        given = {"name": "transformers", "model": given}
+    return {**made, "generator": given}
 
 
 def _remote(real: Sequence[Rung], told: Engines) -> tuple[list[Rung], list[str]]:

@@ -129,7 +129,12 @@ class TransferTable:
         """Gains over the baselines and transfer ratios, per rung but the reference, and for the
         real sets together (:data:`ALL_REAL`) where there are several."""
         joint = Joint(self.seed)
-        real = tuple(r for r in self.rungs if self.kinds.get(r) == "real")
+        # a remote engine asks a real set's questions once more: they count once
+        real = tuple(
+            r
+            for r in self.rungs
+            if self.kinds.get(r) == "real" and self.kinds.get(self.above.get(r, "")) != "real"
+        )
         places: list[tuple[str, tuple[str, ...]]] = [
             (r, (r,)) for r in self.rungs if r != self.reference
         ]

@@ -1,20 +1,32 @@
 """Notes: what a reader writes about a page before it looks anything up there.
 
 Every fact the page states, in the page's order and words, each with its name: ``directed by Ann Bee
-= director``. Then what was asked for is found among them by name: ``> + director: Ann Bee``. Each
-step is easy for a small model: to copy on from where the last quote ended, to name what was just
-copied, to find an equal name in its own writing. To find a fact among a page's paraphrases in one
-go is not: it then quotes a wrong one.
+= director``. A quote goes on where the one before ended, or begins with its sentence, so that the
+next word to write is nearly always the page's next word: where a fact *begins* need not be known
+before it is read, in whatever words it comes. Then what was asked for is found among the notes by
+name: ``> + director: Ann Bee``. Each step is easy for a small model: to copy on, to name what was
+just copied, to find an equal name in its own writing. To find a fact among a page's paraphrases in
+one go is not: it then quotes a wrong one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from ..corpora.corpus import GeneratedCorpus
 from ..errors import TaskError
 from ..worlds.world import World
 from .hops import Hop, hop_of
+
+BEFORE = 3
+"""Words that may stand before an object that opens its sentence."""
+_SENTENCE = re.compile(r"[.!?] (?=[^a-z0-9])")
+"""The end of a sentence, not of an abbreviation ("b. 22 May")."""
+_TELLING = re.compile(r"(?!(?:with|from|that|this|into|have|been|were|also)\b)[a-z]{4,}")
+"""A word that may say which fact this is; names and small words do not."""
+_LEFT, _RIGHT = " ,;.!?)", " ,;.!?"
+"""What quotes do not begin or end with."""
 
 
 class NoteTaker:
@@ -44,23 +56,51 @@ class NoteTaker:
         return "; ".join(lines)
 
     def _notes(self, page: str) -> tuple[tuple[int, str], ...]:
-        """(where the fact ends in the text, the note) for each fact of a page about its subject."""
+        """(where the quote ends, the note) for each fact that a page states of its subject."""
         if page not in self._pages:
             place = self._corpus.position(page)
+            text = self._corpus[place].text
+            stated = sorted(self._corpus.stated_in(place), key=lambda s: s.start)
             made: list[tuple[int, str]] = []
             noted: set[int] = set()
-            for statement in sorted(self._corpus.stated_in(place), key=lambda s: s.start):
+            last = 0
+            for i, statement in enumerate(stated):
                 fact = self._world.fact(statement.fact)
-                if self._corpus.page_of[fact.subject] == place:
-                    hop = hop_of(fact.id, page, False, self._world, self._corpus)
-                    # of a list, the words that introduce it stand before its first member only
-                    made.append((statement.end, _note(hop, fact.property in noted)))
-                    noted.add(fact.property)
+                if self._corpus.page_of[fact.subject] != place:
+                    continue
+                label = hop_of(fact.id, page, False, self._world, self._corpus).label[2:]
+                sentence = _opening(text, statement.start)
+                begin = max(last, sentence)
+                quote, last = text[begin : statement.end], statement.end
+                # of a list, the words that introduce it stand before its first member only
+                named = self._world.names[fact.subject].split()
+                first = begin == sentence and fact.property not in noted
+                if first and _opens(text[begin : statement.start], named):
+                    following = stated[i + 1].start if i + 1 < len(stated) else len(text)
+                    last = max(last, min(_close(text, last), following))
+                    found = text[statement.start : statement.end]
+                    quote = f"{text[begin:last].rstrip(_RIGHT)} | {found}"
+                noted.add(fact.property)
+                made.append((last, f"{quote.lstrip(_LEFT).rstrip(_RIGHT)} = {label}"))
             self._pages[page] = tuple(made)
         return self._pages[page]
 
 
-def _note(hop: Hop, again: bool) -> str:
-    """A forward hop's fact, quoted and named."""
-    quote = hop.found if again else hop.quote + (f" | {hop.found}" if hop.named else "")
-    return f"{quote} = {hop.label[2:]}"
+def _opens(before: str, named: Sequence[str]) -> bool:
+    """Whether an object opens its sentence: nothing ``before`` it there says which fact it is, so
+    what follows does."""
+    words = before.split()
+    return len(words) <= BEFORE and not any(
+        word not in named and _TELLING.match(word.lstrip("(")) for word in words
+    )
+
+
+def _opening(text: str, place: int) -> int:
+    """Where the sentence around a place begins."""
+    return max((m.end() for m in _SENTENCE.finditer(text) if m.end() <= place), default=0)
+
+
+def _close(text: str, place: int) -> int:
+    """Where the sentence around a place ends, its full stop left out."""
+    found = _SENTENCE.search(text, place)
+    return found.start() if found else len(text)

@@ -63,7 +63,7 @@ def warm_start(
     vocabulary: int = 2048,
     width: int = 128,
     tokens: int = 1500,
-    max_tokens: int = 900,
+    max_tokens: int = 1000,
     cooldown: float = 0.25,
     seed: int = 0,
     dtype: torch.dtype | None = None,

@@ -47,6 +47,11 @@ def test_engines_that_were_given_are_rungs(data_dir: Path) -> None:
     by_name = {rung.name: rung for rung in found.rungs}
     simulated = by_name["simulated engine"].keywords["engine"]
     assert simulated["generator"] == {"name": "transformers", "model": "folder"}
+    small = {"generator": "folder", "words": 12, "per_call": 1}
+    told = full_ladder(SMALL, data_dir=data_dir, sets=[], engines=Engines(generator=small)).rungs
+    assert next(r for r in told if r.step == "simulated").keywords["engine"] == {
+        "name": "simulated", "words": 12, "per_call": 1, "generator": simulated["generator"],
+    }  # fmt: skip
     remote = by_name["remote engine: popqa"]
     assert (remote.above, remote.asks, remote.keywords["corpus"]) == ("popqa", "popqa", "popqa")
     assert remote.keywords["engine"]["engine"]["url"].startswith("http://127.0.0.1")
@@ -149,6 +154,21 @@ def test_transfer_ratios_by_hand() -> None:
     assert {g["rung"] for g in data["gains"]} == {"a", "b", ALL_REAL}
     assert json.dumps(data["drops"])
     assert data["used"][0]["questions"] == 2
+
+
+def test_a_real_set_asked_twice_is_averaged_once() -> None:
+    rungs = [
+        Rung("held-out world", "generated", {"corpus": CORPUS, "tasks": TASKS}),
+        Rung("a", "real", {"corpus": CORPUS, "tasks": TASKS}, above="held-out world"),
+        Rung("b", "real", {"corpus": CORPUS, "tasks": TASKS[:1]}, above="held-out world"),
+        Rung("remote engine: a", "real", {"corpus": CORPUS, "tasks": TASKS}, above="a"),
+    ]
+    agents: dict[str, Any] = {"nobody": ConstantAgent(), "all": OracleAgent(TASKS)}
+    table = transfer(agents, rungs)
+    table.reference, table.baselines = "held-out world", {"all": "nobody"}
+    counted = {g.rung: g.gain.n for g in table.gains("em")}
+    assert counted[ALL_REAL] == counted["a"] + counted["b"]
+    assert "remote engine: a" in counted
 
 
 def test_baselines_are_chosen_by_name_or_score() -> None:

@@ -14,9 +14,14 @@ from .types import Failure, Service
 
 _NETWORK = frozenset(
     getattr(errno, name)
-    for name in ("ENETUNREACH", "ENETDOWN", "ENETRESET", "EHOSTUNREACH", "EHOSTDOWN")
+    for name in (
+        "ENETUNREACH", "ENETDOWN", "ENETRESET", "EHOSTUNREACH", "EHOSTDOWN", "ECONNREFUSED",
+        "ECONNRESET", "ECONNABORTED", "ETIMEDOUT", "EPIPE",
+    )
     if hasattr(errno, name)  # Windows lacks some
-)
+)  # fmt: skip
+_PASSING = frozenset({429, 500, 502, 503, 504})
+"""HTTP statuses that say "later", not "never"."""
 _CLIENTS = {
     "httpx": ("TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError"),
     "requests": ("Timeout", "ConnectionError"),
@@ -27,9 +32,9 @@ _CLIENTS = {
 def run_batch(service: Service[Any, Any], batch: Sequence[Any]) -> Sequence[Any]:
     """Answers in order; requests with equal ``cache_key`` are asked once (``None``: never shared).
 
-    A timeout or connection error of the whole call becomes a ``Failure`` per item; anything else (a
-    file that is missing, say) is a defect and propagates. ``EngineError`` if the service returns
-    another number of answers.
+    A timeout, a connection error or a status such as 503 of the whole call becomes a ``Failure``
+    per item; anything else (a file that is missing, say) is a defect and propagates.
+    ``EngineError`` if the service returns another number of answers.
     """
     first: dict[bytes, int] = {}
     asked: list[Any] = []
@@ -72,7 +77,15 @@ def _outage(error: BaseException) -> Failure | None:
         return _outage(cause)
     if isinstance(error, (TimeoutError, *(k for k in kinds if k.__name__.startswith("Timeout")))):
         return Failure("timeout", str(error))
+    if _status(error) in _PASSING:
+        return Failure("unavailable", str(error))
     network = (ConnectionError, socket.gaierror, ssl.SSLError, *kinds)
     if isinstance(error, network) or (isinstance(error, OSError) and error.errno in _NETWORK):
         return Failure("unavailable", str(error))
     return None
+
+
+def _status(error: BaseException) -> int | None:
+    """The HTTP status an error speaks of: urllib's has a ``code``, others have a response."""
+    found = getattr(getattr(error, "response", None), "status_code", getattr(error, "code", None))
+    return found if isinstance(found, int) else None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Sequence
+from email.message import Message
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 
 import httpx
 import pytest
@@ -32,6 +33,10 @@ class Broken:
         raise self.error
 
 
+class Clients(OSError):
+    """As asynchronous clients derive theirs: Python does not make it a ConnectionError."""
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -44,6 +49,8 @@ class Broken:
         (URLError(ConnectionRefusedError("c")), "unavailable"),
         (httpx.ConnectError("c"), "unavailable"),
         (httpx.RemoteProtocolError("c"), "unavailable"),
+        (HTTPError("http://x", 503, "busy", Message(), None), "unavailable"),
+        (Clients(errno.ECONNREFUSED, "Connect call failed"), "unavailable"),
     ],
 )
 def test_outages_are_failures_that_may_pass(error: Exception, kind: str) -> None:
@@ -71,6 +78,7 @@ def test_errors_of_requests_are_known_where_it_is_installed() -> None:
         PermissionError(errno.EACCES, "denied", "index.bin"),
         OSError(errno.ENOSPC, "no space left on device"),
         URLError("unknown url type: htp"),
+        HTTPError("http://x", 404, "not there", Message(), None),
         httpx.UnsupportedProtocol("htp"),
         ValueError("a defect"),
         KeyboardInterrupt(),

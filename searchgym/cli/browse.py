@@ -78,10 +78,10 @@ def _setting(name: str, split: str, settings: list[str] | None, data_dir: Path |
             raise error from None
     corpus = name if card is None or "/" in name else card.id
     keywords = {"corpus": corpus, **keywords, **overrides(settings)}
-    if card is None or card.body["kind"] != "world" or "tasks" in keywords:
+    told = "tasks" in keywords or "tasks" in keywords.get("world", {})
+    if card is None or card.body["kind"] != "world" or told:
         return setting(keywords)
-    recipe = {**card.body.get("world", {}), **keywords.get("world", {})}
-    return _with_tasks(keywords, recipe.get("tasks", DEFAULT_TASKS))
+    return _with_tasks(keywords, card.body.get("world", {}).get("tasks", DEFAULT_TASKS))
 
 
 def _with_tasks(keywords: dict[str, Any], counts: Mapping[str, int]) -> Setting:

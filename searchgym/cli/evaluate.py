@@ -96,14 +96,10 @@ def evaluate(
     entries = [Entry(env, tuple(settings or ()), name, options, questions) for name in agent]
     if out is not None and len({_stem(name) for name in agent}) < len(agent):
         raise EvaluationError(f"two of the agents {', '.join(agent)} would share one file")
-    from ..evaluation.machine import note_machine
-
     with working(f"building {env} …"):
         made = make_search_env(env, settings)
     shared = made.setting
     tasks = spread(shared.tasks, questions)
-    if out is not None:
-        note_machine(out)
     found: list[Measured] = []
     for entry in entries:
         player = entry.agent_for(shared, tasks)

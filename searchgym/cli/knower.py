@@ -98,7 +98,10 @@ def knower(
         print_table("Exact match, mean [95 % interval]", _groups(found))
         decision = "Not refusing" if unknown == "abstain" else "Not searching"
         print_table(f"{decision}, where all facts were taught", _boundaries(found))
-    world = f"-s world.entities={entities} -s world.seed={seed} -s 'tasks={{\"simple\": 50}}'"
+    world = (
+        f"-s corpus={corpus} -s world.entities={entities} -s world.seed={seed} "
+        "-s 'tasks={\"simple\": 50}'"
+    )
     say(f"play with it: searchgym eval SearchQA-v0 -a knower -A folder={out} {world}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Annotated, Any
 
 import gymnasium as gym
@@ -98,8 +99,9 @@ def build() -> typer.Typer:
 
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a check failed, 2 an error in what was asked."""
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.append(here)  # mine:agent is mine.py of this folder; last, it shadows nothing
+    with suppress(FileNotFoundError):  # somebody deleted the folder
+        if (here := os.getcwd()) not in sys.path:
+            sys.path.append(here)  # mine:agent is mine.py of this folder; last, it shadows nothing
     try:
         result: Any = build()(arguments, standalone_mode=False, prog_name="searchgym")
     except KeyboardInterrupt:

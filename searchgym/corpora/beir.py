@@ -51,7 +51,7 @@ def _judgements(path: Path) -> list[tuple[Line, str, str, int]]:
     rows: list[tuple[Line, str, str, int]] = []
     for where, line in read_lines(path):
         # BEIR's columns are parted by tabs, and its ids may hold blanks; TREC's by either
-        cells = [c.strip() for c in line.split("\t")] if "\t" in line else line.split()
+        cells = [c.strip() for c in line.rstrip().split("\t")] if "\t" in line else line.split()
         if where.number == 1 and cells[-1:] == ["score"]:
             continue
         if len(cells) not in (3, 4):

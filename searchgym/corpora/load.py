@@ -108,7 +108,7 @@ def passage_of(record: dict[str, Any], where: Line, name: str, url: str | None =
     shown = quote(title.replace(" ", "_"), safe="/:,()!'*@$;~", errors="replace")
     try:
         made = made.format(title=shown, id=quote(key, errors="replace"))
-    except (KeyError, IndexError, ValueError) as error:
+    except (KeyError, IndexError, ValueError, AttributeError, TypeError) as error:
         raise DataError(
             f"the pattern url={url!r} holds more than {{title}} and {{id}}: {error!r}"
         ) from None

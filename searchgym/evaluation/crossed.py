@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..errors import EvaluationError
 from ..seeding import stream
 from .intervals import (
     CHUNK,
@@ -92,6 +93,10 @@ def crossed_interval(
     seeds, n = d.shape
     if n == 0:
         return NOTHING
+    if unit and (d.min() < 0 or d.max() > 1):
+        raise EvaluationError(f"unit values must lie in [0, 1], got {d.min()} to {d.max()}")
+    if bound is not None and np.abs(d).max() > bound + 1e-9:
+        raise EvaluationError(f"differences must lie within ±{bound}, got {d.min()} to {d.max()}")
     if bound is not None and few_differ(d.mean(axis=0), FEW if seeds == 1 else FEW_OF_SEVERAL):
         score = score_interval(d.mean(axis=0), bound, level=level)
         if seeds == 1 or n == 1 or d.min() == d.max():

@@ -179,9 +179,9 @@ def paired_interval(
 
 
 def few_differ(difference: Floats, few: int = FEW) -> bool:
-    """Whether fewer than ``few`` paired differences (n,) are not the commonest one."""
-    counts = np.unique(difference, return_counts=True)[1]
-    return bool(len(difference) - counts.max() < few)
+    """Whether most paired differences (n,) are one and the same, and fewer than ``few`` another."""
+    common = int(np.unique(difference, return_counts=True)[1].max())
+    return len(difference) - common < min(few, common)
 
 
 def score_interval(difference: Floats, bound: float, *, level: float = 0.95) -> Interval:

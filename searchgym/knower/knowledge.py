@@ -26,7 +26,11 @@ FACTS, ABOUT = "taught.jsonl", "knower.json"
 
 @dataclass(frozen=True)
 class Knowledge:
-    """The facts of one world (their rows in it) that a model was taught."""
+    """The facts of one world (their rows in it) that a model was taught.
+
+    Those that some question of one hop asks for are asked; the others (one of several awards of
+    several winners) stand in practised chains and self-written pages at most.
+    """
 
     recipe: Recipe
     world: str
@@ -65,7 +69,7 @@ class Knowledge:
                 f"the facts are those of the world {self.world} ({self.recipe.corpus!r}, "
                 f"{self.recipe.entities} entities, seed {self.recipe.seed}), not of {found}: give "
                 f"the environment world={{'entities': {self.recipe.entities}, 'seed': "
-                f"{self.recipe.seed}}} and split='train'"
+                f"{self.recipe.seed}}}, corpus={self.recipe.corpus!r} and split='train'"
             )
 
     def known_tasks(self, made: Setting) -> dict[str, bool]:

@@ -54,8 +54,9 @@ class Group(NamedTuple):
 
     hops: int
     knowledge: str
-    """taught | backward (taught, but only from subject to object) | untaught, shown (the model was
-    shown that it does not know) | untaught."""
+    """taught | backward (all taught, but some fact is asked for from its object, which
+    ``inverse=False`` leaves out) | untaught, shown (the model was shown that it does not know) |
+    untaught."""
 
 
 class Measured(NamedTuple):
@@ -91,11 +92,13 @@ def measured_tasks(made: Setting, knowledge: Knowledge) -> list[Task]:
 
 def group_of(task: Task, knowledge: Knowledge) -> Group:
     """Where a simple or chain question belongs."""
-    missing = [edge.fact for edge, _ in walked(task) if edge.fact not in knowledge.taught]
+    both = knowledge.recipe.inverse
+    missing = [(e.fact, back) for e, back in walked(task) if e.fact not in knowledge.taught]
     if missing:
-        shown = missing[0] in knowledge.shown
+        fact, back = missing[0]
+        shown = fact in knowledge.shown and (both or not back)
         return Group(task.hops, "untaught, shown" if shown else "untaught")
-    alone = not knowledge.recipe.inverse and knowledge.backward(task)
+    alone = not both and knowledge.backward(task)
     return Group(task.hops, "backward" if alone else "taught")
 
 

@@ -78,7 +78,6 @@ def make_knower(
     knowledge = Knowledge.drawn(recipe, world_of(made))
     texts = lessons(made, knowledge)
     plan = texts.stages(steps)
-    knowledge.save(out, world_of(made))
     tokenizer = texts.tokenizer(vocabulary)
     rows = {kind: encode_traces(tokenizer, t, MAX_TOKENS) for kind, t in texts.traces.items()}
     mixture = Mixture(rows, plan, tokens=tokens, seed=recipe.seed)
@@ -91,8 +90,8 @@ def make_knower(
         "knower": asdict(recipe), "vocabulary": vocabulary, "width": width, "tokens": tokens,
         "dtype": str(dtype),
     }  # fmt: skip
-    note_machine(out)
-    train(trainer, tokenizer, out, about=about, report=report)
+    knowledge.save(out, world_of(made))
+    train(trainer, tokenizer, out, about=about, report=report, started=lambda: note_machine(out))
     save_note(out, "bare", Sampling(max_tokens=MAX_TOKENS))
     read = rows_read(mixture, trainer.step)
     return Knower(model, tokenizer, knowledge, world_of(made).n_facts, read, trainer.seconds)

@@ -191,13 +191,15 @@ def train(
     out: Path,
     *,
     about: dict[str, Any] | None = None,
+    started: Callable[[], object] | None = None,
     save_every: int = 100,
     log_every: int = 10,
     report: Callable[[Progress], None] | None = None,
 ) -> SftTrainer:
     """Train to the last step in folder ``out``, going on from what is there.
 
-    ``about`` (JSON values) and the settings must be those of the run found. Interrupts and kills
+    ``about`` (JSON values) and the settings must be those of the run found. ``started`` is called
+    before the first step of this call, if there is one to make. Interrupts and kills
     lose at most ``save_every`` steps. ``DataError`` for a folder of another run.
     """
     out.mkdir(parents=True, exist_ok=True)
@@ -211,6 +213,8 @@ def train(
         load_state(trainer, settings, out / STATE)
     lines = _logged(out / LOG, trainer.step)
     _keep_tokenizer(tokenizer, out)
+    if started is not None and trainer.step < trainer.config.steps:
+        started()
     seen: list[Progress] = []
     write_whole(out / LOG, "".join(lines))
     with (out / LOG).open("a", encoding="utf-8") as log:
@@ -232,12 +236,14 @@ def train(
 def _keep_tokenizer(tokenizer: Any, out: Path) -> None:
     """Save it beside the weights; ``DataError`` if they were trained with another one."""
     saved = out / "tokenizer.json"
-    if not saved.exists():
+    if not saved.exists() or not (out / STATE).exists():  # without weights it binds nobody
         tokenizer.save_pretrained(out)
         return
     inner = getattr(tokenizer, "backend_tokenizer", None)  # tokenizers in Python have none
-    before = json.loads(saved.read_text(encoding="utf-8"))["model"]
-    if inner is not None and json.loads(inner.to_str())["model"] != before:
+    if inner is None:
+        return
+    before, now = json.loads(saved.read_text(encoding="utf-8")), json.loads(inner.to_str())
+    if any(before[part] != now[part] for part in ("model", "added_tokens")):
         raise DataError(
             f"{saved} was made of other texts than today's, which an update of the package can "
             "change: train in another folder"

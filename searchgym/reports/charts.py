@@ -19,7 +19,8 @@ _ROLES = {
 _BARS = ("random", "first-hit", "best-sentence", "majority", "always-yes", "always-refuse")
 """Agents that others are measured against."""
 _CLOSED = ", closed book"
-_BEFORE = " untrained"
+UNTRAINED = " untrained"
+"""Ends the name of what an agent was before its training."""
 _SEEDS = ", each seed"
 LEGEND: Mapping[str, Any] = {"columns": 6, "symbolLimit": 30, "symbolOpacity": 1}
 BAND = 3
@@ -38,7 +39,7 @@ def colours(names: Sequence[str]) -> list[str]:
     for name in names:
         if name in _ROLES:
             out.append(_ROLES[name])
-        elif name in _BARS or name.endswith((_CLOSED, _BEFORE)):
+        elif name in _BARS or name.endswith((_CLOSED, UNTRAINED)):
             out.append(REST)
         else:
             out.append(free[given % len(free)])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .charts import forest
+from .charts import UNTRAINED, forest
 from .evaluations import label
 from .figure import Figure
 from .report import Block, Column, Estimate, Facts, Report, Section, Table, facts_of, flattened
@@ -25,8 +25,6 @@ MOST_TOLD = 4
 """Agents whose scores stand in the summary; the figure has all."""
 TOLD = ("corpus", "engine", "questions", "search_enabled")
 RULES = ("dialect", "k", "max_turns", "max_queries", "snippet_chars", "may_abstain", "reward")
-UNTRAINED = " untrained"
-"""Ends the name of what an agent was before its training."""
 _BASELINES = ("rules", "untrained", "random", "first-hit", "best-sentence", "oracle")
 
 

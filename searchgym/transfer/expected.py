@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import EvaluationError
 from ..evaluation.intervals import Interval
-from ..evaluation.run import versions
+from ..evaluation.machine import versions
 from .table import SHOWN, TransferTable
 
 SCHEMA = 2

@@ -4,7 +4,8 @@ The same training seeds answer every set, so that a lucky seed is lucky everywhe
 others from set to set. A draw therefore resamples each set's questions by themselves (sets with
 the same questions together) and adds one deviation of the seeds to all sets at once: multivariate
 Student t with S - 1 degrees of freedom, scaled by the seeds' covariance less what the questions'
-own noise puts into it. For one set this is ``evaluation.crossed``; the reasons are given there.
+own noise puts into it. The reasons are given in ``evaluation.crossed``, which does the same for one
+set, except that it leaves a part of that noise with the seeds.
 
 Fieller, "Some problems in interval estimation" (1954): a ratio θ of means is in the interval if
 N - θD is compatible with 0. Where D > 0 throughout, the bootstrap's form of that is the percentile

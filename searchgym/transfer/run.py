@@ -70,8 +70,7 @@ def transfer(
         seed=seed,
     )
     folder = Path(out_dir) / "results" if out_dir is not None else None
-    if out_dir is not None:
-        note_machine(Path(out_dir))
+    noted = False
     try:
         for rung in sorted(rungs, key=lambda rung: rung.cost):
             shared = rung.setting()
@@ -86,6 +85,9 @@ def transfer(
                     )
                     result = _finished(path, agent, shared, tasks, seed, batch)
                     if result is None:
+                        if out_dir is not None and not noted:
+                            note_machine(Path(out_dir))
+                            noted = True
                         with (progress or _silent)(f"{rung.name}: {name}", len(tasks)) as advance:
                             result = evaluate(
                                 agent, shared, name=name, label=rung.name, tasks=tasks, seed=seed,

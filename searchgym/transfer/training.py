@@ -150,7 +150,9 @@ class Trainer:
         if meta.get("recipe") != self.recipe.digest:
             return None
         told: Any = meta
-        had, wanted = (math.inf if x is None else x for x in (told.get("bound"), seconds))
+        # files of versions that noted no bound say at least how long the training took
+        bounds = (told.get("bound", told["seconds"]), seconds)
+        had, wanted = (math.inf if bound is None else bound for bound in bounds)
         if told["episodes"] < self._config(seed, None).episodes and had < wanted:
             return None
         agent = CandidateAgent(model, self.builder)

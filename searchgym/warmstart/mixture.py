@@ -75,7 +75,9 @@ class Mixture:
     def batch(self, step: int) -> list[int]:
         """Places in ``rows`` of a step's batch; steps count from 0."""
         kind, nth = int(self._kind[step]), int(self._nth[step])
-        epochs = self._epochs.setdefault(kind, [(0, self._epoch(kind, 0))])
+        if kind not in self._epochs:
+            self._epochs[kind] = [(0, self._epoch(kind, 0))]
+        epochs = self._epochs[kind]
         while nth >= (end := epochs[-1][0] + len(epochs[-1][1])):
             epochs.append((end, self._epoch(kind, len(epochs))))
         begin, batches = next(e for e in reversed(epochs) if e[0] <= nth)

@@ -121,8 +121,7 @@ def warm_start(
         "max_tokens": max_tokens, "entities": entities,
         "keywords": json.dumps(dict(keywords), sort_keys=True, default=lambda o: type(o).__name__),
     }  # fmt: skip
-    note_machine(out)
-    train(trainer, tokenizer, out, about=about, report=report)
+    train(trainer, tokenizer, out, about=about, report=report, started=lambda: note_machine(out))
     save_note(out, "bare", Sampling(max_tokens=OWN_TOKENS))
     return WarmStart(model, tokenizer, rows_read(mixture, trainer.step), trainer.seconds)
 

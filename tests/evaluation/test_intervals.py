@@ -265,3 +265,12 @@ def test_intervals_do_not_depend_on_the_process() -> None:
         for hash_seed in ("0", "77")
     }  # fmt: skip
     assert len(got) == 1
+
+
+def test_small_sets_whose_pairs_all_differ_are_no_few() -> None:
+    """Tango's interval counts parts of points as parts of pairs; it is for equal pairs."""
+    better = np.linspace(0.1, 0.3, 14)
+    found = paired_interval(0.5 + better, np.full(14, 0.5))
+    assert found.low > 0
+    assert found.method == "bca"
+    assert sign_flip_p(better) < 0.001

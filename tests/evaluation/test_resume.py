@@ -221,6 +221,31 @@ def test_a_run_is_continued_with_more_questions(tmp_path: Path, complete: bool) 
     assert trajectories_of(grown).read_bytes() == trajectories_of(once).read_bytes()
 
 
+def test_a_growing_run_that_is_stopped_keeps_what_it_had(tmp_path: Path) -> None:
+    class Stops(ConstantAgent):
+        def act(self, requests: Sequence[TurnRequest]) -> list[str]:
+            raise KeyboardInterrupt
+
+    shared = setting({"corpus": CORPUS, "tasks": MANY})
+    out = tmp_path / "a.json"
+    first = evaluate(FirstHitAgent(), shared, name="a", out=out, tasks=MANY[:4])
+    Stops.__module__, Stops.__qualname__ = FirstHitAgent.__module__, FirstHitAgent.__qualname__
+    Stops.fingerprint = FirstHitAgent().fingerprint  # type: ignore[misc]
+    stopped = evaluate(Stops(), shared, name="a", out=out, tasks=MANY)
+    assert not stopped.complete
+    assert EvalResult.load(out).rows == stopped.rows == first.rows
+
+
+def test_the_machine_noted_is_the_one_that_played(tmp_path: Path) -> None:
+    out, note = tmp_path / "a.json", tmp_path / "machine.json"
+    shared = setting({"corpus": CORPUS, "tasks": MANY})
+    evaluate(FirstHitAgent(), shared, out=out, tasks=MANY[:2])
+    assert "processor" in note.read_text("utf-8")
+    note.write_text("{}", "utf-8")
+    evaluate(FirstHitAgent(), shared, out=out, tasks=MANY[:2])
+    assert note.read_text("utf-8") == "{}", "nothing was played"
+
+
 def test_a_run_grows_by_no_other_questions(tmp_path: Path) -> None:
     out = tmp_path / "a.json"
     shared = setting({"corpus": CORPUS, "tasks": MANY})

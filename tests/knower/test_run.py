@@ -158,8 +158,7 @@ def test_a_folder_of_another_run_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="other settings"):
         make_knower(tmp_path, RECIPE, **{**TINY, "steps": 13})
     for name, content in was.items():
-        if name != "machine.json":
-            assert (tmp_path / name).read_bytes() == content, name
+        assert (tmp_path / name).read_bytes() == content, name
     assert not list(tmp_path.glob("*.pkl"))
     assert not list(tmp_path.glob("*.part"))
     assert json.loads((tmp_path / "searchgym.json").read_text())["renderer"] == "bare"

@@ -167,7 +167,7 @@ def _end(value: Mapping[str, Any], errors: Sequence[str]) -> str:
     if errors and not value.get("ok"):
         return "infra_error"
     if stopped in _CUT or value.get("is_timeout"):
-        return stopped
+        return stopped or "timeout"
     done = [call for call in value.get("calls", ()) if not call.get("error")]
     if done and done[-1].get("finish_reason") == "length":
         return "max_tokens"

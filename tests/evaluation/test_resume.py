@@ -221,19 +221,20 @@ def test_a_run_is_continued_with_more_questions(tmp_path: Path, complete: bool) 
     assert trajectories_of(grown).read_bytes() == trajectories_of(once).read_bytes()
 
 
-def test_a_growing_run_that_is_stopped_keeps_what_it_had(tmp_path: Path) -> None:
-    class Stops(ConstantAgent):
+def test_a_growing_run_that_dies_keeps_what_it_had(tmp_path: Path) -> None:
+    class Dies(FirstHitAgent):
         def act(self, requests: Sequence[TurnRequest]) -> list[str]:
-            raise KeyboardInterrupt
+            raise RuntimeError("as a kill: nothing is saved afterwards")
 
     shared = setting({"corpus": CORPUS, "tasks": MANY})
     out = tmp_path / "a.json"
-    first = evaluate(FirstHitAgent(), shared, name="a", out=out, tasks=MANY[:4])
-    Stops.__module__, Stops.__qualname__ = FirstHitAgent.__module__, FirstHitAgent.__qualname__
-    Stops.fingerprint = FirstHitAgent().fingerprint  # type: ignore[misc]
-    stopped = evaluate(Stops(), shared, name="a", out=out, tasks=MANY)
-    assert not stopped.complete
-    assert EvalResult.load(out).rows == stopped.rows == first.rows
+    evaluate(FirstHitAgent(), shared, name="a", out=out, tasks=MANY[:4])
+    Dies.__module__, Dies.__qualname__ = FirstHitAgent.__module__, FirstHitAgent.__qualname__
+    with pytest.raises(RuntimeError, match="as a kill"):
+        evaluate(Dies(), shared, name="a", out=out, tasks=MANY)
+    left = EvalResult.load(out)
+    assert not left.complete
+    assert [row.task_id for row in left.rows] == [task.id for task in MANY[:4]]
 
 
 def test_the_machine_noted_is_the_one_that_played(tmp_path: Path) -> None:

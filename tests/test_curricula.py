@@ -277,6 +277,21 @@ def test_stages_only_grow(rewards: list[float]) -> None:
         assert 3 <= seen.count(stage) <= 40
 
 
+def test_episodes_drawn_in_an_earlier_stage_do_not_end_the_next() -> None:
+    """A trainer draws many tasks before the first of them ends."""
+    for curriculum in (
+        Staged((1, 2, 4), min_episodes=3, threshold=0.5),
+        MaskSearch((1, 2, 4), min_episodes=3, threshold=0.5, share=1.0),
+    ):
+        drawn = [TASKS[curriculum.choose(TASKS, key)].id for key in range(40)]
+        for task_id in drawn:
+            curriculum.observe(task_id, 1.0)
+        assert (curriculum.stages.stage, curriculum.stages.episodes) == (1, 0)
+        for key in range(3):
+            curriculum.observe(TASKS[curriculum.choose(TASKS, key)].id, 1.0)
+        assert curriculum.stages.stage == 2
+
+
 def test_masksearch_mixes_one_in_five_from_below() -> None:
     curriculum = MaskSearch((1, 2, 3), by="masks", min_episodes=1, threshold=0.8)
     histograms = []
@@ -310,6 +325,17 @@ def test_a_band_moves_up_and_down_and_ignores_other_levels() -> None:
     for _ in range(3):
         stale.observe("t", 1.0, {"noise": 0.0, "dead": 0.1})
     assert stale.level == 1
+
+
+def test_a_place_that_says_less_does_not_count_what_one_that_says_more_has_played() -> None:
+    band = LevelBand([{"hops": 2}, {"hops": 2, "noise": 0.5}], episodes=2)
+    band.observe("t", 1.0, {"hops": 2, "noise": 0.5})  # begun before the level went down
+    assert band.seen == 0
+    band.observe("t", 1.0, {"hops": 2, "noise": 0.1})  # the noise is the environment's own
+    assert band.seen == 1
+    bandit = AxisBandit([{}, {"noise": 0.5}], hold=2)
+    bandit.observe("t", 1.0, {"noise": 0.5})
+    assert bandit.seen == 0
 
 
 def test_a_level_between_whole_numbers_counts_the_episodes_below_it() -> None:

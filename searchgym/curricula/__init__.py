@@ -15,7 +15,7 @@ table ``{"use": name, …}``, an import path, or an object (:func:`make_curricul
 Axes are driven by ``scheduled`` (linear, exponential, in steps), ``zerosearch``, ``scaling_inter``,
 ``after_success``, ``staged``, ``band`` and ``bandit``; tasks are chosen by ``uniform``, ``staged``,
 ``masksearch``, ``self_paced``, ``success_band`` and ``pool``. Those of the first kind take one of
-the second as ``tasks``.
+the second as ``tasks``, but for ``staged``, which does both.
 """
 
 from .axes import AXES, Axis, DifficultyVector, checked_difficulty, difficulty_of

@@ -39,6 +39,9 @@ class LevelBand(ByWindow):
     def own(self) -> Mapping[str, float]:
         return self.levels[self.level]
 
+    def places(self) -> Sequence[Mapping[str, float]]:
+        return self.levels
+
     def look(self, mean: float) -> None:
         if mean >= self.high:
             self.level = min(self.level + 1, len(self.levels) - 1)

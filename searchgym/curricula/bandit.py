@@ -50,6 +50,9 @@ class AxisBandit(ByWindow):
     def own(self) -> Mapping[str, float]:
         return self.arms[self.arm]
 
+    def places(self) -> Sequence[Mapping[str, float]]:
+        return self.arms
+
     def look(self, mean: float) -> None:
         arm = self.arm
         if (before := self.last[arm]) is not None:

@@ -29,7 +29,8 @@ class Curriculum(Protocol):
     ) -> None:
         """An episode of this task ended with this return. ``params``: those it was played with,
         which in a batch of episodes need not be the present ones. Episodes that the infrastructure
-        broke are not told of."""
+        broke are not told of. A trainer that plays groups tells of each group once, with its mean:
+        members of a group are one measurement of a task, and windows then count groups."""
         ...
 
     def state_dict(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class MaskSearch(InStages):
         if not 0 < share <= 1:
             raise CardError(f"share must lie in (0, 1], got {share}")
         self.levels, self.by, self.share = tuple(levels), by, share
-        self.stages = Stages(len(self.levels), threshold, min_episodes, max_episodes)
+        super().__init__(Stages(len(self.levels), threshold, min_episodes, max_episodes))
         self._known: tuple[Sequence[Task], dict[int, list[int]]] | None = None
 
     def choose(self, tasks: Sequence[Task], key: int) -> int:
@@ -52,7 +52,9 @@ class MaskSearch(InStages):
             level = self.levels[derive(key, "below") % stage]
         if level not in places:
             raise CardError(f"no task has {level} {self.by}; there are {sorted(places)}")
-        return places[level][key % len(places[level])]
+        chosen = places[level][key % len(places[level])]
+        self.drawn(tasks[chosen])
+        return chosen
 
     def _level(self, task: Task) -> int:
         if self.by == "hops":

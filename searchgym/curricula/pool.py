@@ -22,7 +22,8 @@ class DifficultyPool(ByWeight):
     ``DifficultyPoolSampler``).
 
     ``pools``: name → (inclusive upper bound, weight), bounds growing. The mean is over a task's
-    latest ``group`` returns: with the trainer's group size, over its latest group.
+    latest ``group`` returns; the trainer tells of a whole group as one, in environments it is 1
+    episode.
     """
 
     def __init__(

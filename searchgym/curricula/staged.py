@@ -31,7 +31,7 @@ class Staged(InStages):
         if params is not None and len(params) != len(max_hops):
             raise CardError(f"got {len(params)} params for {len(max_hops)} stages; give one each")
         self.max_hops = tuple(max_hops)
-        self.stages = Stages(len(self.max_hops), threshold, min_episodes, max_episodes)
+        super().__init__(Stages(len(self.max_hops), threshold, min_episodes, max_episodes))
         self._stage_params = tuple(dict(p) for p in params or [{}] * len(max_hops))
         self._eligible: tuple[int, Sequence[Task], list[int]] | None = None
 
@@ -47,7 +47,9 @@ class Staged(InStages):
             found = [i for i, t in enumerate(tasks) if t.hops <= limit]
             known = self._eligible = (self.stage, tasks, found or list(range(len(tasks))))
         eligible = known[2]
-        return eligible[key % len(eligible)]
+        chosen = eligible[key % len(eligible)]
+        self.drawn(tasks[chosen])
+        return chosen
 
     def params(self) -> Mapping[str, float]:
         return self._stage_params[self.stage]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import CardError
+from ..types import Task
 
 
 class Stages:
@@ -43,17 +44,31 @@ class Stages:
 
 
 class InStages:
-    """What curricula have in common whose only memory is the stage they are in, ``stages``."""
+    """What curricula have in common whose only memory is the stage they are in, ``stages``.
 
-    stages: Stages
+    Episodes of tasks that were last drawn in an earlier stage are not counted: a trainer draws a
+    whole step of them before the first ends, and would else leave a stage it has not played.
+    """
+
+    def __init__(self, stages: Stages) -> None:
+        self.stages = stages
+        self._drawn: dict[str, int] = {}
+        """Task → the stage in which it was last drawn."""
+
+    def drawn(self, task: Task) -> None:
+        """``choose`` has chosen this task."""
+        self._drawn[task.id] = self.stages.stage
 
     def observe(
         self, task_id: str, reward: float, params: Mapping[str, float] | None = None
     ) -> None:
-        self.stages.observe(reward)
+        stage = self.stages.stage
+        if self._drawn.get(task_id, stage) == stage:
+            self.stages.observe(reward)
 
     def state_dict(self) -> dict[str, Any]:
-        return self.stages.state_dict()
+        return {**self.stages.state_dict(), "drawn": dict(self._drawn)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.stages.load_state_dict(state)
+        self._drawn = {str(task): int(stage) for task, stage in state["drawn"].items()}

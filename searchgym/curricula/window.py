@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .axes import difficulty_of
@@ -20,6 +20,10 @@ class ByWindow(Driver):
         self.window = window
         self.seen, self.total = 0, 0.0
 
+    def places(self) -> Sequence[Mapping[str, float]]:
+        """Wherever :meth:`own` may be."""
+        raise NotImplementedError
+
     def look(self, mean: float) -> None:
         """A window has ended: decide where to go."""
         raise NotImplementedError
@@ -28,12 +32,19 @@ class ByWindow(Driver):
         self, task_id: str, reward: float, params: Mapping[str, float] | None = None
     ) -> None:
         super().observe(task_id, reward, params)
-        if params is not None and not _same(self.own(), params):
+        if params is not None and not self._here(params):
             return
         self.seen, self.total = self.seen + 1, self.total + reward
         if self.seen >= self.window:
             self.look(self.total / self.seen)
             self.seen, self.total = 0, 0.0
+
+    def _here(self, played: Mapping[str, float]) -> bool:
+        """Whether an episode was played at the present place: of those that fit, the one that says
+        most, since an empty place fits every episode."""
+        own = self.own()
+        most = max((len(place) for place in self.places() if _same(place, played)), default=0)
+        return _same(own, played) and len(own) >= most
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "seen": self.seen, "total": self.total}

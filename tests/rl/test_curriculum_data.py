@@ -73,26 +73,38 @@ def scored(plan: TaskPlan, *rewards: float) -> Scored:
 
 
 def test_a_pool_sees_the_latest_group_and_what_cannot_be_scored_is_left_out() -> None:
-    policy = data(use="pool", group=2)
+    policy = data(use="pool")
     plan = TaskPlan(TWO[0], "0.0", 7)
     pool: Any = policy.curriculum
-    for rewards in ((1.0, 1.0), (0.0, 0.0), (float("nan"), 1.0)):
+    nan = float("nan")
+    for rewards, name in (((1.0, 1.0), "easy"), ((nan, 0.0), "hard"), ((0.0, 1.0), "normal")):
         policy.observe(scored(plan, *rewards))
-    assert list(pool.returns["t1"]) == [0.0, 1.0]
-    assert pool.pool("t1") == "normal"
-    copy = data(use="pool", group=2)
+        assert pool.pool("t1") == name
+    policy.observe(scored(plan, nan, nan))
+    assert list(pool.returns["t1"]) == [0.5]
+    copy = data(use="pool")
     copy.load_state_dict(policy.state_dict())
     assert copy.state_dict() == policy.state_dict()
 
 
 def test_a_band_is_told_what_each_group_was_played_with() -> None:
-    policy = data(use="band", levels=[{"turns": 3}, {"turns": 4}], episodes=4)
+    policy = data(use="band", levels=[{"turns": 3}, {"turns": 4}], episodes=2)
     (plan,) = policy.plan(list(TWO), 1, 0, 0)
     assert plan.params == {"turns": 3}
-    policy.observe(scored(plan, 1.0, 1.0, 1.0, 1.0))
-    policy.observe(scored(plan, 1.0, 1.0, 1.0, 1.0))  # of the level before: not counted
     band: Any = policy.curriculum
-    assert (band.level, band.seen) == (1, 0)
+    for level, seen in ((0, 1), (1, 0), (1, 0)):  # a group is one; of the level before, none
+        policy.observe(scored(plan, 1.0, 1.0, 1.0, 1.0))
+        assert (band.level, band.seen) == (level, seen)
+
+
+def test_a_group_moves_a_success_rate_once() -> None:
+    """By the group's mean, in whatever order its members come."""
+    plan = TaskPlan(TWO[0], "0.0", 7)
+    for rewards in ((0.0, 0.0, 1.0, 1.0), (1.0, 1.0, 0.0, 0.0), (1.0, 0.0, 1.0, 0.0)):
+        policy = data(use="self_paced")
+        paced: Any = policy.curriculum
+        policy.observe(scored(plan, *rewards))
+        assert paced.success == {"t1": 0.5}
 
 
 def test_tasks_that_change_are_a_new_pool() -> None:

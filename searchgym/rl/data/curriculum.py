@@ -16,8 +16,8 @@ from .uniform import Uniform
 
 class ByCurriculum(Uniform):
     """``curriculum``: a name, an import path, ``{"use": either, …}`` or an object, as environments
-    take it. It observes the reward of each trained member, and a step of its schedules is a
-    training step."""
+    take it. It observes each group's mean reward over its trained members, and a step of its
+    schedules is a training step."""
 
     def __init__(self, curriculum: Any) -> None:
         super().__init__()
@@ -42,9 +42,10 @@ class ByCurriculum(Uniform):
 
     def observe(self, scored: Scored) -> None:
         plan = scored.group.plan
-        for reward in scored.rewards.total[scored.training]:
-            if not np.isnan(reward):
-                self.curriculum.observe(plan.task.id, float(reward), plan.params)
+        rewards = scored.rewards.total[scored.training]
+        rewards = rewards[~np.isnan(rewards)]
+        if len(rewards):
+            self.curriculum.observe(plan.task.id, float(rewards.mean()), plan.params)
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "curriculum": self.curriculum.state_dict()}

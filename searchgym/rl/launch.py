@@ -250,9 +250,10 @@ def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
         body = lm if lora is None else loaded(plan.model, whole=True)
         critic = Critic(body, **{"lr": config.lr * 10, **plan.critic})
     teacher = None if plan.teacher is None else loaded(plan.teacher, whole=False)
-    plan.save(out)
+    made = Trainer(lm, policy, setting, recipe, config, teacher=teacher, critic=critic, out=out)
+    plan.save(out)  # what was refused until here has not taken the folder
     note_machine(out)
-    return Trainer(lm, policy, setting, recipe, config, teacher=teacher, critic=critic, out=out)
+    return made
 
 
 def sampling_of(options: Mapping[str, Any]) -> Sampling:

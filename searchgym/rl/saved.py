@@ -49,6 +49,8 @@ class SavedRollouts:
     def _trajectory(self, step: int, batch: Batch, place: int) -> Trajectory:
         member = batch.members[place]
         advantages = _by_token(batch.adv, place, member.tokens)
+        if (order := member.order) is not None:  # from the order of time back to that of rows
+            advantages = [advantages[i] for i in np.argsort(order)]
         rows, by_turn, at = [], dict[int, list[float]](), 0
         for row in member.rows:
             count = int(row.sampled.sum())

@@ -384,7 +384,7 @@ class Trainer:
         for unit in sorted(self.processes.mine(self._units(batch)), key=length):
             new = rows_of(unit)
             wider = max(longest, length(unit))
-            if part and wider * (rows + len(new)) > self.config.tokens:
+            if rows and wider * (rows + len(new)) > self.config.tokens:
                 yield part
                 part, rows, wider = [], 0, length(unit)
             part, rows, longest = part + unit, rows + len(new), wider

@@ -190,6 +190,17 @@ def test_what_is_wrong_is_one_line(
     assert not list(tmp_path.rglob("run.json")), "nothing was begun"
 
 
+def test_a_recipe_that_is_refused_does_not_take_the_folder(
+    cli: Cli, world: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    asked = ["--out", out, "--steps", 1, "-s", "data.use=dynamic"]
+    done = cli("train", "grpo", *options(world, *asked, "-s", "data.metric=nothing"))
+    assert done.code == 2
+    assert "'nothing'" in done.err
+    assert not (out / "run.json").exists()
+
+
 def test_another_run_in_the_folder_is_refused(cli: Cli, world: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     assert cli("train", "grpo", *options(world, "--out", out, "--steps", 1)).code == 0

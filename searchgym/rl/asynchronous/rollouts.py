@@ -32,7 +32,8 @@ class AsyncRollouts:
     weights it was not sampled with: use the loss ``decoupled``. Workers take over new weights
     between two turns, also within an episode; every token carries the version that drew it. With
     ``eta=0`` the numbers are the synchronous trainer's; otherwise what is trained on depends on who
-    is done first and does not repeat. A resumed run plays anew what was under way.
+    is done first and does not repeat. What was under way when a run was cut is lost; a resumed one
+    goes on with the tasks after those.
 
     Args:
         make: Builds a worker's policy and setting in its process; see :data:`worker.Make`.

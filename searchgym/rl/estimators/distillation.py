@@ -39,6 +39,9 @@ class Distillation(Slot):
         self.base = None if base is None else make("advantage", base)
         needed = {"old_logp", "teacher_logp"}
         self.requires = frozenset(needed | (self.base.requires if self.base else set()))
+        self.provides = frozenset(
+            type(self).provides | (self.base.provides if self.base else set())
+        )
 
     def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, Tensor | None]:
         adv, scale = self.base.estimate(batch, coef) if self.base else (None, None)

@@ -32,6 +32,7 @@ class M2PO(Slot):
             raise ValueError(f"tau must be positive, got {tau}")
         self.base, self.tau = make("advantage", base), float(tau)
         self.requires = frozenset({"old_logp"} | self.base.requires)
+        self.provides = frozenset(type(self).provides | self.base.provides)
 
     def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, Tensor | None]:
         adv, scale = self.base.estimate(batch, coef)

@@ -31,6 +31,7 @@ class Over(Slot):
     def __init__(self, base: Any = "grpo") -> None:
         self.base = make("advantage", base)
         self.requires = frozenset(self.needs | self.base.requires)
+        self.provides = frozenset(type(self).provides | self.base.provides)
 
     def state_dict(self) -> dict[str, Any]:
         return dict(self.base.state_dict())
@@ -59,7 +60,8 @@ class KLInReward(Over):
     def estimate(self, batch: Batch, coef: Coef) -> Result:
         old, ref = (masked(batch.need(n), batch.mask) for n in ("old_logp", "ref_logp"))
         price = coef.get("beta", self.beta) * kl(old, ref, self.how)
-        paid = batch.token_reward() - masked(price, batch.mask)
+        price = masked(price, batch.mask)
+        paid = -price if batch.turn_reward is None else batch.turn_reward - price
         left = replace(batch, turn_reward=paid, reward=batch.reward - price.sum(1))
         made: Result = self.base.estimate(left, coef)
         batch.returns, batch.value_mask, batch.picked = left.returns, left.value_mask, left.picked

@@ -47,16 +47,17 @@ class Reinforce(Slot):
 
 
 class ReinforcePP(Slot):
-    """The reward to go, with ``beta`` times KL in it, whitened over the batch's tokens."""
+    """The reward to go, with ``beta`` (or ``coef["beta"]``) times KL in it, whitened over the
+    batch's tokens. None: without KL, and without a reference."""
 
     relative: ClassVar[bool] = False
 
-    def __init__(self, beta: float = 0.0, gamma: float = 1.0) -> None:
-        self.beta, self.gamma = float(beta), float(gamma)
-        self.requires = frozenset({"ref_logp", "old_logp"} if beta else ())
+    def __init__(self, beta: float | None = None, gamma: float = 1.0) -> None:
+        self.beta, self.gamma = beta, float(gamma)
+        self.requires = frozenset(() if beta is None else {"ref_logp", "old_logp"})
 
     def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, None]:
-        beta = coef.get("beta", self.beta)
+        beta = 0.0 if self.beta is None else coef.get("beta", self.beta)
         mask = batch.mask & ~batch.reward.isnan()[:, None]
         penalty = None
         if beta:

@@ -85,9 +85,10 @@ class MTGRPO(Slot):
     def estimate(self, batch: Batch, coef: Coef) -> tuple[Tensor, None]:
         turns = masked(batch.need("turn_reward"), batch.mask).sum(1)
         turns = torch.where(batch.reward.isnan(), batch.reward, turns)
+        outcome = batch.need("outcome")
         of_outcome, of_turns = (
             grpo_advantages(reward, batch.group, std=self.std, eps=self.eps)
-            for reward in (batch.reward - turns, turns)
+            for reward in (outcome, turns)
         )
         last = batch.turn == torch.where(batch.mask, batch.turn, -1).amax(1, keepdim=True)
         adv = spread(of_outcome, batch.mask)

@@ -52,11 +52,14 @@ class Batch:
     """(N,) long: trained tokens."""
     sampled_logp: Tensor
     """(N, T) when it was drawn, by whatever drew it."""
+    outcome: Tensor | None = None
+    """(N,) float: what was paid for the episode as a whole. Not ``reward`` less the turns', which
+    has their rounding in it."""
     turn_reward: Tensor | None = None
     """(N, T) what turns were paid, each at its last trained token (a turn without one: at the last
     before it)."""
     baseline: Tensor | None = None
-    """(N,) what the group's baseline member earned."""
+    """(N,) what the group's baseline member earned; NaN: it broke off."""
     old_logp: Tensor | None = None
     """(N, T) under the weights at the start of the update."""
     ref_logp: Tensor | None = None
@@ -135,16 +138,20 @@ class Batch:
         members: list[Played] = []
         group: list[int] = []
         reward: list[float] = []
+        outcome: list[float] = []
         baseline: list[float] = []
+        compared = False
         by_turn: list[Floats | None] = []
         for number, s in enumerate(scored):
             twins = [i for i, m in enumerate(s.group.members) if m.purpose == "baseline"]
+            compared = compared or bool(twins)
             earned = s.rewards.total
             floor = float(np.mean(earned[twins])) if twins else float("nan")
             for i in s.training:
                 members.append(s.group.members[i])
                 group.append(number)
                 reward.append(float(earned[i]))
+                outcome.append(float(s.rewards.outcome[i]))
                 baseline.append(floor)
                 by_turn.append(None if s.rewards.turns is None else s.rewards.turns[i])
         width = max((m.tokens for m in members), default=0)
@@ -160,14 +167,16 @@ class Batch:
             torch.tensor(reward),
             mask.sum(1),
             _lines(members, "logp", width, torch.float32),
+            outcome=torch.tensor(outcome),
             turn_reward=_turn_rewards(by_turn, turn, mask),
-            baseline=None if np.isnan(baseline).all() else torch.tensor(baseline),
+            baseline=torch.tensor(baseline) if compared else None,
             signals=_signals(scored),
         )
 
 
 def in_lines(values: Tensor, members: Sequence[Played], width: int) -> Tensor:
-    """(R, W) values of all the members' rows as (N, ``width``): sampled tokens only, in order."""
+    """(R, W) values of all the members' rows as (N, ``width``): sampled tokens only, in the order
+    in which they were written."""
     lines: list[Tensor] = []
     at = 0
     for member in members:
@@ -175,7 +184,7 @@ def in_lines(values: Tensor, members: Sequence[Played], width: int) -> Tensor:
         for row in member.rows:
             parts.append(values[at, torch.from_numpy(np.flatnonzero(row.sampled))])
             at += 1
-        line = torch.cat(parts)
+        line = _in_time(torch.cat(parts), member)
         lines.append(torch.nn.functional.pad(line, (0, width - len(line))))
     return torch.stack(lines)
 
@@ -185,19 +194,22 @@ def _lines(members: Sequence[Played], name: str, width: int, dtype: torch.dtype)
     for line, member in zip(made, members, strict=True):
         parts = [torch.from_numpy(getattr(row, name)[row.sampled]) for row in member.rows]
         if parts:
-            line[: sum(map(len, parts))] = torch.cat(parts)
+            line[: sum(map(len, parts))] = _in_time(torch.cat(parts), member)
     return made
 
 
+def _in_time(line: Tensor, member: Played) -> Tensor:
+    """A member's sampled tokens, given row by row, in the order in which they were written."""
+    order = member.order
+    return line if order is None else line[torch.from_numpy(order)]
+
+
 def _turns(members: Sequence[Played], width: int) -> Tensor:
-    """Numbers of turns as recorded in the rows' uids, ``"<trajectory>/<number>"``."""
+    """(N, ``width``) each token's turn; numbers never decrease along a line."""
     made = torch.zeros(len(members), width, dtype=torch.long)
     for line, member in zip(made, members, strict=True):
-        found: list[int] = []
-        for row in member.rows:
-            numbers = [int(uid.rpartition("/")[2]) for uid in row.turn_uids]
-            found += [numbers[i] for i in row.turn_of_token[row.sampled]]
-        line[: len(found)] = torch.tensor(found, dtype=torch.long)
+        found = np.sort(member.turns)
+        line[: len(found)] = torch.from_numpy(found)
     return made
 
 

@@ -52,6 +52,26 @@ class Played:
         """Sampled tokens."""
         return sum(int(row.sampled.sum()) for row in self.rows)
 
+    @property
+    def turns(self) -> NDArray[np.int64]:
+        """(tokens,) the turn of each sampled token, row by row: the numbers recorded in the rows'
+        uids, ``"<trajectory>/<number>"``."""
+        parts = [np.zeros(0, np.int64)]
+        for row in self.rows:
+            numbers = np.array([int(uid.rpartition("/")[2]) for uid in row.turn_uids], np.int64)
+            parts.append(numbers[row.turn_of_token[row.sampled]])
+        return np.concatenate(parts)
+
+    @property
+    def order(self) -> NDArray[np.int64] | None:
+        """(tokens,) places of the sampled tokens, as the rows have them, in the order in which they
+        were written; None where that is the rows'. It is another where a sub-task was handed over:
+        the planner's row begins before and ends after the executor's."""
+        if len(self.rows) < 2:
+            return None
+        turns = self.turns
+        return np.argsort(turns, kind="stable") if (np.diff(turns) < 0).any() else None
+
 
 @dataclass(frozen=True, slots=True)
 class Group:

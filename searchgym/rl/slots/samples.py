@@ -71,6 +71,7 @@ def sample_batch(seed: int, *, one_token: bool = False, signals: Sequence[str] =
     def near() -> torch.Tensor:
         return logp + 0.4 * (torch.rand(n, width, generator=draw) - 0.5)
 
+    turn_reward = torch.rand(n, width, generator=draw)
     return Batch(
         list(group_of(n).members),
         mask,
@@ -79,7 +80,8 @@ def sample_batch(seed: int, *, one_token: bool = False, signals: Sequence[str] =
         reward,
         mask.sum(1),
         logp,
-        turn_reward=torch.rand(n, width, generator=draw),
+        outcome=reward - (turn_reward * mask).sum(1),
+        turn_reward=turn_reward,
         baseline=torch.rand(n, generator=draw),
         old_logp=near(),
         ref_logp=near(),

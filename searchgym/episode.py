@@ -128,6 +128,7 @@ class Episode:
                 self.queries_left,
                 self._rules.max_parallel,
                 self._rules.may_abstain,
+                self._rules.max_queries if self._asks else 0,
             ),
         )
 
@@ -449,15 +450,18 @@ class Episode:
     def fork(self, *, at: int | None = None, branch: int | None = None) -> Episode:
         """An independent copy after the first ``at`` turns (default: all).
 
-        With ``branch``, later calls get fresh keys (and the copy an id of its own); without, the
-        copy goes on exactly as this one would.
+        With ``branch`` (at least 1), later calls get fresh keys (and the copy an id of its own),
+        also where this one is a fork itself; without, the copy goes on exactly as this one would.
         """
         at = len(self.turns) if at is None else at
         if not 0 <= at <= len(self.turns):
             raise EpisodeError(f"cannot fork at turn {at} of an episode with {len(self.turns)}")
         config = self.config
         if branch is not None:
-            config = replace(config, branch=branch, episode_id=f"{config.episode_id}~{branch}")
+            if branch < 1:
+                raise EpisodeError(f"a branch is numbered from 1, got {branch}")
+            number = derive(config.branch, "fork", branch) if config.branch else branch
+            config = replace(config, branch=number, episode_id=f"{config.episode_id}~{branch}")
         copy = Episode(config, parent=(self.config.episode_id, at))
         copy._replay(self._events, turns=at)
         return copy

@@ -42,7 +42,8 @@ def run_episodes(
             active.append(new)
         if not active:
             return order
-        step(active, agent, toolbox)
+        if going := [e for e in active if e.phase != "done"]:  # a restored one may be over
+            step(going, agent, toolbox)
         ended = [e for e in active if e.phase == "done"]
         active = [e for e in active if e.phase != "done"]
         if finished is not None and ended:

@@ -345,6 +345,8 @@ class TurnRequest(NamedTuple):
     """Queries that one turn may hold."""
     may_abstain: bool = False
     """Whether refusing is offered (:data:`ABSTAIN`)."""
+    max_queries: int | None = None
+    """Searches and tool calls of the whole episode. None: unlimited. 0: there is nothing to ask."""
 
 
 class Metered(str):

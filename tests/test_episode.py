@@ -176,6 +176,16 @@ def test_a_fork_replays_exactly_and_a_branch_gets_fresh_noise():
         e.fork(at=9)
 
 
+def test_branches_of_branches_have_keys_of_their_own():
+    e = play(episode(), "<search>Aldor founder</search>")
+    tree = [e, *(e.fork(branch=i) for i in (1, 2))]
+    tree += [x.fork(branch=i) for x in tree[1:] for i in (1, 2)]
+    keys = [x.act("<search>Mira Venn</search>")[0].ctx.key for x in tree]
+    assert len(set(keys)) == len({x.config.episode_id for x in tree}) == len(tree)
+    with pytest.raises(EpisodeError, match="numbered from 1, got 0"):
+        e.fork(branch=0)
+
+
 def test_forks_do_not_share_state():
     e = play(episode(), "<search>Aldor</search>")
     twin = e.fork()

@@ -18,7 +18,7 @@ from ..dialects.base import Dialect, View, get_dialect
 from ..errors import DialectError, EngineError, EpisodeError
 from ..llms.openai_chat import ChatClient, ChatRequest, Said
 from ..seeding import derive
-from ..types import Action, Failure, Invalid, Metered, Search, Segment, TurnRequest
+from ..types import Action, Failure, Invalid, Metered, Segment, TurnRequest
 
 ADDRESS, MODEL = "OPENAI_BASE_URL", "OPENAI_MODEL"
 MAX_THOUGHT = 8_000
@@ -70,20 +70,14 @@ def _seen(segment: Segment, action: Action) -> str:
     return segment.text.strip()
 
 
-def view_of(request: TurnRequest, steps: Sequence[Step]) -> View:
+def view_of(request: TurnRequest) -> View:
     """What instructions are made of, the same at every turn of an episode."""
-    used = sum(
-        len(s.action.queries) if isinstance(s.action, Search) else type(s.action).__name__ == "Call"
-        for s in steps
-        if s.seen != NOT_POSSIBLE
-    )
-    left = request.queries_left
     return View(
         tools=request.tools,
         max_parallel=request.max_parallel,
         k=0,
         turns_left=request.turns_left + request.turn,
-        queries_left=None if left is None else left + used,
+        queries_left=request.max_queries,
         judge=False,
         delegate=False,
         role=request.role,
@@ -189,7 +183,7 @@ class ChatAgent(ABC):
                 f"and role {request.role!r}; use an environment with an engine and no delegation"
             )
         steps = steps_of(request, dialect)
-        messages = self.messages(request, view_of(request, steps), steps)
+        messages = self.messages(request, view_of(request), steps)
         key = derive(self.seed, "chat-agent", request.episode_id, request.turn)
         return ChatRequest(tuple(messages), self.fields(request), key)
 

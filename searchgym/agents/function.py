@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import CardError
+from ..errors import CardError, EpisodeError
 from ..types import Failure, TurnRequest
 
 FORMS = {
@@ -36,11 +36,21 @@ class FunctionAgent:
         self.__doc__ = function.__doc__
 
     def act(self, requests: Sequence[TurnRequest], /) -> list[str | Failure]:
+        said: list[Any]
         if self.form == "requests":
-            return list(self.function(requests))
-        if self.form == "request":
-            return [self.function(request) for request in requests]
-        return [self.function("".join(s.text for s in r.segments)) for r in requests]
+            said = list(self.function(requests))
+        elif self.form == "request":
+            said = [self.function(request) for request in requests]
+        else:
+            said = [self.function("".join(s.text for s in r.segments)) for r in requests]
+        for text in said:
+            if not isinstance(text, (str, Failure)):
+                name = getattr(self.function, "__name__", repr(self.function))
+                raise EpisodeError(
+                    f"{name}() returned {type(text).__name__} where a text was expected: return "
+                    "what the agent writes, e.g. '<search> … </search>'"
+                )
+        return said
 
 
 def form_of(function: Callable[..., Any]) -> str | None:

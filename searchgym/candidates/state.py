@@ -48,7 +48,9 @@ def read_state(request: TurnRequest) -> State:
             for rank, hit in enumerate(segment.hits):
                 found.setdefault(hit.passage.id, (hit.passage, rank, turn))
             turn += 1
-    return make_state(question, queries, found.values(), request.turns_left, request.queries_left)
+    searches = any(tool.name == "search" for tool in request.tools)
+    left = request.queries_left if searches else 0
+    return make_state(question, queries, found.values(), request.turns_left, left)
 
 
 def make_state(

@@ -139,7 +139,8 @@ class SearchEnv(gym.Env[str, str]):
     def restore(self, snapshot: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Continue an episode from its snapshot, without any outside call."""
         self._episode = Episode.restore(snapshot)
-        return self._episode.observation(), step_info(self._episode)
+        episode = self._episode
+        return episode.observation(episode.contexts.active), step_info(episode)
 
     def set_params(self, **params: float) -> None:
         """Difficulty parameters from the next reset on."""

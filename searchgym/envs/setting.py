@@ -118,12 +118,12 @@ class Setting:
             if name not in TOOLS and name not in GRAPH_TOOLS:
                 raise CardError(unknown("tool", name, (*TOOLS, *GRAPH_TOOLS)))
         made: dict[str, Tool] = {}
-        if "search" in names:
-            made["search"] = SearchTool(self.engine, self.options.k, self.corpus)
-        if "access" in names:
-            made["access"] = AccessTool(pages_of(self.engine, CorpusPages(self.corpus)))
-        for name in names:
-            if name not in TOOLS:
+        for name in names:  # in their order: the axis "tools" takes the first so many
+            if name == "search":
+                made[name] = SearchTool(self.engine, self.options.k, self.corpus)
+            elif name == "access":
+                made[name] = AccessTool(pages_of(self.engine, CorpusPages(self.corpus)))
+            else:
                 made[name] = make_tool(name, self.corpus, self.world)
         for tool in made.values():
             check_schema(tool.spec.parameters, tool.spec.name)

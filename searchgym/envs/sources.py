@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -131,18 +131,31 @@ def _is_files(source: str) -> bool:
 
 
 def own_files(keywords: Mapping[str, Any]) -> list[tuple[str, int, int]]:
-    """Name, time of change (ns) and size of each file that ``corpus`` and ``tasks`` name, by itself
-    or by its folder; equal lists mean that nothing was edited meanwhile."""
+    """Name, time of change (ns) and size of each file that ``corpus``, ``tasks`` and ``engine``
+    name, by itself or by its folder (a corpus or an index as well as a card or a model); equal
+    lists mean that nothing was edited meanwhile."""
     found: list[tuple[str, int, int]] = []
-    for source in (keywords.get("corpus"), keywords.get("tasks")):
-        if not isinstance(source, str) or not (source.startswith(PREFIX) or _is_files(source)):
-            continue
+    for source in _texts([keywords.get(name) for name in ("corpus", "tasks", "engine")]):
         path = Path(source.removeprefix(PREFIX))
+        if "/" not in source and not path.suffix:  # the name of a card or an engine
+            continue
         for file in sorted(path.rglob("[!.]*")) if path.is_dir() else [path]:
             if file.is_file():
                 state = file.stat()
                 found.append((str(file), state.st_mtime_ns, state.st_size))
     return found
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every string within plain containers."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _texts(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _texts(part)
 
 
 def _own_tasks(options: Options) -> Sequence[Task]:

@@ -162,11 +162,12 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         if self.autoreset_mode == AutoresetMode.DISABLED and any(self._finished):
             raise EpisodeError("a slot is over; reset it with options={'reset_mask': mask}")
         fresh = list(self._finished)  # NEXT_STEP: these slots are reset now
+        for i, (action, over) in enumerate(zip(actions, fresh, strict=True)):
+            if not over and not isinstance(action, str):  # before any slot has moved
+                raise TypeError(f"an action is a string, got {type(action).__name__} for slot {i}")
         calls: list[ToolCall] = []
         for episode, action, over in zip(episodes, actions, fresh, strict=True):
             if not over:
-                if not isinstance(action, str):
-                    raise TypeError(f"an action is a string, got {type(action).__name__}")
                 calls += episode.act(action)
         results = self.setting.toolbox.run(calls)
         out = _Columns(n)

@@ -280,6 +280,17 @@ def test_wrong_replies_are_invalid_actions(serve: Any, case: str, dialect: str) 
     assert sent(log)[1]["messages"][-1]["role"] == "user"
 
 
+@pytest.mark.parametrize("limit", [None, 3])
+def test_instructions_are_the_same_at_every_turn(serve: Any, limit: int | None) -> None:
+    """Also at the last one, where nothing can be asked any more: what is shared is not paid for
+    twice."""
+    log = serve(lambda body: text("Action: search[Aldor]"))
+    played(agent(ReActAgent, log), setting(max_queries=limit))
+    said = {body["messages"][0]["content"] for body in sent(log)}
+    assert len(sent(log)) == 4
+    assert len(said) == 1
+
+
 def test_what_the_rules_forbid_is_said_in_the_models_own_terms(serve: Any) -> None:
     def model(body: Body) -> Any:
         tools = [t["function"]["name"] for t in body["tools"]]

@@ -9,8 +9,9 @@ import pytest
 
 from searchgym.agents.function import FunctionAgent
 from searchgym.envs.setting import setting
-from searchgym.errors import CardError
-from searchgym.evaluation.run import evaluate
+from searchgym.errors import CardError, EpisodeError
+from searchgym.evaluation.run import episode_for, evaluate
+from searchgym.rollout import run_episodes
 from searchgym.types import TurnRequest
 from tests.cli.conftest import SMALL, Cli, cli  # noqa: F401
 from tests.small import CORPUS, TASKS
@@ -41,6 +42,27 @@ def test_functions_of_every_form_play(function: object) -> None:
 def test_other_functions_are_refused(wrong: object) -> None:
     with pytest.raises(CardError, match=r"is no agent.*'prompt'"):
         FunctionAgent(wrong)  # type: ignore[arg-type]
+
+
+def test_a_function_that_returns_nothing_is_named() -> None:
+    def forgets(prompt: str) -> None:
+        by_prompt(prompt)
+
+    shared = setting({"corpus": CORPUS, "tasks": TASKS})
+    with pytest.raises(EpisodeError, match=r"forgets\(\) returned NoneType"):
+        evaluate(forgets, shared)  # type: ignore[arg-type]
+
+
+def test_episodes_that_are_over_are_played_no_further() -> None:
+    shared = setting({"corpus": CORPUS, "tasks": TASKS})
+    over, fresh = (episode_for(shared, task, 0) for task in TASKS)
+    over.act("<answer> Osten </answer>")
+    told: list[int] = []
+    player = FunctionAgent(by_prompt)
+    done = run_episodes([over.fork(), fresh], player, shared.toolbox, progress=told.append)
+    assert [e.phase for e in done] == ["done", "done"]
+    assert [len(e.turns) for e in done] == [1, 1]
+    assert sum(told) == 2
 
 
 def test_a_function_by_name(

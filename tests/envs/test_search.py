@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import shutil
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -55,6 +57,52 @@ def test_files_that_were_edited_are_read_again(tmp_path):
     assert [p.title for p in second.corpus] == ["Aldor", "Belu"]
     asked.write_text('{"id": "r", "question": "What is Belu?", "answers": ["a ship"]}\n')
     assert [task.id for task in setting(keywords).tasks] == ["r"]
+
+
+def test_a_card_and_a_model_of_ones_own_that_were_edited_are_read_again(tmp_path):
+    from searchgym.envs.sources import own_files
+
+    card = tmp_path / "encyclopedia"
+    shutil.copytree(Path(searchgym.__file__).parents[1] / "corpora" / "encyclopedia", card)
+    keywords = {"corpus": str(card), "world": {"entities": 300}, "tasks": {"simple": 4}}
+    first = setting(keywords)
+    assert setting(keywords) is first
+    text = (card / "card.toml").read_text()
+    (card / "card.toml").write_text(text.replace("seed = 0", "seed = 12"))
+    assert [t.question for t in setting(keywords).tasks] != [t.question for t in first.tasks]
+    model = tmp_path / "model" / "weights"
+    model.parent.mkdir()
+    model.write_text("a")
+    engine = {"name": "simulated", "generator": {"model": str(model.parent)}}
+    before = own_files({"engine": engine})
+    assert [Path(name).name for name, *_ in before] == ["weights"]
+    model.write_text("ab")
+    assert own_files({"engine": engine}) != before
+    assert own_files({"engine": "bm25", "corpus": "encyclopedia"}) == []
+
+
+def test_the_first_tools_named_are_the_last_to_go():
+    """The axis "tools" takes the first so many of the environment's list."""
+    e = env(tools=("access", "search"), dialect="plain")
+    e.reset(options={"params": {"tools": 1}})
+    assert [tool.name for tool in e.episode.requests()[0].tools] == ["access"]
+
+
+def test_a_restored_sub_task_goes_on_where_it_was():
+    e = env(dialect="search_r1+delegate", delegate=True)
+    e.reset(seed=1)
+    seen = e.step("<task> Who founded Aldor? </task>")[0]
+    observation, info = env(dialect="search_r1+delegate", delegate=True).restore(e.snapshot())
+    assert (observation, info["context"]) == (seen, 1)
+
+
+def test_a_wrong_action_moves_no_slot():
+    both = SearchVectorEnv(num_envs=2, **OWN)
+    both.reset(seed=0)
+    with pytest.raises(TypeError, match="got NoneType for slot 1"):
+        both.step(["<search>Aldor</search>", None])
+    assert [e.phase for e in both.episodes] == ["act", "act"]
+    both.step(["<search>Aldor</search>", "<search>Quell</search>"])
 
 
 def test_it_passes_its_own_checker():

@@ -76,15 +76,17 @@ def _found(ranking: Ranking | Failure) -> ToolResult | Failure:
 
 
 class AccessTool:
-    """``access(url)``: the full page behind a search result. An unknown URL is the policy's error
-    (``meta["page"]`` is None), an outage is a Failure."""
+    """``access(url)``: the full page behind a search result, by its URL or title. An unknown one
+    is the policy's error (``meta["page"]`` is None), an outage is a Failure."""
 
     spec = ToolSpec(
         "access",
-        "Open a page by its URL and read it in full.",
+        "Open a page by its URL or title and read it in full.",
         {
             "type": "object",
-            "properties": {"url": {"type": "string", "description": "URL of a search result."}},
+            "properties": {
+                "url": {"type": "string", "description": "URL or title of a search result."}
+            },
             "required": ["url"],
         },
     )

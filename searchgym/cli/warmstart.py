@@ -29,6 +29,20 @@ def warmstart(
             "searching are learnt from nothing either way."
         ),
     ] = True,
+    brief: Annotated[
+        bool,
+        typer.Option(
+            "--brief",
+            help="Note only what is asked for: a third of the tokens per turn, for reinforcement "
+            "learning.",
+        ),
+    ] = False,
+    open_pages: Annotated[
+        bool,
+        typer.Option(
+            "--open-pages", help="Results are short snippets; a page is opened to be read."
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Fixes worlds, weights and order.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
@@ -43,6 +57,7 @@ def warmstart(
         try:
             from ..candidates.encoder import WordEncoder
             from ..warmstart.run import stages, warm_start
+            from ..warmstart.traces import OPENING, SETTING
         except ImportError as error:
             raise MissingExtraError("training a language model", "llm") from error
     plan = stages(steps)
@@ -64,7 +79,8 @@ def warmstart(
 
         made = warm_start(
             out, plan, worlds=worlds, width=width, seed=seed, report=report, written=written,
-            encoder=WordEncoder() if word_vectors else None,
+            encoder=WordEncoder() if word_vectors else None, brief=brief,
+            keywords=OPENING if open_pages else SETTING,
         )  # fmt: skip
     facts: dict[str, Any] = {
         "model": str(out),
@@ -82,5 +98,7 @@ def warmstart(
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
     app.command(
-        epilog=examples("searchgym warmstart", "searchgym warmstart --out runs/small --steps 20000")
+        epilog=examples(
+            "searchgym warmstart", "searchgym warmstart --brief --steps 1200 --out runs/short"
+        )
     )(warmstart)

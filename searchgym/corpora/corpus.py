@@ -46,6 +46,13 @@ class Corpus(Sequence[Passage]):
         return passage_id in self._position
 
     @cached_property
+    def _by_title(self) -> dict[str, int]:
+        titles: dict[str, int] = {}
+        for i, passage in enumerate(self._passages):
+            titles.setdefault(passage.title, i)
+        return titles
+
+    @cached_property
     def _by_url(self) -> dict[str, list[int]]:
         urls: dict[str, list[int]] = {}
         for i, passage in enumerate(self._passages):
@@ -53,10 +60,16 @@ class Corpus(Sequence[Passage]):
         return urls
 
     def page(self, url: str) -> Page | None:
-        """The document behind a URL: its passages joined by blank lines; None if unknown."""
-        where = self._by_url.get(url.strip())
+        """The document behind a URL, or with that title (the first, where several bear it): its
+        passages joined by blank lines; None if unknown."""
+        name = url.strip()
+        where = self._by_url.get(name)
         if where is None:
-            return None
+            # results of many dialects show titles and no URLs
+            first = self._by_title.get(name)
+            if first is None:
+                return None
+            where = self._by_url[self._passages[first].url]
         parts = [self._passages[i] for i in where]
         return Page(
             parts[0].url,

@@ -66,7 +66,7 @@ def tag_tools(view: View, renders: frozenset[type], *, parallel: bool) -> list[s
             f"output comes back in the same way. The tools:\n{listed(specs)}\n"
         )
     if "access" in tools and Access in renders:
-        said.append("To open a page, write <access> url </access>.")
+        said.append("To open a page, write <access> its title or URL </access>.")
     if Judge in renders and view.judge:
         said.append(
             "After results you may write <judge>good</judge> to keep them or <judge>bad</judge> "

@@ -18,7 +18,8 @@ from searchgym.dialects.tags import MALFORMED, TagDialect, headed
 from searchgym.types import Page, Passage, Ranking
 
 _EXTRA_HINTS = {
-    "access": "If I want to open a page, I should put its URL between <access> and </access>. ",
+    "access": "If I want to open a page, I should put its title or URL between <access> and "
+    "</access>. ",
     "tools": "If I want to use a tool, I should put its name and arguments as JSON between <tool> "
     "and </tool>. ",
     "judge": "If I want to judge the last results, I should put good or bad between <judge> and "
@@ -95,7 +96,7 @@ class SearchR1(TagDialect):
         return self._wrap(f"{head} (part {part}, shortened)\n{escape_tags(text)}")
 
     def render_missing(self, url: str) -> str:
-        return self._wrap(f"No page has the URL {self._line(url)}")
+        return self._wrap(f"No page has the URL or title {self._line(url)}")
 
     def render_invalid(self, reason: str) -> str:
         if reason in MALFORMED:

@@ -17,10 +17,11 @@ from ..errors import DialectError, TaskError
 from ..evaluation.run import episode_for
 from ..rollout import run_episodes
 from ..seeding import stream
-from ..types import ABSTAIN, Answer, Search, Task, TurnRequest
+from ..types import ABSTAIN, Access, Answer, Search, Task, TurnRequest
+from .eyes import Eyes, observations
 from .hops import Hop, hop_of
 from .notes import NoteTaker
-from .oracle import lengths, query, read
+from .oracle import query
 from .traces import Trace, pieces_of
 
 MOST = 8
@@ -40,8 +41,10 @@ class DrillReader:
 
     fingerprint = "drill-reader"
 
-    def __init__(self, drills: Sequence[Drill], dialect: Dialect, notes: NoteTaker) -> None:
-        self._dialect, self._notes = dialect, notes
+    def __init__(
+        self, drills: Sequence[Drill], dialect: Dialect, notes: NoteTaker, eyes: Eyes
+    ) -> None:
+        self._dialect, self._notes, self._eyes = dialect, notes, eyes
         self._drills = {dialect.question(_name(i)): d for i, d in enumerate(drills)}
 
     def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
@@ -52,22 +55,27 @@ class DrillReader:
         segments = request.segments
         drill = self._drills[next(s.text for s in segments if s.kind == "question")]
         render = self._dialect.render_action
-        observed = [s for s in segments if s.hits]
+        observed = observations(segments)
         if not observed:
             return render(Search((drill.query,)), " ".join(h.label for h in drill.hops))
-        shown = [h for h in drill.hops if read((h,), observed)]
+        shown = [h for h in drill.hops if self._eyes.read((h,), observed)]
         if not shown:
-            return render(Answer(ABSTAIN))
-        return render(Answer(shown[-1].found), self._notes.thought(shown, lengths(observed)))
+            title = self._eyes.to_open(drill.hops[0], observed)
+            return render(Access(title) if title else Answer(ABSTAIN))
+        lengths = self._eyes.lengths(shown, observed)
+        return render(Answer(shown[-1].found), self._notes.thought(shown, lengths))
 
 
 def _name(i: int) -> str:
     return f"drill {i}"
 
 
-def drills_of(made: Setting, *, seed: int = 0, backward: float = 0.25) -> Iterator[Trace]:
+def drills_of(
+    made: Setting, *, seed: int = 0, backward: float = 0.25, brief: bool = False
+) -> Iterator[Trace]:
     """A drill for every page of a generated world that states facts; and for a share ``backward``
-    of the relations stated, one that finds the page from the other end.
+    of the relations stated, one that finds the page from the other end. ``brief``: see
+    :class:`NoteTaker`.
 
     ``TaskError`` where no generated world stands behind the setting; ``DialectError`` for dialects
     without tags.
@@ -78,7 +86,7 @@ def drills_of(made: Setting, *, seed: int = 0, backward: float = 0.25) -> Iterat
     dialect = get_dialect(made.rules.dialect)
     if not isinstance(dialect, TagDialect):
         raise DialectError(f"drills are written in tag dialects, not in {dialect.name!r}")
-    notes = NoteTaker(world, corpus)
+    notes = NoteTaker(world, corpus, brief=brief)
     draw = stream(seed, "drills")
     drills: list[Drill] = []
     for place, passage in enumerate(corpus):
@@ -98,7 +106,9 @@ def drills_of(made: Setting, *, seed: int = 0, backward: float = 0.25) -> Iterat
             drills.append(Drill(passage.title, tuple(hops[int(i)] for i in order)))
     tasks = [Task(f"drill-{i}", _name(i), ("",)) for i in range(len(drills))]
     episodes = [episode_for(made, task, seed) for task in tasks]
-    for episode in run_episodes(episodes, DrillReader(drills, dialect, notes), made.toolbox):
+    for episode in run_episodes(
+        episodes, DrillReader(drills, dialect, notes, Eyes(made)), made.toolbox
+    ):
         seen = [s for s in episode.contexts.visible(0) if s.kind != "question"]
         first, *rest = pieces_of(seen)
         if not rest or rest[-1].text.startswith("<answer>"):

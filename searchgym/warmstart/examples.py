@@ -64,10 +64,11 @@ def examples(
     *,
     keywords: Mapping[str, Any] = SETTING,
     entities: int = ENTITIES,
+    brief: bool = False,
     seed: int = 0,
     report: Callable[[int], None] | None = None,
 ) -> Examples:
-    """Of so many worlds of the train split; fixed by ``seed``.
+    """Of so many worlds of the train split; fixed by ``seed``. ``brief``: see :class:`NoteTaker`.
 
     Drills show one passage per search, so that there is one place to look; episodes as many as
     ``keywords`` say. ``report`` is told how many worlds are done. ``DataError`` if nothing came of
@@ -81,8 +82,8 @@ def examples(
         }
         # one world behind both: only how many passages a search shows differs
         shown, single = Setting({**keywords, **chosen}), Setting({**keywords, **chosen, "k": 1})
-        made.traces.extend(traces_of(shown, seed=seed))
-        made.drills.extend(drills_of(single, seed=seed * 100_000 + i))
+        made.traces.extend(traces_of(shown, seed=seed, brief=brief))
+        made.drills.extend(drills_of(single, seed=seed * 100_000 + i, brief=brief))
         clozes = list(clozes_of(single))
         order = stream(seed, "clozes", i).permutation(len(clozes))[:CLOZES]
         made.clozes.extend(clozes[int(j)] for j in order)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ..corpora.corpus import GeneratedCorpus
 from ..errors import TaskError
@@ -29,17 +30,28 @@ _LEFT, _RIGHT = " ,;.!?)", " ,;.!?"
 """What quotes do not begin or end with."""
 
 
+class Note(NamedTuple):
+    """A quote and the name of the fact it states."""
+
+    text: str
+    end: int
+    """Where the quote ends on its page."""
+    stated: int
+    """Where the fact's object ends: before the quote does if words that tell it follow."""
+
+
 class NoteTaker:
-    """Takes notes of the pages of a generated world.
+    """Takes notes of the pages of a generated world: of every fact a page states, or, ``brief``,
+    of those asked for alone.
 
     ``TaskError`` without one.
     """
 
-    def __init__(self, world: World | None, corpus: object) -> None:
+    def __init__(self, world: World | None, corpus: object, *, brief: bool = False) -> None:
         if world is None or not isinstance(corpus, GeneratedCorpus):
             raise TaskError("notes need a generated world, e.g. corpus='encyclopedia'")
-        self._world, self._corpus = world, corpus
-        self._pages: dict[str, tuple[tuple[int, str], ...]] = {}
+        self._world, self._corpus, self._brief = world, corpus, brief
+        self._pages: dict[str, tuple[Note, ...]] = {}
 
     def thought(self, hops: Sequence[Hop], shown: Mapping[str, int]) -> str:
         """The notes that lead to ``hops``, and each hop's finding after the notes of its page.
@@ -49,19 +61,21 @@ class NoteTaker:
         lines: list[str] = []
         page = ""
         for hop in hops:
-            if hop.passage != page:
+            if self._brief or hop.passage != page:
                 page = hop.passage
-                lines += [note for end, note in self._notes(page) if end <= shown[page]]
+                readable = [note for note in self._notes(page) if note.end <= shown[page]]
+                asked = [note for note in readable if note.stated == hop.end]
+                lines += [note.text for note in (asked if self._brief else readable)]
             lines.append(f"> {hop.label}: {hop.found}")
         return "; ".join(lines)
 
-    def _notes(self, page: str) -> tuple[tuple[int, str], ...]:
-        """(where the quote ends, the note) for each fact that a page states of its subject."""
+    def _notes(self, page: str) -> tuple[Note, ...]:
+        """One for each fact that a page states of its subject."""
         if page not in self._pages:
             place = self._corpus.position(page)
             text = self._corpus[place].text
             stated = sorted(self._corpus.stated_in(place), key=lambda s: s.start)
-            made: list[tuple[int, str]] = []
+            made: list[Note] = []
             noted: set[int] = set()
             last = 0
             for i, statement in enumerate(stated):
@@ -81,7 +95,8 @@ class NoteTaker:
                     found = text[statement.start : statement.end]
                     quote = f"{text[begin:last].rstrip(_RIGHT)} | {found}"
                 noted.add(fact.property)
-                made.append((last, f"{quote.lstrip(_LEFT).rstrip(_RIGHT)} = {label}"))
+                quote = quote.lstrip(_LEFT).rstrip(_RIGHT)
+                made.append(Note(f"{quote} = {label}", last, statement.end))
             self._pages[page] = tuple(made)
         return self._pages[page]
 

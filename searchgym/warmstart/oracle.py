@@ -8,14 +8,15 @@ learns to copy names but not *which* name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ..corpora.corpus import GeneratedCorpus
 from ..dialects.base import get_dialect
 from ..dialects.tags import TagDialect
 from ..envs.setting import Setting
 from ..errors import DialectError, TaskError
-from ..types import ABSTAIN, Action, Answer, Search, Segment, TurnRequest
+from ..types import ABSTAIN, Access, Action, Answer, Search, Segment, TurnRequest
+from .eyes import Eyes, observations
 from .hops import Hop, hops_of, start_of
 from .notes import NoteTaker
 
@@ -23,20 +24,23 @@ from .notes import NoteTaker
 class ThinkingOracle:
     """Answers a generated world's simple and chain questions, in the tag dialects.
 
-    It believes only what it was shown: where a search does not show the next fact it abstains.
-    ``TaskError`` for other tasks; ``DialectError`` for other dialects.
+    It believes only what it was shown: where a search does not show the next fact, or list a page
+    to open that does, it abstains.
+    ``TaskError`` for other tasks; ``DialectError`` for other dialects. ``brief``: see
+    :class:`NoteTaker`.
     """
 
     fingerprint = "thinking-oracle"
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, *, brief: bool = False) -> None:
         if setting.world is None or not isinstance(setting.corpus, GeneratedCorpus):
             raise TaskError("worked examples need a generated world, e.g. corpus='encyclopedia'")
         dialect = get_dialect(setting.rules.dialect)
         if not isinstance(dialect, TagDialect):
             raise DialectError(f"thoughts are written in tag dialects, not in {dialect.name!r}")
         self._dialect = dialect
-        self._notes = NoteTaker(setting.world, setting.corpus)
+        self._eyes = Eyes(setting)
+        self._notes = NoteTaker(setting.world, setting.corpus, brief=brief)
         self._ways: dict[str, tuple[str, tuple[Hop, ...]]] = {
             dialect.question(task.question): (
                 start_of(task),
@@ -54,32 +58,23 @@ class ThinkingOracle:
         if question not in self._ways:
             raise TaskError(f"no task asks {question.strip()[:200]!r}; give the oracle its setting")
         start, hops = self._ways[question]
-        observed = [s for s in segments if s.hits]
-        before, now = read(hops, observed[:-1]), read(hops, observed)
+        eyes, observed = self._eyes, observations(segments)
+        before, now = eyes.read(hops, observed[:-1]), eyes.read(hops, observed)
         action: Action
         if all(s.author == "env" for s in segments):
             before = now = 0
             thought = " ".join(hop.label for hop in hops)
         else:
             if before == now:
-                return self._dialect.render_action(Answer(ABSTAIN))
-            thought = self._notes.thought(hops[before:now], lengths(observed))
+                title = eyes.to_open(hops[now], observed)
+                return self._dialect.render_action(Access(title) if title else Answer(ABSTAIN))
+            found = hops[before:now]
+            thought = self._notes.thought(found, eyes.lengths(found, observed))
         if now == len(hops):
             action = Answer(hops[-1].found)
         else:
             action = Search((query(hops[now], hops[now - 1].found if now else start),))
         return self._dialect.render_action(action, thought)
-
-
-def read(hops: Sequence[Hop], segments: Sequence[Segment]) -> int:
-    """How many hops, from the first, can be read off what the segments show."""
-    shown = lengths(segments)
-    return next((i for i, h in enumerate(hops) if shown.get(h.passage, -1) < h.end), len(hops))
-
-
-def lengths(segments: Sequence[Segment]) -> Mapping[str, int]:
-    """Characters shown of each passage, by its id."""
-    return {hit.passage.id: len(hit.passage.text) for s in segments for hit in s.hits}
 
 
 def query(hop: Hop, known: str) -> str:

@@ -15,21 +15,32 @@ MARKS = (
 )  # fmt: skip
 """Fixed strings of the dialect ``search_r1`` that are one token each: a third of a short trace
 would else be punctuation."""
+PAGE_MARKS = (
+    "<access>", " </access>", "\n\n<information>Page(Title:", " https://world.example/wiki/",
+    " (part 1 of 1)\n",
+)  # fmt: skip
+"""The same, where pages are opened."""
 
 
 def reader_tokenizer(traces: Iterable[Trace], size: int = 2048) -> Any:
-    """A byte-pair tokenizer of the traces' texts, of ``size`` tokens besides ``MARKS``."""
+    """A byte-pair tokenizer of the traces' texts, of ``size`` tokens besides ``MARKS``, and
+    ``PAGE_MARKS`` if the traces open pages."""
     from tokenizers import AddedToken
+
+    used: set[str] = set()
 
     def texts() -> Iterable[str]:
         for trace in traces:
             text = "".join(piece.text for piece in trace.pieces)
-            for mark in MARKS:
-                text = text.replace(mark, "\n")
+            for mark in (*MARKS, *PAGE_MARKS):
+                if mark in text:
+                    used.add(mark)
+                    text = text.replace(mark, "\n")
             yield text
 
     tokenizer = train_tokenizer(texts(), size)
-    tokenizer.add_tokens([AddedToken(m, normalized=False, special=False) for m in MARKS])
+    marks = (*MARKS, *(mark for mark in PAGE_MARKS if mark in used))
+    tokenizer.add_tokens([AddedToken(m, normalized=False, special=False) for m in marks])
     return tokenizer
 
 

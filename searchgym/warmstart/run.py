@@ -68,6 +68,7 @@ def warm_start(
     seed: int = 0,
     dtype: torch.dtype | None = None,
     encoder: WordEncoder | None = None,
+    brief: bool = False,
     keywords: Mapping[str, Any] = SETTING,
     entities: int = ENTITIES,
     report: Callable[[Progress], None] | None = None,
@@ -90,6 +91,8 @@ def warm_start(
         dtype: Of matrix products in training; ``None``: bfloat16 where the processor multiplies it.
         encoder: Where the embeddings of words come from (:mod:`.lexicon`); ``None``: all are
             learnt.
+        brief: Whether notes are of what is asked for alone (:class:`.notes.NoteTaker`): turns are a
+            third as long, for reinforcement learning.
         keywords: Of the environment.
         entities: Per world.
         report: Is told each step's progress.
@@ -100,7 +103,9 @@ def warm_start(
     """
     if not plan:
         raise DataError("a warm start needs at least one stage")
-    texts = examples(worlds, keywords=keywords, entities=entities, seed=seed, report=written)
+    texts = examples(
+        worlds, keywords=keywords, entities=entities, brief=brief, seed=seed, report=written
+    )
     tokenizer = texts.tokenizer(vocabulary)
     lexicon = None
     if encoder is not None:
@@ -118,7 +123,7 @@ def warm_start(
         "stages": [[stage.steps, dict(sorted(stage.shares.items()))] for stage in plan],
         "worlds": worlds, "vocabulary": vocabulary, "width": width, "tokens": tokens,
         "dtype": str(dtype), "words": None if encoder is None else encoder.name,
-        "max_tokens": max_tokens, "entities": entities,
+        "max_tokens": max_tokens, "entities": entities, **({"brief": True} if brief else {}),
         "keywords": json.dumps(dict(keywords), sort_keys=True, default=lambda o: type(o).__name__),
     }  # fmt: skip
     train(trainer, tokenizer, out, about=about, report=report, started=lambda: note_machine(out))

@@ -18,6 +18,14 @@ SETTING: Mapping[str, Any] = {
     "snippet_chars": 700,
     "max_turns": 5,
 }
+OPENING: Mapping[str, Any] = {
+    **SETTING,
+    "tools": ("search", "access"),
+    "k": 3,
+    "snippet_chars": 120,
+    "max_turns": 9,
+}
+"""Results are snippets too short to answer from: a page is opened to be read."""
 ENTITIES = 300
 """Of each world that examples come from: many small worlds, so that names do not come back and are
 copied, not learned by heart."""
@@ -44,11 +52,11 @@ def pieces_of(segments: Sequence[Segment]) -> tuple[Piece, ...]:
     return tuple(Piece(s.text, s.author == "policy") for s in segments if s.kind != "instructions")
 
 
-def traces_of(made: Setting, *, seed: int = 0) -> Iterator[Trace]:
+def traces_of(made: Setting, *, seed: int = 0, brief: bool = False) -> Iterator[Trace]:
     """The episodes of a setting's tasks that the oracle solves: where the engine shows too little,
-    there is nothing to learn from."""
+    there is nothing to learn from. ``brief``: see :class:`NoteTaker`."""
     episodes = [episode_for(made, task, seed) for task in made.tasks]
-    for episode in run_episodes(episodes, ThinkingOracle(made), made.toolbox):
+    for episode in run_episodes(episodes, ThinkingOracle(made, brief=brief), made.toolbox):
         outcome = episode.outcome()
         if outcome is not None and outcome.parts.get("em") == 1.0:
             task = episode.config.task

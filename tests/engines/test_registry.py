@@ -46,6 +46,7 @@ def test_pages_join_the_passages_of_a_url() -> None:
     assert page is not None
     assert (page.title, page.text, page.passage_ids) == ("T", "red fox\n\nblue", ("1", "2"))
     assert none is None
+    assert pages.run([PageRequest(" T ", context)]) == [page]  # results may show titles alone
     assert pages.cache_key(PageRequest("u:a", context)) == b"u:a"
 
 

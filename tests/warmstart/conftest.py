@@ -3,13 +3,16 @@ from __future__ import annotations
 import pytest
 
 from searchgym.envs.setting import Setting
-from searchgym.warmstart.traces import SETTING, Trace, traces_of
+from searchgym.warmstart.traces import OPENING, SETTING, Trace, traces_of
+
+TASKS = {"simple": 40, "chain-2": 30, "chain-3": 20}
 
 
-@pytest.fixture(scope="session")
-def world() -> Setting:
-    tasks = {"simple": 40, "chain-2": 30, "chain-3": 20}
-    return Setting({**SETTING, "world": {"entities": 300, "seed": 11}, "tasks": tasks})
+@pytest.fixture(scope="session", params=["results", "pages"])
+def world(request: pytest.FixtureRequest) -> Setting:
+    """Facts are read off the results, or off pages that are opened."""
+    base = SETTING if request.param == "results" else OPENING
+    return Setting({**base, "world": {"entities": 300, "seed": 11}, "tasks": TASKS})
 
 
 @pytest.fixture(scope="session")

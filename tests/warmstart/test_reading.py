@@ -18,6 +18,7 @@ from searchgym.warmstart.mixture import Mixture, Stage
 from searchgym.warmstart.oracle import ThinkingOracle
 from searchgym.warmstart.reading import (
     MARKS,
+    PAGE_MARKS,
     encode_traces,
     reader_tokenizer,
 )
@@ -31,7 +32,7 @@ def tokenizer(traces: list[Trace]) -> Any:
 
 
 def test_masks_cover_exactly_what_the_policy_wrote(tokenizer: Any, traces: list[Trace]) -> None:
-    for trace, row in zip(traces, encode_traces(tokenizer, traces), strict=True):
+    for trace, row in zip(traces, encode_traces(tokenizer, traces, 4_000), strict=True):
         assert len(row.ids) == len(row.own)
         for own in (True, False):
             ids = [i for i, mine in zip(row.ids, row.own, strict=True) if mine == own]
@@ -45,7 +46,8 @@ def test_masks_cover_exactly_what_the_policy_wrote(tokenizer: Any, traces: list[
 
 def test_marks_are_single_tokens(tokenizer: Any, traces: list[Trace]) -> None:
     text = "".join(piece.text for trace in traces for piece in trace.pieces)
-    for mark in MARKS:
+    opens = PAGE_MARKS[0] in text
+    for mark in (*MARKS, *PAGE_MARKS) if opens else MARKS:
         if "Doc 3" not in mark:
             assert mark in text, f"{mark!r} occurs in no trace"
         ids = tokenizer(f"a{mark} b", add_special_tokens=False)["input_ids"]
@@ -67,7 +69,7 @@ def test_rows_are_what_the_policy_would_read(world: Setting, tokenizer: Any) -> 
     some = list(world.tasks)[:12] + list(world.tasks)[-12:]
     run_episodes([episode_for(world, t, 0) for t in some], oracle, world.toolbox)
     rows = {trace.task_id: row for trace in traces_of(world)
-            for row in encode_traces(tokenizer, [trace])}  # fmt: skip
+            for row in encode_traces(tokenizer, [trace], 4_000)}  # fmt: skip
     checked = 0
     ids_of = {episode_for(world, task, 0).config.episode_id: task.id for task in some}
     for request in asked:

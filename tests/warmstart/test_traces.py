@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -32,9 +33,10 @@ def test_most_questions_become_traces_of_every_length(world: Setting, traces: li
         assert sum(trace.hops == hops for trace in traces) >= 0.7 * asked > 10
 
 
-def test_replayed_through_the_environment_they_score_one(traces: list[Trace]) -> None:
-    tasks = {"simple": 40, "chain-2": 30, "chain-3": 20}
-    env = SearchEnv(**{**SETTING, "world": {"entities": 300, "seed": 11}, "tasks": tasks})
+def test_replayed_through_the_environment_they_score_one(
+    world: Setting, traces: list[Trace]
+) -> None:
+    env = SearchEnv(**world.keywords)
     for trace in traces:
         observation, _ = env.reset(options={"task_id": trace.task_id})
         reward, terminated = 0.0, False
@@ -54,7 +56,7 @@ def test_thoughts_quote_what_was_shown(traces: list[Trace]) -> None:
             if not piece.own:
                 shown += piece.text
                 continue
-            if not first:
+            if not first and piece.text.startswith("<think>"):
                 for part in thought(piece.text).split("; "):
                     if part.startswith("> "):
                         label, _, found = part[2:].partition(": ")
@@ -81,7 +83,7 @@ def test_the_plan_names_every_hop_in_order(world: Setting, traces: list[Trace]) 
         own = [piece.text for piece in trace.pieces if piece.own]
         hops = hops_of(by_id[trace.task_id], world.world, world.corpus)  # type: ignore[arg-type]
         assert thought(own[0]) == " ".join(hop.label for hop in hops)
-        stated = " ".join(thought(text) for text in own[1:])
+        stated = " ".join(thought(text) for text in own[1:] if text.startswith("<think>"))
         places = [stated.index(f"> {hop.label}: {hop.found}") for hop in hops]
         assert places == sorted(places)
 
@@ -90,7 +92,8 @@ def test_what_is_found_stands_in_the_notes_before_it(world: Setting, traces: lis
     """A forward hop's finding is the object of a note of the same name; an inverse hop's known
     end is."""
     for trace in traces:
-        for text in [piece.text for piece in trace.pieces if piece.own][1:]:
+        own = [piece.text for piece in trace.pieces if piece.own]
+        for text in [text for text in own[1:] if text.startswith("<think>")]:
             parts = thought(text).split("; ")
             for i, part in enumerate(parts):
                 if part.startswith("> + "):
@@ -98,6 +101,36 @@ def test_what_is_found_stands_in_the_notes_before_it(world: Setting, traces: lis
                     assert any(
                         note.endswith(f" = {label}") and found in note for note in parts[:i]
                     ), (part, parts)
+
+
+def test_brief_notes_are_of_what_is_asked_for(world: Setting, traces: list[Trace]) -> None:
+    """The same episodes; of the notes, one before each finding is left."""
+    brief = list(traces_of(world, brief=True))
+    assert [trace.task_id for trace in brief] == [trace.task_id for trace in traces]
+    for short, whole in zip(brief, traces, strict=True):
+        for mine, others in zip(short.pieces, whole.pieces, strict=True):
+            if not mine.own or "; > " not in mine.text:
+                assert mine == others
+                continue
+            parts, notes = thought(mine.text).split("; "), thought(others.text).split("; ")
+            assert [part.startswith("> ") for part in parts] == [False, True] * (len(parts) // 2)
+            for note, finding in pairwise(parts):
+                if finding.startswith("> "):
+                    assert note in notes
+                    label = finding[4:].partition(": ")[0]
+                    assert label.endswith(note.rpartition(" = ")[2])
+    length = [sum(len(p.text) for t in some for p in t.pieces if p.own) for some in (brief, traces)]
+    assert length[0] < 0.55 * length[1]
+
+
+def test_pages_are_opened_before_they_are_read(world: Setting, traces: list[Trace]) -> None:
+    opens = "access" in world.toolbox.tools
+    for trace in traces:
+        texts = [piece.text for piece in trace.pieces]
+        assert any(text.startswith("<access>") for text in texts) == opens
+        for before, text in pairwise(texts):
+            if opens and "; > " in text:
+                assert "<information>Page(Title:" in before
 
 
 def test_the_oracle_believes_only_what_it_is_shown() -> None:

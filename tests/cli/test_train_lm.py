@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -199,6 +200,22 @@ def test_a_recipe_that_is_refused_does_not_take_the_folder(
     assert done.code == 2
     assert "'nothing'" in done.err
     assert not (out / "run.json").exists()
+
+
+def test_a_teacher_that_reads_other_tokens_is_refused(
+    cli: Cli, world: Path, tmp_path: Path
+) -> None:
+    from transformers import AutoTokenizer
+
+    teacher = tmp_path / "teacher"
+    shutil.copytree(world / "warm", teacher)
+    tokenizer = AutoTokenizer.from_pretrained(str(teacher))
+    tokenizer.add_tokens(["zzz"])
+    tokenizer.save_pretrained(str(teacher))
+    asked = ["--out", tmp_path / "run", "--steps", 1, "--teacher", teacher]
+    done = cli("train", "distillation", *options(world, *asked))
+    assert done.code == 2
+    assert "different tokenizers" in done.err
 
 
 def test_another_run_in_the_folder_is_refused(cli: Cli, world: Path, tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +13,7 @@ from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan
 from searchgym.rl.slots.registry import make
+from searchgym.rl.trainer import Trainer
 from tests.policies.test_rows import TEXTS, Watched
 from tests.small import TASKS, episode
 
@@ -79,3 +83,17 @@ def test_a_twin_that_broke_off_is_still_a_comparison(twins: list[float]) -> None
     adv, _ = make("advantage", "remax").estimate(b, {})
     want = [0.5, -0.5] if twins == [0.5] else [0.0, 0.0]
     assert torch.nan_to_num(adv).reshape(2, -1)[:, 0].tolist() == want
+
+
+def test_a_trajectory_without_tokens_never_goes_through_the_model_alone() -> None:
+    """Beside one that fills a part by itself."""
+    b = batch([1.0, 0.0], [0.0, 0.0])
+    empty = Played(b.members[0].episode, ())
+    b.members = [empty, b.members[0], b.members[1]]
+    trainer: Any = SimpleNamespace(
+        processes=SimpleNamespace(mine=list), config=SimpleNamespace(tokens=1),
+        _units=lambda batch: [[0], [1], [2]],
+    )  # fmt: skip
+    parts = list(Trainer._micro_batches(trainer, b))
+    assert [any(b.members[i].rows for i in part) for part in parts] == [True, True]
+    assert sorted(i for part in parts for i in part) == [0, 1, 2]

@@ -252,8 +252,8 @@ def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
     teacher = None if plan.teacher is None else loaded(plan.teacher, whole=False)
     if teacher is not None and teacher.tokenizer.get_vocab() != lm.tokenizer.get_vocab():
         raise CardError(
-            f"{plan.teacher} and {plan.model} have different tokenizers, so the teacher cannot read "
-            "the student's token ids: take a teacher of the same family"
+            f"{plan.teacher} and {plan.model} have different tokenizers, so the teacher cannot "
+            "read the student's token ids: take a teacher of the same family"
         )
     made = Trainer(lm, policy, setting, recipe, config, teacher=teacher, critic=critic, out=out)
     plan.save(out)  # what was refused until here has not taken the folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -138,6 +139,8 @@ def own_files(keywords: Mapping[str, Any]) -> list[tuple[str, int, int]]:
     for source in _texts([keywords.get(name) for name in ("corpus", "tasks", "engine")]):
         path = Path(source.removeprefix(PREFIX))
         if "/" not in source and not path.suffix:  # the name of a card or an engine
+            continue
+        if not os.path.exists(path):  # an address, a prompt, … (a too long one raises in pathlib)
             continue
         for file in sorted(path.rglob("[!.]*")) if path.is_dir() else [path]:
             if file.is_file():

@@ -79,6 +79,7 @@ def test_a_card_and_a_model_of_ones_own_that_were_edited_are_read_again(tmp_path
     model.write_text("ab")
     assert own_files({"engine": engine}) != before
     assert own_files({"engine": "bm25", "corpus": "encyclopedia"}) == []
+    assert own_files({"engine": {"url": "http://127.0.0.1/retrieve", "prompt": "a/b " * 999}}) == []
 
 
 def test_the_first_tools_named_are_the_last_to_go():

@@ -448,11 +448,9 @@ class Episode:
 
     # --- replay -------------------------------------------------------------------------------
     def fork(self, *, at: int | None = None, branch: int | None = None) -> Episode:
-        """An independent copy after the first ``at`` turns (default: all).
-
-        With ``branch`` (at least 1), later calls get fresh keys (and the copy an id of its own),
-        also where this one is a fork itself; without, the copy goes on exactly as this one would.
-        """
+        """An independent copy after the first ``at`` turns (default: all). With ``branch``, from 1,
+        later calls get fresh keys and the copy an id of its own, also where this one is a fork
+        itself; without, the copy goes on exactly as this one would."""
         at = len(self.turns) if at is None else at
         if not 0 <= at <= len(self.turns):
             raise EpisodeError(f"cannot fork at turn {at} of an episode with {len(self.turns)}")

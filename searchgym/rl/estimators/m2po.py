@@ -10,11 +10,10 @@ from torch import Tensor
 
 from ..losses.decoupled import m2po_keep
 from ..slots.batch import Batch
-from ..slots.protocols import Slot
-from ..slots.registry import make
+from .over import Over
 
 
-class M2PO(Slot):
+class M2PO(Over):
     """Another estimator's advantages, 0 on the tokens that :func:`m2po_keep` leaves out.
 
     They are chosen among the whole batch, before it is cut into parts; what the loss is divided by
@@ -25,23 +24,16 @@ class M2PO(Slot):
         tau: Mean of the squared log-ratios that are left.
     """
 
-    relative: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset({"old_logp"})
 
     def __init__(self, base: Any = "grpo", tau: float = 0.04) -> None:
         if tau <= 0:
             raise ValueError(f"tau must be positive, got {tau}")
-        self.base, self.tau = make("advantage", base), float(tau)
-        self.requires = frozenset({"old_logp"} | self.base.requires)
-        self.provides = frozenset(type(self).provides | self.base.provides)
+        super().__init__(base)
+        self.tau = float(tau)
 
     def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, Tensor | None]:
         adv, scale = self.base.estimate(batch, coef)
         keep = m2po_keep(batch.need("old_logp"), batch.sampled_logp, batch.mask, tau=self.tau)
         wide = adv[:, None].expand(batch.mask.shape) if adv.ndim == 1 else adv
         return torch.where(keep, wide, torch.zeros_like(wide)), scale
-
-    def state_dict(self) -> dict[str, Any]:
-        return dict(self.base.state_dict())
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.base.load_state_dict(state)

@@ -48,7 +48,7 @@ class Reinforce(Slot):
 
 class ReinforcePP(Slot):
     """The reward to go, with ``beta`` (or ``coef["beta"]``) times KL in it, whitened over the
-    batch's tokens. None: without KL, and without a reference."""
+    batch's tokens. None: without KL and reference; ``coef["beta"]`` is then another's."""
 
     relative: ClassVar[bool] = False
 

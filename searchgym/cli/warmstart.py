@@ -37,6 +37,12 @@ def warmstart(
             "learning.",
         ),
     ] = False,
+    paraphrases: Annotated[
+        bool,
+        typer.Option(
+            help="Word half the worlds in many more ways, so that unseen phrasings are understood."
+        ),
+    ] = True,
     open_pages: Annotated[
         bool,
         typer.Option(
@@ -79,7 +85,7 @@ def warmstart(
 
         made = warm_start(
             out, plan, worlds=worlds, width=width, seed=seed, report=report, written=written,
-            encoder=WordEncoder() if word_vectors else None, brief=brief,
+            encoder=WordEncoder() if word_vectors else None, brief=brief, paraphrases=paraphrases,
             keywords=OPENING if open_pages else SETTING,
         )  # fmt: skip
     facts: dict[str, Any] = {

@@ -196,6 +196,7 @@ def generate_world(found: Card, options: Options) -> GeneratedWorld:
     from ..corpora.render import render
     from ..worlds.generate import generate
     from ..worlds.loader import load_schema
+    from ..worlds.paraphrases import FILE, paraphrased
 
     if options.split not in SPLITS:
         raise CardError(f"split must be one of {', '.join(SPLITS)}, got {options.split!r}")
@@ -206,6 +207,8 @@ def generate_world(found: Card, options: Options) -> GeneratedWorld:
     recipe.pop("tasks", None)
     phrasing = wording.pop("phrasing", "heldout" if options.split == "test" else "train")
     wording_seed = int(wording.pop("seed", 0))
+    if wording.pop("paraphrases", False):
+        schema = paraphrased(schema, found.folder / FILE)
     world = generate(schema, seed=seed, **recipe)
     name = f"{found.id}-{options.split}"
     corpus = render(world, wording_seed=wording_seed, phrasing=phrasing, name=name, **wording)

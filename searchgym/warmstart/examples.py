@@ -1,8 +1,9 @@
 """What a warm start reads: rows of six kinds, from many small worlds.
 
 ``copy``: a question of one hop, the thought that names it, the search. ``plan``: the same for
-questions of any length. ``cloze``: for a page's own sentence. ``drill``: a page, and all its facts
-quoted. ``one``: whole episodes of one hop. ``trace``: whole episodes of any length.
+questions of any length, and for more of them than are answered. ``cloze``: for a page's own
+sentence. ``drill``: a page, and all its facts quoted. ``one``: whole episodes of one hop.
+``trace``: whole episodes of any length.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 from ..envs.setting import Setting
 from ..errors import DataError
 from ..seeding import stream
+from .asked import asked_of
 from .clozes import clozes_of
 from .drills import drills_of
 from .reading import TraceRow, encode_traces, reader_tokenizer
@@ -21,6 +23,8 @@ from .traces import ENTITIES, SETTING, Trace, traces_of
 KINDS = ("copy", "plan", "cloze", "drill", "one", "trace")
 CLOZES = 150
 """Per world."""
+ASKED: Mapping[str, int] = {"simple": 200, "chain-2": 200, "chain-3": 200}
+"""Questions per world of which only the beginning is read."""
 
 
 class Examples(NamedTuple):
@@ -29,6 +33,7 @@ class Examples(NamedTuple):
     traces: list[Trace]
     drills: list[Trace]
     clozes: list[Trace]
+    asked: list[Trace]
 
     def texts(self) -> Iterator[str]:
         """All there is to read."""
@@ -46,7 +51,7 @@ class Examples(NamedTuple):
         one = [trace for trace in self.traces if trace.hops == 1]
         kinds = {
             "copy": [trace._replace(pieces=trace.pieces[:2]) for trace in one],
-            "plan": [trace._replace(pieces=trace.pieces[:2]) for trace in self.traces],
+            "plan": [t._replace(pieces=t.pieces[:2]) for t in (*self.traces, *self.asked)],
             "cloze": self.clozes,
             "drill": self.drills,
             "one": one,
@@ -65,28 +70,34 @@ def examples(
     keywords: Mapping[str, Any] = SETTING,
     entities: int = ENTITIES,
     brief: bool = False,
+    paraphrases: bool = False,
     seed: int = 0,
     report: Callable[[int], None] | None = None,
 ) -> Examples:
     """Of so many worlds of the train split; fixed by ``seed``. ``brief``: see :class:`NoteTaker`.
+    ``paraphrases``: every second world is worded in its schema's paraphrases, too
+    (:mod:`searchgym.worlds.paraphrases`).
 
     Drills show one passage per search, so that there is one place to look; episodes as many as
     ``keywords`` say. ``report`` is told how many worlds are done. ``DataError`` if nothing came of
     them.
     """
-    made = Examples([], [], [])
+    made = Examples([], [], [], [])
     for i in range(worlds):
+        number = seed * 100_000 + i
+        wide = {"paraphrases": True} if paraphrases and i % 2 else {}
         chosen = {
-            "world": {"entities": entities, "seed": seed * 100_000 + i},
-            "wording": {"seed": seed * 100_000 + i},
+            "world": {"entities": entities, "seed": number},
+            "wording": {"seed": number, **wide},
         }
         # one world behind both: only how many passages a search shows differs
         shown, single = Setting({**keywords, **chosen}), Setting({**keywords, **chosen, "k": 1})
         made.traces.extend(traces_of(shown, seed=seed, brief=brief))
-        made.drills.extend(drills_of(single, seed=seed * 100_000 + i, brief=brief))
+        made.drills.extend(drills_of(single, seed=number, brief=brief))
         clozes = list(clozes_of(single))
         order = stream(seed, "clozes", i).permutation(len(clozes))[:CLOZES]
         made.clozes.extend(clozes[int(j)] for j in order)
+        made.asked.extend(asked_of(single, ASKED, seed=number))
         if report is not None:
             report(i + 1)
     if not made.traces:

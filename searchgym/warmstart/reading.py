@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,10 @@ PAGE_MARKS = (
     " (part 1 of 1)\n",
 )  # fmt: skip
 """The same, where pages are opened."""
+
+
+MANY = 0.1
+"""Share of traces that may be left out without a word."""
 
 
 def reader_tokenizer(traces: Iterable[Trace], size: int = 2048) -> Any:
@@ -56,7 +61,8 @@ def encode_traces(
     tokenizer: Any, traces: Sequence[Trace], max_tokens: int = 1024
 ) -> list[TraceRow]:
     """Rows whose ids are those that a policy with :class:`BareRenderer` would have read and
-    written; longer ones are left out. ``DataError`` if nothing is left."""
+    written; longer ones are left out, with a warning if they are many. ``DataError`` if nothing is
+    left."""
     texts = [piece.text for trace in traces for piece in trace.pieces]
     # all at once, as BareRenderer encodes each: the tokenizer works on many texts in parallel
     options = {"add_special_tokens": False, "split_special_tokens": True}
@@ -73,4 +79,10 @@ def encode_traces(
             rows.append(TraceRow(tuple(ids), tuple(own)))
     if not rows:
         raise DataError(f"none of {len(traces)} traces has at most {max_tokens} tokens")
+    if (left := len(traces) - len(rows)) > MANY * len(traces):
+        warnings.warn(
+            f"{left} of {len(traces)} traces have more than {max_tokens} tokens and are left out: "
+            "raise max_tokens, or make shorter ones",
+            stacklevel=2,
+        )
     return rows

@@ -69,6 +69,7 @@ def warm_start(
     dtype: torch.dtype | None = None,
     encoder: WordEncoder | None = None,
     brief: bool = False,
+    paraphrases: bool = False,
     keywords: Mapping[str, Any] = SETTING,
     entities: int = ENTITIES,
     report: Callable[[Progress], None] | None = None,
@@ -93,6 +94,7 @@ def warm_start(
             learnt.
         brief: Whether notes are of what is asked for alone (:class:`.notes.NoteTaker`): turns are a
             third as long, for reinforcement learning.
+        paraphrases: Whether half the worlds are worded in many more ways.
         keywords: Of the environment.
         entities: Per world.
         report: Is told each step's progress.
@@ -104,8 +106,9 @@ def warm_start(
     if not plan:
         raise DataError("a warm start needs at least one stage")
     texts = examples(
-        worlds, keywords=keywords, entities=entities, brief=brief, seed=seed, report=written
-    )
+        worlds, keywords=keywords, entities=entities, brief=brief, paraphrases=paraphrases,
+        seed=seed, report=written,
+    )  # fmt: skip
     tokenizer = texts.tokenizer(vocabulary)
     lexicon = None
     if encoder is not None:
@@ -124,6 +127,7 @@ def warm_start(
         "worlds": worlds, "vocabulary": vocabulary, "width": width, "tokens": tokens,
         "dtype": str(dtype), "words": None if encoder is None else encoder.name,
         "max_tokens": max_tokens, "entities": entities, **({"brief": True} if brief else {}),
+        **({"paraphrases": True} if paraphrases else {}),
         "keywords": json.dumps(dict(keywords), sort_keys=True, default=lambda o: type(o).__name__),
     }  # fmt: skip
     train(trainer, tokenizer, out, about=about, report=report, started=lambda: note_machine(out))

@@ -11,6 +11,7 @@ from searchgym.corpora.corpus import Corpus
 from searchgym.envs.setting import Setting
 from searchgym.errors import DataError, TaskError
 from searchgym.types import Passage, Task
+from searchgym.warmstart.asked import asked_of
 from searchgym.warmstart.clozes import BLANK, clozes_of
 from searchgym.warmstart.drills import MOST, drills_of
 from searchgym.warmstart.examples import KINDS, examples
@@ -70,10 +71,32 @@ def test_a_cloze_blanks_the_answer_and_names_the_page(world: Setting) -> None:
     assert sum(n for name, n in searched.items() if name in titles) > 0.8 * len(clozes)
 
 
+def test_questions_alone_begin_as_an_oracle_would(world: Setting) -> None:
+    counts = {"simple": 30, "chain-2": 20}
+    asked = list(asked_of(world, counts, seed=5))
+    assert Counter(trace.hops for trace in asked) == {1: 30, 2: 20}
+    assert asked == list(asked_of(world, counts, seed=5))
+    for trace in asked:
+        question, action = trace.pieces
+        assert (question.own, action.own) == (False, True)
+        found = re.fullmatch(r"<think>(.+)</think>\n<search> (.+) </search>", action.text.strip())
+        assert found, action.text
+        assert len(re.findall(r"[+-] ", found[1])) == trace.hops
+        assert found[2].split()[-1] in question.text  # the one name a question gives
+
+
+def test_every_second_world_is_paraphrased_where_that_is_asked_for() -> None:
+    plain, wide = (examples(2, keywords=KEYWORDS, seed=3, paraphrases=p) for p in (False, True))
+    for before, after in zip(plain, wide, strict=True):
+        shared = sum(one == other for one, other in zip(before, after, strict=False))
+        assert 0.4 < shared / len(before) < 0.7  # the first world, to the letter
+    assert len({len(plain.asked), len(wide.asked), 1_200}) == 1
+
+
 def test_drills_need_a_generated_world() -> None:
     corpus = Corpus("own", [Passage("p1", "Ann", "Ann was born in Rome.", "u1")])
     made = Setting({"corpus": corpus, "tasks": [Task("t", "Where was Ann born?", ("Rome",))]})
-    for write in (drills_of, clozes_of):
+    for write in (drills_of, clozes_of, lambda s: asked_of(s, {"simple": 1}, seed=0)):
         with pytest.raises(TaskError, match="generated world"):
             next(iter(write(made)))
 

@@ -1,0 +1,37 @@
+"""Questions alone, and how one would begin: many for little, where whole episodes are dear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..corpora.corpus import GeneratedCorpus
+from ..dialects.base import get_dialect
+from ..envs.setting import Setting
+from ..errors import TaskError
+from ..tasks.build import build_tasks
+from ..types import Search
+from .hops import hops_of, start_of
+from .oracle import query
+from .traces import Piece, Trace
+
+
+def asked_of(
+    made: Setting, counts: Mapping[str, int], *, seed: int, phrasing: str = "train"
+) -> Iterator[Trace]:
+    """Further questions about a setting's world (``counts`` of the families simple and chain-2, …),
+    each with the thought and the search that would follow; fixed by ``seed``. ``TaskError`` without
+    a generated world."""
+    world, corpus = made.world, made.corpus
+    if world is None or not isinstance(corpus, GeneratedCorpus):
+        raise TaskError("questions alone need a generated world, e.g. corpus='encyclopedia'")
+    dialect = get_dialect(made.rules.dialect)
+    tasks = build_tasks(
+        world, corpus, counts=counts, seed=seed, wording_seed=seed, phrasing=phrasing,
+        id_prefix="asked",
+    )  # fmt: skip
+    for task in tasks:
+        hops = hops_of(task, world, corpus)
+        thought = " ".join(hop.label for hop in hops)
+        action = dialect.render_action(Search((query(hops[0], start_of(task)),)), thought)
+        pieces = (Piece(dialect.question(task.question), False), Piece(action, True))
+        yield Trace(task.id, task.hops, pieces)

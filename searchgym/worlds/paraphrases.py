@@ -1,0 +1,129 @@
+"""More ways of saying what a schema says, for whoever trains on generated worlds.
+
+A model that has read each relation in a dozen wordings knows those wordings; one that has read it
+in a hundred begins to know what is meant. A world's own pages and questions stay as they are: these
+are used only where they are asked for (``wording.paraphrases``), and none of them says nearly what
+a held-out phrase says, so that unseen wording stays unseen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import WorldError, unknown
+from ..seeding import stream
+from .checks import check_schema
+from .schema import Phrases, Property, Schema
+
+FILE = "paraphrases.toml"
+MOST = 12
+"""Variants of one line, so that a line of many choices does not crowd out the others."""
+NEAR = 0.8
+"""Share of the words of two phrases together that both have, from which they count as the same."""
+_BANKS = ("document", "question", "noun", "inverse")
+_CHOICE = re.compile(r"\[([^\[\]]*)\]")
+_WORD = re.compile(r"[a-z0-9{}]+")
+_SPACE_BEFORE = re.compile(r" +(?=[.,?;])")
+
+
+def paraphrased(schema: Schema, source: Path | Mapping[str, Any]) -> Schema:
+    """The schema with more training phrases, from a TOML file or a mapping of the same shape.
+
+    A table per property holds lists ``document``, ``question``, ``noun`` and ``inverse``, the table
+    ``lead`` lists per type. A line such as ``"{s} [was|got] made [in|during] {o}."`` stands for its
+    variants (at most ``MOST`` of them, always the same). Those that share ``NEAR`` of their words
+    with a held-out phrase of that bank, or more, are left out.
+
+    Raises ``WorldError`` for a file that cannot be read, and for names, slots or lines that do not
+    fit the schema.
+    """
+    where, data = _read(source)
+    known = [p.name for p in schema.properties]
+    for name, row in data.items():
+        if name != "lead" and name not in known:
+            raise WorldError(f"{where}: {unknown('property', name, known)}")
+        within = [t.name for t in schema.types] if name == "lead" else _BANKS
+        for key in row:
+            if key not in within:
+                raise WorldError(f"{where}: {name}: {unknown('key', key, within)}")
+    leads = data.get("lead", {})
+    types = [
+        replace(t, lead=_widened(t.lead, leads.get(t.name, ()), f"{where}: lead.{t.name}"))
+        for t in schema.types
+    ]
+    properties: list[Property] = []
+    for p in schema.properties:
+        changed: dict[str, Any] = {
+            bank: _widened(getattr(p, bank), lines, f"{where}: {p.name}.{bank}")
+            for bank, lines in data.get(p.name, {}).items()
+        }
+        properties.append(replace(p, **changed))
+    wide = replace(schema, types=tuple(types), properties=tuple(properties))
+    check_schema(wide, where)
+    return wide
+
+
+def variants(line: str) -> Iterator[str]:
+    """What a line with choices in brackets stands for, in order. ``ValueError`` for brackets that
+    are nested or not closed."""
+    parts = _CHOICE.split(line)
+    if any(mark in part for part in parts[::2] for mark in "[]"):
+        raise ValueError(f"brackets must close and cannot be nested: {line!r}")
+    options = [part.split("|") if i % 2 else [part] for i, part in enumerate(parts)]
+    for chosen in itertools.product(*options):
+        yield _SPACE_BEFORE.sub("", " ".join("".join(chosen).split()))
+
+
+def near(one: str, other: str) -> float:
+    """Share of the words of two phrases together that both have (Jaccard), letter case and
+    punctuation apart."""
+    a, b = _words(one), _words(other)
+    return len(a & b) / len(a | b) if a | b else 1.0
+
+
+def _words(phrase: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(phrase.lower()))
+
+
+def _widened(phrases: Phrases, lines: Iterable[str], where: str) -> Phrases:
+    taken = {" ".join(_WORD.findall(phrase.lower())) for phrase in phrases.train}
+    added: list[str] = []
+    for line in lines:
+        try:
+            found = list(variants(line))
+        except ValueError as error:
+            raise WorldError(f"{where}: {error}") from None
+        order = stream(0, "variants", line).permutation(len(found))[:MOST]
+        for variant in (found[place] for place in sorted(order.tolist())):
+            saying = " ".join(_WORD.findall(variant.lower()))
+            if saying not in taken and all(near(variant, h) < NEAR for h in phrases.heldout):
+                taken.add(saying)
+                added.append(variant)
+    return replace(phrases, train=phrases.train + tuple(added))
+
+
+def _read(source: Path | Mapping[str, Any]) -> tuple[str, Mapping[str, Mapping[str, list[str]]]]:
+    if isinstance(source, Mapping):
+        where, data = "paraphrases", source
+    else:
+        where = str(source)
+        try:
+            data = tomllib.loads(source.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise WorldError(f"{where}: no such file; this world has no paraphrases") from None
+        except ValueError as error:  # no TOML, or no UTF-8
+            raise WorldError(f"{where}: not valid TOML: {error}") from None
+    for name, row in data.items():
+        fits = isinstance(row, Mapping) and all(
+            isinstance(lines, list) and all(isinstance(line, str) for line in lines)
+            for lines in row.values()
+        )
+        if not fits:
+            raise WorldError(f"{where}: {name}: expected a table of lists of texts")
+    return where, data

@@ -37,12 +37,17 @@ def warmstart(
             "learning.",
         ),
     ] = False,
+    corpus: Annotated[
+        str, typer.Option(help="Kind of world: id or folder of a generated corpus.")
+    ] = "encyclopedia",
     paraphrases: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            help="Word half the worlds in many more ways, so that unseen phrasings are understood."
+            help="Word half the worlds in many more ways, so that unseen phrasings are understood; "
+            "unless you say, where the corpus has them.",
+            show_default=False,
         ),
-    ] = True,
+    ] = None,
     open_pages: Annotated[
         bool,
         typer.Option(
@@ -60,6 +65,11 @@ def warmstart(
     command goes on.
     """
     with working("loading …"):
+        from ..cards import card
+        from ..worlds.paraphrases import FILE
+
+        if paraphrases is None:
+            paraphrases = (card("corpora", corpus).folder / FILE).exists()
         try:
             from ..candidates.encoder import WordEncoder
             from ..warmstart.run import stages, warm_start
@@ -86,7 +96,7 @@ def warmstart(
         made = warm_start(
             out, plan, worlds=worlds, width=width, seed=seed, report=report, written=written,
             encoder=WordEncoder() if word_vectors else None, brief=brief, paraphrases=paraphrases,
-            keywords=OPENING if open_pages else SETTING,
+            keywords={**(OPENING if open_pages else SETTING), "corpus": corpus},
         )  # fmt: skip
     facts: dict[str, Any] = {
         "model": str(out),

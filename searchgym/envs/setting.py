@@ -45,7 +45,8 @@ class Options:
     world: Mapping[str, Any] | None = None
     """Overrides of the card's world recipe: ``{"entities": 10_000, "seed": 3}``."""
     wording: Mapping[str, Any] | None = None
-    """Overrides of how the world is put into words: ``{"phrasing": "heldout", "seed": 1}``."""
+    """Overrides of how the world is put into words: ``{"phrasing": "heldout", "seed": 1}``,
+    ``{"paraphrases": True}``."""
     tasks: Any = None
     """Tasks per family (``{"simple": 200}``), a question file, or tasks. None: the card's."""
     families: Sequence[str] | None = None

@@ -300,6 +300,17 @@ def test_trackers_are_told_the_same(tmp_path: Path) -> None:
     assert "em" not in read.Tags()["scalars"]
 
 
+def test_a_warm_start_names_what_its_corpus_lacks(cli: Cli, tmp_path: Path) -> None:
+    asked = ["warmstart", "--out", tmp_path / "warm", "--steps", 600, "--no-word-vectors"]
+    done = cli(*asked, "--corpus", "reserch")
+    assert done.code != 0
+    assert "Did you mean 'research'" in done.err
+    done = cli(*asked, "--corpus", "research", "--paraphrases")
+    assert done.code != 0
+    assert "this world has no paraphrases" in done.err
+    assert not (tmp_path / "warm").exists()
+
+
 @pytest.mark.slow  # a tokenizer and examples take most of a minute
 def test_a_reader_from_nothing(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command alone; what the stages teach is measured elsewhere."""
@@ -308,7 +319,7 @@ def test_a_reader_from_nothing(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(run, "stages", lambda steps: (Stage(steps, {"copy": 1.0}),))
     asked = ["warmstart", "--out", tmp_path / "warm", "--steps", 2, "--worlds", 1, "--width", 16,
-             "--no-word-vectors"]  # fmt: skip
+             "--no-word-vectors", "--corpus", "research"]  # fmt: skip
     done = cli(*asked, "--json")
     assert done.code == 0, done.err
     assert done.json["parameters"] > 20_000

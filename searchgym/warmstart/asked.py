@@ -9,15 +9,12 @@ from ..dialects.base import get_dialect
 from ..envs.setting import Setting
 from ..errors import TaskError
 from ..tasks.build import build_tasks
-from ..types import Search
 from .hops import hops_of, start_of
-from .oracle import query
+from .oracle import opening
 from .traces import Piece, Trace
 
 
-def asked_of(
-    made: Setting, counts: Mapping[str, int], *, seed: int, phrasing: str = "train"
-) -> Iterator[Trace]:
+def asked_of(made: Setting, counts: Mapping[str, int], *, seed: int) -> Iterator[Trace]:
     """Further questions about a setting's world (``counts`` of the families simple and chain-2, …),
     each with the thought and the search that would follow; fixed by ``seed``. ``TaskError`` without
     a generated world."""
@@ -26,12 +23,9 @@ def asked_of(
         raise TaskError("questions alone need a generated world, e.g. corpus='encyclopedia'")
     dialect = get_dialect(made.rules.dialect)
     tasks = build_tasks(
-        world, corpus, counts=counts, seed=seed, wording_seed=seed, phrasing=phrasing,
-        id_prefix="asked",
-    )  # fmt: skip
+        world, corpus, counts=counts, seed=seed, wording_seed=seed, id_prefix="asked"
+    )
     for task in tasks:
-        hops = hops_of(task, world, corpus)
-        thought = " ".join(hop.label for hop in hops)
-        action = dialect.render_action(Search((query(hops[0], start_of(task)),)), thought)
+        action = dialect.render_action(*opening(hops_of(task, world, corpus), start_of(task)))
         pieces = (Piece(dialect.question(task.question), False), Piece(action, True))
         yield Trace(task.id, task.hops, pieces)

@@ -14,9 +14,8 @@ from ..corpora.corpus import GeneratedCorpus
 from ..dialects.base import get_dialect
 from ..envs.setting import Setting
 from ..errors import TaskError
-from ..types import Search
 from .hops import hop_of
-from .oracle import query
+from .oracle import opening
 from .traces import Piece, Trace
 
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[^a-z0-9])")
@@ -40,7 +39,7 @@ def clozes_of(made: Setting) -> Iterator[Trace]:
             hop = hop_of(fact.id, passage.id, False, world, corpus)
             name = world.names[fact.subject]
             asked = _cloze(passage.text, statement.start, statement.end, name)
-            action = dialect.render_action(Search((query(hop, name),)), hop.label)
+            action = dialect.render_action(*opening((hop,), name))
             pieces = (Piece(dialect.question(asked), False), Piece(action, True))
             yield Trace(f"cloze-{fact.id}", 0, pieces)
 

@@ -60,21 +60,23 @@ class ThinkingOracle:
         start, hops = self._ways[question]
         eyes, observed = self._eyes, observations(segments)
         before, now = eyes.read(hops, observed[:-1]), eyes.read(hops, observed)
-        action: Action
         if all(s.author == "env" for s in segments):
-            before = now = 0
-            thought = " ".join(hop.label for hop in hops)
-        else:
-            if before == now:
-                title = eyes.to_open(hops[now], observed)
-                return self._dialect.render_action(Access(title) if title else Answer(ABSTAIN))
-            found = hops[before:now]
-            thought = self._notes.thought(found, eyes.lengths(found, observed))
-        if now == len(hops):
-            action = Answer(hops[-1].found)
-        else:
-            action = Search((query(hops[now], hops[now - 1].found if now else start),))
+            return self._dialect.render_action(*opening(hops, start))
+        if before == now:
+            title = eyes.to_open(hops[now], observed)
+            return self._dialect.render_action(Access(title) if title else Answer(ABSTAIN))
+        found = hops[before:now]
+        thought = self._notes.thought(found, eyes.lengths(found, observed))
+        action: Action = Answer(hops[-1].found)
+        if now < len(hops):
+            action = Search((query(hops[now], hops[now - 1].found),))
         return self._dialect.render_action(action, thought)
+
+
+def opening(hops: Sequence[Hop], start: str) -> tuple[Search, str]:
+    """How an episode that begins from the name ``start`` begins: the first search, and the thought
+    before it."""
+    return Search((query(hops[0], start),)), " ".join(hop.label for hop in hops)
 
 
 def query(hop: Hop, known: str) -> str:

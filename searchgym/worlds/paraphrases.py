@@ -9,6 +9,7 @@ a held-out phrase says, so that unseen wording stays unseen.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,6 +25,8 @@ from .schema import Phrases, Property, Schema
 FILE = "paraphrases.toml"
 MOST = 12
 """Variants of one line, so that a line of many choices does not crowd out the others."""
+BOUND = 10_000
+"""Variants that one line may stand for at all."""
 NEAR = 0.8
 """Share of the words of two phrases together that both have, from which they count as the same."""
 _BANKS = ("document", "question", "noun", "inverse")
@@ -71,11 +74,13 @@ def paraphrased(schema: Schema, source: Path | Mapping[str, Any]) -> Schema:
 
 def variants(line: str) -> Iterator[str]:
     """What a line with choices in brackets stands for, in order. ``ValueError`` for brackets that
-    are nested or not closed."""
+    are nested or not closed, and for more than ``BOUND`` variants."""
     parts = _CHOICE.split(line)
     if any(mark in part for part in parts[::2] for mark in "[]"):
         raise ValueError(f"brackets must close and cannot be nested: {line!r}")
     options = [part.split("|") if i % 2 else [part] for i, part in enumerate(parts)]
+    if (number := math.prod(map(len, options))) > BOUND:
+        raise ValueError(f"{number} variants are too many, at most {BOUND}: {line!r}")
     for chosen in itertools.product(*options):
         yield _SPACE_BEFORE.sub("", " ".join("".join(chosen).split()))
 
@@ -83,16 +88,16 @@ def variants(line: str) -> Iterator[str]:
 def near(one: str, other: str) -> float:
     """Share of the words of two phrases together that both have (Jaccard), letter case and
     punctuation apart."""
-    a, b = _words(one), _words(other)
+    a, b = set(_words(one)), set(_words(other))
     return len(a & b) / len(a | b) if a | b else 1.0
 
 
-def _words(phrase: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(phrase.lower()))
+def _words(phrase: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(phrase.lower()))
 
 
 def _widened(phrases: Phrases, lines: Iterable[str], where: str) -> Phrases:
-    taken = {" ".join(_WORD.findall(phrase.lower())) for phrase in phrases.train}
+    taken = {_words(phrase) for phrase in phrases.train}
     added: list[str] = []
     for line in lines:
         try:
@@ -101,10 +106,10 @@ def _widened(phrases: Phrases, lines: Iterable[str], where: str) -> Phrases:
             raise WorldError(f"{where}: {error}") from None
         order = stream(0, "variants", line).permutation(len(found))[:MOST]
         for variant in (found[place] for place in sorted(order.tolist())):
-            saying = " ".join(_WORD.findall(variant.lower()))
-            if saying not in taken and all(near(variant, h) < NEAR for h in phrases.heldout):
-                taken.add(saying)
-                added.append(variant)
+            if _words(variant) in taken or any(near(variant, h) >= NEAR for h in phrases.heldout):
+                continue
+            taken.add(_words(variant))
+            added.append(variant)
     return replace(phrases, train=phrases.train + tuple(added))
 
 

@@ -46,11 +46,11 @@ def test_variants_are_as_many_as_choices(choices: list[list[str]]) -> None:
     assert len(list(variants(line))) == expected
 
 
-@pytest.mark.parametrize("line", ["[a|[b|c]]", "a [b", "a] b"])
-def test_brackets_must_close(line: str) -> None:
-    with pytest.raises(ValueError, match="brackets"):
+@pytest.mark.parametrize("line", ["[a|[b|c]]", "a [b", "a] b", "[a|b|c|d|e|f|g|h|i|j]" * 9])
+def test_brackets_must_close_and_variants_are_bounded(line: str) -> None:
+    with pytest.raises(ValueError, match=r"brackets must close|too many"):
         list(variants(line))
-    with pytest.raises(WorldError, match=r"home\.noun: brackets"):
+    with pytest.raises(WorldError, match=r"home\.noun: (brackets|1000000000 variants)"):
         paraphrased(load_schema(small()), {"home": {"noun": [line]}})
 
 

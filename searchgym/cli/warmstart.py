@@ -29,14 +29,6 @@ def warmstart(
             "searching are learnt from nothing either way."
         ),
     ] = True,
-    brief: Annotated[
-        bool,
-        typer.Option(
-            "--brief",
-            help="Note only what is asked for: a third of the tokens per turn, for reinforcement "
-            "learning.",
-        ),
-    ] = False,
     corpus: Annotated[
         str, typer.Option(help="Kind of world: id or folder of a generated corpus.")
     ] = "encyclopedia",
@@ -95,7 +87,7 @@ def warmstart(
 
         made = warm_start(
             out, plan, worlds=worlds, width=width, seed=seed, report=report, written=written,
-            encoder=WordEncoder() if word_vectors else None, brief=brief, paraphrases=paraphrases,
+            encoder=WordEncoder() if word_vectors else None, paraphrases=paraphrases,
             keywords={**(OPENING if open_pages else SETTING), "corpus": corpus},
         )  # fmt: skip
     facts: dict[str, Any] = {
@@ -114,7 +106,5 @@ def warmstart(
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
     app.command(
-        epilog=examples(
-            "searchgym warmstart", "searchgym warmstart --brief --steps 1200 --out runs/short"
-        )
+        epilog=examples("searchgym warmstart", "searchgym warmstart --steps 1000 --out runs/short")
     )(warmstart)

@@ -16,12 +16,15 @@ from ..llms.base import Completion, Generator, GenRequest, Ids, Sampling, requir
 from ..seeding import derive
 from ..trajectory import Trajectory
 from ..types import Failure, Metered, Service, TurnRequest
+from .names import NamesRenderer
 from .record import Memory, Written
 from .renderer import BareRenderer, ChatRenderer, PlainRenderer, Renderer
 from .rows import Row, rows_of
 
 SAMPLING = Sampling()
-RENDERERS = {"plain": PlainRenderer, "bare": BareRenderer, "chat": ChatRenderer}
+RENDERERS = {
+    "plain": PlainRenderer, "bare": BareRenderer, "names": NamesRenderer, "chat": ChatRenderer,
+}  # fmt: skip
 
 
 class CausalLMPolicy:
@@ -34,7 +37,8 @@ class CausalLMPolicy:
     Args:
         generator: Needs the capabilities ``ids``, ``logp`` and ``seed``.
         renderer: ``"plain"`` for base models, ``"bare"`` for those that read no instructions,
-            ``"chat"`` for the tokenizer's template, or a :class:`Renderer`.
+            ``"names"`` for such with slots, ``"chat"`` for the tokenizer's template, or a
+            :class:`Renderer`.
         sampling: Of each turn; the request's stop strings are added, and its own limit of tokens
             counts if lower.
         overflow: What happens when a prompt leaves no room in the model's context. ``"invalid"``:
@@ -55,7 +59,7 @@ class CausalLMPolicy:
     def __init__(
         self,
         generator: Generator,
-        renderer: Renderer | Literal["plain", "bare", "chat"] = "plain",
+        renderer: Renderer | Literal["plain", "bare", "names", "chat"] = "plain",
         *,
         sampling: Sampling = SAMPLING,
         seed: int = 0,
@@ -129,9 +133,7 @@ class CausalLMPolicy:
         new = self._generate([a for a in asked if isinstance(a, GenRequest)], requests, where)
         answers = iter(new)
         done = [next(answers) if isinstance(a, GenRequest) else a for a in asked]
-        for request, completion in zip(requests, done, strict=True):
-            self.remember(request, completion)
-        return done
+        return [self.remember(r, c) for r, c in zip(requests, done, strict=True)]
 
     def ask(
         self, request: TurnRequest, sampling: Sampling | None = None
@@ -151,17 +153,20 @@ class CausalLMPolicy:
         settings = settings._replace(max_tokens=room, stop=stops)
         return GenRequest(ids, settings, key, frozenset({"ids", "logp"}))
 
-    def remember(self, request: TurnRequest, completion: Completion) -> None:
-        """Keep a turn's tokens for the next turn's prompt and for rows."""
+    def remember(self, request: TurnRequest, completion: Completion) -> Completion:
+        """Keep a turn's tokens for the next turn's prompt and for rows; returns the completion with
+        the text that the episode is to be given."""
         if completion.ids is None or completion.logp is None or completion.ends is None:
             raise EngineError(
                 f"{type(self.generator).__name__} gave no ids, logp or ends, which it promises"
             )
+        completion = self.renderer.heard(request.segments, completion)
         with self._lock:
             pieces, prefill = self._prompt(request)
             self.memory.at(request).written[request.turn] = Written(
                 request.turn, request.context, pieces, prefill, completion
             )
+        return completion
 
     def rows(
         self, played: Episode | Trajectory, *, group: str | None = None, since: int = 0
@@ -181,7 +186,8 @@ class CausalLMPolicy:
     def _prompt(self, request: TurnRequest) -> tuple[tuple[Ids, ...], Ids]:
         """The pieces of a prompt, and its prefill."""
         pieces = self.renderer.render(request, self.memory.at(request).ids(request))
-        return pieces, self.renderer.encode(request.prefill) if request.prefill else ()
+        prefill = request.prefill
+        return pieces, self.renderer.spell(request.segments, prefill).ids if prefill else ()
 
     def _room(self, request: TurnRequest, length: int, sampling: Sampling) -> int:
         """Tokens the turn may have; below one: the context is full."""

@@ -97,8 +97,8 @@ class _Flow:
                 if not isinstance(asked, Completion):
                     self._asked[self.writing.submit(asked)] = episode, request
                     break
-                self.policy.remember(request, asked)  # no room: an empty turn, taken at once
-                episode.act(asked.text)
+                # no room: an empty turn, taken at once
+                episode.act(self.policy.remember(request, asked).text)
             if episode.phase == "receive":
                 calling.append(episode)
             elif episode.phase == "done":
@@ -118,8 +118,7 @@ class _Flow:
                     f"turn {request.turn} of episode {request.episode_id!r}: {answer.kind}: "
                     f"{answer.message}"
                 )
-            self.policy.remember(request, answer)
-            episode.act(answer.text)
+            episode.act(self.policy.remember(request, answer).text)
             acted.append(episode)
         self._go_on(acted)
 

@@ -11,14 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from ..errors import EngineError
-from ..llms.base import Ids
+from ..llms.base import Completion, Ids
+from ..llms.prompts import Codec
+from ..llms.tokens import Reader
 from ..types import Segment, TurnRequest
 
 _MARK = "\ue000{}\ue001"
 """Stands for a message's content while the template is read (private-use characters)."""
+
+
+class Spelt(NamedTuple):
+    """A text of N tokens."""
+
+    ids: Ids
+    ends: tuple[int, ...]
+    """Character end of each, as in a ``Completion``."""
 
 
 @runtime_checkable
@@ -32,6 +42,14 @@ class Renderer(Protocol):
     def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
         """The prompt in pieces, without ``request.prefill``. ``written``: segment id → ids, for
         every segment of the policy's."""
+        ...
+
+    def spell(self, segments: Sequence[Segment], text: str) -> Spelt:
+        """A text as the policy would write it after these segments."""
+        ...
+
+    def heard(self, segments: Sequence[Segment], completion: Completion) -> Completion:
+        """What the model wrote after these segments, with the text that the episode is given."""
         ...
 
 
@@ -50,6 +68,12 @@ class PlainRenderer:
 
     def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
         return self._start + tuple(_content(s, written, self.encode) for s in request.segments)
+
+    def spell(self, segments: Sequence[Segment], text: str) -> Spelt:
+        return spelt(self.tokenizer, self.encode(text))
+
+    def heard(self, segments: Sequence[Segment], completion: Completion) -> Completion:
+        return completion
 
 
 class BareRenderer(PlainRenderer):
@@ -123,6 +147,12 @@ class ChatRenderer:
             pieces += [content, after]
         return tuple(pieces)
 
+    def spell(self, segments: Sequence[Segment], text: str) -> Spelt:
+        return spelt(self.tokenizer, self.encode(text))
+
+    def heard(self, segments: Sequence[Segment], completion: Completion) -> Completion:
+        return completion
+
     def _role(self, segment: Segment) -> str:
         if segment.author == "policy":
             return "assistant"
@@ -165,6 +195,15 @@ class ChatRenderer:
                 )
             parts.append(before)
         return [*parts, text]
+
+
+def spelt(tokenizer: Any, ids: Ids) -> Spelt:
+    """Ids with their ends in what the tokenizer makes of them."""
+    reader = Reader(Codec(tokenizer).decode)
+    for token in ids:
+        reader.add(token)
+    reader.finish()
+    return Spelt(ids, tuple(reader.ends))
 
 
 def _content(segment: Segment, written: Mapping[str, Ids], encode: Callable[[str], Ids]) -> Ids:

@@ -1,4 +1,4 @@
-"""Reading drills: one search, notes of the page, then several of its facts looked up in them.
+"""Reading drills: one search, then several facts of the page looked up.
 
 An oracle's episode looks up one fact per passage; a drill as many as the passage states, which is
 several times as many examples for the same tokens read.
@@ -20,8 +20,7 @@ from ..seeding import stream
 from ..types import ABSTAIN, Access, Answer, Search, Task, TurnRequest
 from .eyes import Eyes, observations
 from .hops import Hop, hop_of
-from .notes import NoteTaker
-from .oracle import query
+from .oracle import findings, query
 from .traces import Trace, pieces_of
 
 MOST = 8
@@ -36,15 +35,12 @@ class Drill(NamedTuple):
 
 
 class DrillReader:
-    """Searches for its task's query, takes notes, looks up what it was asked for, and answers with
-    the last."""
+    """Searches for its task's query, looks up what it was asked for, and answers with the last."""
 
     fingerprint = "drill-reader"
 
-    def __init__(
-        self, drills: Sequence[Drill], dialect: Dialect, notes: NoteTaker, eyes: Eyes
-    ) -> None:
-        self._dialect, self._notes, self._eyes = dialect, notes, eyes
+    def __init__(self, drills: Sequence[Drill], dialect: Dialect, eyes: Eyes) -> None:
+        self._dialect, self._eyes = dialect, eyes
         self._drills = {dialect.question(_name(i)): d for i, d in enumerate(drills)}
 
     def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
@@ -62,20 +58,16 @@ class DrillReader:
         if not shown:
             title = self._eyes.to_open(drill.hops[0], observed)
             return render(Access(title) if title else Answer(ABSTAIN))
-        lengths = self._eyes.lengths(shown, observed)
-        return render(Answer(shown[-1].found), self._notes.thought(shown, lengths))
+        return render(Answer(shown[-1].found), findings(shown))
 
 
 def _name(i: int) -> str:
     return f"drill {i}"
 
 
-def drills_of(
-    made: Setting, *, seed: int = 0, backward: float = 0.25, brief: bool = False
-) -> Iterator[Trace]:
+def drills_of(made: Setting, *, seed: int = 0, backward: float = 0.25) -> Iterator[Trace]:
     """A drill for every page of a generated world that states facts; and for a share ``backward``
-    of the relations stated, one that finds the page from the other end. ``brief``: see
-    :class:`NoteTaker`.
+    of the relations stated, one that finds the page from the other end.
 
     ``TaskError`` where no generated world stands behind the setting; ``DialectError`` for dialects
     without tags.
@@ -86,7 +78,6 @@ def drills_of(
     dialect = get_dialect(made.rules.dialect)
     if not isinstance(dialect, TagDialect):
         raise DialectError(f"drills are written in tag dialects, not in {dialect.name!r}")
-    notes = NoteTaker(world, corpus, brief=brief)
     draw = stream(seed, "drills")
     drills: list[Drill] = []
     for place, passage in enumerate(corpus):
@@ -106,9 +97,7 @@ def drills_of(
             drills.append(Drill(passage.title, tuple(hops[int(i)] for i in order)))
     tasks = [Task(f"drill-{i}", _name(i), ("",)) for i in range(len(drills))]
     episodes = [episode_for(made, task, seed) for task in tasks]
-    for episode in run_episodes(
-        episodes, DrillReader(drills, dialect, notes, Eyes(made)), made.toolbox
-    ):
+    for episode in run_episodes(episodes, DrillReader(drills, dialect, Eyes(made)), made.toolbox):
         seen = [s for s in episode.contexts.visible(0) if s.kind != "question"]
         first, *rest = pieces_of(seen)
         if not rest or rest[-1].text.startswith("<answer>"):

@@ -2,13 +2,13 @@
 
 ``copy``: a question of one hop, the thought that names it, the search. ``plan``: the same for
 questions of any length, and for more of them than are answered. ``cloze``: for a page's own
-sentence. ``drill``: a page, and all its facts quoted. ``one``: whole episodes of one hop.
+sentence. ``drill``: a page, and its facts looked up. ``one``: whole episodes of one hop.
 ``trace``: whole episodes of any length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..envs.setting import Setting
@@ -42,9 +42,9 @@ class Examples(NamedTuple):
                 for piece in trace.pieces:
                     yield piece.text
 
-    def tokenizer(self, size: int) -> Any:
-        """A byte-pair tokenizer of them."""
-        return reader_tokenizer([*self.traces, *self.drills], size)
+    def tokenizer(self, size: int, words: Collection[str] | None = None) -> Any:
+        """A byte-pair tokenizer of them; ``words``: see :func:`.reading.reader_tokenizer`."""
+        return reader_tokenizer([*self.traces, *self.drills], size, words)
 
     def rows(self, tokenizer: Any, max_tokens: int) -> dict[str, list[TraceRow]]:
         """By kind; longer ones are left out."""
@@ -69,12 +69,11 @@ def examples(
     *,
     keywords: Mapping[str, Any] = SETTING,
     entities: int = ENTITIES,
-    brief: bool = False,
     paraphrases: bool = False,
     seed: int = 0,
     report: Callable[[int], None] | None = None,
 ) -> Examples:
-    """Of so many worlds of the train split; fixed by ``seed``. ``brief``: see :class:`NoteTaker`.
+    """Of so many worlds of the train split; fixed by ``seed``.
     ``paraphrases``: every second world is worded in its schema's paraphrases, too
     (:mod:`searchgym.worlds.paraphrases`).
 
@@ -92,8 +91,8 @@ def examples(
         }
         # one world behind both: only how many passages a search shows differs
         shown, single = Setting({**keywords, **chosen}), Setting({**keywords, **chosen, "k": 1})
-        made.traces.extend(traces_of(shown, seed=seed, brief=brief))
-        made.drills.extend(drills_of(single, seed=number, brief=brief))
+        made.traces.extend(traces_of(shown, seed=seed))
+        made.drills.extend(drills_of(single, seed=number))
         clozes = list(clozes_of(single))
         order = stream(seed, "clozes", i).permutation(len(clozes))[:CLOZES]
         made.clozes.extend(clozes[int(j)] for j in order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..envs.setting import Setting
 from ..episode import Episode
@@ -11,11 +11,12 @@ from ..evaluation.run import episode_for
 from ..llms.base import Sampling
 from ..llms.transformers_generator import TransformersGenerator
 from ..policies.causal_lm import CausalLMPolicy
+from ..policies.names import has_slots
 from ..rollout import run_episodes
 from ..types import Agent
 
-OWN_TOKENS = 352
-"""Most tokens of one turn; the longest notes take about 340, half of them less than 90."""
+OWN_TOKENS = 128
+"""Most tokens of one turn, of which few take more than forty."""
 
 
 class ByHops(NamedTuple):
@@ -32,9 +33,14 @@ def reader_policy(model: Any, tokenizer: Any, *, temperature: float = 0.0) -> Ca
     """A model and tokenizer of a warm start as a policy; greedy unless told otherwise."""
     return CausalLMPolicy(
         TransformersGenerator(model, tokenizer),
-        "bare",
+        renderer_of(tokenizer),
         sampling=Sampling(max_tokens=OWN_TOKENS, temperature=temperature),
     )
+
+
+def renderer_of(tokenizer: Any) -> Literal["names", "bare"]:
+    """How a warm start's model reads episodes."""
+    return "names" if has_slots(tokenizer) else "bare"
 
 
 def play(agent: Agent, made: Setting, *, seed: int = 0, batch: int = 256) -> list[Episode]:

@@ -1,9 +1,9 @@
-"""An agent that knows the way and says why: each action follows a thought that quotes what it rests
+"""An agent that knows the way and says why: each action follows a thought that names what it rests
 on. What it writes is what a small model is taught.
 
-Before the first search the thought lists the hops; afterwards it takes notes of the page
-(:mod:`.notes`) and says what each hop that can now be read has led to. Without quotes a small model
-learns to copy names but not *which* name.
+Before the first search the thought lists the hops: ``+ director + birthplace``; afterwards it says
+what each hop that can now be read has led to: ``+ director: Ann Bee``. Without thoughts a small
+model learns to copy names but not *which* name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from ..errors import DialectError, TaskError
 from ..types import ABSTAIN, Access, Action, Answer, Search, Segment, TurnRequest
 from .eyes import Eyes, observations
 from .hops import Hop, hops_of, start_of
-from .notes import NoteTaker
 
 
 class ThinkingOracle:
@@ -26,13 +25,12 @@ class ThinkingOracle:
 
     It believes only what it was shown: where a search does not show the next fact, or list a page
     to open that does, it abstains.
-    ``TaskError`` for other tasks; ``DialectError`` for other dialects. ``brief``: see
-    :class:`NoteTaker`.
+    ``TaskError`` for other tasks; ``DialectError`` for other dialects.
     """
 
     fingerprint = "thinking-oracle"
 
-    def __init__(self, setting: Setting, *, brief: bool = False) -> None:
+    def __init__(self, setting: Setting) -> None:
         if setting.world is None or not isinstance(setting.corpus, GeneratedCorpus):
             raise TaskError("worked examples need a generated world, e.g. corpus='encyclopedia'")
         dialect = get_dialect(setting.rules.dialect)
@@ -40,7 +38,6 @@ class ThinkingOracle:
             raise DialectError(f"thoughts are written in tag dialects, not in {dialect.name!r}")
         self._dialect = dialect
         self._eyes = Eyes(setting)
-        self._notes = NoteTaker(setting.world, setting.corpus, brief=brief)
         self._ways: dict[str, tuple[str, tuple[Hop, ...]]] = {
             dialect.question(task.question): (
                 start_of(task),
@@ -65,18 +62,21 @@ class ThinkingOracle:
         if before == now:
             title = eyes.to_open(hops[now], observed)
             return self._dialect.render_action(Access(title) if title else Answer(ABSTAIN))
-        found = hops[before:now]
-        thought = self._notes.thought(found, eyes.lengths(found, observed))
         action: Action = Answer(hops[-1].found)
         if now < len(hops):
             action = Search((query(hops[now], hops[now - 1].found),))
-        return self._dialect.render_action(action, thought)
+        return self._dialect.render_action(action, findings(hops[before:now]))
 
 
 def opening(hops: Sequence[Hop], start: str) -> tuple[Search, str]:
     """How an episode that begins from the name ``start`` begins: the first search, and the thought
     before it."""
     return Search((query(hops[0], start),)), " ".join(hop.label for hop in hops)
+
+
+def findings(hops: Sequence[Hop]) -> str:
+    """The thought that says what hops have led to."""
+    return "; ".join(f"{hop.label}: {hop.found}" for hop in hops)
 
 
 def query(hop: Hop, known: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import DataError
 from ..llms.small import train_tokenizer
+from ..policies.names import Lettering, Names, has_slots, lettering, slots
 from .traces import Trace
 
 MARKS = (
@@ -27,12 +29,16 @@ MANY = 0.1
 """Share of traces that may be left out without a word."""
 
 
-def reader_tokenizer(traces: Iterable[Trace], size: int = 2048) -> Any:
+def reader_tokenizer(
+    traces: Iterable[Trace], size: int = 2048, words: Collection[str] | None = None
+) -> Any:
     """A byte-pair tokenizer of the traces' texts, of ``size`` tokens besides ``MARKS``, and
-    ``PAGE_MARKS`` if the traces open pages."""
+    ``PAGE_MARKS`` if the traces open pages. ``words``: all others are slots
+    (:mod:`searchgym.policies.names`), for a tokenizer to which these are then added."""
     from tokenizers import AddedToken
 
     used: set[str] = set()
+    known = None if words is None else Lettering(words, ())
 
     def texts() -> Iterable[str]:
         for trace in traces:
@@ -41,12 +47,21 @@ def reader_tokenizer(traces: Iterable[Trace], size: int = 2048) -> Any:
                 if mark in text:
                     used.add(mark)
                     text = text.replace(mark, "\n")
-            yield text
+            yield text if known is None else _SLOTTED.sub("\n", Names(known, "").write(text))
 
     tokenizer = train_tokenizer(texts(), size)
     marks = (*MARKS, *(mark for mark in PAGE_MARKS if mark in used))
+    marks = marks if words is None else (*marks, *slots())
     tokenizer.add_tokens([AddedToken(m, normalized=False, special=False) for m in marks])
     return tokenizer
+
+
+_SLOTTED = re.compile(f"[{''.join(slots())}]+")
+
+
+def _slotted(trace: Trace, known: Lettering) -> Trace:
+    names = Names(known, trace.pieces[0].text)
+    return trace._replace(pieces=tuple(p._replace(text=names.write(p.text)) for p in trace.pieces))
 
 
 class TraceRow(NamedTuple):
@@ -60,9 +75,12 @@ class TraceRow(NamedTuple):
 def encode_traces(
     tokenizer: Any, traces: Sequence[Trace], max_tokens: int = 1024
 ) -> list[TraceRow]:
-    """Rows whose ids are those that a policy with :class:`BareRenderer` would have read and
-    written; longer ones are left out, with a warning if they are many. ``DataError`` if nothing is
-    left."""
+    """Rows whose ids are those that a policy would have read and written, with
+    :class:`BareRenderer`, or :class:`NamesRenderer` if the tokenizer has slots; longer ones are
+    left out, with a warning if they are many. ``DataError`` if nothing is left."""
+    if has_slots(tokenizer):
+        known = lettering(tokenizer)
+        traces = [_slotted(trace, known) for trace in traces]
     texts = [piece.text for trace in traces for piece in trace.pieces]
     # all at once, as BareRenderer encodes each: the tokenizer works on many texts in parallel
     options = {"add_special_tokens": False, "split_special_tokens": True}

@@ -22,8 +22,8 @@ from ..llms.sft import Progress, SftConfig, train
 from ..llms.small import small_model
 from ..policies.note import save_note
 from .examples import examples
-from .lexicon import embed, lexicon_of, word_tokenizer
-from .measuring import OWN_TOKENS
+from .lexicon import embed, known, lexicon_of, word_tokenizer
+from .measuring import OWN_TOKENS, renderer_of
 from .mixture import Mixture, Stage
 from .traces import ENTITIES, SETTING
 from .training import TraceTrainer, rows_read
@@ -60,7 +60,7 @@ def warm_start(
     plan: Sequence[Stage],
     *,
     worlds: int = 60,
-    vocabulary: int = 2048,
+    vocabulary: int | None = None,
     width: int = 128,
     tokens: int = 1500,
     max_tokens: int = 1000,
@@ -68,7 +68,6 @@ def warm_start(
     seed: int = 0,
     dtype: torch.dtype | None = None,
     encoder: WordEncoder | None = None,
-    brief: bool = False,
     paraphrases: bool = False,
     keywords: Mapping[str, Any] = SETTING,
     entities: int = ENTITIES,
@@ -83,17 +82,15 @@ def warm_start(
         out: A folder.
         plan: Its stages: ``stages(5_000)``.
         worlds: Where the examples come from.
-        vocabulary: Tokens besides the dialect's marks.
+        vocabulary: Pieces of words that are tokens; default: 600 beside whole words, else 2,048.
         width: Of the model.
         tokens: Per step.
         max_tokens: Longer rows are left out.
         cooldown: Last share of the steps, over which the learning rates fall to 0.
         seed: Of worlds, weights and order.
         dtype: Of matrix products in training; ``None``: bfloat16 where the processor multiplies it.
-        encoder: Where the embeddings of words come from (:mod:`.lexicon`); ``None``: all are
-            learnt.
-        brief: Whether notes are of what is asked for alone (:class:`.notes.NoteTaker`): turns are a
-            third as long, for reinforcement learning.
+        encoder: Where the embeddings of words come from (:mod:`.lexicon`), beside which names are
+            slots; ``None``: all are learnt, words and names in pieces.
         paraphrases: Whether half the worlds are worded in many more ways.
         keywords: Of the environment.
         entities: Per world.
@@ -106,14 +103,16 @@ def warm_start(
     if not plan:
         raise DataError("a warm start needs at least one stage")
     texts = examples(
-        worlds, keywords=keywords, entities=entities, brief=brief, paraphrases=paraphrases,
+        worlds, keywords=keywords, entities=entities, paraphrases=paraphrases,
         seed=seed, report=written,
     )  # fmt: skip
-    tokenizer = texts.tokenizer(vocabulary)
-    lexicon = None
-    if encoder is not None:
-        lexicon = lexicon_of(texts.texts(), encoder)
-        tokenizer = word_tokenizer(tokenizer, lexicon)
+    lexicon = None if encoder is None else lexicon_of(texts.texts(), encoder)
+    if lexicon is None:
+        vocabulary = vocabulary or 2048
+        tokenizer = texts.tokenizer(vocabulary)
+    else:
+        vocabulary = vocabulary or 600
+        tokenizer = word_tokenizer(texts.tokenizer(vocabulary, known(lexicon)), lexicon)
     mixture = Mixture(texts.rows(tokenizer, max_tokens), plan, tokens=tokens, seed=seed)
     config = SftConfig(steps=len(mixture), cooldown=cooldown, seed=seed)
     model = small_model(tokenizer, width=width, seed=seed)
@@ -126,12 +125,12 @@ def warm_start(
         "stages": [[stage.steps, dict(sorted(stage.shares.items()))] for stage in plan],
         "worlds": worlds, "vocabulary": vocabulary, "width": width, "tokens": tokens,
         "dtype": str(dtype), "words": None if encoder is None else encoder.name,
-        "max_tokens": max_tokens, "entities": entities, **({"brief": True} if brief else {}),
+        "max_tokens": max_tokens, "entities": entities,
         **({"paraphrases": True} if paraphrases else {}),
         "keywords": json.dumps(dict(keywords), sort_keys=True, default=lambda o: type(o).__name__),
     }  # fmt: skip
     train(trainer, tokenizer, out, about=about, report=report, started=lambda: note_machine(out))
-    save_note(out, "bare", Sampling(max_tokens=OWN_TOKENS))
+    save_note(out, renderer_of(tokenizer), Sampling(max_tokens=OWN_TOKENS))
     return WarmStart(model, tokenizer, rows_read(mixture, trainer.step), trainer.seconds)
 
 

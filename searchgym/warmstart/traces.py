@@ -52,11 +52,11 @@ def pieces_of(segments: Sequence[Segment]) -> tuple[Piece, ...]:
     return tuple(Piece(s.text, s.author == "policy") for s in segments if s.kind != "instructions")
 
 
-def traces_of(made: Setting, *, seed: int = 0, brief: bool = False) -> Iterator[Trace]:
+def traces_of(made: Setting, *, seed: int = 0) -> Iterator[Trace]:
     """The episodes of a setting's tasks that the oracle solves: where the engine shows too little,
-    there is nothing to learn from. ``brief``: see :class:`NoteTaker`."""
+    there is nothing to learn from."""
     episodes = [episode_for(made, task, seed) for task in made.tasks]
-    for episode in run_episodes(episodes, ThinkingOracle(made, brief=brief), made.toolbox):
+    for episode in run_episodes(episodes, ThinkingOracle(made), made.toolbox):
         outcome = episode.outcome()
         if outcome is not None and outcome.parts.get("em") == 1.0:
             task = episode.config.task

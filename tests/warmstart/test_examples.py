@@ -27,11 +27,8 @@ def drills(world: Setting) -> list[Trace]:
     return list(drills_of(world, seed=1))
 
 
-def test_a_drill_quotes_what_was_shown_and_finds_what_it_was_asked_for(
-    drills: list[Trace],
-) -> None:
+def test_a_drill_finds_what_it_was_asked_for(drills: list[Trace]) -> None:
     assert len(drills) > 150
-    quotes = 0
     for drill in drills:
         asked, *between, answer = drill.pieces
         assert not asked.own
@@ -39,17 +36,10 @@ def test_a_drill_quotes_what_was_shown_and_finds_what_it_was_asked_for(
         shown = "".join(piece.text for piece in between if not piece.own)
         plan = asked.text[len("<think>") : asked.text.index("</think>")]
         lines = answer.text[len("<think>") : answer.text.index("</think>")].split("; ")
-        findings = [line[2:].split(": ") for line in lines if line.startswith("> ")]
-        assert 1 <= len(findings) <= MOST
-        for label, found in findings:
+        assert 1 <= len(lines) <= MOST
+        for label, found in (line.split(": ") for line in lines):
             assert label in plan
             assert found in shown
-        for line in lines:
-            if not line.startswith("> "):
-                for quote in line.rpartition(" = ")[0].split(" | "):
-                    assert quote in shown
-                    quotes += 1
-    assert quotes > 2 * len(drills)
 
 
 def test_drills_are_fixed_by_their_seed(world: Setting, drills: list[Trace]) -> None:

@@ -14,7 +14,16 @@ from searchgym.candidates.encoder import WordEncoder
 from searchgym.errors import DataError
 from searchgym.llms.sft import SftConfig
 from searchgym.llms.small import small_model
-from searchgym.warmstart.lexicon import Lexicon, embed, lexicon_of, word_tokenizer
+from searchgym.policies.names import SLOTS, slots
+from searchgym.warmstart.lexicon import (
+    LONG,
+    Lexicon,
+    embed,
+    known,
+    lexicon_of,
+    slot_vectors,
+    word_tokenizer,
+)
 from searchgym.warmstart.mixture import Mixture, Stage
 from searchgym.warmstart.reading import MARKS, encode_traces, reader_tokenizer
 from searchgym.warmstart.traces import Trace
@@ -41,7 +50,7 @@ def lexicon(traces: list[Trace]) -> Lexicon:
 
 @pytest.fixture(scope="module")
 def tokenizer(traces: list[Trace], lexicon: Lexicon) -> Any:
-    return word_tokenizer(reader_tokenizer(traces, 600), lexicon)
+    return word_tokenizer(reader_tokenizer(traces, 600, known(lexicon)), lexicon)
 
 
 def test_neighbours_of_the_texts_words_are_in_it(lexicon: Lexicon) -> None:
@@ -78,7 +87,7 @@ def test_synonyms_stay_close_whatever_is_learnt(
 ) -> None:
     model = small_model(tokenizer, width=32)
     frozen = embed(model, tokenizer, lexicon)
-    assert len(frozen.rows) == len(lexicon.words) + len(lexicon.capitals)
+    assert len(frozen.rows) == len(known(lexicon)) + SLOTS
     table = model.get_input_embeddings().weight
     before = table.detach().clone()
     vocabulary = tokenizer.get_vocab()
@@ -89,6 +98,8 @@ def test_synonyms_stay_close_whatever_is_learnt(
 
     assert cosine("wrote", "penned") > cosine("wrote", "born") + 0.2
     assert cosine("wrote", "Wrote") > 0.5
+    lengths = table[[vocabulary["Ġwrote"], *(vocabulary[s] for s in slots()[1:])]].norm(dim=1)
+    assert (lengths[1:] / lengths[0]).tolist() == pytest.approx([LONG] * SLOTS, rel=1e-4)
     rows = encode_traces(tokenizer, traces)[:20]
     trainer = TraceTrainer(
         model, Mixture({"trace": rows}, [Stage(3, {"trace": 1.0})]), SftConfig(steps=3),
@@ -99,6 +110,14 @@ def test_synonyms_stay_close_whatever_is_learnt(
     moved = (table.detach() - before).abs().sum(1) > 0
     assert not moved[frozen.rows].any()
     assert moved.sum() > 100
+
+
+@pytest.mark.parametrize(("width", "most"), [(128, 1e-6), (160, 1e-6), (64, 0.6)])
+def test_slots_are_as_far_apart_as_can_be(width: int, most: float) -> None:
+    vectors = slot_vectors(width)
+    assert vectors.shape == (SLOTS, width)
+    assert np.abs(vectors @ vectors.T - np.eye(SLOTS)).max() < most
+    assert np.array_equal(vectors, slot_vectors(width))
 
 
 def test_embedding_is_a_function_of_its_arguments(tokenizer: Any, lexicon: Lexicon) -> None:

@@ -11,7 +11,8 @@ from searchgym.errors import DataError
 from searchgym.evaluation.run import episode_for
 from searchgym.llms.sft import SftConfig
 from searchgym.llms.small import small_model
-from searchgym.policies.renderer import BareRenderer
+from searchgym.policies.names import Names, NamesRenderer, lettering, slots
+from searchgym.policies.renderer import BareRenderer, Renderer
 from searchgym.rollout import run_episodes
 from searchgym.types import TurnRequest
 from searchgym.warmstart.mixture import Mixture, Stage
@@ -24,6 +25,8 @@ from searchgym.warmstart.reading import (
 )
 from searchgym.warmstart.traces import Trace, traces_of
 from searchgym.warmstart.training import READ, TraceTrainer
+
+COMMON = ("the", "The", "of", "in", "was", "is", "by", "Which", "Who", "film", "director", "author")
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +58,15 @@ def test_marks_are_single_tokens(tokenizer: Any, traces: list[Trace]) -> None:
         assert tokenizer.decode(ids) == f"a{mark} b"
 
 
-def test_rows_are_what_the_policy_would_read(world: Setting, tokenizer: Any) -> None:
+@pytest.mark.parametrize("slotted", [False, True])
+def test_rows_are_what_the_policy_would_read(
+    world: Setting, traces: list[Trace], tokenizer: Any, slotted: bool
+) -> None:
     """The prompt of every turn, through the policy's own renderer, begins the training row."""
-    renderer = BareRenderer(tokenizer)
+    renderer: Renderer = BareRenderer(tokenizer)
+    if slotted:
+        tokenizer = reader_tokenizer(traces, 600, COMMON)
+        renderer = NamesRenderer(tokenizer)
     asked: list[TurnRequest] = []
 
     class Watched(ThinkingOracle):
@@ -76,12 +85,31 @@ def test_rows_are_what_the_policy_would_read(world: Setting, tokenizer: Any) -> 
         row = rows.get(ids_of[request.episode_id])
         if row is None:
             continue
-        written = {s.id: renderer.encode(s.text) for s in request.segments if s.author == "policy"}
+        written = {
+            s.id: renderer.spell(request.segments[:i], s.text).ids
+            for i, s in enumerate(request.segments)
+            if s.author == "policy"
+        }
         prompt = [i for piece in renderer.render(request, written) for i in piece]
         assert list(row.ids[: len(prompt)]) == prompt
         assert row.own[len(prompt)], "the policy's turn begins where the prompt ends"
         checked += 1
     assert checked > 24
+
+
+def test_names_are_a_token_a_word(traces: list[Trace]) -> None:
+    tokenizer = reader_tokenizer(traces, 600, COMMON)
+    known = lettering(tokenizer)
+    places = set(tokenizer.convert_tokens_to_ids(list(slots())))
+    shorter = 0
+    for trace, row in zip(traces, encode_traces(tokenizer, traces, 4_000), strict=True):
+        names = Names(known, trace.pieces[0].text)
+        written = "".join(names.write(piece.text) for piece in trace.pieces)
+        assert tokenizer.decode(row.ids) == written
+        assert names.read(written)[0] == "".join(piece.text for piece in trace.pieces)
+        answer = names.write(f" {trace.pieces[-1].text.split('<answer> ')[1].split(' </')[0]}")
+        shorter += all(i in places for i in tokenizer(answer)["input_ids"])
+    assert shorter > len(traces) / 3
 
 
 def test_too_long_rows_are_left_out(tokenizer: Any, traces: list[Trace]) -> None:

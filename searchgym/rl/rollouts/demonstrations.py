@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from ...cards import load_object
 from ...episode import Episode
 from ...errors import EngineError
 from ...llms.base import Completion
-from ...llms.tokens import Reader
 from ...policies.causal_lm import CausalLMPolicy
 from ...policies.record import Written
+from ...policies.renderer import Spelt
 from ...rollout import run_episodes
 from ...types import Agent, Failure, TurnRequest
 from ..slots.protocols import Slot
@@ -71,20 +72,15 @@ class _Writer:
             policy = self.policy
             history = policy.memory.at(request)
             pieces = policy.renderer.render(request, history.ids(request))
-            prefill = policy.renderer.encode(request.prefill) if request.prefill else ()
-            completion = self._completion(text)
+            spell = partial(policy.renderer.spell, request.segments)
+            prefill = spell(request.prefill).ids if request.prefill else ()
             history.written[request.turn] = Written(
-                request.turn, request.context, pieces, prefill, completion
+                request.turn, request.context, pieces, prefill, self._completion(text, spell(text))
             )
         return texts
 
-    def _completion(self, text: str) -> Completion:
+    def _completion(self, text: str, spelt: Spelt) -> Completion:
         generator: Any = self.policy.generator
-        ids = list(self.policy.renderer.encode(text))
-        reader = Reader(generator.codec.decode)
-        for token in ids:
-            reader.add(token)
-        ids.append(min(generator.eos))
-        reader.silent()
+        ids = (*spelt.ids, min(generator.eos))
         logp = np.zeros(len(ids), np.float32)
-        return Completion(text, tuple(ids), logp, tuple(reader.ends), -1)
+        return Completion(text, ids, logp, (*spelt.ends, len(text)), -1)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 
 from ...dialects.base import get_dialect
-from ...llms.tokens import Reader
 from ...masks import overlap
 from ...policies.rows import Bools, Ints, Row
 from ..slots.protocols import Slot
@@ -52,12 +50,9 @@ def _forced(member: Played, workers: Workers) -> tuple[Ints, Bools]:
     config = member.episode.config
     bridge, target = get_dialect(config.rules.dialect).force_answer(config.task.answers[0])
     answer = get_dialect(config.rules.dialect).parse(bridge + target).spans[-1]
-    ids = workers.policy.renderer.encode(bridge + target)
-    generator: Any = workers.policy.generator
-    reader = Reader(generator.codec.decode)
-    for token in ids:
-        reader.add(token)
-    return np.array(ids, np.int64), overlap(reader.ends, [answer])
+    read = member.episode.contexts.visible(0)
+    ids, ends = workers.policy.renderer.spell(read, bridge + target)
+    return np.array(ids, np.int64), overlap(ends, [answer])
 
 
 def _prompts(member: Played) -> Iterator[tuple[int, Ints]]:

@@ -46,6 +46,12 @@ def warmstart(
             "--open-pages", help="Results are short snippets; a page is opened to be read."
         ),
     ] = False,
+    one_hop: Annotated[
+        bool,
+        typer.Option(
+            "--one-hop", help="Show episodes of one hop only: going on is left to be learnt by reward."
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Fixes worlds, weights and order.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
@@ -68,7 +74,7 @@ def warmstart(
             from ..warmstart.traces import OPENING, SETTING
         except ImportError as error:
             raise MissingExtraError("training a language model", "llm") from error
-    plan = stages(steps)
+    plan = stages(steps, one_hop=one_hop)
     last: list[Progress] = []
     with progress("writing, then training", worlds + steps) as advance, quiet_loading():
         done = 0
@@ -106,5 +112,5 @@ def warmstart(
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
     app.command(
-        epilog=examples("searchgym warmstart", "searchgym warmstart --steps 1000 --out runs/short")
+        epilog=examples("searchgym warmstart", "searchgym warmstart --one-hop --steps 1800 --out runs/short")
     )(warmstart)

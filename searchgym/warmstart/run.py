@@ -32,15 +32,20 @@ COPYING = 300
 """Steps of the first stage, however long the rest is."""
 
 
-def stages(steps: int) -> tuple[Stage, ...]:
-    """The three stages of a warm start of so many steps in all; ``DataError`` below 600."""
+def stages(steps: int, *, one_hop: bool = False) -> tuple[Stage, ...]:
+    """The three stages of a warm start of so many steps in all; ``DataError`` below 600.
+    ``one_hop``: no whole episode is longer than one hop, which leaves going on to reinforcement
+    learning; questions of more hops are still understood."""
     if steps < 2 * COPYING:
         raise DataError(f"a warm start takes at least {2 * COPYING} steps, got {steps}")
     reading = (steps - COPYING) * 9 // 20
     return (
         Stage(COPYING, {"copy": 1.0}),
         Stage(reading, {"plan": 0.15, "cloze": 0.1, "drill": 0.6, "one": 0.15}),
-        Stage(steps - COPYING - reading, {"plan": 0.1, "cloze": 0.05, "drill": 0.25, "trace": 0.6}),
+        Stage(
+            steps - COPYING - reading,
+            {"plan": 0.1, "cloze": 0.05, "drill": 0.25, "one" if one_hop else "trace": 0.6},
+        ),
     )
 
 

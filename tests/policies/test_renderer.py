@@ -83,6 +83,16 @@ def test_plain_text_is_the_texts_joined() -> None:
     assert ids[-2:] == [70, 71]
 
 
+@given(text=TEXTS, name=st.sampled_from(sorted(RENDERERS)))
+def test_a_text_is_spelt_as_it_would_be_read_back(text: str, name: str) -> None:
+    ids, ends = RENDERERS[name].spell((), text)
+    assert ids == RENDERERS[name].encode(text)
+    assert len(ids) == len(ends)
+    assert WORDS.decode(list(ids)) == text
+    assert ends[-1:] == ((len(text),) if ids else ())
+    assert list(ends) == sorted(ends)
+
+
 def test_the_beginning_of_text_token() -> None:
     words = tiny.tokenizer()
     words.bos_token = tiny.USER

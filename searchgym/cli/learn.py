@@ -63,8 +63,8 @@ def train(
     renderer: Annotated[
         str | None,
         typer.Option(
-            help="plain, bare (without instructions) or chat; default: as the model was trained, "
-            "else chat where it has a template.",
+            help="plain, bare (without instructions), names (the same, names as slots) or chat; "
+            "default: as the model was trained, else chat where it has a template.",
             rich_help_panel=_LM,
         ),
     ] = None,

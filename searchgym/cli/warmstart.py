@@ -49,7 +49,8 @@ def warmstart(
     one_hop: Annotated[
         bool,
         typer.Option(
-            "--one-hop", help="Show episodes of one hop only: going on is left to be learnt by reward."
+            "--one-hop",
+            help="Show episodes of one hop only: going on is left to be learnt by reward.",
         ),
     ] = False,
     seed: Annotated[int, typer.Option(help="Fixes worlds, weights and order.")] = 0,
@@ -112,5 +113,7 @@ def warmstart(
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
     app.command(
-        epilog=examples("searchgym warmstart", "searchgym warmstart --one-hop --steps 1800 --out runs/short")
+        epilog=examples(
+            "searchgym warmstart", "searchgym warmstart --one-hop --steps 1800 --out runs/short"
+        )
     )(warmstart)

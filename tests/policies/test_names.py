@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from searchgym.agents.oracle import OracleAgent
 from searchgym.envs.setting import setting
 from searchgym.evaluation.run import episode_for
 from searchgym.llms.base import Completion
@@ -27,6 +28,7 @@ from searchgym.policies.names import (
     lettering,
     slots,
 )
+from searchgym.rl.rollouts.demonstrations import _Writer
 from searchgym.rollout import run_episodes
 from searchgym.types import Segment
 
@@ -165,3 +167,24 @@ def test_it_plays_and_its_tokens_are_what_was_sampled(tokenizer: Any) -> None:
         names = Names(lettering(tokenizer), episode.contexts.visible(0)[1].text)
         assert prompt == names.write(episode.contexts.visible(0)[1].text)
         assert row.sampled.sum() == row.loss_mask.sum() > 0
+
+
+def test_what_an_expert_says_becomes_rows_in_slots(tokenizer: Any) -> None:
+    made = setting(
+        {"corpus": "encyclopedia", "world": {"entities": 300, "seed": 3}, "tasks": {"simple": 3},
+         "k": 2, "max_turns": 3}
+    )  # fmt: skip
+    generator = TransformersGenerator(small_model(tokenizer, width=32), tokenizer)
+    policy = CausalLMPolicy(generator, "names")
+    episodes = [episode_for(made, task, 0) for task in made.tasks]
+    run_episodes(episodes, _Writer(OracleAgent(made.tasks), policy), made.toolbox)
+    for episode in episodes:
+        (row,) = policy.rows(episode)
+        read = [s for s in episode.contexts.visible(0) if s.kind != "instructions"]
+        names = Names(lettering(tokenizer), read[0].text)
+        whole = "".join(names.write(segment.text) for segment in read)
+        assert tokenizer.decode(row.ids).replace(tokenizer.eos_token, "") == whole
+        assert any(slot in whole for slot in slots()[1:])
+        outcome = episode.outcome()
+        assert outcome is not None
+        assert outcome.parts["em"] == 1.0

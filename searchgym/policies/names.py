@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
+from ..errors import EngineError
 from ..llms.base import Completion, Ids
 from ..llms.prompts import Codec
 from ..types import Segment, TurnRequest
@@ -64,7 +65,7 @@ class Names:
 
     def __init__(self, lettering: Lettering, salt: str) -> None:
         self._lettering = lettering
-        self._salt = crc32(salt.encode())
+        self._salt = crc32(salt.encode(errors="surrogatepass"))
         self._slots: dict[str, str] = {}
         self._words: dict[str, str] = {}
 
@@ -104,7 +105,7 @@ class Names:
     def _take(self, word: str) -> str:
         if len(self._slots) == SLOTS:
             return ""
-        place = crc32(word.encode(), self._salt)
+        place = crc32(word.encode(errors="surrogatepass"), self._salt)
         while (slot := chr(_FIRST + place % SLOTS)) in self._words:
             place += 1
         self._slots[word], self._words[slot] = slot, word
@@ -120,9 +121,15 @@ class Names:
 
 
 class NamesRenderer(PlainRenderer):
-    """As :class:`BareRenderer`, unknown words as slots. For tokenizers that have :func:`slots`."""
+    """As :class:`BareRenderer`, unknown words as slots. ``EngineError`` for a tokenizer that lacks
+    them."""
 
     def __init__(self, tokenizer: Any) -> None:
+        if not has_slots(tokenizer):
+            raise EngineError(
+                "this tokenizer has no slots for names: use renderer 'bare', or one that "
+                "'searchgym warmstart' makes (searchgym.policies.names.slots() are the tokens)"
+            )
         super().__init__(tokenizer)
         self._lettering = lettering(tokenizer)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from searchgym.agents.oracle import OracleAgent
 from searchgym.envs.setting import setting
+from searchgym.errors import EngineError
 from searchgym.evaluation.run import episode_for
 from searchgym.llms.base import Completion
 from searchgym.llms.small import small_model, train_tokenizer
@@ -128,7 +129,10 @@ def test_the_tokenizer_says_which_words_are_known(tokenizer: Any) -> None:
     found = lettering(tokenizer)
     assert {"was", "born", "river"} <= found.words
     assert has_slots(tokenizer)
-    assert not has_slots(train_tokenizer(["a"], 300))
+    plain = train_tokenizer(["a"], 300)
+    assert not has_slots(plain)
+    with pytest.raises(EngineError, match=r"no slots for names: use renderer 'bare'"):
+        NamesRenderer(plain)
     assert RENDERERS["names"] is NamesRenderer
     for mark in MARKS:
         assert Names(found, "").write(mark) == mark

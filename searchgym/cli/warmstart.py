@@ -25,8 +25,8 @@ def warmstart(
     word_vectors: Annotated[
         bool,
         typer.Option(
-            help="Take what words mean from the bundled sentence encoder; names, reading and "
-            "searching are learnt from nothing either way."
+            help="Take what words mean from the bundled sentence encoder and read all others as "
+            "names, a token each; reading and searching are learnt from nothing either way."
         ),
     ] = True,
     corpus: Annotated[

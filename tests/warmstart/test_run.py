@@ -7,15 +7,20 @@ from typing import Any
 
 import pytest
 
+from searchgym.candidates.encoder import WordEncoder
 from searchgym.envs.setting import Setting
 from searchgym.errors import DataError
 from searchgym.llms.sft import Progress
+from searchgym.policies.names import NamesRenderer
+from searchgym.policies.renderer import BareRenderer
+from searchgym.rl.launch import player
 from searchgym.warmstart.examples import KINDS
 from searchgym.warmstart.measuring import by_hops, play, reader_policy
 from searchgym.warmstart.mixture import Stage
 from searchgym.warmstart.reading import MARKS
 from searchgym.warmstart.run import stages, warm_start
 from searchgym.warmstart.traces import SETTING
+from tests.warmstart.test_lexicon import FewWords
 
 KEYWORDS = {**SETTING, "tasks": {"simple": 12, "chain-2": 6}}
 SMALL = (
@@ -24,12 +29,16 @@ SMALL = (
 )
 
 
-def begin(out: Path, **changes: Any) -> Any:
-    return warm_start(out, SMALL, worlds=1, vocabulary=512, width=32, keywords=KEYWORDS, **changes)
+def begin(out: Path, encoder: WordEncoder | None = None, **changes: Any) -> Any:
+    options = {"vocabulary": 512, "width": 32, "keywords": KEYWORDS, "encoder": encoder}
+    return warm_start(out, SMALL, worlds=1, **{**options, **changes})
 
 
-def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(tmp_path: Path) -> None:
-    whole = begin(tmp_path / "whole")
+@pytest.mark.parametrize("encoder", [None, FewWords()], ids=["pieces", "names"])
+def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(
+    tmp_path: Path, encoder: WordEncoder | None
+) -> None:
+    whole = begin(tmp_path / "whole", encoder)
 
     class Interrupt(Exception):
         pass
@@ -39,20 +48,25 @@ def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(tmp_path: Path)
             raise Interrupt
 
     with pytest.raises(Interrupt):
-        begin(tmp_path / "cut", report=stop)
-    again = begin(tmp_path / "cut")
+        begin(tmp_path / "cut", encoder, report=stop)
+    again = begin(tmp_path / "cut", encoder)
     assert again.tokens == whole.tokens > 0
     there = whole.model.state_dict()
     assert all((there[n] == p).all() for n, p in again.model.state_dict().items())
     for changes in ({"seed": 1}, {"entities": 301}, {"max_tokens": 600}):
         with pytest.raises(DataError, match="other settings"):
-            begin(tmp_path / "cut", **changes)
+            begin(tmp_path / "cut", encoder, **changes)
 
 
-def test_transformers_loads_the_result_and_it_plays(tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoder", [None, FewWords()], ids=["pieces", "names"])
+def test_transformers_loads_the_result_and_it_plays(
+    tmp_path: Path, encoder: WordEncoder | None
+) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    made = begin(tmp_path)
+    made = begin(tmp_path, encoder)
+    renderer = type(player(tmp_path).renderer)
+    assert renderer is (BareRenderer if encoder is None else NamesRenderer)
     model = AutoModelForCausalLM.from_pretrained(str(tmp_path))
     tokenizer = AutoTokenizer.from_pretrained(str(tmp_path))
     text = f"Question: Who?\n{MARKS[0]}+ author{MARKS[1]} Ann Bee{MARKS[3]}"

@@ -74,7 +74,7 @@ def examples(
     report: Callable[[int], None] | None = None,
 ) -> Examples:
     """Of so many worlds of the train split; fixed by ``seed``.
-    ``paraphrases``: every second world is worded in its schema's paraphrases, too
+    ``paraphrases``: three of four worlds are worded in its schema's paraphrases, too
     (:mod:`searchgym.worlds.paraphrases`).
 
     Drills show one passage per search, so that there is one place to look; episodes as many as
@@ -84,7 +84,7 @@ def examples(
     made = Examples([], [], [], [])
     for i in range(worlds):
         number = seed * 100_000 + i
-        wide = {"paraphrases": True} if paraphrases and i % 2 else {}
+        wide = {"paraphrases": True} if paraphrases and i % 4 else {}
         chosen = {
             "world": {"entities": entities, "seed": number},
             "wording": {"seed": number, **wide},

@@ -34,17 +34,21 @@ COPYING = 300
 
 def stages(steps: int, *, one_hop: bool = False) -> tuple[Stage, ...]:
     """The three stages of a warm start of so many steps in all; ``DataError`` below 600.
-    ``one_hop``: no whole episode is longer than one hop, which leaves going on to reinforcement
-    learning; questions of more hops are still understood."""
+
+    ``one_hop``: nearly all whole episodes are of one hop, which leaves going on after the first to
+    reinforcement learning. One row in twenty still is of one to three, so that it is tried at all:
+    rewards cannot teach what samples never do. Questions of more hops are understood all the same.
+    """
     if steps < 2 * COPYING:
         raise DataError(f"a warm start takes at least {2 * COPYING} steps, got {steps}")
     reading = (steps - COPYING) * 9 // 20
+    whole = {"one": 0.57, "trace": 0.03} if one_hop else {"trace": 0.6}
     return (
         Stage(COPYING, {"copy": 1.0}),
         Stage(reading, {"plan": 0.15, "cloze": 0.1, "drill": 0.6, "one": 0.15}),
         Stage(
             steps - COPYING - reading,
-            {"plan": 0.1, "cloze": 0.05, "drill": 0.25, "one" if one_hop else "trace": 0.6},
+            {"plan": 0.1, "cloze": 0.05, "drill": 0.25, **whole},
         ),
     )
 
@@ -96,7 +100,7 @@ def warm_start(
         dtype: Of matrix products in training; ``None``: bfloat16 where the processor multiplies it.
         encoder: Where the embeddings of words come from (:mod:`.lexicon`), beside which names are
             slots; ``None``: all are learnt, words and names in pieces.
-        paraphrases: Whether half the worlds are worded in many more ways.
+        paraphrases: Whether three of four worlds are worded in many more ways.
         keywords: Of the environment.
         entities: Per world.
         report: Is told each step's progress.

@@ -12,8 +12,9 @@ import itertools
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,31 @@ def paraphrased(schema: Schema, source: Path | Mapping[str, Any]) -> Schema:
     Raises ``WorldError`` for a file that cannot be read, and for names, slots or lines that do not
     fit the schema.
     """
-    where, data = _read(source)
+    if isinstance(source, Mapping):
+        return _checked(schema, "paraphrases", source)
+    try:
+        return _of_file(schema, str(source), source.read_bytes())
+    except FileNotFoundError:
+        raise WorldError(f"{source}: no such file; this world has no paraphrases") from None
+
+
+@lru_cache(maxsize=2)  # two seconds, and the same for every world of a training
+def _of_file(schema: Schema, where: str, content: bytes) -> Schema:
+    try:
+        data = tomllib.loads(content.decode("utf-8"))
+    except ValueError as error:  # no TOML, or no UTF-8
+        raise WorldError(f"{where}: not valid TOML: {error}") from None
+    return _checked(schema, where, data)
+
+
+def _checked(schema: Schema, where: str, data: Mapping[str, Any]) -> Schema:
+    for name, row in data.items():
+        fits = isinstance(row, Mapping) and all(
+            isinstance(lines, list) and all(isinstance(line, str) for line in lines)
+            for lines in row.values()
+        )
+        if not fits:
+            raise WorldError(f"{where}: {name}: expected a table of lists of texts")
     known = [p.name for p in schema.properties]
     for name, row in data.items():
         if name != "lead" and name not in known:
@@ -88,7 +113,10 @@ def variants(line: str) -> Iterator[str]:
 def near(one: str, other: str) -> float:
     """Share of the words of two phrases together that both have (Jaccard), letter case and
     punctuation apart."""
-    a, b = set(_words(one)), set(_words(other))
+    return _shared(set(_words(one)), set(_words(other)))
+
+
+def _shared(a: Set[str], b: Set[str]) -> float:
     return len(a & b) / len(a | b) if a | b else 1.0
 
 
@@ -98,6 +126,7 @@ def _words(phrase: str) -> tuple[str, ...]:
 
 def _widened(phrases: Phrases, lines: Iterable[str], where: str) -> Phrases:
     taken = {_words(phrase) for phrase in phrases.train}
+    heldout = [set(_words(phrase)) for phrase in phrases.heldout]
     added: list[str] = []
     for line in lines:
         try:
@@ -106,29 +135,10 @@ def _widened(phrases: Phrases, lines: Iterable[str], where: str) -> Phrases:
             raise WorldError(f"{where}: {error}") from None
         order = stream(0, "variants", line).permutation(len(found))[:MOST]
         for variant in (found[place] for place in sorted(order.tolist())):
-            if _words(variant) in taken or any(near(variant, h) >= NEAR for h in phrases.heldout):
+            said = _words(variant)
+            words = set(said)
+            if said in taken or any(_shared(words, h) >= NEAR for h in heldout):
                 continue
-            taken.add(_words(variant))
+            taken.add(said)
             added.append(variant)
     return replace(phrases, train=phrases.train + tuple(added))
-
-
-def _read(source: Path | Mapping[str, Any]) -> tuple[str, Mapping[str, Mapping[str, list[str]]]]:
-    if isinstance(source, Mapping):
-        where, data = "paraphrases", source
-    else:
-        where = str(source)
-        try:
-            data = tomllib.loads(source.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise WorldError(f"{where}: no such file; this world has no paraphrases") from None
-        except ValueError as error:  # no TOML, or no UTF-8
-            raise WorldError(f"{where}: not valid TOML: {error}") from None
-    for name, row in data.items():
-        fits = isinstance(row, Mapping) and all(
-            isinstance(lines, list) and all(isinstance(line, str) for line in lines)
-            for lines in row.values()
-        )
-        if not fits:
-            raise WorldError(f"{where}: {name}: expected a table of lists of texts")
-    return where, data

@@ -88,7 +88,7 @@ def test_the_stages_take_the_steps_asked_for_and_every_kind() -> None:
         assert {kind for stage in plan for kind in stage.shares} == set(KINDS)
     short = stages(1_000, one_hop=True)
     assert sum(stage.steps for stage in short) == 1_000
-    assert {kind for stage in short for kind in stage.shares} == set(KINDS) - {"trace"}
+    assert 0 < short[2].shares["trace"] < short[2].shares["one"] / 10
     with pytest.raises(DataError, match="at least 600 steps"):
         stages(599)
     with pytest.raises(DataError, match="at least one stage"):

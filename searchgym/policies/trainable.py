@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import EngineError, MissingExtraError
@@ -50,11 +51,14 @@ class TrainableLM:
         dtype: ``"float32"``, ``"bfloat16"``, …, ``"auto"``: the checkpoint's. Adapters are float32.
         gradient_checkpointing: Compute activations twice instead of keeping them.
         tokens: Padded tokens of one forward pass of :meth:`logp`.
+        freeze: Patterns of names of parameters that are not trained, e.g. ``"*embed_tokens*"``.
+            Optimizers that scale each number's gradient move a large vocabulary's rarest rows as
+            fast as its commonest, which in a few dozen noisy updates is mostly harm.
         seed: Of the adapters' first weights.
         options: To ``from_pretrained``.
 
     Raises:
-        EngineError: nothing can be loaded, or adapters fit nowhere.
+        EngineError: nothing can be loaded, adapters fit nowhere, or a pattern fits no name.
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class TrainableLM:
         dtype: str = "auto",
         gradient_checkpointing: bool = False,
         tokens: int = 65_536,
+        freeze: str | Sequence[str] = (),
         seed: int = 0,
         **options: Any,
     ) -> None:
@@ -75,6 +80,8 @@ class TrainableLM:
         self.tokenizer, self.tokens = tokenizer, tokens
         self.checkpointing = gradient_checkpointing
         _without_dropout(self.model)
+        self.freeze = (freeze,) if isinstance(freeze, str) else tuple(freeze)
+        _freeze(self.model, self.freeze)
         self._frozen: Any = None
         if reference and lora is None:
             self._frozen = copy.deepcopy(self.model).eval().requires_grad_(False)
@@ -159,7 +166,7 @@ class TrainableLM:
 
     # --- weights ------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Tensor]:
-        """The trained weights by name, on the CPU: of adapters, or all."""
+        """The trained weights by name, on the CPU: of adapters, or all that are not frozen."""
         return {
             name: whole(p.detach()).to("cpu", copy=True)
             for name, p in self.model.named_parameters()
@@ -220,6 +227,18 @@ def adapted(model: Any, lora: Lora, seed: int) -> Any:
             return peft.get_peft_model(model, config)
         except ValueError as error:
             raise EngineError(f"adapters cannot be added: {error}") from error
+
+
+def _freeze(model: Any, patterns: Sequence[str]) -> None:
+    for pattern in patterns:
+        found = [p for name, p in model.named_parameters() if fnmatchcase(name, pattern)]
+        if not found:
+            names = ", ".join(name for name, _ in model.named_parameters())
+            raise EngineError(f"freeze={pattern!r} fits no parameter; there are {names[:1000]}")
+        for parameter in found:
+            parameter.requires_grad_(False)
+    if not any(p.requires_grad for p in model.parameters()):
+        raise EngineError(f"freeze={list(patterns)} leaves nothing to train")
 
 
 def _without_dropout(model: Any) -> None:

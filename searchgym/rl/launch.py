@@ -239,8 +239,9 @@ def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
 
     lora = None if plan.lora is None else Lora(rank=plan.lora, alpha=2 * plan.lora)
     reference = recipe.needs("ref_logp")
-    lm = loaded(plan.model, whole=lora is None, lora=lora, reference=reference, **plan.load)
     note = read_note(Path(plan.model))
+    options = {"freeze": note.get("freeze", ()) if lora is None else (), **plan.load}
+    lm = loaded(plan.model, whole=lora is None, lora=lora, reference=reference, **options)
     renderer = plan.renderer
     if renderer == "auto":
         renderer = note.get("renderer", renderer_for(lm.tokenizer))
@@ -278,7 +279,7 @@ def save_model(trainer: Trainer, folder: Path) -> Path:
     lm.model.save_pretrained(folder, state_dict=lm.merged())
     lm.tokenizer.save_pretrained(folder)
     asked = next(name for name, c in KNOWN_RENDERERS.items() if type(policy.renderer) is c)
-    save_note(folder, asked, policy.sampling)
+    save_note(folder, asked, policy.sampling, lm.freeze)
     return folder
 
 

@@ -30,19 +30,21 @@ from .training import TraceTrainer, rows_read
 
 COPYING = 300
 """Steps of the first stage, however long the rest is."""
+EMBEDDINGS = "*embed_tokens*"
+"""Stand still in reinforcement learning where most of them are given: :class:`.lexicon.Frozen`."""
 
 
 def stages(steps: int, *, one_hop: bool = False) -> tuple[Stage, ...]:
     """The three stages of a warm start of so many steps in all; ``DataError`` below 600.
 
-    ``one_hop``: nearly all whole episodes are of one hop, which leaves going on after the first to
-    reinforcement learning. One row in twenty still is of one to three, so that it is tried at all:
-    rewards cannot teach what samples never do. Questions of more hops are understood all the same.
+    ``one_hop``: four of five steps on whole episodes are on those of one hop, which leaves going on
+    after the first to reinforcement learning; the fifth sees to it that going on is tried at all,
+    for rewards cannot teach what samples never do.
     """
     if steps < 2 * COPYING:
         raise DataError(f"a warm start takes at least {2 * COPYING} steps, got {steps}")
     reading = (steps - COPYING) * 9 // 20
-    whole = {"one": 0.57, "trace": 0.03} if one_hop else {"trace": 0.6}
+    whole = {"one": 0.48, "trace": 0.12} if one_hop else {"trace": 0.6}
     return (
         Stage(COPYING, {"copy": 1.0}),
         Stage(reading, {"plan": 0.15, "cloze": 0.1, "drill": 0.6, "one": 0.15}),
@@ -139,7 +141,8 @@ def warm_start(
         "keywords": json.dumps(dict(keywords), sort_keys=True, default=lambda o: type(o).__name__),
     }  # fmt: skip
     train(trainer, tokenizer, out, about=about, report=report, started=lambda: note_machine(out))
-    save_note(out, renderer_of(tokenizer), Sampling(max_tokens=OWN_TOKENS))
+    freeze = () if encoder is None else (EMBEDDINGS,)
+    save_note(out, renderer_of(tokenizer), Sampling(max_tokens=OWN_TOKENS), freeze)
     return WarmStart(model, tokenizer, rows_read(mixture, trainer.step), trainer.seconds)
 
 

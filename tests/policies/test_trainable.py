@@ -164,6 +164,23 @@ def test_full_weights_round_trip() -> None:
         other.load_state_dict({"lm_head.weight": torch.zeros(1)})
 
 
+def test_frozen_parameters_stand_still() -> None:
+    free, held = lm(), lm(freeze="*embed_tokens*")
+    table = "model.embed_tokens.weight"
+    assert set(free.state_dict()) - set(held.state_dict()) == {table}
+    before = held.merged()
+    optimizer = torch.optim.AdamW(held.parameters(), lr=0.1, weight_decay=0.1)
+    (-held.logp(played(held)).sum()).backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    moved = {name for name, value in held.merged().items() if not torch.equal(value, before[name])}
+    assert table not in moved
+    assert moved >= {name for name in before if "proj.weight" in name}
+    with pytest.raises(EngineError, match=r"'\*wte\*' fits no parameter; there are .*embed_tokens"):
+        lm(freeze=("*norm*", "*wte*"))
+    with pytest.raises(EngineError, match="leaves nothing to train"):
+        lm(freeze="*")
+
+
 def test_adapters_begin_by_seed_and_touch_no_global_generator() -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state()

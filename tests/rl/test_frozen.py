@@ -1,0 +1,60 @@
+"""What a model's folder says to leave alone is left alone when it is trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from searchgym.llms.base import Sampling
+from searchgym.policies.note import read_note, save_note
+from searchgym.rl.launch import Plan, build, save_model
+from tests.rl.colours import player, setting
+
+TABLE = {"advantage": {"use": "reinforce", "baseline": -1.0}, "loss": "reinforce",
+         "rollout": {"use": "chains", "size": 2}}  # fmt: skip
+FEW = {"max_tokens": 6, "stop": ["\n"]}
+HELD = "*embed_tokens*"
+
+
+@pytest.fixture
+def noted(tmp_path: Path) -> Path:
+    folder = tmp_path / "start"
+    lm, _ = player()
+    lm.model.save_pretrained(folder)
+    lm.tokenizer.save_pretrained(folder)
+    save_note(folder, "plain", Sampling(), [HELD])
+    return folder
+
+
+def trained(folder: Path, out: Path, **more: Any) -> tuple[Any, set[str]]:
+    """The trainer after two steps, and the names of the parameters that moved."""
+    train = {"steps": 2, "tasks": 2, "lr": 1e-2}
+    plan = Plan("mine", TABLE, str(folder), device="cpu", sampling=FEW, train=train, **more)
+    trainer = build(plan, setting(), out)
+    before = {n: p.detach().clone() for n, p in trainer.lm.model.named_parameters()}
+    list(trainer.train())
+    after = trainer.lm.model.named_parameters()
+    return trainer, {n for n, p in after if not torch.equal(p, before[n])}
+
+
+def test_it_stands_still_and_the_note_goes_on(noted: Path, tmp_path: Path) -> None:
+    trainer, moved = trained(noted, tmp_path / "run")
+    assert moved
+    assert not any("embed_tokens" in name for name in moved)
+    assert read_note(save_model(trainer, tmp_path / "model"))["freeze"] == [HELD]
+
+
+def test_whoever_says_so_trains_everything(noted: Path, tmp_path: Path) -> None:
+    trainer, moved = trained(noted, tmp_path / "run", load={"freeze": []})
+    assert any("embed_tokens" in name for name in moved)
+    assert "freeze" not in read_note(save_model(trainer, tmp_path / "model"))
+
+
+def test_adapters_leave_it_alone_anyway(noted: Path, tmp_path: Path) -> None:
+    trainer, moved = trained(noted, tmp_path / "run", lora=2)
+    assert moved
+    assert all(".lora_" in name for name in moved)
+    assert trainer.lm.freeze == ()

@@ -164,6 +164,21 @@ def test_full_weights_round_trip() -> None:
         other.load_state_dict({"lm_head.weight": torch.zeros(1)})
 
 
+def test_a_temperature_sharpens_what_is_sampled_and_what_is_trained() -> None:
+    cool, warm = lm(temperature=0.5), lm()
+    rows = played(cool)
+    got = cool.logp(rows).detach().numpy()
+    for row, mine in zip(rows, got, strict=True):
+        at = np.flatnonzero(row.sampled)
+        np.testing.assert_allclose(mine[at], row.logp[at], atol=1e-4)
+        wide = (2 * plain(warm.model, row)).log_softmax(-1)
+        np.testing.assert_allclose(mine[at], wide[at - 1, row.ids[at]], atol=1e-4)
+    assert cool.merged().keys() == warm.merged().keys()
+    assert all(torch.equal(value, warm.merged()[name]) for name, value in cool.merged().items())
+    with pytest.raises(EngineError, match="temperature must be above 0, got 0"):
+        lm(temperature=0.0)
+
+
 def test_frozen_parameters_stand_still() -> None:
     free, held = lm(), lm(freeze="*embed_tokens*")
     table = "model.embed_tokens.weight"

@@ -50,7 +50,7 @@ def warmstart(
         bool,
         typer.Option(
             "--one-hop",
-            help="Show hardly any episode longer than one hop: going on is left to reward.",
+            help="Whole episodes are mostly of one hop: going on is left to be learnt by reward.",
         ),
     ] = False,
     seed: Annotated[int, typer.Option(help="Fixes worlds, weights and order.")] = 0,

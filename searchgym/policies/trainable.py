@@ -57,7 +57,7 @@ class TrainableLM:
         temperature: Divides logits wherever the model is asked, when it samples and when it is
             trained: the policy that is trained is the sharper one, as in TRL and verl, while
             ``Sampling.temperature`` only changes what is drawn. Of a small model at 1, most samples
-            are wrong by accident. Greedy text and saved weights are the same with any.
+            are wrong by accident. Greedy text is the same with any, and weights are saved without.
         seed: Of the adapters' first weights.
         options: To ``from_pretrained``.
 
@@ -253,10 +253,11 @@ def _heat(model: Any, temperature: float) -> None:
     if temperature <= 0:
         raise EngineError(f"temperature must be above 0, got {temperature}")
 
-    def divide(layer: Any, given: Any, logits: Tensor) -> Tensor:
-        return logits / temperature
+    def divide(module: Any, given: Any, output: Any) -> Any:
+        output.logits = output.logits / temperature
+        return output
 
-    model.get_output_embeddings().register_forward_hook(divide)
+    model.register_forward_hook(divide)  # the last thing: some cap what their output layer gives
 
 
 def _without_dropout(model: Any) -> None:

@@ -65,6 +65,7 @@ def _of_file(schema: Schema, where: str, content: bytes) -> Schema:
 
 
 def _checked(schema: Schema, where: str, data: Mapping[str, Any]) -> Schema:
+    known = [p.name for p in schema.properties]
     for name, row in data.items():
         fits = isinstance(row, Mapping) and all(
             isinstance(lines, list) and all(isinstance(line, str) for line in lines)
@@ -72,8 +73,6 @@ def _checked(schema: Schema, where: str, data: Mapping[str, Any]) -> Schema:
         )
         if not fits:
             raise WorldError(f"{where}: {name}: expected a table of lists of texts")
-    known = [p.name for p in schema.properties]
-    for name, row in data.items():
         if name != "lead" and name not in known:
             raise WorldError(f"{where}: {unknown('property', name, known)}")
         within = [t.name for t in schema.types] if name == "lead" else _BANKS

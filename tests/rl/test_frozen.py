@@ -10,12 +10,10 @@ import torch
 
 from searchgym.llms.base import Sampling
 from searchgym.policies.note import read_note, save_note
-from searchgym.rl.launch import Plan, build, save_model
+from searchgym.rl.launch import build, save_model
 from tests.rl.colours import player, setting
+from tests.rl.test_precision import plan
 
-TABLE = {"advantage": {"use": "reinforce", "baseline": -1.0}, "loss": "reinforce",
-         "rollout": {"use": "chains", "size": 2}}  # fmt: skip
-FEW = {"max_tokens": 6, "stop": ["\n"]}
 HELD = "*embed_tokens*"
 
 
@@ -30,10 +28,8 @@ def noted(tmp_path: Path) -> Path:
 
 
 def trained(folder: Path, out: Path, **more: Any) -> tuple[Any, set[str]]:
-    """The trainer after two steps, and the names of the parameters that moved."""
-    train = {"steps": 2, "tasks": 2, "lr": 1e-2}
-    plan = Plan("mine", TABLE, str(folder), device="cpu", sampling=FEW, train=train, **more)
-    trainer = build(plan, setting(), out)
+    """The trainer after its steps, and the names of the parameters that moved."""
+    trainer = build(plan(folder, **more), setting(), out)
     before = {n: p.detach().clone() for n, p in trainer.lm.model.named_parameters()}
     list(trainer.train())
     after = trainer.lm.model.named_parameters()

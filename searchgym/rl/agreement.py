@@ -51,8 +51,9 @@ def require_agreement(
         raise EngineError(
             f"{type(player).__name__} and the trainer disagree on {type(model).__name__} by up "
             f"to {found['gap/max']:.2g} nats per token (mean {found['gap/mean']:.2g}, {len(gap)} "
-            f"tokens; allowed {limit:g}): it does not compute this architecture alike, or did not "
-            "take over the weights. Generate with a TransformersGenerator, or, if this is rounding,"
-            " allow it: TrainConfig(agreement=…)"
+            f"tokens; allowed {limit:g}): it does not compute this architecture alike, does not "
+            "divide logits by the model's temperature, or did not take over the weights. Generate "
+            "with a TransformersGenerator, or, if this is rounding, allow it: "
+            "TrainConfig(agreement=…)"
         )
     return found

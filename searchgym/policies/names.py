@@ -99,7 +99,7 @@ class Names:
             return match.group()
         slot = self._slots.get(word) or self._take(word)
         if not slot:
-            return match.group() if word.isalnum() else space + UNBOUND[1:]
+            return space + UNBOUND[1:] if "\ue000" <= word <= "\uf8ff" else match.group()
         return slot if space else JOIN + slot
 
     def _take(self, word: str) -> str:

@@ -122,6 +122,8 @@ def test_more_words_than_slots_stay_as_they_are() -> None:
     written = names.write(many)
     assert len({c for c in written if c in slots()[1:]}) == SLOTS
     assert names.read(written)[0] == many
+    for late in (" Zed", " Ann-Zed", " 9,739", " 3.14", "Zed-Bee"):
+        assert names.write(late) == late
     assert names.write(f" {slots()[1]}") == UNBOUND
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -103,16 +104,38 @@ def _pass(
     extra: dict[str, Any] = {}
     if "position_ids" in takes:
         extra["position_ids"] = torch.arange(width, device=inner.device).expand(len(rows), width)
-    places = [np.flatnonzero(row.sampled) for row in rows]
-    columns = np.arange(width)
-    if "logits_to_keep" in takes:  # of what was read, logits are never looked at
-        looked = np.unique(np.concatenate(places)) - 1
-        columns = looked if len(looked) else columns[-1:]
-        extra["logits_to_keep"] = torch.from_numpy(columns).to(inner.device)
-    logits = model(input_ids=tokens, use_cache=False, **extra).logits  # (B, len(columns), V)
-    for i, place in enumerate(places):  # row by row: (B, T, V) in float32 is large
-        at = torch.from_numpy(place).to(inner.device)  # (n,)
-        where = torch.from_numpy(np.searchsorted(columns, place - 1)).to(inner.device)
-        wide = logits[i, where].float().log_softmax(-1)  # (n, V)
+    sampled = np.zeros(ids.shape, np.bool_)
+    for i, row in enumerate(rows):
+        sampled[i, : len(row)] = row.sampled
+    line, column = (torch.from_numpy(a).to(inner.device) for a in np.nonzero(sampled))
+    with _looked_at(inner, line, column - 1) as found:
+        logits = model(input_ids=tokens, use_cache=False, **extra).logits
+    logits = logits[0] if found else logits[line, column - 1]  # (N, V), N sampled tokens in all
+    counts = sampled.sum(1).tolist()
+    for i, (at, wide) in enumerate(zip(column.split(counts), logits.split(counts), strict=True)):
+        wide = wide.float().log_softmax(-1)  # (n, V), row by row: (N, V) in float32 is large
         picked = wide.gather(-1, tokens[i, at][:, None])[:, 0]
         yield at, picked, -(wide.exp() * wide).sum(-1) if entropy else picked
+
+
+@contextmanager
+def _looked_at(model: Any, line: Tensor, column: Tensor) -> Iterator[list[bool]]:
+    """Within, the output layer computes the logits of (N,) places only, as (1, N, V): of what was
+    read they are never looked at, and with many words they cost as much as all layers. The list
+    stays empty where a model has no output layer of its own to ask."""
+    found: list[bool] = []
+
+    def gather(module: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        found.append(True)
+        return given[0][line, column][None], *given[1:]
+
+    ask = getattr(model, "get_output_embeddings", None)
+    head = ask() if ask is not None else None
+    if head is None:
+        yield found
+        return
+    handle = head.register_forward_pre_hook(gather)
+    try:
+        yield found
+    finally:
+        handle.remove()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,12 +58,15 @@ class TrainableLM:
             trained: the policy that is trained is the sharper one, as in TRL and verl, while
             ``Sampling.temperature`` only changes what is drawn. Of a small model at 1, most samples
             are wrong by accident. Greedy text is the same with any, and weights are saved without.
+        autocast: ``"bfloat16"`` computes the matrix products of training in it, of weights that
+            stay as they are (half the time where the machine has such products); sampling does not
+            change.
         seed: Of the adapters' first weights.
         options: To ``from_pretrained``.
 
     Raises:
-        EngineError: nothing can be loaded, adapters fit nowhere, a pattern fits no name, or a
-            temperature is not positive.
+        EngineError: nothing can be loaded, adapters fit nowhere, a pattern fits no name, a
+            temperature is not positive, or ``autocast`` is no half precision.
     """
 
     def __init__(
@@ -79,12 +82,14 @@ class TrainableLM:
         tokens: int = 65_536,
         freeze: str | Sequence[str] = (),
         temperature: float = 1.0,
+        autocast: str | None = None,
         seed: int = 0,
         **options: Any,
     ) -> None:
         self.model, tokenizer = loaded(model, tokenizer, device, dtype, options)
         self.tokenizer, self.tokens = tokenizer, tokens
         self.checkpointing = gradient_checkpointing
+        self._precision = _autocast(self.model.device.type, autocast)
         _without_dropout(self.model)
         self.freeze = (freeze,) if isinstance(freeze, str) else tuple(freeze)
         _freeze(self.model, self.freeze)
@@ -144,9 +149,10 @@ class TrainableLM:
         graded = torch.is_grad_enabled()
         self.model.train(self.checkpointing and graded)
         model = self.wrapped if graded else self.model
-        return score(
-            model, rows, pad=self.pad, tokens=self.tokens, entropy=entropy, passes=self.passes
-        )
+        with self._precision():
+            return score(
+                model, rows, pad=self.pad, tokens=self.tokens, entropy=entropy, passes=self.passes
+            )
 
     def reference_logp(self, rows: Sequence[Row]) -> Tensor:
         """(B, T) as :meth:`logp`, under the weights before training; without gradient.
@@ -160,7 +166,7 @@ class TrainableLM:
             raise EngineError(
                 "no reference was kept: TrainableLM(…, reference=True) or lora=Lora()"
             )
-        with torch.no_grad(), self._as_reference() as model:
+        with torch.no_grad(), self._precision(), self._as_reference() as model:
             return score(model, rows, pad=self.pad, tokens=self.tokens).logp
 
     @contextmanager
@@ -258,6 +264,16 @@ def _heat(model: Any, temperature: float) -> None:
         return output
 
     model.register_forward_hook(divide)  # the last thing: some cap what their output layer gives
+
+
+def _autocast(device: str, dtype: str | None) -> Callable[[], AbstractContextManager[Any]]:
+    if dtype is None:
+        return nullcontext
+    import torch
+
+    if dtype not in ("bfloat16", "float16"):
+        raise EngineError(f"autocast is 'bfloat16' or 'float16', got {dtype!r}")
+    return lambda: torch.autocast(device, getattr(torch, dtype))
 
 
 def _without_dropout(model: Any) -> None:

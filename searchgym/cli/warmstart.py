@@ -35,8 +35,8 @@ def warmstart(
     paraphrases: Annotated[
         bool | None,
         typer.Option(
-            help="Word half the worlds in many more ways, so that unseen phrasings are understood; "
-            "unless you say, where the corpus has them.",
+            help="Word three of four worlds in many more ways, so that unseen phrasings are "
+            "understood; unless you say, where the corpus has them.",
             show_default=False,
         ),
     ] = None,
@@ -46,6 +46,7 @@ def warmstart(
             "--open-pages", help="Results are short snippets; a page is opened to be read."
         ),
     ] = False,
+    results: Annotated[int, typer.Option(min=1, max=10, help="Shown per search.")] = 3,
     one_hop: Annotated[
         bool,
         typer.Option(
@@ -95,7 +96,7 @@ def warmstart(
         made = warm_start(
             out, plan, worlds=worlds, width=width, seed=seed, report=report, written=written,
             encoder=WordEncoder() if word_vectors else None, paraphrases=paraphrases,
-            keywords={**(OPENING if open_pages else SETTING), "corpus": corpus},
+            keywords={**(OPENING if open_pages else SETTING), "corpus": corpus, "k": results},
         )  # fmt: skip
     facts: dict[str, Any] = {
         "model": str(out),

@@ -14,8 +14,8 @@ from .oracle import ThinkingOracle
 SETTING: Mapping[str, Any] = {
     "corpus": "encyclopedia",
     "tasks": {"simple": 100, "chain-2": 80, "chain-3": 80},
-    "k": 2,
-    "snippet_chars": 700,
+    "k": 3,
+    "snippet_chars": 500,
     "max_turns": 5,
 }
 OPENING: Mapping[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
@@ -17,6 +18,9 @@ from .mixture import Mixture
 READ = 0.1
 """Share of the tokens which the policy did not write whose loss is computed: they teach what texts
 look like, and predicting each of them would take a third of the time."""
+OTHERS = 1024
+"""Tokens among which the next one is looked for, besides all those in the batch: of seventeen
+thousand words nearly all are somewhere else, and comparing with each took half of a step."""
 
 
 class TraceTrainer(SftTrainer):
@@ -31,6 +35,7 @@ class TraceTrainer(SftTrainer):
         dtype: ``torch.bfloat16`` computes matrix products in half the time where the processor
             can; weights stay float32.
         frozen: Embeddings that stay as they are.
+        others: Tokens beside those of the batch among which the next one is looked for.
     """
 
     def __init__(
@@ -40,9 +45,11 @@ class TraceTrainer(SftTrainer):
         config: SftConfig,
         dtype: torch.dtype = torch.float32,
         frozen: Frozen | None = None,
+        others: int = OTHERS,
     ) -> None:
         super().__init__(model, cast("Sequence[Example]", mixture.rows), config)
-        self._mixture, self._dtype, self._frozen = mixture, dtype, frozen
+        self._mixture, self._dtype = mixture, dtype
+        self._frozen, self._others = frozen, others
 
     def _batch(self, step: int) -> list[int]:
         return self._mixture.batch(step)
@@ -74,13 +81,35 @@ class TraceTrainer(SftTrainer):
         ids, own, counted = ids.to(device), own[:, 1:].to(device), counted.to(device)
         # padding stands on the right of a causal model: nothing before it sees it, no mask needed
         hidden = self.model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
-        goal, written = ids[:, 1:][counted], own[counted]
-        logits = self.model.lm_head(hidden[counted]).float()
+        written = own[counted]
+        tokens, stands_for = self._compared(ids)
+        goal = torch.searchsorted(tokens, ids[:, 1:][counted])
+        table = self.model.get_output_embeddings().weight[tokens]
+        logits = torch.nn.functional.linear(hidden[counted], table).float() + stands_for
         nats = torch.nn.functional.cross_entropy(logits, goal, reduction="none")
         weight = torch.where(written, 1.0, self.config.prompt_weight / READ)
         right = (logits.detach().argmax(-1) == goal)[written].float().mean()
         plain = nats.detach()[written].mean()
         return (nats * weight).sum() / weight.sum(), float(plain), float(right)
+
+    def _compared(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """(C,) the tokens of a sampled softmax (Jean et al., arXiv 1412.2007), ascending, and (C,)
+        the logarithm of how many each stands for: those of the batch for themselves, ``others`` at
+        random for all that are not in it, so that the sum over them is right on average."""
+        size = self.model.get_output_embeddings().weight.shape[0]
+        here = torch.zeros(size, dtype=torch.bool)
+        here[ids.cpu().flatten()] = True
+        absent = (~here).nonzero()[:, 0].numpy()
+        drawn = absent
+        if len(absent) > self._others:
+            draw = stream(self.config.seed, "others", self.step)
+            drawn = draw.choice(absent, self._others, replace=False, shuffle=False)
+        weight = torch.zeros(size)
+        if len(drawn):
+            weight[drawn] = math.log(len(absent) / len(drawn))
+        here[drawn] = True
+        tokens = here.nonzero()[:, 0]
+        return tokens.to(ids.device), weight[tokens].to(ids.device)
 
     def _counted(self, own: Tensor, real: Tensor) -> Tensor:
         """Which tokens' loss is computed."""

@@ -158,6 +158,39 @@ def test_only_weighted_tokens_move_the_loss(tokenizer: Any, traces: list[Trace])
         assert (0.5 < read / others / READ < 2.0) if weight else read == 0
 
 
+def test_tokens_that_are_not_compared_are_stood_for_by_others(
+    tokenizer: Any, traces: list[Trace]
+) -> None:
+    """The sampled softmax: whatever is in the batch, and on average the whole sum."""
+    import torch
+
+    rows = encode_traces(tokenizer, traces)[:2]
+    model = small_model(tokenizer, width=32)
+    mixture = Mixture({"trace": rows}, [Stage(400, {"trace": 1.0})])
+    ids = torch.tensor([row.ids[:150] for row in rows])
+    every = TraceTrainer(model, mixture, SftConfig())
+    tokens, stands_for = every._compared(ids)
+    assert torch.equal(tokens, torch.arange(len(tokenizer)))
+    assert not stands_for.any()
+    some = TraceTrainer(model, mixture, SftConfig(), others=64)
+    with torch.no_grad():
+        hidden = model.model(input_ids=ids).last_hidden_state[0, -1]
+        logits = model.lm_head(hidden)
+    sums = []
+    for some.step in range(400):
+        tokens, stands_for = some._compared(ids)
+        assert set(ids.flatten().tolist()) < set(tokens.tolist())
+        assert len(tokens) == len(ids.unique()) + 64
+        assert stands_for.exp().sum() == pytest.approx(len(tokenizer), rel=1e-4)
+        sums.append((logits[tokens] + stands_for).exp().sum())
+    assert torch.stack(sums).mean() == pytest.approx(float(logits.exp().sum()), rel=0.01)
+    again = some._compared(ids)
+    assert torch.equal(again[0], tokens)
+    shown, told = some._loss(rows)[1], every._loss(rows)[1]
+    assert shown == pytest.approx(told, rel=0.05)
+    assert shown != told
+
+
 def test_half_precision_is_close_and_leaves_the_weights_as_they_are(
     tokenizer: Any, traces: list[Trace]
 ) -> None:

@@ -18,7 +18,7 @@ from ..worlds.world import World
 from .render_forms import (
     NAME,
     SHORT,
-    Form,
+    Forms,
     Lead,
     Phrasing,
     compile_forms,
@@ -62,7 +62,7 @@ class PageRenderer:
         self._world = world
         self._key = np.uint64(derive(wording_seed, "wording", "pages"))
         self._distractors = distractors
-        self._forms: list[list[list[list[Form]]]] = []  # [property][facet][template][mode]
+        self._forms: list[list[Forms]] = []  # [property][facet][template][mode]
         for p in schema.properties:
             t = schema.types[schema.type_index(p.source)]
             facets = range(max(1, len(t.facets)))

@@ -6,6 +6,7 @@ vector environment of N slots hold the same index in memory once.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -90,6 +91,10 @@ class Options:
         return cls(**keywords)
 
 
+RULES = frozenset({f.name for f in fields(Rules)} & {f.name for f in fields(Options)})
+"""The options that change no world, task or engine."""
+
+
 class Setting:
     """Corpus, tasks, toolbox and rules of an environment."""
 
@@ -132,8 +137,7 @@ class Setting:
 
     def _rules(self) -> Rules:
         options = self.options
-        shared = {f.name for f in fields(Rules)} & {f.name for f in fields(Options)}
-        values = {name: getattr(options, name) for name in shared - {"tools", "reward"}}
+        values = {name: getattr(options, name) for name in RULES - {"tools", "reward"}}
         values["dialect"] = _able(options)
         return Rules(
             tools=self.toolbox.specs(tuple(self.toolbox.tools)),
@@ -141,6 +145,20 @@ class Setting:
             needs_task=tuple(sorted(self.toolbox.needs_task)),
             **values,
         )
+
+    def under(self, **rules: Any) -> Setting:
+        """The same world, tasks and engine under other rules, e.g. ``k=1``; ``CardError`` for an
+        option that they are made of."""
+        for name in rules:
+            if name not in RULES:
+                raise CardError(unknown("rule", name, sorted(RULES)))
+        made = copy.copy(self)
+        made.keywords = {**self.keywords, **rules}
+        made.options = adapted(Options.of(made.keywords), made.keywords)
+        made.toolbox = Toolbox(made._tools())
+        made.rules = made._rules()
+        made.variants = {}
+        return made
 
     def position(self, task_id: str) -> int:
         """Index of a task; ``CardError`` for an unknown id."""

@@ -108,7 +108,7 @@ def _pass(
     for i, row in enumerate(rows):
         sampled[i, : len(row)] = row.sampled
     line, column = (torch.from_numpy(a).to(inner.device) for a in np.nonzero(sampled))
-    with _looked_at(inner, line, column - 1) as found:
+    with _looked_at(inner, ids.shape, line, column - 1) as found:
         logits = model(input_ids=tokens, use_cache=False, **extra).logits
     logits = logits[0] if found else logits[line, column - 1]  # (N, V), N sampled tokens in all
     counts = sampled.sum(1).tolist()
@@ -119,18 +119,26 @@ def _pass(
 
 
 @contextmanager
-def _looked_at(model: Any, line: Tensor, column: Tensor) -> Iterator[list[bool]]:
-    """Within, the output layer computes the logits of (N,) places only, as (1, N, V): of what was
-    read they are never looked at, and with many words they cost as much as all layers. The list
-    stays empty where a model has no output layer of its own to ask."""
+def _looked_at(
+    model: Any, shape: tuple[int, ...], line: Tensor, column: Tensor
+) -> Iterator[list[bool]]:
+    """Within, the output layer computes the logits of (N,) places of (B, T) = ``shape`` only, as
+    (1, N, V): of what was read they are never looked at, and with many words they cost as much as
+    all layers. The list stays empty where a model has no such layer."""
     found: list[bool] = []
 
     def gather(module: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        hidden = given[0] if given else None
+        if hidden is None or hidden.shape[:-1] != shape or not hidden.is_floating_point():
+            return given  # not the states that become logits
         found.append(True)
-        return given[0][line, column][None], *given[1:]
+        return hidden[line, column][None], *given[1:]
 
     ask = getattr(model, "get_output_embeddings", None)
-    head = ask() if ask is not None else None
+    try:
+        head = ask() if ask is not None else None
+    except NotImplementedError:
+        head = None
     if head is None:
         yield found
         return

@@ -60,13 +60,13 @@ class TrainableLM:
             are wrong by accident. Greedy text is the same with any, and weights are saved without.
         autocast: ``"bfloat16"`` computes the matrix products of training in it, of weights that
             stay as they are (half the time where the machine has such products); sampling does not
-            change.
+            change. float16 would need scaled gradients.
         seed: Of the adapters' first weights.
         options: To ``from_pretrained``.
 
     Raises:
         EngineError: nothing can be loaded, adapters fit nowhere, a pattern fits no name, a
-            temperature is not positive, or ``autocast`` is no half precision.
+            temperature is not positive, or ``autocast`` is something else.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class TrainableLM:
         self.model, tokenizer = loaded(model, tokenizer, device, dtype, options)
         self.tokenizer, self.tokens = tokenizer, tokens
         self.checkpointing = gradient_checkpointing
-        self._precision = _autocast(self.model.device.type, autocast)
+        self.autocast = _checked(autocast)
         _without_dropout(self.model)
         self.freeze = (freeze,) if isinstance(freeze, str) else tuple(freeze)
         _freeze(self.model, self.freeze)
@@ -110,6 +110,13 @@ class TrainableLM:
         """See :func:`~searchgym.policies.scoring.score`."""
         pad = tokenizer.pad_token_id
         self.pad = int(pad if pad is not None else tokenizer.eos_token_id or 0)
+
+    @property
+    def dtype(self) -> Any:
+        """Of the matrix products in training."""
+        import torch
+
+        return torch.bfloat16 if self.autocast else self.model.dtype
 
     # --- sampling -----------------------------------------------------------------------------
     def generator(self, **options: Any) -> TransformersGenerator:
@@ -168,6 +175,12 @@ class TrainableLM:
             )
         with torch.no_grad(), self._precision(), self._as_reference() as model:
             return score(model, rows, pad=self.pad, tokens=self.tokens).logp
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        import torch
+
+        device = self.model.device.type
+        return torch.autocast(device, torch.bfloat16) if self.autocast else nullcontext()
 
     @contextmanager
     def _as_reference(self) -> Iterator[Any]:
@@ -266,14 +279,10 @@ def _heat(model: Any, temperature: float) -> None:
     model.register_forward_hook(divide)  # the last thing: some cap what their output layer gives
 
 
-def _autocast(device: str, dtype: str | None) -> Callable[[], AbstractContextManager[Any]]:
-    if dtype is None:
-        return nullcontext
-    import torch
-
-    if dtype not in ("bfloat16", "float16"):
-        raise EngineError(f"autocast is 'bfloat16' or 'float16', got {dtype!r}")
-    return lambda: torch.autocast(device, getattr(torch, dtype))
+def _checked(autocast: str | None) -> str | None:
+    if autocast not in (None, "bfloat16"):
+        raise EngineError(f"autocast is 'bfloat16' or nothing, got {autocast!r}")
+    return autocast
 
 
 def _without_dropout(model: Any) -> None:

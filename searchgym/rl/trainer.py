@@ -212,7 +212,7 @@ class Trainer:
             # 4. log-probabilities under other weights than those that are about to change
             self._look_up(batch)
             if self._elsewhere:
-                limit = self.config.agreement or limit_of(self.lm.model.dtype)
+                limit = self.config.agreement or limit_of(self.lm.dtype)
                 player = self.rollouts or self.policy.generator
                 metrics |= require_agreement(
                     batch, self.policy.version, player, self.lm.model, limit

@@ -89,8 +89,8 @@ def examples(
             "world": {"entities": entities, "seed": number},
             "wording": {"seed": number, **wide},
         }
-        # one world behind both: only how many passages a search shows differs
-        shown, single = Setting({**keywords, **chosen}), Setting({**keywords, **chosen, "k": 1})
+        shown = Setting({**keywords, **chosen})
+        single = shown.under(k=1)
         made.traces.extend(traces_of(shown, seed=seed))
         made.drills.extend(drills_of(single, seed=number))
         clozes = list(clozes_of(single))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -43,12 +44,16 @@ def load_schema(source: str | Path | Mapping[str, Any]) -> Schema:
     if isinstance(source, Mapping):
         return _build(source, str(source.get("name", "schema")))
     path = schema_path(source)
+    return _of_file(str(path), path.read_bytes())
+
+
+@lru_cache(maxsize=8)  # a training asks for the same schema with every world
+def _of_file(where: str, content: bytes) -> Schema:
     try:
-        with path.open("rb") as file:
-            data = tomllib.load(file)
+        data = tomllib.loads(content.decode("utf-8"))
     except ValueError as error:  # no TOML, or no UTF-8
-        raise WorldError(f"{path}: not valid TOML: {error}") from None
-    return _build(data, str(path))
+        raise WorldError(f"{where}: not valid TOML: {error}") from None
+    return _build(data, where)
 
 
 def schema_to_dict(schema: Schema) -> dict[str, Any]:

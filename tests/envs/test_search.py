@@ -299,6 +299,20 @@ def test_settings_are_built_once_per_recipe():
     assert setting({"k": 2, **OWN}) is not setting({"k": 2, **OWN})  # objects are the caller's
 
 
+def test_a_setting_under_other_rules_shares_what_is_large():
+    wide = setting({"k": 2, **OWN})
+    one = wide.under(k=1, max_turns=3)
+    assert one.corpus is wide.corpus
+    assert one.engine is wide.engine
+    assert one.tasks is wide.tasks
+    assert (one.rules.k, one.rules.max_turns) == (1, 3)
+    assert (one.toolbox.tools["search"].k, wide.toolbox.tools["search"].k) == (1, 2)
+    assert one.keywords == {**wide.keywords, "k": 1, "max_turns": 3}
+    assert wide.rules.k == 2
+    with pytest.raises(CardError, match="engine"):
+        wide.under(engine="bm25")
+
+
 def test_the_curriculum_drives_tasks_and_parameters():
     e = env(engine={"name": "degraded"},
             curriculum={"use": "searchgym.curricula:Staged", "max_hops": [1, 2],

@@ -54,6 +54,14 @@ def test_old_weights_are_found_out() -> None:
     assert [m["gap/max"] > EXACT for m in lenient.train()] == [False, True, True]
 
 
+def test_rounding_to_half_precision_is_no_disagreement() -> None:
+    """The trainer multiplies in bfloat16, the copy that plays in float32."""
+    trainer = run(TransformersGenerator)
+    trainer.lm.autocast = "bfloat16"
+    gaps = [m["gap/max"] for m in trainer.train()]
+    assert all(EXACT < gap < ROUNDED for gap in gaps)
+
+
 def test_what_nobody_drew_is_not_compared() -> None:
     """Demonstrations have no log-probabilities."""
     assert all("gap/max" not in m for m in run(TransformersGenerator, "sft").train())

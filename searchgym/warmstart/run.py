@@ -26,7 +26,7 @@ from .lexicon import embed, known, lexicon_of, word_tokenizer
 from .measuring import OWN_TOKENS, renderer_of
 from .mixture import Mixture, Stage
 from .traces import ENTITIES, SETTING
-from .training import TraceTrainer, rows_read
+from .training import OTHERS, TraceTrainer, rows_read
 
 COPYING = 300
 """Steps of the first stage, however long the rest is."""
@@ -76,6 +76,7 @@ def warm_start(
     tokens: int = 1500,
     max_tokens: int = 1000,
     cooldown: float = 0.25,
+    others: int = OTHERS,
     seed: int = 0,
     dtype: torch.dtype | None = None,
     encoder: WordEncoder | None = None,
@@ -98,6 +99,7 @@ def warm_start(
         tokens: Per step.
         max_tokens: Longer rows are left out.
         cooldown: Last share of the steps, over which the learning rates fall to 0.
+        others: Tokens beside those of a batch among which the next one is looked for.
         seed: Of worlds, weights and order.
         dtype: Of matrix products in training; ``None``: bfloat16 where the processor multiplies it.
         encoder: Where the embeddings of words come from (:mod:`.lexicon`), beside which names are
@@ -131,12 +133,12 @@ def warm_start(
     model.set_attn_implementation("eager")
     frozen = None if lexicon is None else embed(model, tokenizer, lexicon)
     dtype = dtype or _fast_dtype()
-    trainer = TraceTrainer(model, mixture, config, dtype, frozen)
+    trainer = TraceTrainer(model, mixture, config, dtype, frozen, others)
     about = {
         "stages": [[stage.steps, dict(sorted(stage.shares.items()))] for stage in plan],
         "worlds": worlds, "vocabulary": vocabulary, "width": width, "tokens": tokens,
         "dtype": str(dtype), "words": None if encoder is None else encoder.name,
-        "max_tokens": max_tokens, "entities": entities,
+        "max_tokens": max_tokens, "entities": entities, "others": others,
         **({"paraphrases": True} if paraphrases else {}),
         "keywords": json.dumps(dict(keywords), sort_keys=True, default=lambda o: type(o).__name__),
     }  # fmt: skip

@@ -20,7 +20,7 @@ READ = 0.1
 look like, and predicting each of them would take a third of the time."""
 OTHERS = 1024
 """Tokens among which the next one is looked for, besides all those in the batch: of seventeen
-thousand words nearly all are somewhere else, and comparing with each took half of a step."""
+thousand words nearly all are somewhere else, and comparing with each took a third of a step."""
 
 
 class TraceTrainer(SftTrainer):
@@ -35,7 +35,8 @@ class TraceTrainer(SftTrainer):
         dtype: ``torch.bfloat16`` computes matrix products in half the time where the processor
             can; weights stay float32.
         frozen: Embeddings that stay as they are.
-        others: Tokens beside those of the batch among which the next one is looked for.
+        others: Tokens beside those of the batch among which the next one is looked for; ``None``:
+            all. With fewer, the loss that is shown is a little low, the accuracy a little high.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class TraceTrainer(SftTrainer):
         config: SftConfig,
         dtype: torch.dtype = torch.float32,
         frozen: Frozen | None = None,
-        others: int = OTHERS,
+        others: int | None = None,
     ) -> None:
         super().__init__(model, cast("Sequence[Example]", mixture.rows), config)
         self._mixture, self._dtype = mixture, dtype
@@ -85,10 +86,11 @@ class TraceTrainer(SftTrainer):
         tokens, stands_for = self._compared(ids)
         goal = torch.searchsorted(tokens, ids[:, 1:][counted])
         table = self.model.get_output_embeddings().weight[tokens]
-        logits = torch.nn.functional.linear(hidden[counted], table).float() + stands_for
+        each = torch.nn.functional.linear(hidden[counted], table).float()
+        logits = each + stands_for
         nats = torch.nn.functional.cross_entropy(logits, goal, reduction="none")
         weight = torch.where(written, 1.0, self.config.prompt_weight / READ)
-        right = (logits.detach().argmax(-1) == goal)[written].float().mean()
+        right = (each.detach().argmax(-1) == goal)[written].float().mean()
         plain = nats.detach()[written].mean()
         return (nats * weight).sum() / weight.sum(), float(plain), float(right)
 
@@ -101,7 +103,7 @@ class TraceTrainer(SftTrainer):
         here[ids.cpu().flatten()] = True
         absent = (~here).nonzero()[:, 0].numpy()
         drawn = absent
-        if len(absent) > self._others:
+        if self._others is not None and len(absent) > self._others:
             draw = stream(self.config.seed, "others", self.step)
             drawn = draw.choice(absent, self._others, replace=False, shuffle=False)
         weight = torch.zeros(size)

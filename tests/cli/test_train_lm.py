@@ -317,7 +317,7 @@ def test_a_reader_from_nothing(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mon
     from searchgym.warmstart import run
     from searchgym.warmstart.mixture import Stage
 
-    monkeypatch.setattr(run, "stages", lambda steps: (Stage(steps, {"copy": 1.0}),))
+    monkeypatch.setattr(run, "stages", lambda steps, one_hop: (Stage(steps, {"copy": 1.0}),))
     asked = ["warmstart", "--out", tmp_path / "warm", "--steps", 2, "--worlds", 1, "--width", 16,
              "--no-word-vectors", "--corpus", "research"]  # fmt: skip
     done = cli(*asked, "--json")
@@ -327,3 +327,6 @@ def test_a_reader_from_nothing(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mon
     assert "searchgym train grpo --model" in done.err
     assert (tmp_path / "warm" / "config.json").exists()
     assert "to its last step already" in cli(*asked).err
+    other = cli(*asked, "--results", 2)
+    assert other.code != 0
+    assert "other settings" in other.err

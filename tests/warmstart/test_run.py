@@ -39,7 +39,7 @@ def begin(out: Path, encoder: WordEncoder | None = None, **changes: Any) -> Any:
 def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(
     tmp_path: Path, encoder: WordEncoder | None
 ) -> None:
-    whole = begin(tmp_path / "whole", encoder)
+    whole = begin(tmp_path / "whole", encoder, others=64)
 
     class Interrupt(Exception):
         pass
@@ -49,14 +49,14 @@ def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(
             raise Interrupt
 
     with pytest.raises(Interrupt):
-        begin(tmp_path / "cut", encoder, report=stop)
-    again = begin(tmp_path / "cut", encoder)
+        begin(tmp_path / "cut", encoder, others=64, report=stop)
+    again = begin(tmp_path / "cut", encoder, others=64)
     assert again.tokens == whole.tokens > 0
     there = whole.model.state_dict()
     assert all((there[n] == p).all() for n, p in again.model.state_dict().items())
-    for changes in ({"seed": 1}, {"entities": 301}, {"max_tokens": 600}):
+    for changes in ({"seed": 1}, {"entities": 301}, {"max_tokens": 600}, {"others": 65}):
         with pytest.raises(DataError, match="other settings"):
-            begin(tmp_path / "cut", encoder, **changes)
+            begin(tmp_path / "cut", encoder, **{"others": 64, **changes})
 
 
 @pytest.mark.parametrize("encoder", [None, FewWords()], ids=["pieces", "names"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import json
 import os
 import shlex
@@ -311,6 +312,15 @@ def test_a_warm_start_names_what_its_corpus_lacks(cli: Cli, tmp_path: Path) -> N
     assert done.code != 0
     assert "this world has no paraphrases" in done.err
     assert not (tmp_path / "warm").exists()
+
+
+def test_a_warm_start_shows_as_many_results_as_its_examples_do() -> None:
+    """The default is written where help can show it without loading what trains."""
+    from searchgym.cli.warmstart import warmstart
+    from searchgym.warmstart.traces import OPENING, SETTING
+
+    default = inspect.signature(warmstart).parameters["results"].default
+    assert default == SETTING["k"] == OPENING["k"]
 
 
 @pytest.mark.slow  # a tokenizer and examples take most of a minute

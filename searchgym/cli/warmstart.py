@@ -47,11 +47,12 @@ def warmstart(
         ),
     ] = False,
     results: Annotated[int, typer.Option(min=1, max=10, help="Shown per search.")] = 3,
-    one_hop: Annotated[
+    few_episodes: Annotated[
         bool,
         typer.Option(
-            "--one-hop",
-            help="Whole episodes are mostly of one hop: going on is left to be learnt by reward.",
+            "--few-episodes",
+            help="Reading is learnt, but hardly any whole episode shown: searching on is left to "
+            "be learnt by reward.",
         ),
     ] = False,
     seed: Annotated[int, typer.Option(help="Fixes worlds, weights and order.")] = 0,
@@ -76,7 +77,7 @@ def warmstart(
             from ..warmstart.traces import OPENING, SETTING
         except ImportError as error:
             raise MissingExtraError("training a language model", "llm") from error
-    plan = stages(steps, one_hop=one_hop)
+    plan = stages(steps, few_episodes=few_episodes)
     last: list[Progress] = []
     with progress("writing, then training", worlds + steps) as advance, quiet_loading():
         done = 0
@@ -115,6 +116,7 @@ def add_to(app: typer.Typer) -> None:
     """Register the command."""
     app.command(
         epilog=examples(
-            "searchgym warmstart", "searchgym warmstart --one-hop --steps 1800 --out runs/short"
+            "searchgym warmstart",
+            "searchgym warmstart --few-episodes --no-paraphrases --out runs/short",
         )
     )(warmstart)

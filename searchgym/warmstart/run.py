@@ -34,24 +34,26 @@ EMBEDDINGS = "*embed_tokens*"
 """Stand still in reinforcement learning where most of them are given: :class:`.lexicon.Frozen`."""
 
 
-def stages(steps: int, *, one_hop: bool = False) -> tuple[Stage, ...]:
-    """The three stages of a warm start of so many steps in all; ``DataError`` below 600.
+def stages(steps: int, *, few_episodes: bool = False) -> tuple[Stage, ...]:
+    """The stages of a warm start of so many steps in all; ``DataError`` below 600.
 
-    ``one_hop``: four of five steps on whole episodes are on those of one hop, which leaves going on
-    after the first to reinforcement learning; the fifth sees to it that going on is tried at all,
-    for rewards cannot teach what samples never do.
+    ``few_episodes``: after copying, one step in twenty is on whole episodes, and one of five of
+    those on such of several hops. That leaves going on after the first hop to reinforcement
+    learning, for a model that reads well; without any, going on would never be tried, and rewards
+    cannot teach what samples never do.
     """
     if steps < 2 * COPYING:
         raise DataError(f"a warm start takes at least {2 * COPYING} steps, got {steps}")
-    reading = (steps - COPYING) * 9 // 20
-    whole = {"one": 0.48, "trace": 0.12} if one_hop else {"trace": 0.6}
+    rest = steps - COPYING
+    copying = Stage(COPYING, {"copy": 1.0})
+    if few_episodes:
+        shares = {"plan": 0.15, "cloze": 0.1, "drill": 0.7, "one": 0.04, "trace": 0.01}
+        return (copying, Stage(rest, shares))
+    reading = rest * 9 // 20
     return (
-        Stage(COPYING, {"copy": 1.0}),
+        copying,
         Stage(reading, {"plan": 0.15, "cloze": 0.1, "drill": 0.6, "one": 0.15}),
-        Stage(
-            steps - COPYING - reading,
-            {"plan": 0.1, "cloze": 0.05, "drill": 0.25, **whole},
-        ),
+        Stage(rest - reading, {"plan": 0.1, "cloze": 0.05, "drill": 0.25, "trace": 0.6}),
     )
 
 

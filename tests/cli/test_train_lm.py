@@ -329,7 +329,7 @@ def test_a_reader_from_nothing(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mon
     from searchgym.warmstart import run
     from searchgym.warmstart.mixture import Stage
 
-    monkeypatch.setattr(run, "stages", lambda steps, one_hop: (Stage(steps, {"copy": 1.0}),))
+    monkeypatch.setattr(run, "stages", lambda steps, few_episodes: (Stage(steps, {"copy": 1.0}),))
     asked = ["warmstart", "--out", tmp_path / "warm", "--steps", 2, "--worlds", 1, "--width", 16,
              "--no-word-vectors", "--corpus", "research"]  # fmt: skip
     done = cli(*asked, "--json")

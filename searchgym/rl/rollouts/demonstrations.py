@@ -30,8 +30,9 @@ class Demonstrations(Slot):
     losses that do not read them.
 
     Args:
-        expert: An agent, or ``"package.module:Class"`` that makes one without arguments. Default:
-            the oracle of the setting's tasks.
+        expert: An agent, or ``"package.module:Class"`` that makes one of the setting, e.g.
+            ``"searchgym.warmstart.oracle:ThinkingOracle"``, which says why it does what it does.
+            Default: the oracle of the setting's tasks.
         size: Episodes of a group; more than one only helps with an expert that varies.
     """
 
@@ -39,11 +40,13 @@ class Demonstrations(Slot):
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
         self.size = size
-        self._expert: Agent | None = load_object(expert)() if isinstance(expert, str) else expert
+        self._maker = load_object(expert) if isinstance(expert, str) else None
+        self._expert: Agent | None = None if self._maker else expert
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
         if self._expert is None:
-            self._expert = OracleAgent(workers.setting.tasks)
+            made = workers.setting
+            self._expert = self._maker(made) if self._maker else OracleAgent(made.tasks)
         writer = _Writer(self._expert, workers.policy)
         groups: list[list[Episode]] = [
             [start(plan, workers, str(i), i) for i in range(self.size)] for plan in plans

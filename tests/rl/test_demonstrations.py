@@ -1,0 +1,73 @@
+"""Who demonstrates: the oracle unless somebody else is given, or named and made of the setting."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from searchgym.agents.oracle import OracleAgent
+from searchgym.envs.setting import Setting, setting
+from searchgym.errors import SearchGymError
+from searchgym.llms.small import train_tokenizer
+from searchgym.policies.trainable import TrainableLM
+from searchgym.rl.rollouts.demonstrations import Demonstrations
+from searchgym.rl.slots.records import TaskPlan, Workers
+from tests.rl.tiny import llama
+
+THINKING = "searchgym.warmstart.oracle:ThinkingOracle"
+
+
+def made() -> Setting:
+    return setting(
+        {"corpus": "encyclopedia", "world": {"entities": 300, "seed": 3}, "k": 2, "max_turns": 4,
+         "tasks": {"simple": 3, "chain-2": 3}}
+    )  # fmt: skip
+
+
+@cache
+def tokenizer() -> Any:
+    return train_tokenizer((task.question for task in made().tasks), 300)
+
+
+@pytest.fixture
+def workers() -> Workers:
+    lm = TrainableLM(llama(tokenizer(), heads=2), tokenizer())
+    return Workers(lm.policy("plain"), made(), lm)
+
+
+def said(expert: Any, workers: Workers) -> list[str]:
+    """What the policy's rows say was written, an episode each."""
+    plans = [TaskPlan(task, f"p{i}", i) for i, task in enumerate(workers.setting.tasks)]
+    texts = []
+    for group in Demonstrations(expert).collect(plans, workers):
+        (member,) = group.members
+        rows = [(row.ids, row.loss_mask) for row in member.rows]
+        texts.append(
+            "".join(
+                tokenizer().decode([int(t) for t, own in zip(ids, mask, strict=True) if own])
+                for ids, mask in rows
+            )
+        )
+    return texts
+
+
+def test_the_oracle_demonstrates_unless_somebody_else_is_given(workers: Workers) -> None:
+    oracles = said(None, workers)
+    assert oracles == said(OracleAgent(workers.setting.tasks), workers)
+    assert all("<answer>" in text for text in oracles)
+    assert not any("<think>" in text for text in oracles)
+
+
+def test_a_named_expert_is_made_of_the_setting(workers: Workers) -> None:
+    thoughts = said(THINKING, workers)
+    assert {task.hops for task in workers.setting.tasks} == {1, 2}
+    for task, text in zip(workers.setting.tasks, thoughts, strict=True):
+        assert text.count("<search>") >= task.hops
+        assert text.count("<think>") > task.hops
+
+
+def test_a_name_that_leads_nowhere_is_said_at_once() -> None:
+    with pytest.raises(SearchGymError, match="Nobody"):
+        Demonstrations("searchgym.warmstart.oracle:Nobody")

@@ -78,8 +78,8 @@ def test_without_lag_it_is_the_synchronous_trainer(folders: list[Path]) -> None:
 
 
 def test_nothing_is_too_old_and_it_learns(folders: list[Path]) -> None:
-    # Late gradients make a step unstable that is right without lag (at 5e-3 to the end one run in
-    # three ended at 0), so it is smaller here, and falls.
+    # Late gradients make a step unstable that is right without lag (at 5e-3 to the end two runs in
+    # five unlearnt what they had learnt), so it is smaller here, and falls.
     falling = {"use": "scheduled", "lr": {"kind": "linear", "start": 1.0, "end": 0.0, "total": 30}}
     slow = {"use": "tests.rl.playing:Slow", "size": 8}
     recipe = {**RECIPE, "rollout": slow, "schedule": falling}

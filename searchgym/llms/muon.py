@@ -17,15 +17,23 @@ _A, _B, _C = 3.4445, -4.7750, 2.0315
 
 
 def orthogonal(matrices: Tensor, steps: int = 5) -> Tensor:
-    """Matrices (B, M, N) with singular values moved to about 1 (Newton-Schulz iteration)."""
+    """Matrices (B, M, N) with singular values moved to about 1 (Newton-Schulz iteration).
+
+    Under autocast all of it is computed in that precision, which suffices (Jordan et al.): products
+    alone would be, each with its conversions.
+    """
+    kind = matrices.device.type
     x = matrices / (matrices.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    if torch.is_autocast_enabled(kind):
+        x = x.to(torch.get_autocast_dtype(kind))
     tall = x.shape[-2] > x.shape[-1]
     if tall:
-        x = x.mT
+        x = x.mT.contiguous()
     for _ in range(steps):
         gram = x @ x.mT
-        x = _A * x + (_B * gram + _C * gram @ gram) @ x
-    return x.mT if tall else x
+        inner = torch.baddbmm(gram, gram, gram, beta=_B, alpha=_C)
+        x = torch.baddbmm(x, inner, x, beta=_A)
+    return (x.mT if tall else x).to(matrices.dtype)
 
 
 class Muon(torch.optim.Optimizer):

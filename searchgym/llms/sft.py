@@ -113,8 +113,6 @@ class SftTrainer:
         self.seconds = 0.0
         """Spent in steps, over all sessions of the run."""
         self.optimizers = optimizers_of(model, config.lr, config.muon_lr, weight_decay=0.01)
-        # Muon's steps have one size whatever the gradient's: only AdamW's gradients are clipped
-        self._clipped = [p for group in self.optimizers[0].param_groups for p in group["params"]]
         self._order: tuple[int, list[list[int]]] = (-1, [])
 
     def advance(self) -> Progress:
@@ -124,7 +122,9 @@ class SftTrainer:
         self.model.train()
         loss, shown, right = self._loss(rows)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self._clipped, self.config.clip)
+        # Muon's steps have one size whatever the gradient's: only AdamW's gradients are clipped
+        groups = self.optimizers[0].param_groups
+        torch.nn.utils.clip_grad_norm_([p for g in groups for p in g["params"]], self.config.clip)
         set_rate(self.optimizers, self._share(self.step))
         for optimizer in self.optimizers:
             optimizer.step()

@@ -205,6 +205,15 @@ def test_muon_moves_along_an_orthogonal_matrix() -> None:
         Muon([torch.nn.Parameter(torch.zeros(3))])
 
 
+def test_muon_computes_in_half_precision_under_autocast() -> None:
+    drawn = torch.randn(4, 16, 32, generator=torch.Generator().manual_seed(0))
+    exact = orthogonal(drawn)
+    with torch.autocast("cpu", torch.bfloat16):
+        halved = orthogonal(drawn)
+    assert halved.dtype == torch.float32
+    assert 0 < (halved - exact).norm() / exact.norm() < 0.05
+
+
 def test_muon_takes_the_matrices_within_layers_only() -> None:
     trainer, _ = made()
     names = {id(p): n for n, p in trainer.model.named_parameters()}

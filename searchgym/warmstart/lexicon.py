@@ -114,23 +114,9 @@ def slot_vectors(width: int) -> NDArray[np.float32]:
     return _unit(draws.astype(np.float32))
 
 
-class Frozen(NamedTuple):
-    """Rows of a model's table of embeddings that are not learnt."""
-
-    rows: Tensor
-    """(N,) which."""
-    values: Tensor
-    """(N, width)."""
-
-    def restore(self, model: Any) -> None:
-        """Put them back as they were."""
-        with torch.no_grad():
-            model.get_input_embeddings().weight[self.rows] = self.values
-
-
-def embed(model: Any, tokenizer: Any, lexicon: Lexicon) -> Frozen:
+def embed(model: Any, tokenizer: Any, lexicon: Lexicon) -> Tensor:
     """Write the lexicon's vectors into the model's table, as long as the rows learnt beside them,
-    and those of slots, ``LONG`` times as long.
+    and those of slots, ``LONG`` times as long. Returns (N,) the rows written.
 
     The width but one of the vectors' principal directions is kept; the last says "capital".
     """
@@ -156,9 +142,10 @@ def embed(model: Any, tokenizer: Any, lexicon: Lexicon) -> Frozen:
         rows.append(where[slot])
         values.append(LONG * vector)
     length = float(table.detach().norm(dim=1).mean())
-    frozen = Frozen(torch.tensor(rows), torch.from_numpy(np.stack(values) * length))
-    frozen.restore(model)
-    return frozen
+    given = torch.tensor(rows)
+    with torch.no_grad():
+        table[given] = torch.from_numpy(np.stack(values) * length)
+    return given
 
 
 def _tokens_of(lexicon: Lexicon) -> list[str]:

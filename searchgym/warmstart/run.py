@@ -1,8 +1,8 @@
 """The whole warm start: examples, tokenizer, model, and training in stages, easy ones first.
 
-Copying a name is learnt first, from the shortest rows there are; then which of a page's facts an
-asked-for one is, from drills; then whole episodes. Each makes the next learnable at all: from whole
-episodes alone a small model is still at chance after as many tokens.
+Copying a name is learnt first, from the shortest rows there are; then what a question asks for;
+then which of a page's facts that is, from drills; then whole episodes. Each makes the next
+learnable at all: from whole episodes alone a small model is still at chance after as many tokens.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .training import OTHERS, TraceTrainer, rows_read
 COPYING = 300
 """Steps of the first stage, however long the rest is."""
 EMBEDDINGS = "*embed_tokens*"
-"""Stand still in reinforcement learning where most of them are given: :class:`.lexicon.Frozen`."""
+"""Stand still in reinforcement learning where most of them are given: :func:`.lexicon.embed`."""
 
 
 def stages(steps: int, *, few_episodes: bool = False) -> tuple[Stage, ...]:
@@ -49,11 +49,12 @@ def stages(steps: int, *, few_episodes: bool = False) -> tuple[Stage, ...]:
     if few_episodes:
         shares = {"plan": 0.15, "cloze": 0.1, "drill": 0.7, "one": 0.04, "trace": 0.01}
         return (copying, Stage(rest, shares))
-    reading = rest * 9 // 20
+    asked, reading = rest // 10, rest * 2 // 5
     return (
         copying,
-        Stage(reading, {"plan": 0.15, "cloze": 0.1, "drill": 0.6, "one": 0.15}),
-        Stage(rest - reading, {"plan": 0.1, "cloze": 0.05, "drill": 0.25, "trace": 0.6}),
+        Stage(asked, {"plan": 1.0}),
+        Stage(reading, {"plan": 0.25, "cloze": 0.05, "drill": 0.6, "one": 0.1}),
+        Stage(rest - asked - reading, {"plan": 0.2, "drill": 0.3, "trace": 0.5}),
     )
 
 
@@ -133,9 +134,9 @@ def warm_start(
     model = small_model(tokenizer, width=width, seed=seed)
     # the fused attention's backward pass alone took a quarter of a step on a CPU
     model.set_attn_implementation("eager")
-    frozen = None if lexicon is None else embed(model, tokenizer, lexicon)
+    given = None if lexicon is None else embed(model, tokenizer, lexicon)
     dtype = dtype or _fast_dtype()
-    trainer = TraceTrainer(model, mixture, config, dtype, frozen, others)
+    trainer = TraceTrainer(model, mixture, config, dtype, given, others)
     about = {
         "stages": [[stage.steps, dict(sorted(stage.shares.items()))] for stage in plan],
         "worlds": worlds, "vocabulary": vocabulary, "width": width, "tokens": tokens,

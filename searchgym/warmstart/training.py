@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ..llms.sft import Example, Progress, SftConfig, SftTrainer
 from ..seeding import stream
-from .lexicon import Frozen
 from .mixture import Mixture
+from .table import Table
 
 READ = 0.1
 """Share of the tokens which the policy did not write whose loss is computed: they teach what texts
@@ -34,7 +34,7 @@ class TraceTrainer(SftTrainer):
         config: ``steps`` must be the mixture's.
         dtype: ``torch.bfloat16`` computes matrix products in half the time where the processor
             can; weights stay float32.
-        frozen: Embeddings that stay as they are.
+        given: (N,) tokens whose embeddings stay as they are (:class:`.table.Table`).
         others: Tokens beside those of the batch among which the next one is looked for; ``None``:
             all. With fewer, the loss that is shown is a little low, the accuracy a little high.
     """
@@ -45,21 +45,24 @@ class TraceTrainer(SftTrainer):
         mixture: Mixture,
         config: SftConfig,
         dtype: torch.dtype = torch.float32,
-        frozen: Frozen | None = None,
+        given: Tensor | None = None,
         others: int | None = None,
     ) -> None:
         super().__init__(model, cast("Sequence[Example]", mixture.rows), config)
-        self._mixture, self._dtype = mixture, dtype
-        self._frozen, self._others = frozen, others
+        self._mixture, self._dtype, self._others = mixture, dtype, others
+        self._table = Table(model, given)
+        for group in self.optimizers[0].param_groups:
+            taken = (self._table.learnt if p is self._table.whole else p for p in group["params"])
+            group["params"] = list(taken)
 
     def _batch(self, step: int) -> list[int]:
         return self._mixture.batch(step)
 
     def advance(self) -> Progress:
+        self._table.read()
         with self._precision():
             done = super().advance()
-        if self._frozen is not None:
-            self._frozen.restore(self.model)
+        self._table.write()
         return done
 
     def _precision(self) -> AbstractContextManager[Any]:
@@ -80,12 +83,14 @@ class TraceTrainer(SftTrainer):
         counted = self._counted(own[:, 1:], real[:, 1:])
         device = self.model.device
         ids, own, counted = ids.to(device), own[:, 1:].to(device), counted.to(device)
-        # padding stands on the right of a causal model: nothing before it sees it, no mask needed
-        hidden = self.model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
-        written = own[counted]
         tokens, stands_for = self._compared(ids)
-        goal = torch.searchsorted(tokens, ids[:, 1:][counted])
-        table = self.model.get_output_embeddings().weight[tokens]
+        table = self._table.of(tokens)
+        places = torch.searchsorted(tokens, ids)
+        # padding stands on the right of a causal model: nothing before it sees it, no mask needed
+        read = torch.nn.functional.embedding(places, table)
+        hidden = self.model.model(inputs_embeds=read, use_cache=False).last_hidden_state[:, :-1]
+        written = own[counted]
+        goal = places[:, 1:][counted]
         each = torch.nn.functional.linear(hidden[counted], table).float()
         logits = each + stands_for
         nats = torch.nn.functional.cross_entropy(logits, goal, reduction="none")
@@ -98,7 +103,7 @@ class TraceTrainer(SftTrainer):
         """(C,) the tokens of a sampled softmax (Jean et al., arXiv 1412.2007), ascending, and (C,)
         the logarithm of how many each stands for: those of the batch for themselves, ``others`` at
         random for all that are not in it, so that the sum over them is right on average."""
-        size = self.model.get_output_embeddings().weight.shape[0]
+        size = len(self._table.whole)
         here = torch.zeros(size, dtype=torch.bool)
         here[ids.cpu().flatten()] = True
         absent = (~here).nonzero()[:, 0].numpy()

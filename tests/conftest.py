@@ -10,6 +10,7 @@ import pytest
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 if BESIDE.is_dir():  # the environments of real sets look where SEARCHGYM_DATA says
     os.environ.setdefault("SEARCHGYM_DATA", str(BESIDE))
+os.environ.pop("COLUMNS", None)  # pytest's workers set it; the output tested is that of a pipe
 
 
 @pytest.fixture(scope="session")

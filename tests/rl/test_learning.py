@@ -16,11 +16,15 @@ from searchgym.rl.recipe import Recipe, shipped
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl.lookup import player, setting, success
 
-LR = 3e-3
+LR = 2e-3
+"""At 3e-3 one training of ten ends near .65, which ones depends on the processor's last digits."""
 SETTINGS: dict[str, dict[str, Any]] = {
     # k3 grows without bound where the policy leaves the reference
-    "grpo_kl": {"lr": 1.5e-3, "steps": 18},
-    "reinforce_pp_baseline": {"lr": 2e-3, "steps": 16},
+    "grpo_kl": {"lr": 1.5e-3, "steps": 28},
+    "search_r1_grpo": {"lr": 1.5e-3, "steps": 28},
+    "kimi": {"lr": 1.5e-3, "steps": 32},
+    # imitates what went well, little at a time
+    "rft": {"lr": 3e-3, "steps": 32},
     # groups of five
     "ssrl": {"tasks": 7},
     "zerosearch": {"tasks": 7},
@@ -33,7 +37,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def trained(name: str, seed: int, *, out: Path | None = None, **options: Any) -> Trainer:
     """A trainer with whatever the recipe asks for."""
     recipe = Recipe.of(name)
-    options = {"steps": 12, **SETTINGS.get(name, {}), **options}
+    options = {"steps": 24, **SETTINGS.get(name, {}), **options}
     lm, policy = player(seed, reference=recipe.needs("ref_logp"))
     if any("old_logp" in loss.requires for loss in recipe.loss):
         options["minibatches"] = 2  # the second update has ratios other than 1

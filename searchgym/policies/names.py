@@ -9,8 +9,8 @@ private-use character each.
 
 Which slot a word takes is drawn from the word and the episode's first text: no slot is tied to a
 word, and hiding an observation does not rename what others showed (unless two words wanted the same
-slot). Numbers have slots of their own, so that a year is not taken for a town before what is said
-of either is understood. A slot stands for the word and the space before it; ``JOIN`` before a slot
+slot). Numbers have slots of their own: a year and a town look different before what is said of
+either is understood. A slot stands for the word and the space before it; ``JOIN`` before a slot
 takes that away.
 """
 
@@ -108,12 +108,12 @@ class Names:
         return slot if space else JOIN + slot
 
     def _take(self, word: str) -> str:
-        for place in _places(word, self._salt):
-            slot = chr(_FIRST + place)
-            if slot not in self._words:
-                self._slots[word], self._words[slot] = slot, word
-                return slot
-        return ""
+        if len(self._slots) == SLOTS:
+            return ""
+        wanted = (chr(_FIRST + place) for place in _places(word, self._salt))
+        slot = next(slot for slot in wanted if slot not in self._words)
+        self._slots[word], self._words[slot] = slot, word
+        return slot
 
     def _read(self, slot: str) -> str:
         word = self._words.get(slot[-1])

@@ -1,8 +1,8 @@
 """A table of embeddings of which few rows are learnt, at the cost of those few.
 
-Of seventeen thousand words six hundred pieces are learnt, the others given
-(:mod:`.lexicon`). An optimiser that takes the whole table moves all of them, to be put back, and
-the gradient of each step is a table, too: a tenth of a step's time for nothing.
+Of some fifteen thousand tokens six hundred are learnt, the others given (:mod:`.lexicon`). An
+optimiser that takes the whole table moves all of them, to be put back, and the gradient of each
+step is a table, too: a tenth of a step's time for nothing.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     # k3 grows without bound where the policy leaves the reference
     "grpo_kl": {"lr": 1.5e-3, "steps": 28},
     "search_r1_grpo": {"lr": 1.5e-3, "steps": 28},
+    # so does its square
     "kimi": {"lr": 1.5e-3, "steps": 32},
     # imitates what went well, little at a time
     "rft": {"lr": 3e-3, "steps": 32},

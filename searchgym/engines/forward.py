@@ -3,16 +3,24 @@
 A text is padded to a width that follows from its own length alone (the next multiple of 8), and
 only texts of equal width share a forward pass. Then attention and normalisation sum over the same
 places in the same order, alone or in a batch; what is left is how matrix products are cut up when
-there are more rows. On CPUs, PyTorch's products of a transformer's body (at least eight rows: one
-per token) add up a row in the same order whatever the number of rows; the tests compare bits. Its
-products with one row per *text*, in a head behind the pooling, do not, nor does anything on
-accelerators, where kernels are chosen by shape. There every pass of one width has the same number
-of rows: short batches are filled up with copies.
+there are more rows.
+
+On CPUs that differs between processors and between numbers of threads (with two, MKL sums the
+products of MiniLM's last matrix in another order below 193 rows than above). In *one* thread, from
+56 rows and for 64 outputs and more, a row's sum is the same whatever the number of rows and its
+place among them: with AVX-512 and AVX2, on Intel's processors and AMD's. So a pass runs in one thread, small passes are filled up with
+copies, and several passes run side by side. In a head behind the pooling there is one row per
+*text*: such models take one text at a time.
+
+On accelerators kernels are chosen by shape: every pass of one width has the same number of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +29,9 @@ from numpy.typing import NDArray
 Progress = Callable[[int, int], None]
 """Called with (done, to do)."""
 WIDTH = 8
+LEAST_ROWS = 56
+"""Tokens in a pass on CPUs, at least."""
 _TOKENISED_AT_ONCE = 2048
-_HEAD_ROWS = 8
 
 
 def clean(text: str) -> str:
@@ -49,8 +58,6 @@ def forward(
     ``compute`` turns tensors (B, W) into (B, D) on the CPU; ``head``: with matrix products that
     have one row per text.
     """
-    import torch
-
     out = np.empty((len(texts), dim), dtype=np.float32)
     left = getattr(tokenizer, "padding_side", "right") == "left"
     on_cpu = device.type == "cpu"
@@ -59,22 +66,60 @@ def forward(
         found = tokenise(texts[start : start + _TOKENISED_AT_ONCE])
         lengths = np.array([len(ids) for ids in found["input_ids"]])
         widths = np.minimum(np.maximum(-(-lengths // WIDTH), 1) * WIDTH, max_length)
+        passes = []
         for width in np.unique(widths).tolist():
             same = np.flatnonzero(widths == width)
-            size = _HEAD_ROWS if head and on_cpu else max(1, batch_tokens // width)
+            size = 1 if head and on_cpu else max(1, batch_tokens // width)
+            least = -(-LEAST_ROWS // width) if on_cpu and not head else size
             for lo in range(0, len(same), size):
                 rows = same[lo : lo + size]
-                filled = np.resize(rows, size) if head or not on_cpu else rows
-                features = {
-                    name: torch.from_numpy(array).to(device)
-                    for name, array in _pad(found, filled, width, tokenizer, left).items()
-                }
-                with torch.inference_mode():
-                    out[start + rows] = compute(features)[: len(rows)]
+                filled = np.resize(rows, max(len(rows), least))
+                passes.append((rows, _pad(found, filled, width, tokenizer, left)))
+        run = partial(_run, compute, device)
+        with _side_by_side(len(passes)) if on_cpu else _in_turn() as mapped:
+            for rows, values in mapped(run, passes):
+                out[start + rows] = values
                 done += len(rows)
                 if progress:
                     progress(done, len(texts))
     return out
+
+
+_Pass = tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]
+
+
+def _run(
+    compute: Callable[[dict[str, Any]], NDArray[np.float32]], device: Any, given: _Pass
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    import torch
+
+    rows, arrays = given
+    features = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+    with torch.inference_mode():  # of this thread alone
+        return rows, compute(features)[: len(rows)]
+
+
+@contextmanager
+def _in_turn() -> Iterator[Callable[..., Any]]:
+    yield map
+
+
+@contextmanager
+def _side_by_side(passes: int) -> Iterator[Callable[..., Any]]:
+    """A ``map`` whose calls have one thread each, as many at once as PyTorch has threads."""
+    import torch
+
+    threads = torch.get_num_threads()
+    workers = min(threads, passes)
+    try:
+        if workers <= 1:
+            torch.set_num_threads(1)
+            yield map
+        else:
+            with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as p:
+                yield p.map
+    finally:  # a thread's own setting, and what threads that are yet to come begin with
+        torch.set_num_threads(threads)
 
 
 def _pad(

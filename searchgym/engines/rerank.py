@@ -29,7 +29,7 @@ class CrossEncoderReranker:
         model: a folder or a hub name.
         device: a torch device, or "auto".
         max_length: tokens of a pair; default: the model's own.
-        batch_tokens: padded tokens per forward pass on accelerators (8 pairs on CPUs).
+        batch_tokens: padded tokens per forward pass on accelerators (one pair on CPUs).
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.

@@ -95,7 +95,7 @@ def test_a_head_behind_the_pooling_keeps_the_bits(tmp_path: Path) -> None:
     from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
 
     body = Transformer(str(tiny_encoder()))
-    SentenceTransformer(modules=[body, Pooling(32), Dense(32, 24)]).save(str(tmp_path / "m"))
+    SentenceTransformer(modules=[body, Pooling(64), Dense(64, 24)]).save(str(tmp_path / "m"))
     model = SentenceEncoder(tmp_path / "m", device="cpu")
     texts = [" ".join(WORDS[: n % 9 + 1]) for n in range(30)]
     whole = model.queries(texts)
@@ -350,7 +350,7 @@ def test_what_does_not_belong_to_a_published_index_is_refused(
     assert found[0].passage.id == f"w{plain[0].passage.id}"
     with pytest.raises(EngineError, match="300 vectors, corpus 'wiki' 299 passages"):
         build_engine(tiny, Corpus("wiki", list(corpus)[1:]))
-    with pytest.raises(EngineError, match=r'32 dimensions.*intfloat/e5-base-v2"'):
+    with pytest.raises(EngineError, match=r'64 dimensions.*intfloat/e5-base-v2"'):
         build_engine(spec, corpus)
     stranger = encoder_folder(tmp_path / "stranger", seed=9)
     with pytest.raises(EngineError, match="median cosine"):

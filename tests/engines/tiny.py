@@ -27,8 +27,8 @@ def _save_bert(folder: Path, *, seed: int, outputs: int | None) -> Path:
         vocab=str(folder / "vocab.txt"), model_max_length=64, strip_accents=False
     ).save_pretrained(folder)
     config = BertConfig(
-        vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=64, max_position_embeddings=64, initializer_range=0.2,
+        vocab_size=len(vocabulary), hidden_size=64, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=128, max_position_embeddings=64, initializer_range=0.2,
     )  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(seed)

@@ -34,7 +34,7 @@ class SentenceEncoder:
         passage_format: how a passage is written, with ``{title}`` and ``{text}``.
         device: a torch device, or "auto".
         dtype: of the weights while computing; vectors are always float32.
-        batch_tokens: padded tokens per forward pass; default 4,096 on CPUs, 65,536 elsewhere.
+        batch_tokens: padded tokens per forward pass; default 1,024 on CPUs, 65,536 elsewhere.
 
     Raises:
         MissingExtraError: sentence-transformers or the bundled model is not installed.
@@ -78,7 +78,7 @@ class SentenceEncoder:
             raise EngineError(f"encoder {self.name} is not a transformer; choose one that is")
         self.max_length = self._length(max_length or family.max_length)
         self.dim = int(_dimension(self._model))
-        self.batch_tokens = batch_tokens or (4096 if self.device.type == "cpu" else 65536)
+        self.batch_tokens = batch_tokens or (1024 if self.device.type == "cpu" else 65536)
         modules = list(self._model)[1:] if self.pooling is None else []
         self._head = any(True for module in modules for _ in module.parameters())
         digest = weights_digest(self._model)

@@ -54,49 +54,50 @@ def options(world: Path, *more: object, model: str = "warm") -> list[str]:
     """``train``'s options for that world: a step takes a fifth of a second."""
     changes = {
         "env.corpus": world / "corpus.jsonl", "env.tasks": world / "questions.jsonl",
-        "env.dialect": "plain", "env.k": 1, "env.max_turns": 2, "sampling.max_tokens": 6,
-        "sampling.stop": '["\\n"]', "train.tasks": 4,
+        "env.dialect": "plain", "env.k": 1, "env.max_turns": 2, "env.may_abstain": "false",
+        "sampling.max_tokens": 6, "sampling.stop": '["\\n"]', "train.tasks": 4,
     }  # fmt: skip
     sets = [part for k, v in changes.items() for part in ("-s", f"{k}={v}")]
-    base = ["--model", world / model, "--env", "SearchQA-v0", "--lr", "5e-3", "--device", "cpu"]
+    base = ["--model", world / model, "--env", "SearchQA-v0", "--lr", "2e-3", "--device", "cpu"]
     return [str(a) for a in (*base, *sets, *more)]
 
 
 def own(world: Path) -> list[str]:
     """``eval``'s options for that world."""
     return ["-s", f"corpus={world / 'corpus.jsonl'}", "-s", f"tasks={world / 'questions.jsonl'}",
-            "-s", "dialect=plain", "-s", "k=1", "-s", "max_turns=2"]  # fmt: skip
+            "-s", "dialect=plain", "-s", "k=1", "-s", "max_turns=2",
+            "-s", "may_abstain=false"]  # fmt: skip
 
 
 def test_a_model_learns_is_resumed_and_evaluated(cli: Cli, world: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    done = cli("train", "grpo", *options(world, "--out", out, "--steps", 12, "-s",
-                                         "loss.clip_high=.28", "-s", "rollout.size=6",
+    done = cli("train", "grpo", *options(world, "--out", out, "--steps", 32, "--seed", 5, "-s",
+                                         "loss.clip_high=.28", "-s", "rollout.size=8",
                                          "--json"))  # fmt: skip
     assert done.code == 0, done.err
     facts = done.json
-    assert facts["steps"] == 12
-    assert facts["episodes"] == 12 * 4 * 6
+    assert facts["steps"] == 32
+    assert facts["episodes"] == 32 * 4 * 8
     assert facts["lost to infrastructure"] == 0
     assert facts["warnings"] == []
     rows = read_log(out)
-    assert [row["step"] for row in rows] == list(range(12))
+    assert [row["step"] for row in rows] == list(range(32))
     assert rows[0]["em"] < 0.45 < 0.8 < rows[-1]["em"], "it has learnt"
     assert (out / "curve.png").read_bytes()[:4] == b"\x89PNG"
     plan = Plan.load_from(out)
     assert plan.table["loss"]["clip_high"] == 0.28
-    assert plan.table["rollout"] == {"use": "chains", "size": 6}, (
+    assert plan.table["rollout"] == {"use": "chains", "size": 8}, (
         "also where the recipe says nothing"
     )
     assert plan.table["loss"]["aggregate"] == "seq-mean-token-mean", "the rest stays the recipe's"
-    assert "step 12/12 reward" in done.err, "a line per step where nobody watches"
+    assert "step 32/32 reward" in done.err, "a line per step where nobody watches"
 
     again = cli("train", "--resume", "--out", out)
     assert again.code == 0
-    assert "trained to its last step already, 12; go on with --steps 24" in again.err
-    more = cli("train", "--resume", "--out", out, "--steps", 13)
-    assert "going on after step 12 of 13" in more.err
-    assert len(read_log(out)) == 13
+    assert "trained to its last step already, 32; go on with --steps 64" in again.err
+    more = cli("train", "--resume", "--out", out, "--steps", 33)
+    assert "going on after step 32 of 33" in more.err
+    assert len(read_log(out)) == 33
 
     said = done.err.splitlines()[-1].removeprefix("evaluate it: searchgym ")
     found = cli(*shlex.split(said), "--json")

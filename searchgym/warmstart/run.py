@@ -25,6 +25,7 @@ from .examples import examples
 from .lexicon import embed, known, lexicon_of, word_tokenizer
 from .measuring import OWN_TOKENS, renderer_of
 from .mixture import Mixture, Stage
+from .precision import fast_dtype
 from .traces import ENTITIES, SETTING
 from .training import OTHERS, TraceTrainer, rows_read
 
@@ -104,7 +105,8 @@ def warm_start(
         cooldown: Last share of the steps, over which the learning rates fall to 0.
         others: Tokens beside those of a batch among which the next one is looked for.
         seed: Of worlds, weights and order.
-        dtype: Of matrix products in training; ``None``: bfloat16 where the processor multiplies it.
+        dtype: Of matrix products in training; ``None``: whichever is
+            faster here (:func:`.precision.fast_dtype`).
         encoder: Where the embeddings of words come from (:mod:`.lexicon`), beside which names are
             slots; ``None``: all are learnt, words and names in pieces.
         paraphrases: Whether three of four worlds are worded in many more ways.
@@ -135,7 +137,7 @@ def warm_start(
     # the fused attention's backward pass alone took a quarter of a step on a CPU
     model.set_attn_implementation("eager")
     given = None if lexicon is None else embed(model, tokenizer, lexicon)
-    dtype = dtype or _fast_dtype()
+    dtype = dtype or fast_dtype()
     trainer = TraceTrainer(model, mixture, config, dtype, given, others)
     about = {
         "stages": [[stage.steps, dict(sorted(stage.shares.items()))] for stage in plan],
@@ -149,11 +151,3 @@ def warm_start(
     freeze = () if encoder is None else (EMBEDDINGS,)
     save_note(out, renderer_of(tokenizer), Sampling(max_tokens=OWN_TOKENS), freeze)
     return WarmStart(model, tokenizer, rows_read(mixture, trainer.step), trainer.seconds)
-
-
-def _fast_dtype() -> torch.dtype:
-    """bfloat16 on a processor with instructions for it, else float32: emulated it is slower."""
-    for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):  # no public test exists
-        if getattr(torch.cpu, name, bool)():
-            return torch.bfloat16
-    return torch.float32

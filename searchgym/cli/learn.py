@@ -209,7 +209,9 @@ def training_bar(label: str) -> AbstractContextManager[Any]:
 
 def quickstart(
     out: Annotated[Path, typer.Option(help="Folder for everything.")] = Path("runs/quickstart"),
-    seconds: Annotated[float, typer.Option(min=1, help="Wall clock for training.")] = 270.0,
+    seconds: Annotated[
+        float, typer.Option(min=1, help="Of training, by the clock: no two runs are just the same.")
+    ] = 270.0,
     seed: Annotated[list[int] | None, typer.Option(help="One agent per seed. Repeatable.")] = None,
     questions: Annotated[
         int, typer.Option("--questions", "-n", min=1, help="At most so many per set.")

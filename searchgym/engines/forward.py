@@ -8,9 +8,9 @@ there are more rows.
 On CPUs that differs between processors and between numbers of threads (with two, MKL sums the
 products of MiniLM's last matrix in another order below 193 rows than above). In *one* thread, from
 56 rows and for 64 outputs and more, a row's sum is the same whatever the number of rows and its
-place among them: with AVX-512 and AVX2, on Intel's processors and AMD's. So a pass runs in one thread, small passes are filled up with
-copies, and several passes run side by side. In a head behind the pooling there is one row per
-*text*: such models take one text at a time.
+place among them: with AVX-512 and AVX2, on Intel's processors and AMD's. So a pass runs in one
+thread, small passes are filled up with copies, and several passes run side by side. In a head
+behind the pooling there is one row per *text*: such models take one text at a time.
 
 On accelerators kernels are chosen by shape: every pass of one width has the same number of rows.
 """

@@ -5,12 +5,10 @@ only texts of equal width share a forward pass. Then attention and normalisation
 places in the same order, alone or in a batch; what is left is how matrix products are cut up when
 there are more rows.
 
-On CPUs that differs between processors and between numbers of threads (with two, MKL sums the
-products of MiniLM's last matrix in another order below 193 rows than above). In *one* thread, from
-56 rows and for 64 outputs and more, a row's sum is the same whatever the number of rows and its
-place among them: with AVX-512 and AVX2, on Intel's processors and AMD's. So a pass runs in one
-thread, small passes are filled up with copies, and several passes run side by side. In a head
-behind the pooling there is one row per *text*: such models take one text at a time.
+On CPUs that differs between processors and between numbers of threads (``rows``). So a pass runs in
+one thread, passes of few tokens are filled up with copies, and several passes run side by side; a
+pass alone has all threads where the bits are those of one. In a head behind the pooling there is
+one row per *text*: such models take one text at a time.
 
 On accelerators kernels are chosen by shape: every pass of one width has the same number of rows.
 """
@@ -26,11 +24,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .rows import ENOUGH_ROWS, Rows, one_thread
+
 Progress = Callable[[int, int], None]
 """Called with (done, to do)."""
 WIDTH = 8
-LEAST_ROWS = 56
-"""Tokens in a pass on CPUs, at least."""
 _TOKENISED_AT_ONCE = 2048
 
 
@@ -50,17 +48,19 @@ def forward(
     max_length: int,
     dim: int,
     head: bool = False,
+    rows: Rows | None = None,
     progress: Progress | None = None,
 ) -> NDArray[np.float32]:
     """One row (D,) per text, in order: tokenised, padded, grouped by width, computed.
 
     ``tokenise`` gives unpadded lists under "input_ids" (and perhaps "token_type_ids");
     ``compute`` turns tensors (B, W) into (B, D) on the CPU; ``head``: with matrix products that
-    have one row per text.
+    have one row per text; ``rows``: what ``rows.rows_of`` found on a CPU.
     """
     out = np.empty((len(texts), dim), dtype=np.float32)
     left = getattr(tokenizer, "padding_side", "right") == "left"
     on_cpu = device.type == "cpu"
+    rows = rows or Rows()
     done = 0
     for start in range(0, len(texts), _TOKENISED_AT_ONCE):
         found = tokenise(texts[start : start + _TOKENISED_AT_ONCE])
@@ -70,16 +70,19 @@ def forward(
         for width in np.unique(widths).tolist():
             same = np.flatnonzero(widths == width)
             size = 1 if head and on_cpu else max(1, batch_tokens // width)
-            least = -(-LEAST_ROWS // width) if on_cpu and not head else size
+            # what was looked at is multiples of eight rows
+            least = rows.least if width % WIDTH == 0 else ENOUGH_ROWS
+            filled_to = -(-least // width) if on_cpu and not head else size
             for lo in range(0, len(same), size):
-                rows = same[lo : lo + size]
-                filled = np.resize(rows, max(len(rows), least))
-                passes.append((rows, _pad(found, filled, width, tokenizer, left)))
+                these = same[lo : lo + size]
+                filled = np.resize(these, max(len(these), filled_to))
+                passes.append((these, _pad(found, filled, width, tokenizer, left)))
         run = partial(_run, compute, device)
-        with _side_by_side(len(passes)) if on_cpu else _in_turn() as mapped:
-            for rows, values in mapped(run, passes):
-                out[start + rows] = values
-                done += len(rows)
+        alone = len(passes) == 1 and not head and rows.together(passes[0][1]["input_ids"].size)
+        with _side_by_side(len(passes)) if on_cpu and not alone else _in_turn() as mapped:
+            for these, values in mapped(run, passes):
+                out[start + these] = values
+                done += len(these)
                 if progress:
                     progress(done, len(texts))
     return out
@@ -109,17 +112,13 @@ def _side_by_side(passes: int) -> Iterator[Callable[..., Any]]:
     """A ``map`` whose calls have one thread each, as many at once as PyTorch has threads."""
     import torch
 
-    threads = torch.get_num_threads()
-    workers = min(threads, passes)
-    try:
+    with one_thread() as threads:
+        workers = min(threads, passes)
         if workers <= 1:
-            torch.set_num_threads(1)
             yield map
-        else:
-            with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as p:
-                yield p.map
-    finally:  # a thread's own setting, and what threads that are yet to come begin with
-        torch.set_num_threads(threads)
+            return
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool.map
 
 
 def _pad(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
@@ -69,18 +70,27 @@ def test_the_nearest_are_those_of_a_full_sort(blocks: int, levels: int) -> None:
 
 
 # --- encoders ---------------------------------------------------------------------------------
-def test_a_vector_has_the_same_bits_alone_and_in_any_batch(
-    encoder: SentenceEncoder, minilm: SentenceEncoder
-) -> None:
+@pytest.mark.parametrize("model", ["tiny", "all-MiniLM-L6-v2"])
+def test_a_vector_has_the_same_bits_alone_in_any_batch_and_by_any_threads(model: str) -> None:
     rng = np.random.default_rng(1)
     texts = [" ".join(rng.choice(WORDS, n)) for n in [1, 2, 3, 5, 8, 9, 14, 20, 3, 3, 60, 7]]
-    for model in (encoder, minilm):
-        whole = model.queries([*texts, "\ud800 broken", "x" * 3000])
-        for i, text in enumerate(texts):
-            np.testing.assert_array_equal(model.queries([text])[0], whole[i])
-        np.testing.assert_array_equal(model.queries(texts[::-1]), whole[: len(texts)][::-1])
-        np.testing.assert_array_equal(model.queries(texts[3:7]), whole[3:7])
-        np.testing.assert_allclose(np.linalg.norm(whole, axis=1), 1.0, atol=1e-5)
+    before, whole = torch.get_num_threads(), None
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            folder, pooling = (tiny_encoder(), "mean") if model == "tiny" else (None, None)
+            encoder = SentenceEncoder(folder, pooling=pooling, device="cpu")
+            found = encoder.queries([*texts, "\ud800 broken", "x" * 3000])
+            whole = found if whole is None else whole
+            np.testing.assert_array_equal(found, whole)
+            for i, text in enumerate(texts):
+                np.testing.assert_array_equal(encoder.queries([text])[0], whole[i])
+            np.testing.assert_array_equal(encoder.queries(texts[::-1]), whole[: len(texts)][::-1])
+            np.testing.assert_array_equal(encoder.queries(texts[3:7]), whole[3:7])
+            np.testing.assert_allclose(np.linalg.norm(whole, axis=1), 1.0, atol=1e-5)
+            assert torch.get_num_threads() == threads, "the program's own threads stay"
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_vectors_are_those_of_sentence_transformers(minilm: SentenceEncoder) -> None:
@@ -106,8 +116,6 @@ def test_a_head_behind_the_pooling_keeps_the_bits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "last"])
 def test_pooling_by_hand(pooling: Any) -> None:
-    import torch
-
     model = SentenceEncoder(tiny_encoder(), pooling=pooling, normalize=False, device="cpu")
     text = "red fox"
     features = model._tokenizer([text], return_tensors="pt")

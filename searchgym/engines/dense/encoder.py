@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ...errors import EngineError, MissingExtraError
 from ..forward import Progress, clean, forward, pick_device
+from ..rows import Rows, rows_of
 from .presets import POOLINGS, Pooling
 from .presets import preset as find_preset
 
@@ -93,6 +94,7 @@ class SentenceEncoder:
             "dtype": dtype,
         }
         self._model = self._model.to(dtype=_torch_dtype(dtype)).eval().requires_grad_(False)
+        self._rows = rows_of(self._model) if self.device.type == "cpu" else Rows()
         shown = json.dumps({**self.settings, "weights": digest}, sort_keys=True)
         self.digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
         """Changes with the weights, the vocabulary and every setting above."""
@@ -134,6 +136,7 @@ class SentenceEncoder:
             max_length=self.max_length,
             dim=self.dim,
             head=self._head,
+            rows=self._rows,
             progress=progress,
         )
         broken = np.flatnonzero(~np.isfinite(found).all(axis=1))

@@ -1,0 +1,74 @@
+"""From how many rows on a CPU multiplies each of them to the same bits.
+
+With two threads, MKL sums the products of MiniLM's last matrix in another order below 193 rows than
+above. In *one* thread, from 56 rows and for 64 outputs and more, a row's sum is the same whatever
+the number of rows and its place among them: with AVX-512 and AVX2, on Intel's processors and AMD's.
+On some processors that begins with 8 or 16 rows, and more threads change nothing for so few: a
+question alone is answered sooner for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+STEP = 8
+ENOUGH_ROWS = 56
+"""Enough on every CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How many rows the matrix products of a model may have on this CPU; what is looked at, and
+    holds, are multiples of eight."""
+
+    least: int = ENOUGH_ROWS
+    """From here on a row's bits in one thread are those it has among 64."""
+    threads: int = 1
+    agreeing: frozenset[int] = frozenset()
+    """For how many rows so many threads make what one makes."""
+
+    def together(self, count: int) -> bool:
+        """Whether all of PyTorch's threads may share a product of so many rows."""
+        import torch
+
+        return count in self.agreeing and torch.get_num_threads() == self.threads
+
+
+def rows_of(model: Any) -> Rows:
+    """Looks how this CPU multiplies by a model's matrices; takes milliseconds."""
+    import torch
+
+    linear = {
+        (m.in_features, m.out_features, m.weight.dtype): m
+        for m in model.modules()
+        if isinstance(m, torch.nn.Linear)
+    }
+    if not linear:
+        return Rows()
+    least, agreeing, threads = STEP, set(range(STEP, ENOUGH_ROWS + 1, STEP)), 1
+    with torch.inference_mode():
+        for (inputs, _, dtype), module in linear.items():
+            given = torch.randn(64, inputs, generator=torch.Generator().manual_seed(0)).to(dtype)
+            with one_thread() as threads:
+                whole = module(given)
+                for n in range(STEP, ENOUGH_ROWS, STEP):
+                    if not torch.equal(module(given[:n]), whole[:n]):
+                        least = max(least, n + STEP)
+            agreeing = {n for n in agreeing if torch.equal(module(given[:n]), whole[:n])}
+    return Rows(least, threads, frozenset(n for n in agreeing if n >= least))
+
+
+@contextmanager
+def one_thread() -> Iterator[int]:
+    """PyTorch computes in one thread meanwhile; gives how many it has otherwise."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:  # a thread's own setting, and what threads that are yet to come begin with
+        torch.set_num_threads(threads)

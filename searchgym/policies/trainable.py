@@ -60,7 +60,8 @@ class TrainableLM:
             are wrong by accident. Greedy text is the same with any, and weights are saved without.
         autocast: ``"bfloat16"`` computes the matrix products of training in it, of weights that
             stay as they are (half the time where the machine has such products); sampling does not
-            change. float16 would need scaled gradients.
+            change. ``"auto"``: on accelerators, and on CPUs that gain by it
+            (:func:`~searchgym.llms.precision.fast_dtype`). float16 would need scaled gradients.
         seed: Of the adapters' first weights.
         options: To ``from_pretrained``.
 
@@ -89,7 +90,7 @@ class TrainableLM:
         self.model, tokenizer = loaded(model, tokenizer, device, dtype, options)
         self.tokenizer, self.tokens = tokenizer, tokens
         self.checkpointing = gradient_checkpointing
-        self.autocast = _checked(autocast)
+        self.autocast = _checked(autocast, self.model.device.type)
         _without_dropout(self.model)
         self.freeze = (freeze,) if isinstance(freeze, str) else tuple(freeze)
         _freeze(self.model, self.freeze)
@@ -279,9 +280,15 @@ def _heat(model: Any, temperature: float) -> None:
     model.register_forward_hook(divide)  # the last thing: some cap what their output layer gives
 
 
-def _checked(autocast: str | None) -> str | None:
+def _checked(autocast: str | None, device: str) -> str | None:
+    if autocast == "auto":
+        import torch
+
+        from ..llms.precision import fast_dtype
+
+        return "bfloat16" if device != "cpu" or fast_dtype() == torch.bfloat16 else None
     if autocast not in (None, "bfloat16"):
-        raise EngineError(f"autocast is 'bfloat16' or nothing, got {autocast!r}")
+        raise EngineError(f"autocast is 'auto', 'bfloat16' or nothing, got {autocast!r}")
     return autocast
 
 

@@ -18,6 +18,7 @@ from ..candidates.encoder import WordEncoder
 from ..errors import DataError
 from ..evaluation.machine import note_machine
 from ..llms.base import Sampling
+from ..llms.precision import fast_dtype
 from ..llms.sft import Progress, SftConfig, train
 from ..llms.small import small_model
 from ..policies.note import save_note
@@ -25,7 +26,6 @@ from .examples import examples
 from .lexicon import embed, known, lexicon_of, word_tokenizer
 from .measuring import OWN_TOKENS, renderer_of
 from .mixture import Mixture, Stage
-from .precision import fast_dtype
 from .traces import ENTITIES, SETTING
 from .training import OTHERS, TraceTrainer, rows_read
 
@@ -105,8 +105,8 @@ def warm_start(
         cooldown: Last share of the steps, over which the learning rates fall to 0.
         others: Tokens beside those of a batch among which the next one is looked for.
         seed: Of worlds, weights and order.
-        dtype: Of matrix products in training; ``None``: whichever is
-            faster here (:func:`.precision.fast_dtype`).
+        dtype: Of matrix products in training; ``None``: whichever is faster here
+            (:func:`~searchgym.llms.precision.fast_dtype`).
         encoder: Where the embeddings of words come from (:mod:`.lexicon`), beside which names are
             slots; ``None``: all are learnt, words and names in pieces.
         paraphrases: Whether three of four worlds are worded in many more ways.

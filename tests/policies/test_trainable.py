@@ -11,6 +11,7 @@ import torch
 
 from searchgym.errors import EngineError
 from searchgym.llms.base import Sampling
+from searchgym.llms.precision import fast_dtype
 from searchgym.policies.rows import Row
 from searchgym.policies.scoring import micro_batches
 from searchgym.policies.trainable import Lora, TrainableLM
@@ -211,8 +212,11 @@ def test_autocast_trains_in_half_precision_and_samples_as_before() -> None:
     (-logp.sum()).backward()  # type: ignore[no-untyped-call]
     assert {p.grad.dtype for p in half.parameters() if p.grad is not None} == {torch.float32}
     assert (exact.dtype, half.dtype) == (torch.float32, torch.bfloat16)
-    with pytest.raises(EngineError, match="autocast is 'bfloat16' or nothing, got 'float16'"):
+    with pytest.raises(
+        EngineError, match="autocast is 'auto', 'bfloat16' or nothing, got 'float16'"
+    ):
         lm(autocast="float16")
+    assert lm(autocast="auto").dtype == fast_dtype()
 
 
 def test_frozen_parameters_stand_still() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from searchgym.warmstart.precision import fast_dtype
+from searchgym.llms.precision import fast_dtype
 
 
 @pytest.mark.parametrize(

@@ -132,8 +132,9 @@ async def test_a_crash_is_a_500_and_the_server_lives(corpus: Corpus) -> None:
 
 
 async def test_deadline_and_full_queue(corpus: Corpus) -> None:
-    slow = SlowEngine(corpus, seconds=0.5)
-    settings = Settings(deadline_s=0.1, max_queue=2, max_in_flight=1)
+    # long enough for all six to have come before the first gives up, on a busy machine, too
+    slow = SlowEngine(corpus, seconds=2)
+    settings = Settings(deadline_s=1.5, max_queue=2, max_in_flight=1)
     async with client_of(slow, corpus, settings) as client:
         replies = await asyncio.gather(
             *(client.post("/retrieve", json={"query": f"boats {i}"}) for i in range(6))

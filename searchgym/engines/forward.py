@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .rows import ENOUGH_ROWS, Rows, one_thread
+from .rows import ENOUGH_ROWS, STEP, Rows, one_thread
 
 Progress = Callable[[int, int], None]
 """Called with (done, to do)."""
@@ -70,8 +70,8 @@ def forward(
         for width in np.unique(widths).tolist():
             same = np.flatnonzero(widths == width)
             size = 1 if head and on_cpu else max(1, batch_tokens // width)
-            # what was looked at is multiples of eight rows
-            least = rows.least if width % WIDTH == 0 else ENOUGH_ROWS
+            # other numbers of rows than multiples of this were not looked at
+            least = rows.least if width % STEP == 0 else ENOUGH_ROWS
             filled_to = -(-least // width) if on_cpu and not head else size
             for lo in range(0, len(same), size):
                 these = same[lo : lo + size]

@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 STEP = 8
+"""Multiples of so many rows are looked at."""
 ENOUGH_ROWS = 56
 """Enough on every CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How many rows the matrix products of a model may have on this CPU; what is looked at, and
-    holds, are multiples of eight."""
+    """How many rows the matrix products of a model may have on this CPU; what is found
+    holds for multiples of ``STEP``."""
 
     least: int = ENOUGH_ROWS
     """From here on a row's bits in one thread are those it has among 64."""

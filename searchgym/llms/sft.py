@@ -115,6 +115,13 @@ class SftTrainer:
         self.optimizers = optimizers_of(model, config.lr, config.muon_lr, weight_decay=0.01)
         self._order: tuple[int, list[list[int]]] = (-1, [])
 
+    def weights(self) -> dict[str, Tensor]:
+        """All that is trained or held still, by name: what a checkpoint keeps."""
+        return dict(self.model.named_parameters())
+
+    def settle(self) -> None:
+        """Called before the model is saved: weights that are made of others are made now."""
+
     def advance(self) -> Progress:
         """One optimiser step on the next batch."""
         start = perf_counter()
@@ -228,6 +235,7 @@ def train(
                 log.flush()
                 seen.clear()
             if last or trainer.step % save_every == 0:
+                trainer.settle()
                 trainer.model.save_pretrained(out)
                 save_state(trainer, settings, out / STATE)
     return trainer

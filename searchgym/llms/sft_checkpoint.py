@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def save_state(run: SftTrainer, settings: dict[str, Any], path: Path) -> None:
     """Write a run; the old file stays until the new one is whole and on disk."""
     tensors: dict[str, Tensor] = {
-        f"model/{name}": p.detach().clone() for name, p in run.model.named_parameters()
+        f"model/{name}": p.detach().clone() for name, p in run.weights().items()
     }
     for i, optimizer in enumerate(run.optimizers):
         tensors |= optimizer_tensors(optimizer, f"optimizer/{i}")
@@ -41,7 +41,7 @@ def load_state(run: SftTrainer, settings: dict[str, Any], path: Path) -> None:
             "folder, or delete this one to start afresh"
         )
     with torch.no_grad():
-        for name, p in run.model.named_parameters():
+        for name, p in run.weights().items():
             p.copy_(tensors[f"model/{name}"])
     for i, optimizer in enumerate(run.optimizers):
         load_optimizer(optimizer, tensors, f"optimizer/{i}")

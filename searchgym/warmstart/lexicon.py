@@ -1,11 +1,12 @@
 """What words mean, for a model that learns everything else from nothing.
 
 A model that has only ever read "wrote" knows nothing of "penned". So each common word is one token,
-and its embedding is that of a frozen sentence encoder, projected to the model's width and never
-moved: a word not met in training lies beside those of its meaning that were. Besides the words of
-the training texts the vocabulary holds their nearest neighbours in English. All other words are
-names, read as slots (:mod:`searchgym.policies.names`), whose embeddings say nothing and are as far
-apart as can be: that is what makes them quick to copy.
+and its embedding is a sentence encoder's vector of it, before and after that reads it, projected
+to the model's width. The projection is learnt, the vectors stay as they are (:mod:`.table`): a word
+not met in training lies beside those of its meaning that were. Besides the words of the training
+texts the vocabulary holds their nearest neighbours in English. All other words are names, read as
+slots (:mod:`searchgym.policies.names`), whose embeddings say nothing and are as far apart as can
+be: that is what makes them quick to copy.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ..candidates.encoder import WordEncoder
 from ..candidates.lexical import tokenise
 from ..errors import DataError
 from ..policies.names import SLOTS, slots
 from ..seeding import stream
+from .table import Given, Words, projected
 
 NEAR = 8
 LEAST = 20
@@ -46,7 +47,7 @@ class Lexicon(NamedTuple):
     words: tuple[str, ...]
     """Lower case, sorted."""
     vectors: NDArray[np.float32]
-    """(N, D) unit vectors about the mean of English."""
+    """(N, 2 D) unit vectors: what the encoder makes of each word, and what it begins with."""
     capitals: frozenset[str]
     """Those that the texts also begin sentences with, or use often enough to expect it."""
 
@@ -64,15 +65,17 @@ def lexicon_of(
     if not seen:
         raise DataError(f"no word stands {least} times in the texts: give more texts")
     english = sorted(word for word in encoder.vocabulary() if _ENGLISH.fullmatch(word))
-    of_english = _encoded(english, encoder)
+    of_english = encoder.spelt(english)
     mean = of_english.mean(0)
     pool = _unit(of_english - mean)
     words = set(seen)
-    for row in _unit(_encoded(seen, encoder) - mean) @ pool.T:
+    for row in _unit(encoder.spelt(seen) - mean) @ pool.T:
         words.update(english[i] for i in np.argpartition(-row, near)[:near].tolist())
     chosen = tuple(sorted(words))
     capitals = frozenset(w for w in chosen if count[w] >= least or count[w.capitalize()] >= least)
-    return Lexicon(chosen, _unit(_encoded(chosen, encoder) - mean), capitals)
+    read = _encoded(chosen, encoder)
+    both = (_unit(read - read.mean(0)), _unit(encoder.spelt(chosen) - mean))
+    return Lexicon(chosen, _unit(np.concatenate(both, axis=1)), capitals)
 
 
 def known(lexicon: Lexicon) -> list[str]:
@@ -114,11 +117,13 @@ def slot_vectors(width: int) -> NDArray[np.float32]:
     return _unit(draws.astype(np.float32))
 
 
-def embed(model: Any, tokenizer: Any, lexicon: Lexicon) -> Tensor:
+def embed(model: Any, tokenizer: Any, lexicon: Lexicon) -> Given:
     """Write the lexicon's vectors into the model's table, as long as the rows learnt beside them,
-    and those of slots, ``LONG`` times as long. Returns (N,) the rows written.
+    and those of slots, ``LONG`` times as long. Returns which rows those are, and how words' are
+    made.
 
-    The width but one of the vectors' principal directions is kept; the last says "capital".
+    The width but one of the vectors' principal directions is kept, to begin with; the last number
+    says "capital".
     """
     table = model.get_input_embeddings().weight
     width = table.shape[1]
@@ -126,26 +131,32 @@ def embed(model: Any, tokenizer: Any, lexicon: Lexicon) -> Tensor:
     _, _, directions = np.linalg.svd(lexicon.vectors, full_matrices=False)
     # the sign of a direction is the solver's whim
     directions *= np.sign(directions[:, np.abs(directions).argmax(1)].diagonal())[:, None]
-    projected = _unit(lexicon.vectors @ directions[:kept].T)
+    projection = np.zeros((width - 1, lexicon.vectors.shape[1]), dtype=np.float32)
+    projection[:kept] = directions[:kept]
     where = tokenizer.get_vocab()
     rows: list[int] = []
-    values: list[NDArray[np.float32]] = []
-    for word, vector in zip(lexicon.words, projected, strict=True):
+    words: list[int] = []
+    capitals: list[float] = []
+    for place, word in enumerate(lexicon.words):
         for token, capital in ((word, 0.0), (word.capitalize(), _CAPITAL)):
             row = where.get(_SPACE + token)
             if row is not None:
-                full = np.zeros(width, dtype=np.float32)
-                full[:kept], full[-1] = vector, capital
                 rows.append(row)
-                values.append(full / np.linalg.norm(full))
-    for slot, vector in zip(slots()[1:], slot_vectors(width), strict=True):
-        rows.append(where[slot])
-        values.append(LONG * vector)
+                words.append(place)
+                capitals.append(capital)
     length = float(table.detach().norm(dim=1).mean())
-    given = torch.tensor(rows)
+    of_words = Words(
+        torch.tensor(rows),
+        torch.from_numpy(lexicon.vectors[words]),
+        torch.tensor(capitals)[:, None],
+        torch.from_numpy(projection),
+        length,
+    )
+    still = torch.tensor([where[slot] for slot in slots()[1:]])
     with torch.no_grad():
-        table[given] = torch.from_numpy(np.stack(values) * length)
-    return given
+        table[of_words.tokens] = projected(*of_words[1:]).to(table.device)
+        table[still] = torch.from_numpy(slot_vectors(width) * np.float32(LONG * length))
+    return Given(still, of_words)
 
 
 def _tokens_of(lexicon: Lexicon) -> list[str]:

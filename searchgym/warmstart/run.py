@@ -27,7 +27,7 @@ from .lexicon import embed, known, lexicon_of, word_tokenizer
 from .measuring import OWN_TOKENS, renderer_of
 from .mixture import Mixture, Stage
 from .traces import ENTITIES, SETTING
-from .training import OTHERS, TraceTrainer, rows_read
+from .training import OTHERS, PROJECTION, TraceTrainer, rows_read
 
 COPYING = 300
 """Steps of the first stage, however long the rest is."""
@@ -145,6 +145,7 @@ def warm_start(
         "dtype": str(dtype), "words": None if encoder is None else encoder.name,
         "max_tokens": max_tokens, "entities": entities, "others": others,
         **({"paraphrases": True} if paraphrases else {}),
+        **({} if given is None else {"projection": PROJECTION}),
         "keywords": json.dumps(dict(keywords), sort_keys=True, default=lambda o: type(o).__name__),
     }  # fmt: skip
     train(trainer, tokenizer, out, about=about, report=report, started=lambda: note_machine(out))

@@ -2,44 +2,90 @@
 
 Of some fifteen thousand tokens six hundred are learnt, the others given (:mod:`.lexicon`). An
 optimiser that takes the whole table moves all of them, to be put back, and the gradient of each
-step is a table, too: a tenth of a step's time for nothing.
+step is a table, too: a tenth of a step's time for nothing. What is learnt of the words is how their
+vectors are projected to the model's width: one matrix, which moves words that were never read along
+with those that were.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch.nn.functional import embedding, linear, normalize
+
+
+class Words(NamedTuple):
+    """N tokens with a meaning, and how their embeddings are made of it."""
+
+    tokens: Tensor
+    """(N,)"""
+    vectors: Tensor
+    """(N, D) what each means; unit vectors."""
+    capital: Tensor
+    """(N, 1) the last number of each embedding, before it gets its length."""
+    projection: Tensor
+    """(width - 1, D) to begin with."""
+    length: float
+    """Of each embedding."""
+
+
+class Given(NamedTuple):
+    """Tokens whose embeddings are not learnt one by one."""
+
+    still: Tensor
+    """(S,) those that stay as they are."""
+    words: Words | None = None
+
+
+def projected(vectors: Tensor, capital: Tensor, projection: Tensor, length: float) -> Tensor:
+    """(N, width) the embeddings of N words."""
+    meaning = normalize(linear(vectors, projection).float(), dim=1)
+    return normalize(torch.cat([meaning, capital], dim=1), dim=1) * length
 
 
 class Table:
     """The input and output embeddings (one table) of a model with V tokens of some width.
 
     Args:
-        model: The table in it is what counts: :meth:`read` before, :meth:`write` after a step.
-        given: (N,) rows that stay as they are; ``None``: none.
+        model: The table in it is what counts: :meth:`read` before a step, :meth:`write` after it,
+            and :meth:`write_words` before anybody else looks at it.
+        given: Rows that are not learnt; ``None``: all are.
     """
 
-    def __init__(self, model: Any, given: Tensor | None = None) -> None:
+    def __init__(self, model: Any, given: Given | None = None) -> None:
         self.whole: Parameter = model.get_input_embeddings().weight
-        learnt = torch.ones(len(self.whole), dtype=torch.bool)
+        size, device = len(self.whole), self.whole.device
+        words = None if given is None else given.words
+        learnt = torch.ones(size, dtype=torch.bool)
         if given is not None:
-            learnt[given.cpu()] = False
-        device = self.whole.device
+            learnt[given.still.cpu()] = False
+        if words is not None:
+            learnt[words.tokens.cpu()] = False
+            words = words._replace(
+                vectors=words.vectors.to(device), capital=words.capital.to(device)
+            )
+        self._words = words
+        self.projection = None if words is None else Parameter(words.projection.to(device).clone())
+        """(width - 1, D) what an optimiser takes for all words together."""
         self.rows = learnt.nonzero()[:, 0].to(device)
-        """(L,) those that are learnt, ascending."""
+        """(L,) those that are learnt one by one, ascending."""
         self.learnt = Parameter(self.whole.detach()[self.rows])
         """(L, width) what an optimiser takes in place of the table."""
-        self._place = torch.full((len(self.whole),), -1, device=device)
-        self._place[self.rows] = torch.arange(len(self.rows), device=device)
+        self._place = _places(self.rows, size)
+        self._word = _places(self.rows[:0] if words is None else words.tokens.to(device), size)
 
     def of(self, tokens: Tensor) -> Tensor:
-        """(C, width) the embeddings of tokens (C,); gradients reach those that are learnt."""
-        place = self._place[tokens]
-        mine = torch.nn.functional.embedding(place.clamp(min=0), self.learnt)
-        return torch.where((place >= 0)[:, None], mine, self.whole.detach()[tokens])
+        """(C, width) the embeddings of tokens (C,); gradients reach what is learnt."""
+        found = self.whole.detach()[tokens]
+        place, word = self._place[tokens], self._word[tokens]
+        mine, named = (place >= 0).nonzero()[:, 0], (word >= 0).nonzero()[:, 0]
+        found = found.index_copy(0, mine, embedding(place[mine], self.learnt))
+        if self.projection is None:
+            return found
+        return found.index_copy(0, named, self._projected(word[named]))
 
     def read(self) -> None:
         """Take the learnt rows over from the model."""
@@ -50,3 +96,21 @@ class Table:
         """Put the learnt rows into the model."""
         with torch.no_grad():
             self.whole[self.rows] = self.learnt
+
+    def write_words(self) -> None:
+        """Put all words into the model: too many to do it after each step."""
+        if self._words is not None:
+            with torch.no_grad():
+                self.whole[self._words.tokens] = self._projected(slice(None))
+
+    def _projected(self, which: Tensor | slice) -> Tensor:
+        assert self._words is not None and self.projection is not None  # noqa: PT018
+        _, vectors, capital, _, length = self._words
+        return projected(vectors[which], capital[which], self.projection, length)
+
+
+def _places(tokens: Tensor, size: int) -> Tensor:
+    """(size,) where each token stands among those given; -1 for others."""
+    places = torch.full((size,), -1, device=tokens.device)
+    places[tokens] = torch.arange(len(tokens), device=tokens.device)
+    return places

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..llms.sft import Example, Progress, SftConfig, SftTrainer
 from ..seeding import stream
 from .mixture import Mixture
-from .table import Table
+from .table import Given, Table
 
 READ = 0.1
 """Share of the tokens which the policy did not write whose loss is computed: they teach what texts
@@ -21,6 +21,10 @@ look like, and predicting each of them would take a third of the time."""
 OTHERS = 1024
 """Tokens among which the next one is looked for, besides all those in the batch: of seventeen
 thousand words nearly all are somewhere else, and comparing with each took a third of a step."""
+
+PROJECTION = 0.25
+"""Rate of the projection of words' vectors, as a share of the matrices': four times as fast, what
+is read differs from step to step, and less is learnt."""
 
 
 class TraceTrainer(SftTrainer):
@@ -34,7 +38,7 @@ class TraceTrainer(SftTrainer):
         config: ``steps`` must be the mixture's.
         dtype: ``torch.bfloat16`` computes matrix products in half the time where the processor
             can; weights stay float32.
-        given: (N,) tokens whose embeddings stay as they are (:class:`.table.Table`).
+        given: Tokens whose embeddings are not learnt one by one (:class:`.table.Table`).
         others: Tokens beside those of the batch among which the next one is looked for; ``None``:
             all. With fewer, the loss that is shown is a little low, the accuracy a little high.
     """
@@ -45,7 +49,7 @@ class TraceTrainer(SftTrainer):
         mixture: Mixture,
         config: SftConfig,
         dtype: torch.dtype = torch.float32,
-        given: Tensor | None = None,
+        given: Given | None = None,
         others: int | None = None,
     ) -> None:
         super().__init__(model, cast("Sequence[Example]", mixture.rows), config)
@@ -54,6 +58,10 @@ class TraceTrainer(SftTrainer):
         for group in self.optimizers[0].param_groups:
             taken = (self._table.learnt if p is self._table.whole else p for p in group["params"])
             group["params"] = list(taken)
+        if self._table.projection is not None:
+            rate = PROJECTION * (config.muon_lr or config.lr)
+            group = {"params": [self._table.projection], "lr": rate, "full_lr": rate}
+            self.optimizers[-1].add_param_group(group)
 
     def _batch(self, step: int) -> list[int]:
         return self._mixture.batch(step)
@@ -64,6 +72,17 @@ class TraceTrainer(SftTrainer):
             done = super().advance()
         self._table.write()
         return done
+
+    def weights(self) -> dict[str, Tensor]:
+        """The projection of words, too."""
+        found = super().weights()
+        if self._table.projection is not None:
+            found["projection"] = self._table.projection
+        return found
+
+    def settle(self) -> None:
+        """Put the words' embeddings into the model."""
+        self._table.write_words()
 
     def _precision(self) -> AbstractContextManager[Any]:
         if self._dtype == torch.float32:

@@ -11,7 +11,7 @@ from searchgym.llms.sft import SftConfig
 from searchgym.llms.small import small_model
 from searchgym.warmstart.mixture import Mixture, Stage
 from searchgym.warmstart.reading import encode_traces, reader_tokenizer
-from searchgym.warmstart.table import Table
+from searchgym.warmstart.table import Given, Table, Words
 from searchgym.warmstart.traces import Trace
 from searchgym.warmstart.training import TraceTrainer
 
@@ -28,7 +28,8 @@ def test_gradients_are_those_of_the_whole_table(
     rows = encode_traces(tokenizer, traces[:3], 4096)
     model = small_model(tokenizer, width=32)
     mixture = Mixture({"trace": rows}, [Stage(1, {"trace": 1.0})])
-    trainer = TraceTrainer(model, mixture, SftConfig(prompt_weight=0), given=given)
+    still = None if given is None else Given(given)
+    trainer = TraceTrainer(model, mixture, SftConfig(prompt_weight=0), given=still)
     loss, _, _ = trainer._loss(rows)
     loss.backward()
     table = model.get_input_embeddings().weight
@@ -56,7 +57,7 @@ def test_gradients_are_those_of_the_whole_table(
 def test_the_model_is_what_counts_before_a_step_and_after_it(tokenizer: Any) -> None:
     model = small_model(tokenizer, width=32)
     whole = model.get_input_embeddings().weight
-    table = Table(model, torch.tensor([1, 3]))
+    table = Table(model, Given(torch.tensor([1, 3])))
     assert table.rows.tolist() == [0, 2, *range(4, len(whole))]
     with torch.no_grad():
         whole.fill_(1.0)
@@ -66,3 +67,43 @@ def test_the_model_is_what_counts_before_a_step_and_after_it(tokenizer: Any) -> 
     assert (whole == 1.0).all()
     table.write()
     assert whole[:5, 0].tolist() == [2.0, 1.0, 2.0, 1.0, 2.0]
+
+
+def words(tokens: list[int], width: int, dims: int = 5) -> Words:
+    draw = torch.Generator().manual_seed(0)
+    return Words(
+        torch.tensor(tokens),
+        torch.nn.functional.normalize(torch.randn(len(tokens), dims, generator=draw), dim=1),
+        torch.zeros(len(tokens), 1),
+        torch.randn(width - 1, dims, generator=draw),
+        2.0,
+    )
+
+
+def test_words_move_together_by_their_projection(tokenizer: Any) -> None:
+    model = small_model(tokenizer, width=32)
+    table = Table(model, Given(torch.tensor([1]), words([2, 4, 7], 32)))
+    assert table.rows.tolist() == [0, 3, 5, 6, *range(8, len(table.whole))]
+    assert table.projection is not None
+    found = table.of(torch.tensor([1, 4, 5, 7]))
+    assert found[[1, 3]].norm(dim=1).tolist() == pytest.approx([2.0, 2.0])
+    found[1, 0].backward()  # one word's embedding
+    assert table.projection.grad is not None
+    assert table.projection.grad.abs().sum() > 0
+    assert table.learnt.grad is None or not table.learnt.grad.abs().sum()
+    before = table.of(torch.tensor([7])).detach()
+    with torch.no_grad():
+        table.projection -= 0.1 * table.projection.grad
+    assert not torch.equal(table.of(torch.tensor([7])), before)  # and the others move, too
+
+
+def test_words_reach_the_model_when_they_are_written(tokenizer: Any) -> None:
+    model = small_model(tokenizer, width=32)
+    table = Table(model, Given(torch.tensor([1]), words([2, 4], 32)))
+    before = table.whole.detach().clone()
+    table.write()
+    assert torch.equal(table.whole, before)
+    table.write_words()
+    moved = (table.whole.detach() - before).abs().sum(1).nonzero()[:, 0]
+    assert moved.tolist() == [2, 4]
+    assert torch.equal(table.whole.detach()[[2, 4]], table.of(torch.tensor([2, 4])).detach())

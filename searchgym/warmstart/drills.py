@@ -32,6 +32,8 @@ class Drill(NamedTuple):
 
     query: str
     hops: tuple[Hop, ...]
+    known: str
+    """What all of them begin from."""
 
 
 class DrillReader:
@@ -58,7 +60,7 @@ class DrillReader:
         if not shown:
             title = self._eyes.to_open(drill.hops[0], observed)
             return render(Access(title) if title else Answer(ABSTAIN))
-        return render(Answer(shown[-1].found), findings(shown))
+        return render(Answer(shown[-1].found), findings(shown, [drill.known] * len(shown)))
 
 
 def _name(i: int) -> str:
@@ -91,10 +93,12 @@ def drills_of(made: Setting, *, seed: int = 0, backward: float = 0.25) -> Iterat
             relation = world.prop(fact).target is not None
             if relation and draw.random() < backward:
                 back = hop_of(fact.id, passage.id, True, world, corpus)
-                drills.append(Drill(query(back, world.names[fact.object]), (back,)))
+                known = world.names[fact.object]
+                drills.append(Drill(query(back, known), (back,), known))
         if hops:
             order = draw.permutation(len(hops))[:MOST]
-            drills.append(Drill(passage.title, tuple(hops[int(i)] for i in order)))
+            asked = tuple(hops[int(i)] for i in order)
+            drills.append(Drill(passage.title, asked, passage.title))
     tasks = [Task(f"drill-{i}", _name(i), ("",)) for i in range(len(drills))]
     episodes = [episode_for(made, task, seed) for task in tasks]
     for episode in run_episodes(episodes, DrillReader(drills, dialect, Eyes(made)), made.toolbox):

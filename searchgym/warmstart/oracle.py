@@ -65,7 +65,8 @@ class ThinkingOracle:
         action: Action = Answer(hops[-1].found)
         if now < len(hops):
             action = Search((query(hops[now], hops[now - 1].found),))
-        return self._dialect.render_action(action, findings(hops[before:now]))
+        known = [start, *(hop.found for hop in hops)][before:now]
+        return self._dialect.render_action(action, findings(hops[before:now], known))
 
 
 def opening(hops: Sequence[Hop], start: str) -> tuple[Search, str]:
@@ -74,9 +75,16 @@ def opening(hops: Sequence[Hop], start: str) -> tuple[Search, str]:
     return Search((query(hops[0], start),)), " ".join(hop.label for hop in hops)
 
 
-def findings(hops: Sequence[Hop]) -> str:
-    """The thought that says what hops have led to."""
-    return "; ".join(f"{hop.label}: {hop.found}" for hop in hops)
+def findings(hops: Sequence[Hop], known: Sequence[str]) -> str:
+    """The thought that says what hops have led to, each from what was ``known`` before it."""
+    found = zip(hops, known, strict=True)
+    return "; ".join(f"{looked_up(hop, start)}: {hop.found}" for hop, start in found)
+
+
+def looked_up(hop: Hop, known: str) -> str:
+    """What is sought in what was found: of the page of what is known, one of its facts; but any
+    page may state an inverse one, and what is known is what to look for there."""
+    return f"{hop.label} {known}" if hop.label[0] == "-" else hop.label
 
 
 def query(hop: Hop, known: str) -> str:

@@ -38,7 +38,10 @@ def test_a_drill_finds_what_it_was_asked_for(drills: list[Trace]) -> None:
         lines = answer.text[len("<think>") : answer.text.index("</think>")].split("; ")
         assert 1 <= len(lines) <= MOST
         for label, found in (line.split(": ") for line in lines):
-            assert label in plan
+            if label[0] == "+":
+                assert label in plan
+            else:  # repeats the search
+                assert f"<search> {label[2:]} </search>" in asked.text
             assert found in shown
 
 

@@ -13,8 +13,8 @@ from searchgym.errors import DialectError, TaskError
 from searchgym.evaluation.run import episode_for
 from searchgym.rollout import run_episodes
 from searchgym.types import ABSTAIN
-from searchgym.warmstart.hops import hops_of
-from searchgym.warmstart.oracle import ThinkingOracle
+from searchgym.warmstart.hops import hops_of, start_of
+from searchgym.warmstart.oracle import ThinkingOracle, findings
 from searchgym.warmstart.traces import SETTING, Trace, traces_of, unseen_setting
 
 THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL)
@@ -51,7 +51,7 @@ def test_replayed_through_the_environment_they_score_one(
 def test_findings_are_what_was_shown(traces: list[Trace]) -> None:
     found = 0
     for trace in traces:
-        shown, first = "", True
+        shown, said, first = "", "", True
         for piece in trace.pieces:
             if not piece.own:
                 shown += piece.text
@@ -60,10 +60,15 @@ def test_findings_are_what_was_shown(traces: list[Trace]) -> None:
                 for part in thought(piece.text).split("; "):
                     label, _, name = part.partition(": ")
                     assert label[:2] in ("+ ", "- "), part
-                    assert label[2:].islower()
+                    if label[0] == "+":
+                        assert label[2:].islower()
+                    else:  # repeats what it begins from, as searched for or found before
+                        assert label.split()[-1] in said
                     assert name
                     assert name in shown
+                    said += name
                     found += 1
+            said += piece.text
             first = False
         assert found
     assert found >= sum(trace.hops for trace in traces)
@@ -77,7 +82,8 @@ def test_the_plan_names_every_hop_in_order(world: Setting, traces: list[Trace]) 
         hops = hops_of(by_id[trace.task_id], world.world, world.corpus)  # type: ignore[arg-type]
         assert thought(own[0]) == " ".join(hop.label for hop in hops)
         stated = " ".join(thought(text) for text in own[1:] if text.startswith("<think>"))
-        places = [stated.index(f"{hop.label}: {hop.found}") for hop in hops]
+        known = [start_of(by_id[trace.task_id]), *(hop.found for hop in hops[:-1])]
+        places = [stated.index(findings([h], [k])) for h, k in zip(hops, known, strict=True)]
         assert places == sorted(places)
 
 

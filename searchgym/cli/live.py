@@ -19,8 +19,8 @@ NAMES: Mapping[str, str] = {
     "reward": "reward", "return": "return", "em": "exact match", "f1": "F1",
     "searches": "searches / episode", "turns": "turns / episode", "tokens": "tokens / episode",
     "invalid": "invalid turns", "truncated": "truncated episodes", "infra": "lost episodes",
-    "entropy": "entropy, nats", "equal_groups": "groups without signal", "loss": "loss",
-    "norm": "gradient norm",
+    "entropy": "entropy, nats", "kl_ref": "KL to the reference",
+    "equal_groups": "groups without signal", "loss": "loss", "norm": "gradient norm",
 }  # fmt: skip
 """Measure → how it is called on the screen, in this order; others follow under their own names."""
 _LAST = ("/clipped", "/kl", "/kl_old", "/ratio")

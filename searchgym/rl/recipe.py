@@ -10,6 +10,7 @@ from typing import Any
 
 from ..cards import cards, read_card
 from ..errors import CardError, unknown
+from .schedules import READ
 from .slots.protocols import (
     AdvantageEstimator,
     DataPolicy,
@@ -95,7 +96,8 @@ class Recipe:
                 yield f.name, value
 
     def check(self, provided: frozenset[str]) -> None:
-        """``CardError`` naming the first need that neither a part nor ``provided`` meets."""
+        """``CardError`` naming the first need that neither a part nor ``provided`` meets, or the
+        first coefficient that no part reads."""
         there = provided | ALWAYS
         for _, part in self.parts():
             there |= part.provides
@@ -106,6 +108,13 @@ class Recipe:
                     f"{place} ({type(part).__name__}) needs {name!r}, which nothing here provides: "
                     f"{advice}"
                 )
+
+        read = {*READ, *(loss.name for loss in self.loss)}
+        for _, part in self.parts():
+            read |= getattr(part, "reads", frozenset())
+        for name in sorted(getattr(self.schedule, "names", ())):
+            if name not in read and not name.startswith("w_"):
+                raise CardError(unknown("coefficient of the schedule", name, sorted(read)))
 
     def needs(self, name: str) -> bool:
         """Whether any part reads it."""

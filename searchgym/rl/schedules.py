@@ -1,8 +1,8 @@
 """Coefficients by step: objects of the slot ``schedule``.
 
 Names that are read: ``"lr"`` (a factor), each loss's name (``"policy"``, ``"kl"``, ``"entropy"``
-…; replaces its weight), ``"w_<signal>"``, ``"shorter"``, ``"information_gain"``, and of estimators
-``"distillation"``, ``"beta"`` (KL in the reward), ``"stratified"``, ``"gigpo"``, ``"mt_grpo"``.
+…; replaces its weight), ``"w_<signal>"``, and those of ``READ``. A recipe refuses others, which
+nobody would notice, unless one of its parts says in ``reads`` that it reads them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,18 @@ from ..schedules import make_schedule
 from .kernels.kl import adapted_kl_coefficient
 from .slots.protocols import Slot
 
+READ = (
+    "lr", "shorter", "information_gain", "distillation", "beta", "stratified", "gigpo", "mt_grpo",
+)  # fmt: skip
+"""``beta``: KL in the reward."""
+
 
 class Constant(Slot):
     """The same numbers at every step."""
 
     def __init__(self, **values: float) -> None:
         self.values = {name: float(value) for name, value in values.items()}
+        self.names = frozenset(values)
 
     def coef(self, step: int, metrics: Mapping[str, float]) -> Mapping[str, float]:
         return self.values
@@ -30,6 +36,7 @@ class Scheduled(Slot):
 
     def __init__(self, **specs: Any) -> None:
         self.schedules = {name: make_schedule(spec) for name, spec in specs.items()}
+        self.names = frozenset(specs)
 
     def coef(self, step: int, metrics: Mapping[str, float]) -> Mapping[str, float]:
         return {name: schedule(step) for name, schedule in self.schedules.items()}
@@ -54,6 +61,8 @@ class AdaptiveKL(Slot):
     ) -> None:
         adapted_kl_coefficient(start, target, 1, target=target, horizon=horizon)
         self.name, self.value, self.measured = name, float(start), measured
+        self.requires = frozenset({"ref_logp"} if measured == "kl_ref" else ())
+        self.names = frozenset({name})
         self.target, self.horizon = target, horizon
 
     def coef(self, step: int, metrics: Mapping[str, float]) -> Mapping[str, float]:

@@ -10,10 +10,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
+from uuid import uuid4
 
 from ..errors import CardError, MissingExtraError, unknown
+from ..files import write_whole
 
 PROJECT = "searchgym"
+IDENTITY = "tracked_as.txt"
 
 
 class Tracker(Protocol):
@@ -58,13 +61,22 @@ class Remembered:
         self._module.finish()
 
 
+def identity(out: Path) -> str:
+    """What a tracker knows a run by: the folder's name, and a number of its own that the folder
+    keeps. Folders of one name elsewhere, or made anew, are other runs."""
+    kept = out / IDENTITY
+    if not kept.exists():
+        write_whole(kept, f"{out.resolve().name}-{uuid4().hex[:8]}\n")
+    return kept.read_text(encoding="utf-8").strip()
+
+
 def _wandb(out: Path, plan: Mapping[str, Any], first: int) -> Tracker:
     name = out.resolve().name
-    return Remembered("wandb", name=name, id=name, dir=str(out), config=dict(plan))
+    return Remembered("wandb", name=name, id=identity(out), dir=str(out), config=dict(plan))
 
 
 def _trackio(out: Path, plan: Mapping[str, Any], first: int) -> Tracker:
-    return Remembered("trackio", name=out.resolve().name, config=dict(plan))
+    return Remembered("trackio", name=identity(out), config=dict(plan))
 
 
 TRACKERS: Mapping[str, Callable[[Path, Mapping[str, Any], int], Tracker]] = {

@@ -39,6 +39,7 @@ from .processes import Alone
 from .recipe import Recipe
 from .saved import ROLLOUTS, SavedRollouts
 from .slots.batch import Batch, Output, Totals, in_lines
+from .slots.protocols import Learner, Replay
 from .slots.records import Floats, Rewards, Scored, TaskPlan, Workers
 
 CHECKPOINT = "trainer.safetensors"
@@ -204,6 +205,10 @@ class Trainer:
         kept = kept[: self.config.tasks]
         metrics = {"step": float(self.steps), **of_episodes(played), **of_groups(played, kept)}
         metrics |= {f"coef/{name}": value for name, value in coef.items()}
+        if isinstance(recipe.data, Replay):
+            again = recipe.data.replay(len(kept), self.steps, self.config.seed)
+            metrics["replayed"] = float(len(again))
+            kept = [*kept, *again]
         middle = perf_counter()
 
         # 3. tensors: one line per trajectory, its sampled tokens only
@@ -228,6 +233,9 @@ class Trainer:
             metrics |= self._update(batch, coef)
             if self.critic is not None and batch.returns is not None:
                 metrics |= self.critic.fit(batch)
+            for signal in recipe.signal:
+                if isinstance(signal, Learner):
+                    metrics |= signal.fit(kept)
             self._publish()
 
         self.steps += 1

@@ -25,7 +25,7 @@ from searchgym.reports.curves import smoothed
 from searchgym.reports.page import save_curve
 from searchgym.rl.launch import Plan, changed
 from searchgym.rl.log import read_log
-from searchgym.rl.trackers import Trackers
+from searchgym.rl.trackers import Trackers, identity
 from tests.rl.colours import CORPUS, TASKS, player, tokenizer
 
 from .conftest import Cli
@@ -270,6 +270,7 @@ def test_the_screen_shows_what_matters(capsys: pytest.CaptureFixture[str]) -> No
                   "4.0 episodes/s", "40.0 tokens/s", "3.0 s/step", "no_search"):  # fmt: skip
         assert shown in text, shown
     assert "part/em" not in [name for name, _ in chosen(STEP)], "shown once, as exact match"
+    assert ("kl_ref", "KL to the reference") in chosen({**STEP, "kl_ref": 0.2})
 
 
 def test_sparklines() -> None:
@@ -343,3 +344,13 @@ def test_a_reader_from_nothing(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mon
     other = cli(*asked, "--results", 2)
     assert other.code != 0
     assert "other settings" in other.err
+
+
+def test_a_tracker_knows_a_run_by_more_than_its_folders_name(tmp_path: Path) -> None:
+    runs = [tmp_path / "a" / "run", tmp_path / "b" / "run"]
+    for out in runs:
+        out.mkdir(parents=True)
+    names = [identity(out) for out in runs]
+    assert names[0] != names[1]
+    assert all(name.startswith("run-") for name in names)
+    assert names == [identity(out) for out in runs]  # a resumed run is the same one

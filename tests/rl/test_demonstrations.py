@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from searchgym.envs.setting import Setting, setting
 from searchgym.errors import SearchGymError
 from searchgym.llms.small import train_tokenizer
 from searchgym.policies.trainable import TrainableLM
-from searchgym.rl.rollouts.demonstrations import Demonstrations
+from searchgym.rl.rollouts.demonstrations import Demonstrations, _end_of
 from searchgym.rl.slots.records import TaskPlan, Workers
 from tests.rl.tiny import llama
 
@@ -71,3 +72,12 @@ def test_a_named_expert_is_made_of_the_setting(workers: Workers) -> None:
 def test_a_name_that_leads_nowhere_is_said_at_once() -> None:
     with pytest.raises(SearchGymError, match="Nobody"):
         Demonstrations("searchgym.warmstart.oracle:Nobody")
+
+
+def test_a_turn_ends_with_the_tokenizers_own_end_of_text() -> None:
+    """Chat models stop at several tokens, of which the lowest is not the one that ends a turn."""
+    named = SimpleNamespace(codec=SimpleNamespace(tokenizer=SimpleNamespace(eos_token_id=7)))
+    assert _end_of(named) == 7
+    bare = SimpleNamespace(codec=SimpleNamespace(tokenizer=SimpleNamespace(eos_token_id=None)))
+    bare.eos = {3, 9}
+    assert _end_of(bare) == 3

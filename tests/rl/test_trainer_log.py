@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ import torch
 
 from searchgym.errors import EngineError
 from searchgym.rl.collapse import CollapseWarning, Watch
+from searchgym.rl.data.prioritized import Prioritized
 from searchgym.rl.log import Log
 from searchgym.rl.objectives.base import Objective
 from searchgym.rl.recipe import read
+from searchgym.rl.slots.records import Rewards
 from searchgym.rl.trainer import Trainer
 from searchgym.tools import SearchTool, Toolbox
 from searchgym.types import Failure, Query, Ranking
@@ -134,6 +137,19 @@ def test_prioritized_prefers_what_fails() -> None:
     plans = data.plan(run.setting.tasks, 200, 0, 0)
     share = np.mean([p.task.id == run.setting.tasks[0].id for p in plans])
     assert share == pytest.approx(1 / 1.15, abs=0.08)
+
+
+def test_a_reward_for_shortness_is_no_success() -> None:
+    data = Prioritized(momentum=0.0)
+    plan = SimpleNamespace(task=SimpleNamespace(id="a"))
+    rewards = Rewards(np.array([1.5] + [0.5] * 7))  # all right, one of them shorter
+    scored = SimpleNamespace(
+        signals={"return": np.ones(8)}, rewards=rewards, training=list(range(8)),
+        group=SimpleNamespace(plan=plan),
+    )  # fmt: skip
+    data.observe(scored)  # type: ignore[arg-type]
+    assert data.success == {"a": 1.0}
+    assert data.requires == {"return"}
 
 
 def test_a_learning_rate_follows_its_schedule() -> None:

@@ -14,17 +14,21 @@ from .uniform import Uniform
 
 
 class Prioritized(Uniform):
-    """A task's odds are ``1 - success``, its mean reward over time, and at least ``floor``.
+    """A task's odds are ``1 - success``, its mean ``metric`` over time, and at least ``floor``.
 
     Args:
+        metric: A signal between 0 and 1; what is added to rewards for length makes no success.
         momentum: Of each task's mean. Tasks not yet played count as failed.
     """
 
-    def __init__(self, floor: float = 0.05, momentum: float = 0.5) -> None:
+    def __init__(
+        self, floor: float = 0.05, momentum: float = 0.5, *, metric: str = "return"
+    ) -> None:
         super().__init__()
         if not 0 < floor <= 1 or not 0 <= momentum < 1:
             raise ValueError(f"0 < floor ≤ 1 and 0 ≤ momentum < 1, got {floor}, {momentum}")
         self.floor, self.momentum = float(floor), float(momentum)
+        self.metric, self.requires = metric, frozenset({metric})
         self.success: dict[str, float] = {}
 
     def choose(
@@ -34,7 +38,8 @@ class Prioritized(Uniform):
         return tasks[int(stream(key, "task").choice(len(tasks), p=odds / odds.sum()))], {}
 
     def observe(self, scored: Scored) -> None:
-        found = scored.rewards.total[scored.training]
+        found = scored.signals[self.metric][scored.training]
+        found = found[np.isfinite(found)]
         if not len(found):
             return
         mean, name = float(np.clip(found.mean(), 0, 1)), scored.group.plan.task.id

@@ -83,7 +83,12 @@ class _Writer:
         return texts
 
     def _completion(self, text: str, spelt: Spelt) -> Completion:
-        generator: Any = self.policy.generator
-        ids = (*spelt.ids, min(generator.eos))
+        ids = (*spelt.ids, _end_of(self.policy.generator))
         logp = np.zeros(len(ids), np.float32)
         return Completion(text, ids, logp, (*spelt.ends, len(text)), -1)
+
+
+def _end_of(generator: Any) -> int:
+    """The token that ends a turn: the tokenizer's, and not whichever a model stops at besides."""
+    end = generator.codec.tokenizer.eos_token_id
+    return int(end) if end is not None else min(generator.eos)

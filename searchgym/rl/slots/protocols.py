@@ -73,6 +73,15 @@ class Signal(SlotObject, Protocol):
         ...
 
 
+@runtime_checkable
+class Learner(Protocol):
+    """A signal that learns: a process reward model, a progress head."""
+
+    def fit(self, scored: Sequence[Scored], /) -> Mapping[str, float]:
+        """Called after the update, with the groups that were trained on. Metrics."""
+        ...
+
+
 class RewardTransform(SlotObject, Protocol):
     """How do signals become rewards? Several are applied one after another."""
 
@@ -127,6 +136,17 @@ class DataPolicy(SlotObject, Protocol):
 
     def enough(self, kept: int, wanted: int, rounds: int, /) -> bool:
         """Whether to go on with ``kept`` groups after ``rounds`` rounds of playing."""
+        ...
+
+
+@runtime_checkable
+class Replay(Protocol):
+    """A data policy that keeps groups to train on again."""
+
+    def replay(self, count: int, step: int, seed: int, /) -> Sequence[Scored]:
+        """Groups of earlier steps, trained on beside the ``count`` of this one. Their rewards stand
+        and their advantages are estimated anew; how far the policy has moved since, their rows'
+        ``logp`` says (loss ``decoupled``)."""
         ...
 
 

@@ -44,7 +44,7 @@ def knower(
     entities: Annotated[int, typer.Option(min=1, help="Of the world.")] = 150,
     seed: Annotated[int, typer.Option(help="Fixes world, facts, weights and order.")] = 0,
     steps: Annotated[int, typer.Option(min=10, help="Of training.")] = 1500,
-    width: Annotated[int, typer.Option(min=4, help="Of the model; a multiple of four.")] = 128,
+    width: Annotated[int, typer.Option(min=8, help="Of the model; a multiple of eight.")] = 128,
     questions: Annotated[
         int,
         typer.Option(min=0, help="Of one, two and three hops each, at most; 0: do not measure."),

@@ -21,7 +21,7 @@ def warmstart(
     ),
     steps: Annotated[int, typer.Option(min=1, help="Of training, all stages together.")] = 5000,
     worlds: Annotated[int, typer.Option(min=1, help="Generated worlds to learn from.")] = 60,
-    width: Annotated[int, typer.Option(min=4, help="Of the model; a multiple of four.")] = 128,
+    width: Annotated[int, typer.Option(min=8, help="Of the model; a multiple of eight.")] = 128,
     word_vectors: Annotated[
         bool,
         typer.Option(

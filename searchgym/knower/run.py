@@ -91,7 +91,11 @@ def make_knower(
         "dtype": str(dtype),
     }  # fmt: skip
     knowledge.save(out, world_of(made))
-    train(trainer, tokenizer, out, about=about, report=report, started=lambda: note_machine(out))
-    save_note(out, "bare", Sampling(max_tokens=MAX_TOKENS))
+
+    def started() -> None:  # an interrupted run can be played with, too
+        note_machine(out)
+        save_note(out, "bare", Sampling(max_tokens=MAX_TOKENS))
+
+    train(trainer, tokenizer, out, about=about, report=report, started=started)
     read = rows_read(mixture, trainer.step)
     return Knower(model, tokenizer, knowledge, world_of(made).n_facts, read, trainer.seconds)

@@ -138,13 +138,17 @@ def check(generator: Any, batch: Sequence[GenRequest]) -> None:
             )
         kind = form(request.prompt)
         require(generator, *needs, *(() if kind == "text" else (kind,)))
-        s = request.sampling
-        if s.max_tokens < 1 or s.temperature < 0 or not 0 < s.top_p <= 1 or s.top_k < 0:
-            raise EngineError(
-                f"sampling needs max_tokens ≥ 1, temperature ≥ 0, 0 < top_p ≤ 1, top_k ≥ 0, got {s}"
-            )
-        if "" in s.stop or isinstance(s.stop, str):
-            raise EngineError(f"stop is a tuple of non-empty strings, got {s.stop!r}")
+        check_sampling(request.sampling)
+
+
+def check_sampling(s: Sampling) -> None:
+    """``EngineError`` for impossible settings."""
+    if s.max_tokens < 1 or s.temperature < 0 or not 0 < s.top_p <= 1 or s.top_k < 0:
+        raise EngineError(
+            f"sampling needs max_tokens ≥ 1, temperature ≥ 0, 0 < top_p ≤ 1, top_k ≥ 0, got {s}"
+        )
+    if "" in s.stop or isinstance(s.stop, str):
+        raise EngineError(f"stop is a tuple of non-empty strings, got {s.stop!r}")
 
 
 def request_key(request: GenRequest) -> bytes:

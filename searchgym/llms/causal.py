@@ -26,6 +26,7 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
     """
     try:
         import torch
+        from safetensors import SafetensorError
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
         raise MissingExtraError("a transformers language model", "llm") from error
@@ -34,12 +35,17 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
     try:
         tokenizer = AutoTokenizer.from_pretrained(path)
         model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, **options)
-    except (OSError, ValueError) as error:
+        return model.to(device).eval(), tokenizer
+    # what transformers and torch raise for a dtype, device or option they do not know varies
+    except (
+        OSError, ValueError, RuntimeError, AssertionError, AttributeError, TypeError,
+        SafetensorError,
+    ) as error:  # fmt: skip
+        told = "".join(f", {name}={value!r}" for name, value in options.items())
         raise EngineError(
-            f"cannot load a causal LM from {path!r}: {error}. Expected a folder with config.json, "
-            "weights and tokenizer, or a hub name"
+            f"cannot load a causal LM from {path!r} (device={device!r}, dtype={dtype!r}{told}): "
+            f"{error}. Expected a folder with config.json, weights and tokenizer, or a hub name"
         ) from error
-    return model.to(device).eval(), tokenizer
 
 
 def loaded(
@@ -52,6 +58,17 @@ def loaded(
     if tokenizer is None or options:
         raise EngineError("a model object needs its tokenizer beside it, and no load options")
     return model, tokenizer
+
+
+def continues(config: Any) -> bool:
+    """Whether keys kept from one turn are those that reading everything anew would give: not where
+    attention counts the columns of the cache, padding among them, as its window (GPT-Neo), nor
+    where positions are rotated by how long the longest row is."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    by_layer = (r for r in rope.values() if isinstance(r, Mapping))
+    kinds = {r.get("rope_type") for r in (rope, *by_layer)}
+    local = "local" in (getattr(config, "attention_layers", None) or ())
+    return not local and not kinds & {"dynamic", "longrope"}
 
 
 @contextmanager
@@ -83,6 +100,7 @@ class Running:
 
         self.model = model
         self._takes = set(inspect.signature(model.forward).parameters)
+        self._continues = continues(model.config)
         unique = list(dict.fromkeys(prompts))
         known = [(pasts or {}).get(prompt) for prompt in unique]
         new = [p[past.length :] if past else p for p, past in zip(unique, known, strict=True)]
@@ -134,7 +152,9 @@ class Running:
 
     def past(self, row: int) -> Past | None:
         """What the model holds of a row; ``None`` if that cannot be continued later."""
-        return extract(self._cache, self._mask, row) if "position_ids" in self._takes else None
+        if "position_ids" not in self._takes or not self._continues:
+            return None
+        return extract(self._cache, self._mask, row)
 
     def _positions(self) -> Tensor:
         return (self._mask.cumsum(-1) - 1).clamp(min=0)
@@ -152,7 +172,12 @@ class Running:
             use_cache=True,
             **extra,
         )
-        self._cache = out.past_key_values
+        self._cache = getattr(out, "past_key_values", None)
+        if self._cache is None:
+            raise EngineError(
+                f"{type(self.model).__name__} hands no past_key_values back: its turns cannot be "
+                "written token by token here; use a model whose state transformers caches"
+            )
         self.logits = out.logits[:, -1]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.nn import Parameter
+from torch.nn import Embedding, Parameter
 from torch.optim import Optimizer
 
 from ..errors import CardError
@@ -24,9 +24,12 @@ def optimizers_of(
     """
     matrices: list[Parameter] = []
     others: list[Parameter] = []
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, Embedding)}
+    if (output := getattr(model, "get_output_embeddings", lambda: None)()) is not None:
+        tables.add(id(output.weight))
     for name, p in model.named_parameters():
         if p.requires_grad:
-            inner = p.ndim == 2 and "embed" not in name and "lm_head" not in name
+            inner = p.ndim == 2 and id(p) not in tables and "embed" not in name
             (matrices if muon_lr and inner else others).append(p)
     if any(hasattr(p, "full_tensor") for p in matrices):
         raise CardError("Muon takes whole matrices, and these are cut into shards: muon_lr=0")

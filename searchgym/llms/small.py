@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..errors import MissingExtraError
+from ..errors import DataError, MissingExtraError
 
 END = "<|end|>"
 LAYERS = ("conv", "full_attention", "conv", "full_attention", "full_attention")
@@ -41,6 +41,12 @@ def train_tokenizer(texts: Iterable[str], size: int = 2048) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=made, eos_token=END, pad_token=END)
 
 
+def check_width(width: int) -> None:
+    """``DataError`` for a width that four heads of even size do not fill."""
+    if width < 8 or width % 8:
+        raise DataError(f"width is a multiple of eight (four heads of even size), got {width}")
+
+
 def small_model(tokenizer: Any, *, width: int = 128, context: int = 2048, seed: int = 0) -> Any:
     """An untrained LFM2 for this tokenizer: five layers, about a million parameters at width 128
     and 1,024 tokens. Four heads at any width: with fewer, a narrow model learns to copy much later.
@@ -48,6 +54,7 @@ def small_model(tokenizer: Any, *, width: int = 128, context: int = 2048, seed: 
     import torch
     from transformers import AutoModelForCausalLM, Lfm2Config
 
+    check_width(width)
     config = Lfm2Config(
         vocab_size=len(tokenizer),
         hidden_size=width,

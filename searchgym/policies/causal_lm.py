@@ -12,13 +12,13 @@ import numpy as np
 from ..batching import run_batch
 from ..episode import Episode
 from ..errors import EngineError
-from ..llms.base import Completion, Generator, GenRequest, Ids, Sampling, require
+from ..llms.base import Completion, Generator, GenRequest, Ids, Sampling, check_sampling, require
 from ..seeding import derive
 from ..trajectory import Trajectory
 from ..types import Failure, Metered, Service, TurnRequest
 from .names import NamesRenderer
 from .record import Memory, Written
-from .renderer import BareRenderer, ChatRenderer, PlainRenderer, Renderer
+from .renderer import BareRenderer, ChatRenderer, PlainRenderer, Renderer, spelt
 from .rows import Row, rows_of
 
 SAMPLING = Sampling()
@@ -141,6 +141,7 @@ class CausalLMPolicy:
         """What the generator is asked for a turn; an empty completion if the context is full.
         Whoever asks the generator must :meth:`remember` its answer before the next turn."""
         settings = self.sampling if sampling is None else sampling
+        check_sampling(settings)
         with self._lock:
             pieces, prefill = self._prompt(request)
         ids = (*chain.from_iterable(pieces), *prefill)
@@ -156,10 +157,12 @@ class CausalLMPolicy:
     def remember(self, request: TurnRequest, completion: Completion) -> Completion:
         """Keep a turn's tokens for the next turn's prompt and for rows; returns the completion with
         the text that the episode is to be given."""
-        if completion.ids is None or completion.logp is None or completion.ends is None:
+        if completion.ids is None or completion.logp is None:
             raise EngineError(
-                f"{type(self.generator).__name__} gave no ids, logp or ends, which it promises"
+                f"{type(self.generator).__name__} gave no ids or logp, which it promises"
             )
+        if completion.ends is None:  # a server that shows half a character as no text at all
+            completion = completion._replace(ends=self._ends(completion.text, completion.ids))
         completion = self.renderer.heard(request.segments, completion)
         with self._lock:
             pieces, prefill = self._prompt(request)
@@ -183,6 +186,16 @@ class CausalLMPolicy:
             self.memory.forget(episode_ids)
 
     # --- parts --------------------------------------------------------------------------------
+    def _ends(self, text: str, ids: Ids) -> tuple[int, ...]:
+        """Where in a text each of its tokens ends, by the renderer's tokenizer."""
+        tokenizer = getattr(self.renderer, "tokenizer", None)
+        if tokenizer is None:
+            raise EngineError(
+                f"{type(self.generator).__name__} gave no ends, and {type(self.renderer).__name__} "
+                "has no tokenizer to find them with"
+            )
+        return tuple(min(end, len(text)) for end in spelt(tokenizer, ids).ends)
+
     def _prompt(self, request: TurnRequest) -> tuple[tuple[Ids, ...], Ids]:
         """The pieces of a prompt, and its prefill."""
         pieces = self.renderer.render(request, self.memory.at(request).ids(request))

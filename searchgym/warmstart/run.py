@@ -20,7 +20,7 @@ from ..evaluation.machine import note_machine
 from ..llms.base import Sampling
 from ..llms.precision import fast_dtype
 from ..llms.sft import Progress, SftConfig, train
-from ..llms.small import small_model
+from ..llms.small import check_width, small_model
 from ..policies.note import save_note
 from .examples import examples
 from .lexicon import embed, known, lexicon_of, word_tokenizer
@@ -120,6 +120,7 @@ def warm_start(
     """
     if not plan:
         raise DataError("a warm start needs at least one stage")
+    check_width(width)
     texts = examples(
         worlds, keywords=keywords, entities=entities, paraphrases=paraphrases,
         seed=seed, report=written,
@@ -148,7 +149,11 @@ def warm_start(
         **({} if given is None else {"projection": PROJECTION}),
         "keywords": json.dumps(dict(keywords), sort_keys=True, default=lambda o: type(o).__name__),
     }  # fmt: skip
-    train(trainer, tokenizer, out, about=about, report=report, started=lambda: note_machine(out))
-    freeze = () if encoder is None else (EMBEDDINGS,)
-    save_note(out, renderer_of(tokenizer), Sampling(max_tokens=OWN_TOKENS), freeze)
+
+    def started() -> None:  # an interrupted run can be played with, too
+        note_machine(out)
+        freeze = () if encoder is None else (EMBEDDINGS,)
+        save_note(out, renderer_of(tokenizer), Sampling(max_tokens=OWN_TOKENS), freeze)
+
+    train(trainer, tokenizer, out, about=about, report=report, started=started)
     return WarmStart(model, tokenizer, rows_read(mixture, trainer.step), trainer.seconds)

@@ -50,6 +50,7 @@ def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(
 
     with pytest.raises(Interrupt):
         begin(tmp_path / "cut", encoder, others=64, report=stop)
+    assert read_note(tmp_path / "cut") == read_note(tmp_path / "whole")  # it can be played with
     again = begin(tmp_path / "cut", encoder, others=64)
     assert again.tokens == whole.tokens > 0
     there = whole.model.state_dict()

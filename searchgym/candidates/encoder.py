@@ -48,7 +48,10 @@ class WordEncoder:
         path: folder with ``config.json``, weights and ``tokenizer.json``; default: bundled.
         cache: folder for vectors; ``None`` keeps them in memory.
         device: torch device; ``"cpu"`` by default.
-        dtype: ``"bfloat16"`` autocasts (1.6 times faster on CPUs that have it), ``"float32"`` not.
+        dtype: ``"bfloat16"`` autocasts (1.6 times faster on CPUs that have it, three times slower
+            on those that have not), ``"float32"`` not; ``None``: whichever is faster on this CPU
+            (:func:`~searchgym.llms.precision.fast_dtype`), bfloat16 on other devices. Vectors of
+            the two are cached apart.
         max_pieces: texts are cut after this many word pieces; words beyond get zero vectors.
     """
 
@@ -58,7 +61,7 @@ class WordEncoder:
         *,
         cache: Path | str | None = None,
         device: str = "cpu",
-        dtype: str = "bfloat16",
+        dtype: str | None = None,
         max_pieces: int = 256,
         batch_pieces: int = 8192,
     ) -> None:
@@ -68,8 +71,9 @@ class WordEncoder:
         config = json.loads((self.path / "config.json").read_text())
         self.dim = int(config["hidden_size"])
         self.max_pieces = max_pieces
-        self.device, self.dtype, self.batch_pieces = device, dtype, batch_pieces
-        self.name = f"{self.path.name}:{_weights_digest(self.path)}:{max_pieces}:{dtype}"
+        self.device, self.batch_pieces = device, batch_pieces
+        self.dtype = dtype if dtype is not None else _fast(device)
+        self.name = f"{self.path.name}:{_weights_digest(self.path)}:{max_pieces}:{self.dtype}"
         folder = (
             None
             if cache is None
@@ -197,6 +201,14 @@ class WordEncoder:
         norm = np.linalg.norm(sums, axis=1, keepdims=True)
         unit = sums / np.where(norm > 0, norm, 1)
         return np.clip(np.rint(unit * SCALE), -127, 127).astype(np.int8)
+
+
+def _fast(device: str) -> str:
+    try:
+        from ..llms.precision import fast_dtype
+    except ImportError as error:
+        raise MissingExtraError("the sentence encoder", "encoder") from error
+    return str(fast_dtype()).removeprefix("torch.") if device == "cpu" else "bfloat16"
 
 
 def _weights_digest(path: Path) -> str:

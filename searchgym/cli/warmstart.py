@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,12 +74,10 @@ def warmstart(
             paraphrases = (card("corpora", corpus).folder / FILE).exists()
         try:
             from ..candidates.encoder import WordEncoder
-            from ..llms.precision import fast_dtype
             from ..warmstart.run import stages, warm_start
             from ..warmstart.traces import OPENING, SETTING
         except ImportError as error:
             raise MissingExtraError("training a language model", "llm") from error
-    dtype = str(fast_dtype()).removeprefix("torch.")
     plan = stages(steps, few_episodes=few_episodes)
     last: list[Progress] = []
     with progress("writing, then training", worlds + steps) as advance, quiet_loading():
@@ -98,7 +97,8 @@ def warmstart(
 
         made = warm_start(
             out, plan, worlds=worlds, width=width, seed=seed, report=report, written=written,
-            encoder=WordEncoder(dtype=dtype) if word_vectors else None, paraphrases=paraphrases,
+            encoder=WordEncoder() if word_vectors else None, paraphrases=paraphrases,
+            processes=min(8, os.cpu_count() or 1),
             keywords={**(OPENING if open_pages else SETTING), "corpus": corpus, "k": results},
         )  # fmt: skip
     facts: dict[str, Any] = {

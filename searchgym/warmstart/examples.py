@@ -9,10 +9,12 @@ sentence. ``drill``: a page, and its facts looked up. ``one``: whole episodes of
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..envs.setting import Setting
 from ..errors import DataError
+from ..processes import mapped
 from ..seeding import stream
 from .asked import asked_of
 from .clozes import clozes_of
@@ -23,6 +25,9 @@ from .traces import ENTITIES, SETTING, Trace, traces_of
 KINDS = ("copy", "plan", "cloze", "drill", "one", "trace")
 CLOZES = 150
 """Per world."""
+SAMPLE = 20_000
+"""Texts, or a little more, from which pieces of words are learnt: of a hundred worlds every third
+says the same."""
 ASKED: Mapping[str, int] = {"simple": 200, "chain-2": 200, "chain-3": 200}
 """Questions per world of which only the beginning is read."""
 
@@ -44,7 +49,8 @@ class Examples(NamedTuple):
 
     def tokenizer(self, size: int, words: Collection[str] | None = None) -> Any:
         """A byte-pair tokenizer of them; ``words``: see :func:`.reading.reader_tokenizer`."""
-        return reader_tokenizer([*self.traces, *self.drills], size, words)
+        texts = [*self.traces, *self.drills]
+        return reader_tokenizer(texts[:: max(1, len(texts) // SAMPLE)], size, words)
 
     def rows(self, tokenizer: Any, max_tokens: int) -> dict[str, list[TraceRow]]:
         """By kind; longer ones are left out."""
@@ -71,6 +77,7 @@ def examples(
     entities: int = ENTITIES,
     paraphrases: bool = False,
     seed: int = 0,
+    processes: int = 1,
     report: Callable[[int], None] | None = None,
 ) -> Examples:
     """Of so many worlds of the train split; fixed by ``seed``.
@@ -78,30 +85,42 @@ def examples(
     (:mod:`searchgym.worlds.paraphrases`).
 
     Drills show one passage per search, so that there is one place to look; episodes as many as
-    ``keywords`` say. ``report`` is told how many worlds are done. ``DataError`` if nothing came of
-    them.
+    ``keywords`` say. ``processes`` share the worlds; with more than one, ``keywords`` must pickle
+    (:func:`searchgym.processes.mapped`). ``report`` is told how many worlds are done. ``DataError``
+    if nothing came of them.
     """
     made = Examples([], [], [], [])
-    for i in range(worlds):
-        number = seed * 100_000 + i
-        wide = {"paraphrases": True} if paraphrases and i % 4 else {}
-        chosen = {
-            "world": {"entities": entities, "seed": number},
-            "wording": {"seed": number, **wide},
-        }
-        shown = Setting({**keywords, **chosen})
-        single = shown.under(k=1)
-        made.traces.extend(traces_of(shown, seed=seed))
-        made.drills.extend(drills_of(single, seed=number))
-        clozes = list(clozes_of(single))
-        order = stream(seed, "clozes", i).permutation(len(clozes))[:CLOZES]
-        made.clozes.extend(clozes[int(j)] for j in order)
-        made.asked.extend(asked_of(single, ASKED, seed=number))
+    of = partial(of_world, keywords=keywords, entities=entities, paraphrases=paraphrases, seed=seed)
+    for done, found in enumerate(mapped(of, range(worlds), processes), 1):
+        for kind, more in zip(made, found, strict=True):
+            kind.extend(more)
         if report is not None:
-            report(i + 1)
+            report(done)
     if not made.traces:
         raise DataError(
             f"no episode of {worlds} worlds was solved: give keywords with tasks of the families "
             "simple and chain-2, …"
         )
     return made
+
+
+def of_world(
+    i: int, *, keywords: Mapping[str, Any], entities: int, paraphrases: bool, seed: int
+) -> Examples:
+    """The examples of one world, the ``i``-th."""
+    number = seed * 100_000 + i
+    wide = {"paraphrases": True} if paraphrases and i % 4 else {}
+    chosen = {
+        "world": {"entities": entities, "seed": number},
+        "wording": {"seed": number, **wide},
+    }
+    shown = Setting({**keywords, **chosen})
+    single = shown.under(k=1)
+    clozes = list(clozes_of(single))
+    order = stream(seed, "clozes", i).permutation(len(clozes))[:CLOZES]
+    return Examples(
+        list(traces_of(shown, seed=seed)),
+        list(drills_of(single, seed=number)),
+        [clozes[int(j)] for j in order],
+        list(asked_of(single, ASKED, seed=number)),
+    )

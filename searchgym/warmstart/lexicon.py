@@ -1,12 +1,12 @@
 """What words mean, for a model that learns everything else from nothing.
 
 A model that has only ever read "wrote" knows nothing of "penned". So each common word is one token,
-and its embedding is a sentence encoder's vector of it, before and after that reads it, projected
-to the model's width. The projection is learnt, the vectors stay as they are (:mod:`.table`): a word
-not met in training lies beside those of its meaning that were. Besides the words of the training
-texts the vocabulary holds their nearest neighbours in English. All other words are names, read as
-slots (:mod:`searchgym.policies.names`), whose embeddings say nothing and are as far apart as can
-be: that is what makes them quick to copy.
+and its embedding is a sentence encoder's vector of it, projected to the model's width. The
+projection is learnt, the vectors stay as they are (:mod:`.table`): a word not met in training lies
+beside those of its meaning that were. Besides the words of the training texts the vocabulary holds
+their nearest neighbours in English. All other words are names, read as slots
+(:mod:`searchgym.policies.names`), whose embeddings say nothing and are as far apart as can be: that
+is what makes them quick to copy.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Lexicon(NamedTuple):
     words: tuple[str, ...]
     """Lower case, sorted."""
     vectors: NDArray[np.float32]
-    """(N, 2 D) unit vectors: what the encoder makes of each word, and what it begins with."""
+    """(N, D) unit vectors: what the encoder makes of each word, read on its own."""
     capitals: frozenset[str]
     """Those that the texts also begin sentences with, or use often enough to expect it."""
 
@@ -74,8 +74,7 @@ def lexicon_of(
     chosen = tuple(sorted(words))
     capitals = frozenset(w for w in chosen if count[w] >= least or count[w.capitalize()] >= least)
     read = _encoded(chosen, encoder)
-    both = (_unit(read - read.mean(0)), _unit(encoder.spelt(chosen) - mean))
-    return Lexicon(chosen, _unit(np.concatenate(both, axis=1)), capitals)
+    return Lexicon(chosen, _unit(read - read.mean(0)), capitals)
 
 
 def known(lexicon: Lexicon) -> list[str]:

@@ -87,6 +87,7 @@ def warm_start(
     paraphrases: bool = False,
     keywords: Mapping[str, Any] = SETTING,
     entities: int = ENTITIES,
+    processes: int = 1,
     report: Callable[[Progress], None] | None = None,
     written: Callable[[int], None] | None = None,
 ) -> WarmStart:
@@ -112,6 +113,8 @@ def warm_start(
         paraphrases: Whether three of four worlds are worded in many more ways.
         keywords: Of the environment.
         entities: Per world.
+        processes: Write the examples, in whichever number the same; with more than one, the call
+            stands under ``if __name__ == "__main__":``.
         report: Is told each step's progress.
         written: Is told how many worlds' examples are written.
 
@@ -123,7 +126,7 @@ def warm_start(
     check_width(width)
     texts = examples(
         worlds, keywords=keywords, entities=entities, paraphrases=paraphrases,
-        seed=seed, report=written,
+        seed=seed, processes=processes, report=written,
     )  # fmt: skip
     lexicon = None if encoder is None else lexicon_of(texts.texts(), encoder)
     if lexicon is None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from ..llms.sft import Example, Progress, SftConfig, SftTrainer
 from ..seeding import stream
 from .mixture import Mixture
+from .states import states_at
 from .table import Given, Table
 
 READ = 0.1
@@ -107,10 +108,10 @@ class TraceTrainer(SftTrainer):
         places = torch.searchsorted(tokens, ids)
         # padding stands on the right of a causal model: nothing before it sees it, no mask needed
         read = torch.nn.functional.embedding(places, table)
-        hidden = self.model.model(inputs_embeds=read, use_cache=False).last_hidden_state[:, :-1]
+        states = states_at(self.model, read[:, :-1], counted)
         written = own[counted]
         goal = places[:, 1:][counted]
-        each = torch.nn.functional.linear(hidden[counted], table).float()
+        each = torch.nn.functional.linear(states, table).float()
         logits = each + stands_for
         nats = torch.nn.functional.cross_entropy(logits, goal, reduction="none")
         weight = torch.where(written, 1.0, self.config.prompt_weight / READ)

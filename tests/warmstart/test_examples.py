@@ -50,6 +50,14 @@ def test_drills_are_fixed_by_their_seed(world: Setting, drills: list[Trace]) -> 
     assert list(drills_of(world, seed=2)) != drills
 
 
+def test_processes_do_not_change_the_examples() -> None:
+    options = {"keywords": KEYWORDS, "entities": 120, "paraphrases": True}
+    told: list[int] = []
+    alone = examples(3, **options)
+    assert examples(3, processes=2, report=told.append, **options) == alone
+    assert told == [1, 2, 3]
+
+
 def test_a_cloze_blanks_the_answer_and_names_the_page(world: Setting) -> None:
     titles = {p.title for p in world.corpus}
     clozes = list(clozes_of(world))

@@ -67,7 +67,8 @@ def test_keys_lead_through_the_tasks(address: str, atlas: Atlas, page: Any):
     page.keyboard.press("t")
     page.wait_for_url(f"{address}/tasks")
     page.get_by_label("Family").select_option("comparison")
-    page.get_by_role("button", name="Search").click()
+    with page.expect_navigation():  # a click does not wait for the page's script, and keys need it
+        page.get_by_role("button", name="Search").click()
     rows = page.locator("#rows tbody tr")
     wanted = [task for task in atlas.tasks if task.family == "comparison"]
     assert rows.count() == len(wanted) > 0

@@ -182,6 +182,10 @@ def changed(recipe: Recipe, settings: list[str] | None) -> Recipe:
         if key not in known:
             raise CardError(unknown("table of [train]", key, known))
         old = getattr(recipe, key)
+        wanted = dict if isinstance(old, Mapping) else list
+        if not isinstance(value, wanted):
+            kind = "a table" if wanted is dict else "a list"
+            raise CardError(f"[train] {key} is {kind}, got {value!r}; it is now {old!r}")
         changes[key] = {**old, **value} if isinstance(value, dict) else tuple(value)
     return dataclasses.replace(recipe, **changes)
 

@@ -13,6 +13,7 @@ from ..errors import EngineError, MissingExtraError
 from .base import Floats, Ids
 from .caches import join, trim
 from .prefixes import Past, extract, joined
+from .ropes import check_length, follows_the_longest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,12 +64,9 @@ def loaded(
 def continues(config: Any) -> bool:
     """Whether keys kept from one turn are those that reading everything anew would give: not where
     attention counts the columns of the cache, padding among them, as its window (GPT-Neo), nor
-    where positions are rotated by how long the longest row is."""
-    rope = getattr(config, "rope_parameters", None) or {}
-    by_layer = (r for r in rope.values() if isinstance(r, Mapping))
-    kinds = {r.get("rope_type") for r in (rope, *by_layer)}
+    where positions may be rotated by how long the longest row is."""
     local = "local" in (getattr(config, "attention_layers", None) or ())
-    return not local and not kinds & {"dynamic", "longrope"}
+    return not local and follows_the_longest(config) is None
 
 
 @contextmanager
@@ -101,6 +99,7 @@ class Running:
         self.model = model
         self._takes = set(inspect.signature(model.forward).parameters)
         self._continues = continues(model.config)
+        self._limited = follows_the_longest(model.config) is not None
         unique = list(dict.fromkeys(prompts))
         known = [(pasts or {}).get(prompt) for prompt in unique]
         new = [p[past.length :] if past else p for p, past in zip(unique, known, strict=True)]
@@ -160,6 +159,8 @@ class Running:
         return (self._mask.cumsum(-1) - 1).clamp(min=0)
 
     def _forward(self, ids: Tensor, positions: Tensor) -> None:
+        if self._limited:
+            check_length(self.model, int(positions.max()) + 1)
         extra: dict[str, Any] = {}
         if "position_ids" in self._takes:
             extra["position_ids"] = positions
@@ -194,6 +195,7 @@ def left_padded(rows: Sequence[Ids], pad: int, device: Any) -> tuple[Tensor, Ten
 def score_rows(model: Any, pairs: Sequence[tuple[Ids, Ids]], pad: int) -> list[Floats]:
     """Log-probabilities (N,) of each non-empty continuation after its non-empty context."""
     takes = inspect.signature(model.forward).parameters
+    check_length(model, max(len(a) + len(b) for a, b in pairs))
     ids, mask = left_padded([(*a, *b) for a, b in pairs], pad, model.device)
     extra: dict[str, Any] = {}
     if "position_ids" in takes:

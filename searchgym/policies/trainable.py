@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import EngineError, MissingExtraError
 from ..llms.causal import loaded
+from ..llms.ropes import check_length
 from ..llms.transformers_generator import TransformersGenerator
 from ..state_file import placed, whole
 from .causal_lm import CausalLMPolicy
@@ -153,6 +154,7 @@ class TrainableLM:
         """As :meth:`logp`, with entropies if wanted."""
         import torch
 
+        check_length(self.model, max(map(len, rows), default=0))
         # transformers checkpoints in training mode only
         graded = torch.is_grad_enabled()
         self.model.train(self.checkpointing and graded)

@@ -86,6 +86,8 @@ def test_the_version(cli: Cli) -> None:
         (["data", "get", "nothing"], "unknown real set 'nothing'"),
         (["train", "rules"], "does not learn"),
         (["train", "candidate", "-s", "confg.episodes=1"], "Did you mean 'config'"),
+        (["train", "candidate", "-s", "worlds=3"], "worlds is a list, got 3"),
+        (["train", "candidate", "-s", "config=3"], "config is a table, got 3"),
         (["check"], "name one environment or pass --all"),
         (["check", "SearchQA-v0", "--all"], "name one environment or pass --all"),
         (["play", "--seed", "x"], "Invalid value for '--seed'"),

@@ -11,8 +11,9 @@ import torch
 import transformers
 
 from searchgym.errors import DataError, EngineError
-from searchgym.llms.causal import Running, continues, load
+from searchgym.llms.causal import Running, continues, load, score_rows
 from searchgym.llms.optimizers import optimizers_of
+from searchgym.llms.ropes import follows_the_longest
 from searchgym.llms.small import small_model, train_tokenizer
 from searchgym.policies.trainable import TrainableLM
 
@@ -24,7 +25,8 @@ def test_keys_are_kept_only_where_reading_anew_would_give_them() -> None:
     assert not continues(neo)
     long = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
     assert not continues(transformers.LlamaConfig(rope_parameters=long))
-    assert not continues(SimpleNamespace(rope_parameters={"full_attention": long}))
+    layered = {"rope_parameters": {"full_attention": long}, "max_position_embeddings": 8}
+    assert not continues(SimpleNamespace(**layered))
     assert continues(transformers.LlamaConfig())
     assert continues(transformers.Qwen2Config())
     assert continues(transformers.GPT2Config())
@@ -37,6 +39,39 @@ def test_a_local_window_is_read_anew_each_turn() -> None:
     )  # fmt: skip
     running = Running(transformers.GPTNeoForCausalLM(config).eval(), [(1, 2, 3), (4,)], 0)
     assert running.past(0) is None
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_rows_that_would_turn_their_neighbours_are_refused_by_name(kind: str) -> None:
+    """Up to the trained length, batched and alone agree; beyond it they would not."""
+    more = {"longrope": {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4}}.get(kind, {})
+    rope = {"rope_type": kind, "rope_theta": 1e4, "factor": 2.0, **more}
+    if kind == "longrope":
+        rope["original_max_position_embeddings"] = 12
+    config = transformers.LlamaConfig(
+        vocab_size=len(WORDS), hidden_size=32, intermediate_size=32, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=4, rope_parameters=rope,
+        max_position_embeddings=12 if kind == "dynamic" else 24,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(config).eval()
+    assert follows_the_longest(config) == 12
+    rows = [tuple(range(1, 9)), (5, 6)]
+    with torch.inference_mode():
+        running = Running(model, rows, 0)
+        for _ in range(4):
+            running.step(torch.tensor([3, 4]))
+        alone = Running(model, [(*rows[1], 4, 4, 4, 4)], 0)
+        assert torch.allclose(running.logits[1], alone.logits[0], atol=1e-4)
+        with pytest.raises(EngineError, match=r"LlamaForCausalLM turns .* beyond 12 .* has 13"):
+            running.step(torch.tensor([3, 4]))
+        with pytest.raises(EngineError, match="has 20"):
+            Running(model, [tuple(range(1, 21)), (1, 2)], 0)
+        with pytest.raises(EngineError, match="has 13"):
+            score_rows(model, [((1,) * 10, (2,) * 3), ((1,), (2,))], 0)
+        assert len(score_rows(model, [((1,) * 10, (2,) * 2), ((1,), (2,))], 0)) == 2
+    plain = transformers.LlamaConfig(rope_parameters={"rope_type": "yarn", "factor": 2.0})
+    assert follows_the_longest(plain) is None
 
 
 def test_a_model_without_a_cache_is_refused_by_name() -> None:

@@ -115,12 +115,19 @@ def cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.3f}"
+        return f"{value:.3g}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value)) or "–"
+        return ", ".join(map(_inner, value)) or "–"
     if isinstance(value, Mapping):
-        return ", ".join(f"{k}={cell(v)}" for k, v in value.items()) or "–"
+        return ", ".join(f"{k}={_inner(v)}" for k, v in value.items()) or "–"
     return str(value)
+
+
+def _inner(value: Any) -> str:
+    """Of a list or table: what has parts itself stands in braces."""
+    if isinstance(value, (list, tuple, Mapping)):
+        return f"{{{cell(value)}}}"
+    return cell(value) if isinstance(value, (float, bool)) else str(value)
 
 
 def markdown_table(rows: Sequence[Row]) -> str:

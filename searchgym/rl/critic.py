@@ -28,6 +28,7 @@ class Critic:
         lr: Of its AdamW.
         clip: The value may move so far from its old one before its gradient ends.
         epochs: Passes over each step's trajectories.
+        minibatches: Updates per pass, each on its share of the trajectories.
         tokens: Padded tokens that go through the model and back at once: bounds memory.
     """
 
@@ -38,6 +39,7 @@ class Critic:
         lr: float = 1e-5,
         clip: float = 0.5,
         epochs: int = 1,
+        minibatches: int = 1,
         max_norm: float = 1.0,
         tokens: int = 65_536,
     ) -> None:
@@ -50,7 +52,12 @@ class Critic:
         self.head = torch.nn.Linear(width, 1, device=weight.device, dtype=torch.float32)
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
+        if epochs < 1 or minibatches < 1:
+            raise EngineError(
+                f"a critic's epochs and minibatches are ≥ 1, got {epochs} and {minibatches}"
+            )
         self.pad, self.clip, self.epochs = lm.pad, clip, epochs
+        self.minibatches = minibatches
         self.max_norm, self.tokens = max_norm, tokens
         self.optimizer = torch.optim.AdamW(
             self.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=0.0
@@ -84,33 +91,37 @@ class Critic:
 
     def fit(self, batch: Batch) -> dict[str, float]:
         """Move the values towards ``batch.returns``; mean metrics."""
-        parts = [batch.take(places) for places in self._parts(batch)]
-        total = max(float(sum(_mask(part).sum() for part in parts)), 1.0)
-        sums: dict[str, float] = {}
-        for _ in range(self.epochs):
-            self.optimizer.zero_grad(set_to_none=True)
-            found = {"loss": 0.0}
-            for part in parts:
-                mask = _mask(part)
-                loss, stats = value_loss(
-                    self.values(part), part.need("returns"), part.need("value"), mask,
-                    clip=self.clip, tokens=total,
-                )  # fmt: skip
-                loss.backward()
-                found["loss"] += float(loss.detach())
-                for name, value in stats.items():  # means over the part's tokens
-                    found[name] = found.get(name, 0.0) + value * float(mask.sum()) / total
-            found["norm"] = float(torch.nn.utils.clip_grad_norm_(self.parameters(), self.max_norm))
-            self.optimizer.step()
-            for name, value in found.items():
-                sums[f"critic/{name}"] = sums.get(f"critic/{name}", 0.0) + value / self.epochs
-        return sums
-
-    def _parts(self, batch: Batch) -> list[list[int]]:
-        """Places of the trajectories that go back through the model together."""
         there = [i for i, member in enumerate(batch.members) if member.rows]
-        lengths = [sum(map(len, batch.members[i].rows)) for i in there]
-        return [[there[i] for i in part] for part in micro_batches(lengths, self.tokens)]
+        shares = [
+            batch.take(share.tolist())
+            for share in np.array_split(there, min(self.minibatches, len(there)) or 1)
+        ]
+        updates = [self._update(share) for _ in range(self.epochs) for share in shares]
+        return {
+            f"critic/{name}": sum(found.get(name, 0.0) for found in updates) / len(updates)
+            for name in updates[0]
+        }
+
+    def _update(self, batch: Batch) -> dict[str, float]:
+        """One step of the optimiser; metrics, means over tokens."""
+        total = max(float(_mask(batch).sum()), 1.0)
+        found = {"loss": 0.0}
+        self.optimizer.zero_grad(set_to_none=True)
+        lengths = [sum(map(len, member.rows)) for member in batch.members]
+        for places in micro_batches(lengths, self.tokens):  # go back through the model together
+            part = batch.take(places)
+            mask = _mask(part)
+            loss, stats = value_loss(
+                self.values(part), part.need("returns"), part.need("value"), mask,
+                clip=self.clip, tokens=total,
+            )  # fmt: skip
+            loss.backward()
+            found["loss"] += float(loss.detach())
+            for name, value in stats.items():
+                found[name] = found.get(name, 0.0) + value * float(mask.sum()) / total
+        found["norm"] = float(torch.nn.utils.clip_grad_norm_(self.parameters(), self.max_norm))
+        self.optimizer.step()
+        return found
 
     # --- checkpoints --------------------------------------------------------------------------
     def tensors(self) -> dict[str, Tensor]:

@@ -92,9 +92,8 @@ class Plan:
                     **table,
                     slot: changed(slot, table.get(slot, DEFAULTS.get(slot)), changes[slot]),
                 }
-        rest: dict[str, Any] = {
-            name: _table(name, changes) for name in ("sampling", "critic", "load")
-        }
+        rest: dict[str, Any] = {name: _table(name, changes) for name in ("sampling", "load")}
+        rest["critic"] = {**table.get("critic", {}), **_table("critic", changes)}
         train = {**_table("train", changes), **values.pop("train", {})}
         env_options = {**table.get("env", {}), **_table("env", changes)}
         return cls(recipe, table, model, train=train, env_options=env_options, **rest, **values)

@@ -50,6 +50,9 @@ class Recipe:
     env: Mapping[str, Any] = field(default_factory=dict)
     """Options of the environment that the method is meant for (``gym.make``'s keywords). A default
     for whoever builds the setting; the trainer takes any."""
+    critic: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the critic (:class:`~searchgym.rl.critic.Critic`) that belong to the method. A
+    default for whoever makes one."""
     table: Mapping[str, Any] = field(default_factory=dict)
     """What it was made of."""
 
@@ -66,7 +69,7 @@ class Recipe:
         if isinstance(spec, Recipe):
             return spec
         table = read(spec) if isinstance(spec, str | Path) else dict(spec)
-        known = (*REGISTRY, "train", "env")
+        known = (*REGISTRY, "train", "env", "critic")
         for name in table:
             if name not in known:
                 raise CardError(unknown("slot", str(name), known))
@@ -83,7 +86,9 @@ class Recipe:
             else:
                 made[slot] = make(slot, given)
         return cls(
-            **made, train=dict(table.get("train", {})), env=dict(table.get("env", {})), table=table
+            **made,
+            **{name: dict(table.get(name, {})) for name in ("train", "env", "critic")},
+            table=table,
         )
 
     def parts(self) -> Iterator[tuple[str, SlotObject]]:

@@ -9,6 +9,8 @@ import torch
 from searchgym.errors import EngineError
 from searchgym.policies.trainable import Lora
 from searchgym.rl.critic import Critic
+from searchgym.rl.launch import Plan
+from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make
@@ -82,6 +84,32 @@ def test_what_it_learns_at_once_changes_memory_and_nothing_else() -> None:
     for other in (1, 2):
         assert told[other] == pytest.approx(told[0], rel=1e-4, abs=1e-6)
         torch.testing.assert_close(grads[other], grads[0], atol=1e-5, rtol=1e-3)
+
+
+def test_minibatches_are_an_update_each_on_a_share_of_the_trajectories() -> None:
+    batch, critic = batch_and_critic()
+    drawn = torch.Generator().manual_seed(0)
+    batch.returns = torch.rand(batch.mask.shape, generator=drawn)
+    batch.value = torch.zeros(batch.mask.shape)
+    _, other = batch_and_critic()
+    critic.minibatches = 3
+    told = critic.fit(batch)
+    by_hand = [other.fit(batch.take(share.tolist()))
+               for share in np.array_split(range(len(batch)), 3)]  # fmt: skip
+    assert told == pytest.approx(
+        {name: np.mean([one[name] for one in by_hand]) for name in told}, rel=1e-5, abs=1e-7
+    )
+    for ours, theirs in zip(critic.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    with pytest.raises(EngineError, match="got 1 and 0"):
+        Critic(player(0)[0], minibatches=0)
+
+
+def test_a_recipe_says_how_its_critic_learns() -> None:
+    assert Recipe.of("search_r1_ppo").critic == {"minibatches": 2}
+    plan = Plan.of("search_r1_ppo", "folder", {"critic": {"lr": 1e-3}})
+    assert plan.critic == {"minibatches": 2, "lr": 1e-3}
+    assert Plan.of("ppo", "folder", {}).critic == {}
 
 
 def test_it_is_a_model_of_its_own() -> None:

@@ -87,7 +87,9 @@ class Recipe:
                 made[slot] = make(slot, given)
         return cls(
             **made,
-            **{name: dict(table.get(name, {})) for name in ("train", "env", "critic")},
+            train=dict(table.get("train", {})),
+            env=dict(table.get("env", {})),
+            critic=dict(table.get("critic", {})),
             table=table,
         )
 

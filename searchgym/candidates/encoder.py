@@ -208,7 +208,7 @@ def _fast(device: str) -> str:
         from ..llms.precision import fast_dtype
     except ImportError as error:
         raise MissingExtraError("the sentence encoder", "encoder") from error
-    return str(fast_dtype()).removeprefix("torch.") if device == "cpu" else "bfloat16"
+    return str(fast_dtype()).removeprefix("torch.") if device.startswith("cpu") else "bfloat16"
 
 
 def _weights_digest(path: Path) -> str:

@@ -20,8 +20,9 @@ def follows_the_longest(config: Any) -> int | None:
     """Up to how many tokens positions do not depend on other rows; ``None``: they never do."""
     rope = getattr(config, "rope_parameters", None) or {}
     found = [rope, *(r for r in rope.values() if isinstance(r, Mapping))]
+    name = "original_max_position_embeddings"
     limits = [
-        r.get("original_max_position_embeddings") or config.max_position_embeddings
+        r.get(name) or getattr(config, name, None) or config.max_position_embeddings
         for r in found
         if r.get("rope_type") in _FOLLOW
     ]

@@ -172,6 +172,7 @@ class TrainableLM:
         """
         import torch
 
+        check_length(self.model, max(map(len, rows), default=0))
         if self._adapted is None and self._frozen is None:
             raise EngineError(
                 "no reference was kept: TrainableLM(…, reference=True) or lora=Lora()"

@@ -26,8 +26,8 @@ KINDS = ("copy", "plan", "cloze", "drill", "one", "trace")
 CLOZES = 150
 """Per world."""
 SAMPLE = 20_000
-"""Texts, or a little more, from which pieces of words are learnt: of a hundred worlds every third
-says the same."""
+"""Texts from which pieces of words are learnt, less than twice as many: every third of a hundred
+worlds' says the same."""
 ASKED: Mapping[str, int] = {"simple": 200, "chain-2": 200, "chain-3": 200}
 """Questions per world of which only the beginning is read."""
 

@@ -22,10 +22,10 @@ def states_at(model: Any, embeds: Tensor, asked: Tensor) -> Tensor:
         embeds: (B, T, width) what is read; padding on the right.
         asked: (B, T) bool.
     """
-    inner, width = model.model, embeds.shape[1]
-    turns = inner.rotary_emb(embeds, torch.arange(width, device=embeds.device)[None])
+    inner, length = model.model, embeds.shape[1]
+    turns = inner.rotary_emb(embeds, torch.arange(length, device=embeds.device)[None])
     least = torch.finfo(embeds.dtype).min
-    ahead = torch.full((width, width), least, device=embeds.device).triu(1)
+    ahead = torch.full((length, length), least, device=embeds.device).triu(1)
     *lower, last = inner.layers
     x = embeds
     for layer in lower:

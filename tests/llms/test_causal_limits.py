@@ -143,3 +143,24 @@ def test_dropout_that_is_a_function_call_is_off_too() -> None:
     model.train()
     ids = torch.tensor([[1, 2, 3, 4]])
     assert torch.equal(model(input_ids=ids).logits, model(input_ids=ids).logits)
+
+
+def test_the_trained_length_is_the_original_one_wherever_a_config_keeps_it() -> None:
+    long = {"rope_type": "longrope"}
+    outside = SimpleNamespace(
+        rope_parameters=long, original_max_position_embeddings=40, max_position_embeddings=400
+    )
+    assert follows_the_longest(outside) == 40
+    inside = {"rope_parameters": {**long, "original_max_position_embeddings": 30}}
+    assert follows_the_longest(SimpleNamespace(**inside, max_position_embeddings=400)) == 30
+    assert follows_the_longest(SimpleNamespace(rope_parameters=None)) is None
+
+
+def test_what_is_trained_is_refused_beyond_it_too(folder: Path) -> None:
+    lm = TrainableLM(str(folder), reference=True)
+    lm.model.config.rope_parameters = {"rope_type": "dynamic"}
+    lm.model.config.max_position_embeddings = 3
+    rows: Any = [[1, 2, 3, 4]]
+    for asked in (lm.logp, lm.reference_logp):
+        with pytest.raises(EngineError, match=r"beyond 3 .* has 4"):
+            asked(rows)

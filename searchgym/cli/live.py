@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from ..errors import MissingExtraError
 from .output import console, say
 
 if TYPE_CHECKING:
@@ -170,7 +171,10 @@ class Screen:
 @contextmanager
 def quiet_loading() -> Iterator[None]:
     """Without transformers' own progress bars, which would tear the screen."""
-    from transformers.utils import logging
+    try:
+        from transformers.utils import logging
+    except ImportError as error:
+        raise MissingExtraError("a language model", "llm") from error
 
     was = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()

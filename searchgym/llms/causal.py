@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -> tuple[Any, Any]:
     """A model, in evaluation mode, and its tokenizer from a folder or hub name.
 
-    ``device`` "auto": a GPU if there is one. ``dtype`` "auto": the checkpoint's, else e.g.
-    "float32". Further options go to ``from_pretrained``. ``EngineError`` if nothing can be loaded.
+    ``device`` "auto": a GPU if there is one, and "cuda": of several processes on one machine each
+    takes its own (``LOCAL_RANK``). ``dtype`` "auto": the checkpoint's, else e.g. "float32".
+    Further options go to ``from_pretrained``. ``EngineError`` if nothing can be loaded.
     """
     try:
         import torch
@@ -33,6 +34,8 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
         raise MissingExtraError("a transformers language model", "llm") from error
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and (local := os.environ.get("LOCAL_RANK", "")).isdecimal():
+        device = f"cuda:{int(local) % max(torch.cuda.device_count(), 1)}"  # as accelerate counts
     try:
         tokenizer = AutoTokenizer.from_pretrained(path)
         model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, **options)

@@ -28,11 +28,14 @@ def draw(logits: Tensor, sampling: Sequence[Sampling], uniform: Sequence[float])
     """
     import torch
 
-    if logits.isnan().any():
-        raise EngineError("the model gives NaN logits: check its weights and dtype")
     logits = logits.float()
     logp = logits.log_softmax(-1)
     entropy = torch.special.entr(logp.exp()).sum(-1)
+    if entropy.isnan().any():  # so it is for one NaN or +inf among a row's logits, or -inf alone
+        raise EngineError(
+            "the model gives NaN or infinite logits, which are no distribution: check its weights "
+            'and load it in a wider dtype, e.g. "float32"'
+        )
     ids = logits.argmax(-1)
     if any(s.temperature > 0 for s in sampling):
         heat = torch.tensor([s.temperature or 1.0 for s in sampling], device=logits.device)

@@ -134,7 +134,7 @@ def completion(
     ids = choice.get("token_ids") if facts.ids else None
     if facts.logp and told is None:
         return bad("no log-probabilities")
-    if facts.ids and (not isinstance(ids, list) or not all(isinstance(i, int) for i in ids)):
+    if facts.ids and (not isinstance(ids, list) or not all(type(i) is int and i >= 0 for i in ids)):
         return bad("no token ids")
     if ids is not None and told is not None and len(told[1]) != len(ids):
         return bad(f"{len(ids)} token ids, but {len(told[1])} log-probabilities")

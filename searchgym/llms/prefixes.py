@@ -46,9 +46,14 @@ class Prefixes:
     def belong_to(self, state: Any) -> None:
         """Forget everything unless it was made by weights in this state."""
         if state != self._state:
-            self._kept.clear()
-            self._lengths.clear()
-            self._held, self._state = 0, state
+            self.clear()
+            self._state = state
+
+    def clear(self) -> None:
+        """Forget everything, and free what it took."""
+        self._kept.clear()
+        self._lengths.clear()
+        self._held = 0
 
     def find(self, prompt: Ids) -> Past | None:
         """The longest past of a proper beginning of ``prompt``."""

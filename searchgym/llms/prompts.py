@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..types import Failure
 from .base import GenRequest, Ids, Message, form
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Codec:
@@ -67,15 +70,28 @@ def refusal(prompt: Ids, room: int, context: int | None) -> Failure | None:
     return None
 
 
+def _sum_of_bits(flat: Tensor) -> int:
+    """Of a tensor (N,), eight bytes at a time as whole numbers that wrap around, and the bytes left
+    over: nothing is copied, and any order of adding up, on any device, gives the same."""
+    import torch
+
+    raw = flat.contiguous().view(torch.uint8)
+    words = len(raw) // 8 * 8
+    if raw.storage_offset() % 8:  # a piece of another tensor, which no word begins with
+        raw = raw.clone()
+    total = int(raw[:words].view(torch.int64).sum()) + int(raw[words:].sum())
+    return total % (1 << 64)
+
+
 def weights_digest(tensors: Iterable[tuple[str, Any]], *more: str) -> str:
     """Of named tensors and further strings. Tensors of more than 65,536 elements count by 4,096
-    of them and their sum: reading all of a large model would take longer than using it."""
+    of them and a sum of all: hashing a large model would take longer than using it."""
     parts: dict[str, bytes] = {}
     for name, tensor in tensors:  # one at a time: they may come from a file larger than memory
         flat = tensor.detach().flatten()
         part = flat if flat.numel() <= 65_536 else flat[:: flat.numel() // 4096]
-        total = flat.double().sum().item()
-        h = hashlib.blake2b(f"{name} {tuple(tensor.shape)} {tensor.dtype} {total!r}".encode())
+        about = f"{name} {tuple(tensor.shape)} {tensor.dtype} {_sum_of_bits(flat)}"
+        h = hashlib.blake2b(about.encode())
         h.update(part.float().cpu().numpy().tobytes())
         parts[name] = h.digest()
     whole = hashlib.blake2b(repr(more).encode(), digest_size=16)

@@ -25,6 +25,7 @@ from .causal import Running, evaluating, loaded, score_rows
 from .draw import draw
 from .prefixes import Prefixes
 from .prompts import Codec, refusal, weights_digest
+from .ropes import follows_the_longest
 from .writing import Writing
 
 
@@ -83,14 +84,16 @@ class TransformersGenerator:
 
     @property
     def fingerprint(self) -> str:
-        """Of configuration, tokenizer and weights; new after every change of the weights."""
+        """Of configuration, tokenizer, weights and what divides their logits (``TrainableLM``'s
+        temperature); new after every change of the weights."""
         state = weights_state(self.model)
         if self._digest[0] != state:
             config = {k: v for k, v in self.model.config.to_dict().items() if k[0] != "_"}
             settled = json.dumps(config, sort_keys=True, default=str)
             weights = self.model.state_dict().items()
             self._digest = (state, weights_digest(weights, settled, self.codec.describe()))
-        return f"transformers:{self._digest[1]}"
+        heat = getattr(self.model, "heat", 1.0)
+        return f"transformers:{self._digest[1]}" + ("" if heat == 1.0 else f" heat {heat:g}")
 
     def cache_key(self, request: GenRequest) -> bytes:
         return request_key(request)
@@ -150,6 +153,12 @@ class TransformersGenerator:
                 raise EngineError(f"these weights do not fit the model: {error}") from error
             self.version += 1
             return self.version
+
+    def forget(self) -> None:
+        """Free the keys and values that are kept between calls; the next prompts are read anew."""
+        with self.lock:
+            if self.prefixes is not None:
+                self.prefixes.clear()
 
     def _chunks(self, rows: list[Writing]) -> Iterator[list[Writing]]:
         """Rows of like length together: less padding."""
@@ -214,8 +223,11 @@ def _eos(model: Any, tokenizer: Any) -> set[int]:
 
 
 def _context(model: Any) -> int | None:
-    limit = getattr(model.config, "max_position_embeddings", None)
-    return int(limit) if limit else None
+    """What positions there are for; less where longer rows would change those beside them, which
+    forward passes refuse (:mod:`.ropes`)."""
+    limits = (getattr(model.config, "max_position_embeddings", None),
+              follows_the_longest(model.config))  # fmt: skip
+    return min((int(limit) for limit in limits if limit), default=None)
 
 
 def weights_state(model: Any) -> tuple[Any, ...]:

@@ -7,12 +7,14 @@ within any event loop, share the pool.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import EngineError, MissingExtraError
 from ..event_loop import LoopClient
+from ..http_limits import ACCEPTED, TooLong, on_this_machine, read_body
 from ..seeding import derive, unit
 from ..types import Failure
 
@@ -34,6 +36,8 @@ class Wire(LoopClient):
     ``timeout_s`` bounds one try, whole answer included; ``tries`` bounds their number; before each
     further try it waits ``backoff_s`` · 2ⁿ (half to one and a half of it, fixed by the request's
     key, so that crowds spread) or as long as the server's Retry-After says, at most 30 s.
+    ``max_bytes`` bounds an answer, decompressed. Proxies of the environment are not asked for a
+    server on this machine.
     """
 
     def __init__(
@@ -45,14 +49,15 @@ class Wire(LoopClient):
         tries: int,
         backoff_s: float,
         connections: int,
+        max_bytes: int = 64 << 20,
     ) -> None:
         super().__init__("searchgym-wire")
         if not base_url.startswith(("http://", "https://")):
             raise EngineError(f"base_url is like http://127.0.0.1:8000/v1, got {base_url!r}")
-        if tries < 1 or timeout_s <= 0 or backoff_s < 0 or connections < 1:
+        if min(tries, connections, max_bytes) < 1 or timeout_s <= 0 or backoff_s < 0:
             raise EngineError(
-                "tries and connections must be ≥ 1, timeout_s > 0, backoff_s ≥ 0, got "
-                f"{tries}, {connections}, {timeout_s}, {backoff_s}"
+                "tries, connections and max_bytes must be ≥ 1, timeout_s > 0, backoff_s ≥ 0, got "
+                f"{tries}, {connections}, {max_bytes}, {timeout_s}, {backoff_s}"
             )
         try:
             import httpx
@@ -61,7 +66,7 @@ class Wire(LoopClient):
         self._httpx = httpx
         self.base_url = base_url.rstrip("/")
         self.key_env, self.timeout_s, self.tries = key_env, timeout_s, tries
-        self.backoff_s, self.connections = backoff_s, connections
+        self.backoff_s, self.connections, self.max_bytes = backoff_s, connections, max_bytes
 
     # --- the loop -----------------------------------------------------------------------------
     def _connect(self) -> None:
@@ -69,7 +74,9 @@ class Wire(LoopClient):
             max_connections=self.connections, max_keepalive_connections=self.connections
         )
         # no timeout of its own: ours is per try
-        self._client: Any = self._httpx.AsyncClient(limits=limits, timeout=None)
+        self._client: Any = self._httpx.AsyncClient(
+            limits=limits, timeout=None, trust_env=not on_this_machine(self.base_url)
+        )
         self._free = asyncio.Semaphore(self.connections)
 
     async def _disconnect(self) -> None:
@@ -119,16 +126,22 @@ class Wire(LoopClient):
         """The outcome, and how long the server asks to wait."""
         url, httpx = self.base_url + path, self._httpx
         secret = os.environ.get(self.key_env, "")
-        headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+        headers = {**ACCEPTED, **({"Authorization": f"Bearer {secret}"} if secret else {})}
         try:
-            async with asyncio.timeout(self.timeout_s):
-                got = await self._client.request(method, url, json=body, headers=headers)
+            async with (
+                asyncio.timeout(self.timeout_s),
+                self._client.stream(method, url, json=body, headers=headers) as got,
+            ):
+                said = await read_body(got, self.max_bytes)
         except TimeoutError:
             return Failure("timeout", f"{url} gave no answer in {self.timeout_s:g} s"), None
-        except httpx.HTTPError as error:
+        except TooLong:
+            text = f"{url} sent more than {self.max_bytes:,} bytes: ask for fewer tokens"
+            return Failure("bad_response", text, False), None
+        except (httpx.HTTPError, OSError) as error:
             return Failure("unavailable", f"{url}: {type(error).__name__}: {error}"), None
         if got.status_code in _AGAIN or got.status_code >= 500:
-            text = f"{url} said {got.status_code}: {_short(got.text, secret)}"
+            text = f"{url} said {got.status_code}: {_short(said, secret)}"
             return Failure("unavailable", text), _seconds(got.headers.get("retry-after"))
         if got.status_code in (401, 403):
             raise EngineError(
@@ -136,11 +149,11 @@ class Wire(LoopClient):
                 f"variable {self.key_env}" + ("" if secret else ", which is not set")
             )
         try:
-            data = got.json()
-        except ValueError:
+            data = json.loads(said)
+        except (ValueError, RecursionError):
             data = None
         if got.status_code < 400 and not isinstance(data, dict):
-            text = f"{url} sent no JSON object: {_short(got.text, secret)}"
+            text = f"{url} sent no JSON object: {_short(said, secret)}"
             return Failure("bad_response", text), None
         return Reply(got.status_code, data if isinstance(data, dict) else None), None
 
@@ -152,6 +165,7 @@ def _seconds(header: str | None) -> float | None:
         return None  # a date: our own backoff does
 
 
-def _short(text: str, secret: str) -> str:
+def _short(said: bytes, secret: str) -> str:
+    text = said.decode("utf-8", "replace")
     text = text.replace(secret, "***") if secret else text
     return repr(text[:200])

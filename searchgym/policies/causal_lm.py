@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, cast
 
@@ -86,8 +87,11 @@ class CausalLMPolicy:
     @property
     def fingerprint(self) -> str:
         """Of the generator with its weights, how it is asked, and the seed."""
-        asked = type(self.renderer).__name__
-        return f"{self.generator.fingerprint} {asked} {self.overflow} seed {self.seed}"
+        asked = getattr(self.renderer, "fingerprint", type(self.renderer).__name__)
+        return (
+            f"{self.generator.fingerprint} {asked} {self.overflow} context {self.context} "
+            f"seed {self.seed}"
+        )
 
     @property
     def version(self) -> int:
@@ -110,9 +114,21 @@ class CausalLMPolicy:
             generator.version += 1
         return self.version
 
+    def release(self) -> None:
+        """Free what the generator keeps between calls, if it keeps anything; the next prompts are
+        read anew."""
+        forget = getattr(self.generator, "forget", None)
+        if forget is not None:
+            forget()
+
     # --- acting -------------------------------------------------------------------------------
     def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
         """One text per request; raises as :meth:`sample`."""
+        if (batch := len({r.episode_id for r in requests})) > self.memory.size:
+            raise EngineError(
+                f"memory={self.memory.size} is less than a batch of {batch} episodes, each of "
+                "which has to be remembered for its next turn: raise memory"
+            )
         said = self.sample(requests)
         return [Metered(c.text, self._took(r, c)) for r, c in zip(requests, said, strict=True)]
 
@@ -161,6 +177,7 @@ class CausalLMPolicy:
             raise EngineError(
                 f"{type(self.generator).__name__} gave no ids or logp, which it promises"
             )
+        self._check_ids(completion.ids)
         if completion.ends is None:  # a server that shows half a character as no text at all
             completion = completion._replace(ends=self._ends(completion.text, completion.ids))
         completion = self.renderer.heard(request.segments, completion)
@@ -186,6 +203,24 @@ class CausalLMPolicy:
             self.memory.forget(episode_ids)
 
     # --- parts --------------------------------------------------------------------------------
+    def _check_ids(self, ids: Ids) -> None:
+        """``EngineError`` for ids that mean nothing here. A generator with a tokenizer of its own
+        drew them from its model's logits, which may be more than its tokenizer has ids."""
+        if hasattr(self.generator, "codec") or self._vocabulary is None:
+            return
+        if wrong := [i for i in ids if not 0 <= i < self._vocabulary]:
+            raise EngineError(
+                f"{type(self.generator).__name__} gave token id {wrong[0]}, but the tokenizer of "
+                f"{type(self.renderer).__name__} has 0 to {self._vocabulary - 1}: give the "
+                "renderer the tokenizer of the model that the server runs"
+            )
+
+    @cached_property
+    def _vocabulary(self) -> int | None:
+        """One more than the highest id of the renderer's tokenizer, if it has one."""
+        ask = getattr(getattr(self.renderer, "tokenizer", None), "get_vocab", None)
+        return None if ask is None else max(ask().values()) + 1
+
     def _ends(self, text: str, ids: Ids) -> tuple[int, ...]:
         """Where in a text each of its tokens ends, by the renderer's tokenizer."""
         tokenizer = getattr(self.renderer, "tokenizer", None)

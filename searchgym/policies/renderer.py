@@ -8,8 +8,10 @@ a passage or a question are encoded as ordinary text: no page can end a turn or 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -33,7 +35,11 @@ class Spelt(NamedTuple):
 
 @runtime_checkable
 class Renderer(Protocol):
-    """Owned by a policy; not to be confused with the dialect, which knows nothing of tokens."""
+    """Owned by a policy; not to be confused with the dialect, which knows nothing of tokens.
+
+    One that has options says in an attribute ``fingerprint`` what decides the ids of a prompt; of
+    others the class counts.
+    """
 
     def encode(self, text: str) -> Ids:
         """A text of the environment, special tokens in it as ordinary characters."""
@@ -65,6 +71,11 @@ class PlainRenderer:
         if wanted and first is None:
             raise EngineError("bos=True, but the tokenizer has no beginning-of-text token")
         self._start: tuple[Ids, ...] = ((first,),) if wanted and first is not None else ()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of class, tokenizer and beginning."""
+        return _fingerprint(self, start=self._start)
 
     def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
         return self._start + tuple(_content(s, written, self.encode) for s in request.segments)
@@ -126,6 +137,11 @@ class ChatRenderer:
         self.encode = _encoder(tokenizer)
         self._special = {i for i, t in tokenizer.added_tokens_decoder.items() if t.special}
         self._frames = lru_cache(maxsize=1024)(self._read_frames)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of class, tokenizer with its template, and options."""
+        return _fingerprint(self, system=self.system, unstable=self.unstable, **self.options)
 
     def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
         roles: list[str] = []
@@ -195,6 +211,13 @@ class ChatRenderer:
                 )
             parts.append(before)
         return [*parts, text]
+
+
+def _fingerprint(renderer: Any, **options: Any) -> str:
+    """A renderer's class, and a digest of its tokenizer and options."""
+    told = [Codec(renderer.tokenizer).describe(), options]
+    said = json.dumps(told, sort_keys=True, default=lambda o: getattr(o, "__qualname__", str(o)))
+    return f"{type(renderer).__name__}:{hashlib.blake2b(said.encode(), digest_size=8).hexdigest()}"
 
 
 def spelt(tokenizer: Any, ids: Ids) -> Spelt:

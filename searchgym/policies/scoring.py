@@ -45,7 +45,7 @@ def score(
     rows: Sequence[Row],
     *,
     pad: int,
-    tokens: int = 65_536,
+    tokens: int = 16_384,
     entropy: bool = False,
     passes: Callable[[int], int] | None = None,
 ) -> Scored:

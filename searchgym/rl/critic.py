@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ class Critic:
     A model of its own: a copy of the policy's body, whose head begins with 0 everywhere.
 
     Args:
-        lm: The policy's model, which is copied. Give a critic for LoRA training a ``TrainableLM``
-            of its own, without adapters.
+        lm: The policy's model, which is copied: what stands still in it does so here, and it is
+            trained in the same numbers, keeping activations or not as there. Give a critic for LoRA
+            training a ``TrainableLM`` of its own, without adapters.
         lr: Of its AdamW.
         clip: The value may move so far from its old one before its gradient ends.
         epochs: Passes over each step's trajectories.
@@ -41,13 +43,13 @@ class Critic:
         epochs: int = 1,
         minibatches: int = 1,
         max_norm: float = 1.0,
-        tokens: int = 65_536,
+        tokens: int = 16_384,
     ) -> None:
         if any(".lora_" in name for name, _ in lm.model.named_parameters()):
             raise EngineError(
                 "a critic copies a whole model, this one has adapters: Critic(TrainableLM(path))"
             )
-        self.body = copy.deepcopy(lm.model.base_model).requires_grad_(True).eval()
+        self.body = copy.deepcopy(lm.model.base_model).eval()  # without dropout, as lm's is
         width, weight = lm.model.config.hidden_size, next(self.body.parameters())
         self.head = torch.nn.Linear(width, 1, device=weight.device, dtype=torch.float32)
         torch.nn.init.zeros_(self.head.weight)
@@ -57,6 +59,7 @@ class Critic:
                 f"a critic's epochs and minibatches are ≥ 1, got {epochs} and {minibatches}"
             )
         self.pad, self.clip, self.epochs = lm.pad, clip, epochs
+        self.checkpointing, self.autocast = lm.checkpointing, lm.autocast
         self.minibatches = minibatches
         self.max_norm, self.tokens = max_norm, tokens
         self.optimizer = torch.optim.AdamW(
@@ -70,6 +73,8 @@ class Critic:
         """(N, T); with gradient where it is on."""
         rows = batch.rows
         width = max(map(len, rows))
+        # transformers checkpoints in training mode only
+        self.body.train(self.checkpointing and torch.is_grad_enabled())
         found: list[Tensor] = [torch.zeros(0)] * len(rows)
         for part in micro_batches([len(r) for r in rows], self.tokens):
             longest = max(len(rows[i]) for i in part)
@@ -78,16 +83,21 @@ class Critic:
             for line, i in enumerate(part):
                 ids[line, : len(rows[i])], mask[line, : len(rows[i])] = rows[i].ids, 1
             device = self.head.weight.device
-            hidden = self.body(
-                input_ids=torch.from_numpy(ids).to(device),
-                attention_mask=torch.from_numpy(mask).to(device),
-                use_cache=False,
-            ).last_hidden_state  # (n, longest, width)
+            with self._precision():
+                hidden = self.body(
+                    input_ids=torch.from_numpy(ids).to(device),
+                    attention_mask=torch.from_numpy(mask).to(device),
+                    use_cache=False,
+                ).last_hidden_state  # (n, longest, width)
             value = self.head(hidden.float())[..., 0].cpu()  # of the state *after* each token
             before = torch.nn.functional.pad(value[:, :-1], (1, width - longest))  # (n, width)
             for line, i in enumerate(part):
                 found[i] = before[line]
         return in_lines(torch.stack(found), batch.members, batch.mask.shape[1])
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        device = self.head.weight.device.type
+        return torch.autocast(device, torch.bfloat16) if self.autocast else nullcontext()
 
     def fit(self, batch: Batch) -> dict[str, float]:
         """Move the values towards ``batch.returns``; mean metrics."""

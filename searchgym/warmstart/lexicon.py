@@ -154,7 +154,8 @@ def embed(model: Any, tokenizer: Any, lexicon: Lexicon) -> Given:
     still = torch.tensor([where[slot] for slot in slots()[1:]])
     with torch.no_grad():
         table[of_words.tokens] = projected(*of_words[1:]).to(table.device)
-        table[still] = torch.from_numpy(slot_vectors(width) * np.float32(LONG * length))
+        vectors = torch.from_numpy(slot_vectors(width) * np.float32(LONG * length))
+        table[still] = vectors.to(table.device)
     return Given(still, of_words)
 
 

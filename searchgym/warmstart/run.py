@@ -19,9 +19,10 @@ from ..errors import DataError
 from ..evaluation.machine import note_machine
 from ..llms.base import Sampling
 from ..llms.precision import fast_dtype
-from ..llms.sft import Progress, SftConfig, train
+from ..llms.sft import STATE, Progress, SftConfig, train
 from ..llms.small import check_width, small_model
 from ..policies.note import save_note
+from ..state_file import read_state
 from .examples import examples
 from .lexicon import embed, known, lexicon_of, word_tokenizer
 from .measuring import OWN_TOKENS, renderer_of
@@ -106,7 +107,8 @@ def warm_start(
         cooldown: Last share of the steps, over which the learning rates fall to 0.
         others: Tokens beside those of a batch among which the next one is looked for.
         seed: Of worlds, weights and order.
-        dtype: Of matrix products in training; ``None``: whichever is faster here
+        dtype: Of matrix products in training; ``None``: that of the run in ``out``, which may have
+            been begun on another processor, else whichever is faster here
             (:func:`~searchgym.llms.precision.fast_dtype`).
         encoder: Where the embeddings of words come from (:mod:`.lexicon`), beside which names are
             slots; ``None``: all are learnt, words and names in pieces.
@@ -141,7 +143,7 @@ def warm_start(
     # the fused attention's backward pass alone took a quarter of a step on a CPU
     model.set_attn_implementation("eager")
     given = None if lexicon is None else embed(model, tokenizer, lexicon)
-    dtype = dtype or fast_dtype()
+    dtype = dtype or _dtype_of(out / STATE) or fast_dtype()
     trainer = TraceTrainer(model, mixture, config, dtype, given, others)
     about = {
         "stages": [[stage.steps, dict(sorted(stage.shares.items()))] for stage in plan],
@@ -160,3 +162,12 @@ def warm_start(
 
     train(trainer, tokenizer, out, about=about, report=report, started=started)
     return WarmStart(model, tokenizer, rows_read(mixture, trainer.step), trainer.seconds)
+
+
+def _dtype_of(state: Path) -> torch.dtype | None:
+    """In which a run was begun; ``None`` if there is none."""
+    if not state.exists():
+        return None
+    _, header = read_state(state, "this trainer")
+    named = {str(dtype): dtype for dtype in (torch.float32, torch.bfloat16)}
+    return named.get((header.get("settings") or {}).get("dtype", ""))

@@ -36,7 +36,7 @@ class Server:
         self.generator = TransformersGenerator(tiny.model("qwen2", len(words)), words)
         self.faults: list[Any] = []
         """What the next calls get instead: a status, (status, headers), a float (seconds of
-        silence), or a body sent as it is. Faults are consumed, answers follow."""
+        silence), a body sent as it is, or a whole response. Faults are consumed, answers follow."""
         self.bodies: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.times: list[float] = []
@@ -66,6 +66,8 @@ class Server:
                         await asyncio.sleep(fault)
                     elif isinstance(fault, tuple):
                         return Response("busy", fault[0], headers=fault[1])
+                    elif isinstance(fault, Response):
+                        return fault
                     elif isinstance(fault, int):
                         return Response(f"fault {fault}, key {self.keys[-1]}", fault)
                     else:

@@ -15,6 +15,7 @@ from searchgym.llms.causal import Running, continues, load, score_rows
 from searchgym.llms.optimizers import optimizers_of
 from searchgym.llms.ropes import follows_the_longest
 from searchgym.llms.small import small_model, train_tokenizer
+from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.trainable import TrainableLM
 
 WORDS = train_tokenizer(["one two three"], 300)
@@ -70,6 +71,7 @@ def test_rows_that_would_turn_their_neighbours_are_refused_by_name(kind: str) ->
         with pytest.raises(EngineError, match="has 13"):
             score_rows(model, [((1,) * 10, (2,) * 3), ((1,), (2,))], 0)
         assert len(score_rows(model, [((1,) * 10, (2,) * 2), ((1,), (2,))], 0)) == 2
+    assert TransformersGenerator(model, WORDS).context == 12, "asked for no more than that"
     plain = transformers.LlamaConfig(rope_parameters={"rope_type": "yarn", "factor": 2.0})
     assert follows_the_longest(plain) is None
 

@@ -79,6 +79,9 @@ def test_the_ends_of_the_unit_interval_never_reach_an_impossible_token(u: float)
     assert draw(logits, [Sampling()], [u]).ids.item() in (1, 2)
 
 
-def test_nan_is_an_error() -> None:
-    with pytest.raises(EngineError, match="NaN"):
-        draw(torch.tensor([[0.0, torch.nan]]), [Sampling()], [0.5])
+@pytest.mark.parametrize("row", [[0.0, torch.nan], [torch.inf, 0.0], [-torch.inf, -torch.inf]])
+def test_what_is_no_distribution_is_an_error(row: list[float]) -> None:
+    logits = torch.tensor([[0.0, 1.0], row])
+    for sampling in (Sampling(), Sampling(temperature=0.0)):
+        with pytest.raises(EngineError, match="NaN or infinite logits"):
+            draw(logits, [sampling] * 2, [0.5, 0.5])

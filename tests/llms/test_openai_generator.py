@@ -4,6 +4,7 @@ ever."""
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import socket
 import time
@@ -13,12 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fastapi import Response
 
 from searchgym.errors import EngineError
 from searchgym.llms.agree import agreement
 from searchgym.llms.base import Completion, Generator, GenRequest, Message, Sampling
 from searchgym.llms.cache import Cached
 from searchgym.llms.openai_generator import OpenAIGenerator
+from searchgym.llms.wire import Wire
 from searchgym.types import Failure
 from tests.llms.checks import done
 from tests.llms.server import Server, free_port, running
@@ -266,6 +269,18 @@ def test_refusals_are_not_tried_again(connect: Maker, status: int) -> None:
             ]
         },
         {"choices": [{"text": "a", "token_ids": ["a"], "logprobs": {"token_logprobs": [None]}}]},
+        *(
+            {
+                "choices": [
+                    {
+                        "text": "a",
+                        "token_ids": [wrong],
+                        "logprobs": {"tokens": ["a"], "token_logprobs": [-1.0]},
+                    }
+                ]
+            }
+            for wrong in (-1, True)
+        ),
     ],
 )
 def test_answers_without_what_was_promised(connect: Maker, choice: dict[str, Any]) -> None:
@@ -282,6 +297,42 @@ def test_one_failure_leaves_its_neighbours(connect: Maker) -> None:
     answers = client.run([GenRequest("x", Sampling(2), key=i) for i in range(5)])
     assert sum(isinstance(a, Failure) for a in answers) == 1
     assert sum(isinstance(a, Completion) for a in answers) == 4
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_answer_has_a_size(connect: Maker, packed: bool) -> None:
+    """Also one that is small only on the wire."""
+    client, server = connect()
+    client.wire.max_bytes = 50_000
+    body, headers = b" " * 50_001, {"Content-Encoding": "gzip"} if packed else {}
+    server.faults[:] = [Response(gzip.compress(body) if packed else body, headers=headers)]
+    (answer,) = client.run([GenRequest("x", Sampling(2))])
+    assert isinstance(answer, Failure)
+    assert (answer.kind, answer.retryable) == ("bad_response", False)
+    assert "sent more than 50,000 bytes" in answer.message
+    assert isinstance(client.run([GenRequest("x", Sampling(2))])[0], Completion)
+    with pytest.raises(EngineError, match="max_bytes must be"):
+        Wire(client.wire.base_url, key_env="", timeout_s=1, tries=1, backoff_s=0, connections=1,
+             max_bytes=0)  # fmt: skip
+
+
+def test_nesting_without_end_is_no_object(connect: Maker) -> None:
+    client, server = connect(tries=1)
+    server.faults[:] = ["[" * 200_000]
+    (answer,) = client.run([GenRequest("x", Sampling(2))])
+    assert isinstance(answer, Failure)
+    assert answer.kind == "bad_response"
+
+
+def test_no_proxy_is_asked_for_a_server_on_this_machine(
+    connect: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    client, _ = connect(tries=1)
+    done(client.run([GenRequest("x", Sampling(2))]))
 
 
 def test_a_server_that_says_when(connect: Maker) -> None:

@@ -14,7 +14,7 @@ from searchgym.llms.prefixes import Past, Prefixes
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.seeding import stream
-from tests.policies.players import KINDS, WORDS, model
+from tests.policies.players import KINDS, WORDS, Tells, model
 from tests.policies.talks import Talk, converse, largest_gap
 
 REUSING = {"qwen2", "llama", "gpt_neox"}
@@ -95,6 +95,26 @@ def test_new_weights_forget_what_the_old_ones_read() -> None:
             prompt = tuple(i for piece in record.prompt for i in piece)
             score = generator.score([(prompt, record.completion.ids)])[0]
             np.testing.assert_allclose(score, record.completion.logp, atol=1e-4)
+
+
+def test_what_is_released_is_read_anew() -> None:
+    """So that a run which goes on from a file, with nothing kept, computes the same."""
+    lm, other = make("qwen2", 100_000), make("qwen2", 0)
+    generator: Any = lm.generator
+    talk, again = Talk(3, turns=3), Talk(3, turns=3)
+    for policy, said in ((lm, talk), (other, again)):
+        for _ in range(2):
+            said.hear(policy.act([said.request])[0])
+    reused = generator.prefixes.reused
+    assert reused > 0
+    lm.release()
+    other.release()  # keeps nothing
+    assert (len(generator.prefixes), generator.prefixes._held) == (0, 0)
+    assert lm.act([talk.request]) == other.act([again.request])
+    assert generator.prefixes.reused == reused
+    logp = [p.memory.written(talk.id)[2].completion.logp for p in (lm, other)]
+    np.testing.assert_array_equal(*logp)
+    CausalLMPolicy(Tells(lambda request: "x")).release()  # a generator that has nothing to free
 
 
 def test_any_prompts_random_beginnings_and_small_stores() -> None:

@@ -13,6 +13,7 @@ import torch
 
 from searchgym.errors import EngineError
 from searchgym.llms.base import Completion, Generator, GenRequest, Message, Sampling
+from searchgym.llms.prompts import weights_digest
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.seeding import stream
 from searchgym.types import Failure
@@ -254,6 +255,26 @@ def test_weights_can_be_updated() -> None:
     assert g.fingerprint != other.fingerprint
     with pytest.raises(EngineError, match="do not fit"):
         g.update_weights({"lm_head.weight": torch.zeros(2, 2)})
+
+
+def test_a_digest_is_of_every_bit_and_copies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = torch.randn(70_003, generator=torch.Generator().manual_seed(0))
+    for dtype in (torch.float32, torch.bfloat16, torch.float64, torch.int8):
+        tensor = drawn.to(dtype)
+        was = weights_digest([("w", tensor)])
+        apart = torch.cat([tensor[:1], tensor])[1:]  # begins in the middle of a word
+        strided = torch.stack([tensor, tensor], 1)[:, 0]
+        for same in (tensor.clone(), apart, strided):
+            assert weights_digest([("w", same)]) == was
+        for place in (1, 35_000, 70_001, 70_002):
+            other = tensor.clone()
+            other[place] += 1
+            assert weights_digest([("w", other)]) != was
+        assert weights_digest([("w", tensor)], "more") != was
+        assert weights_digest([("v", tensor)]) != was
+    assert weights_digest([("w", torch.zeros(0))]) != weights_digest([("w", torch.zeros(1))])
+    monkeypatch.setattr(torch.Tensor, "double", None, raising=False)
+    weights_digest([("w", drawn)])
 
 
 def test_a_model_in_training_is_handed_back_so() -> None:

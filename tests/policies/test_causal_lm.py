@@ -17,11 +17,12 @@ from searchgym.llms.base import Completion, Sampling
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.base import Policy
 from searchgym.policies.causal_lm import CausalLMPolicy
-from searchgym.policies.renderer import PlainRenderer
+from searchgym.policies.renderer import BareRenderer, ChatRenderer, PlainRenderer
 from searchgym.policies.rows import Row
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rollout import run_episodes, step
 from searchgym.types import Agent, Failure
+from tests.llms import tiny
 from tests.llms.letters import Letters
 from tests.policies.players import KINDS, WORDS, Tells, generator, model, policy
 from tests.policies.talks import Talk, converse, largest_gap
@@ -116,6 +117,66 @@ def test_a_full_context_can_be_refused() -> None:
     with pytest.raises(EngineError, match=r"turn 0 of episode 'e1': \d+ prompt tokens \+ 40 new"):
         lm.act(episode().requests())
     assert policy().context == 4096, "the model's own"
+
+
+def test_a_memory_smaller_than_the_batch_is_said() -> None:
+    lm = policy(memory=1)
+    requests = [episode(seed=s).requests()[0] for s in (1, 2)]
+    with pytest.raises(EngineError, match="memory=1 is less than a batch of 2 episodes"):
+        lm.act(requests)
+    assert lm.act(requests[:1])
+
+
+class Foreign(Letters):
+    """What a server may say: any ids."""
+
+    def __init__(self, *ids: int) -> None:
+        super().__init__()
+        self.ids = ids
+
+    def _one(self, request: Any) -> Completion:
+        n = len(self.ids)
+        return Completion("x" * n, self.ids, np.zeros(n, np.float32), (*range(1, n + 1),))
+
+
+@pytest.mark.parametrize("wrong", [-1, len(WORDS), 10**30])
+def test_ids_that_mean_nothing_here_are_refused(wrong: int) -> None:
+    requests, last = episode().requests(), len(WORDS) - 1
+    with pytest.raises(EngineError, match=rf"Foreign gave token id {wrong}, .* 0 to {last}:"):
+        CausalLMPolicy(Foreign(5, wrong), PlainRenderer(WORDS)).act(requests)
+    known = CausalLMPolicy(Foreign(0, last), PlainRenderer(WORDS))
+    assert known.act(requests) == ["xx"]
+
+
+def test_its_fingerprint_says_all_that_changes_its_texts() -> None:
+    def of(renderer: Any, tells: Any = None, **options: Any) -> str:
+        return CausalLMPolicy(tells or Letters(), renderer, **options).fingerprint
+
+    other = tiny.tokenizer(350)
+    made = [
+        lambda: of(PlainRenderer(WORDS)),
+        lambda: of(PlainRenderer(other)),
+        lambda: of(BareRenderer(WORDS)),
+        lambda: of(PlainRenderer(WORDS), context=100),
+        lambda: of(PlainRenderer(WORDS), overflow="refuse"),
+        lambda: of(PlainRenderer(WORDS), seed=1),
+        lambda: of(ChatRenderer(WORDS)),
+        lambda: of(ChatRenderer(WORDS, system=False)),
+        lambda: of(ChatRenderer(WORDS, unstable="split")),
+        lambda: of(ChatRenderer(WORDS, enable_thinking=False)),
+        lambda: of(ChatRenderer(WORDS, enable_thinking=True)),
+        lambda: TrainableLM(model("qwen2"), WORDS).policy().fingerprint,
+        lambda: TrainableLM(model("qwen2"), WORDS, temperature=0.5).policy().fingerprint,
+        lambda: TrainableLM(model("qwen2"), WORDS, temperature=0.7).policy().fingerprint,
+    ]
+    prints = [make() for make in made]
+    assert len(set(prints)) == len(made)
+    assert prints == [make() for make in made]
+
+    class Theirs:
+        encode = render = spell = heard = None
+
+    assert " Theirs " in of(Theirs()), "a renderer that says nothing counts by its class"
 
 
 def test_what_is_missing_is_named() -> None:

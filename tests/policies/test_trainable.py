@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import searchgym.policies.trainable
 from searchgym.errors import EngineError
 from searchgym.llms.base import Sampling
 from searchgym.llms.precision import fast_dtype
@@ -156,6 +157,33 @@ def test_adapters_are_small_sample_exactly_and_can_be_merged(kind: str) -> None:
         lm(kind, lora=Lora(3)).load_state_dict(trained.state_dict())
 
 
+@pytest.mark.parametrize("lora", [None, Lora(2, 4)])
+def test_a_whole_state_dict_is_gathered_onto_the_cpu(
+    lora: Lora | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One tensor after the other: shards, put together all at once, might not fit their device."""
+    trained = lm(lora=lora)
+    moves: list[Any] = []
+
+    class Gathered(torch.Tensor):
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            if func in (torch.Tensor.to, torch.Tensor.clone):
+                moves.append((func.__name__, args[1:2], kwargs))
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    monkeypatch.setattr(
+        searchgym.policies.trainable, "whole", lambda value: value.as_subclass(Gathered)
+    )
+    made = trained.merged()
+    assert len(moves) >= len(made)
+    assert all(m == ("to", ("cpu",), {"copy": True}) for m in moves if m[1] != (torch.float32,))
+    own = {p.untyped_storage().data_ptr() for p in trained.model.parameters()}
+    assert not own & {value.untyped_storage().data_ptr() for value in made.values()}
+
+
 def test_full_weights_round_trip() -> None:
     trained, other = lm(), lm(seed=1)
     rows = played(trained)
@@ -236,10 +264,23 @@ def test_frozen_parameters_stand_still() -> None:
         lm(freeze="*")
 
 
-def test_adapters_begin_by_seed_and_touch_no_global_generator() -> None:
+def test_adapters_begin_by_seed_and_touch_no_global_generator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    first = lm(lora=Lora(4)).state_dict()
+    plain_model, fork = model("qwen2", 0), torch.random.fork_rng
+    touched: list[Any] = []
+
+    def forked(devices: Any = None) -> Any:
+        touched.append(devices)
+        return fork(devices=devices)
+
+    with monkeypatch.context() as patch:  # GPUs that the model is not on are not even started
+        patch.setattr(torch.random, "fork_rng", forked)
+        patch.setattr(torch.cuda, "manual_seed_all", touched.append)
+        first = TrainableLM(plain_model, WORDS, lora=Lora(4)).state_dict()
+    assert touched == [[]]
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(6)
     for name, value in lm(lora=Lora(4)).state_dict().items():

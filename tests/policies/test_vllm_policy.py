@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.trainable import Lora, TrainableLM
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.llms.checks import done
+from tests.llms.server import free_port
 from tests.policies.warm import RECIPE, Recorded, groups, require_exact, success, warm
 from tests.rl.colours import SAMPLING, setting
 
@@ -104,6 +106,48 @@ def test_speed(vllm: Any, folder: Path) -> None:
     for _ in range(5):
         vllm.update_weights(lm.merged())
     print("\n" + "\n".join(lines), f"\na push: {(time.monotonic() - begun) / 5 * 1000:.0f} ms")
+
+
+def _together(rank: int, port: int, folder: Path, out: Path, told: Any) -> None:
+    os.environ |= {
+        "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+    }  # fmt: skip
+    from searchgym.rl.processes import Processes
+
+    try:
+        with pytest.raises(EngineError, match=r"make .*Processes\(…\) before a VllmGenerator"):
+            VllmGenerator(folder, **OPTIONS)
+        processes = Processes(cpu=True)
+        lm = TrainableLM(folder, dtype="float32", device="cpu")
+        policy = policy_over(VllmGenerator(folder, **OPTIONS))
+        config = TrainConfig(steps=2, tasks=4, lr=2e-3, agreement=1e-4)
+        run = Trainer(lm, policy, setting(), RECIPE, config, processes=processes, out=out)
+        told.send([m["reward"] for m in run.train()])
+    except Exception as error:  # whatever it is: the test looks at it
+        told.send(f"{type(error).__name__}: {error}")
+
+
+def test_each_of_two_processes_has_one(folder: Path, tmp_path: Path) -> None:
+    """They play and train together, each with a vLLM of its own."""
+    pytest.importorskip("accelerate", reason="needs accelerate in vLLM's environment")
+    context, port = multiprocessing.get_context("spawn"), free_port()
+    mine, theirs = context.Pipe()
+    both = [
+        context.Process(target=_together, args=(rank, port, folder, tmp_path / "run", theirs))
+        for rank in range(2)
+    ]
+    for process in both:
+        process.start()
+    said = []
+    for _ in both:
+        assert mine.poll(400)
+        said.append(mine.recv())
+    for process in both:
+        process.join()
+    assert isinstance(said[0], list), said
+    assert said[0] == said[1]
+    assert len((tmp_path / "run" / "rl.jsonl").read_text().splitlines()) == 2
 
 
 def _refused(folder: str, told: Any) -> None:

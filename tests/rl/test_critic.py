@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -110,6 +112,61 @@ def test_a_recipe_says_how_its_critic_learns() -> None:
     plan = Plan.of("search_r1_ppo", "folder", {"critic": {"lr": 1e-3}})
     assert plan.critic == {"minibatches": 2, "lr": 1e-3}
     assert Plan.of("ppo", "folder", {}).critic == {}
+
+
+def ready(**options: Any) -> tuple[Batch, Critic]:
+    """Something to learn, and a critic of a model that was loaded so."""
+    batch, _ = batch_and_critic()
+    drawn = torch.Generator().manual_seed(0)
+    batch.returns = torch.rand(batch.mask.shape, generator=drawn)
+    batch.value = torch.zeros(batch.mask.shape)
+    critic = Critic(player(0, **options)[0], lr=1e-2)
+    torch.nn.init.ones_(critic.head.weight)
+    return batch, critic
+
+
+def test_what_stands_still_in_the_model_does_so_in_its_critic() -> None:
+    batch, critic = ready(freeze="*embed_tokens*")
+    before = {n: p.detach().clone() for n, p in critic.body.named_parameters()}
+    critic.fit(batch)
+    moved = {n for n, p in critic.body.named_parameters() if not torch.equal(p, before[n])}
+    assert moved == {n for n in before if "embed_tokens" not in n}
+    again = Critic(player(0, freeze="*embed_tokens*")[0], lr=1e-2)
+    again.load_tensors(critic.tensors())
+    for one in (critic, again):
+        one.fit(batch)
+    for ours, theirs in zip(critic.parameters(), again.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_it_keeps_activations_as_its_model_does() -> None:
+    grads, calls = [], []
+    for checkpointing in (False, True):
+        batch, critic = ready(gradient_checkpointing=checkpointing)
+        linear = next(m for m in critic.body.modules() if isinstance(m, torch.nn.Linear))
+        with torch.no_grad():
+            critic.values(batch)
+        calls.append(0)
+        linear.register_forward_hook(lambda *_: calls.__setitem__(-1, calls[-1] + 1))
+        critic.fit(batch)
+        grads.append([p.grad for p in critic.parameters() if p.grad is not None])
+    assert calls == [1, 2], "computed again on the way back"
+    for ours, theirs in zip(*grads, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
+
+
+def test_it_computes_in_the_numbers_of_its_model() -> None:
+    batch, exact = ready()
+    _, halved = ready(autocast="bfloat16")
+    seen: list[torch.dtype] = []
+    linear = next(m for m in halved.body.modules() if isinstance(m, torch.nn.Linear))
+    linear.register_forward_hook(lambda *given: seen.append(given[-1].dtype))
+    with torch.no_grad():
+        gap = (halved.values(batch) - exact.values(batch)).abs().max()
+    halved.fit(batch)
+    assert set(seen) == {torch.bfloat16}
+    assert 0 < gap < 0.5
+    assert {p.dtype for p in halved.parameters()} == {torch.float32}
 
 
 def test_it_is_a_model_of_its_own() -> None:

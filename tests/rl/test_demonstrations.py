@@ -10,11 +10,11 @@ import pytest
 
 from searchgym.agents.oracle import OracleAgent
 from searchgym.envs.setting import Setting, setting
-from searchgym.errors import SearchGymError
+from searchgym.errors import EngineError, SearchGymError
 from searchgym.llms.small import train_tokenizer
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.rollouts.demonstrations import Demonstrations, _end_of
-from searchgym.rl.slots.records import TaskPlan, Workers
+from searchgym.rl.slots.records import Group, Played, TaskPlan, Workers
 from tests.rl.tiny import llama
 
 THINKING = "searchgym.warmstart.oracle:ThinkingOracle"
@@ -35,7 +35,7 @@ def tokenizer() -> Any:
 @pytest.fixture
 def workers() -> Workers:
     lm = TrainableLM(llama(tokenizer(), heads=2), tokenizer())
-    return Workers(lm.policy("plain"), made(), lm)
+    return Workers(lm.policy("plain", context=4096), made(), lm)
 
 
 def said(expert: Any, workers: Workers) -> list[str]:
@@ -72,6 +72,32 @@ def test_a_named_expert_is_made_of_the_setting(workers: Workers) -> None:
 def test_a_name_that_leads_nowhere_is_said_at_once() -> None:
     with pytest.raises(SearchGymError, match="Nobody"):
         Demonstrations("searchgym.warmstart.oracle:Nobody")
+
+
+def test_what_does_not_fit_into_the_context_is_no_row(workers: Workers) -> None:
+    """As when the policy plays: the turn is empty, which the episode counts, or an error."""
+
+    def groups() -> list[Group]:
+        plans = [TaskPlan(task, f"p{i}", i) for i, task in enumerate(workers.setting.tasks)]
+        return Demonstrations().collect(plans, workers)
+
+    def members(found: list[Group]) -> list[Played]:
+        return [m for group in found for m in group.members]
+
+    whole = members(groups())
+    longest = max(len(row) for m in whole for row in m.rows)
+    workers.policy.context = longest - 1
+    cut = members(groups())
+    assert max(len(row) for m in cut for row in m.rows) < longest
+    for before, now in zip(whole, cut, strict=True):
+        (was,), (row,) = before.rows, now.rows
+        assert was.ids[: len(row)].tolist() == row.ids.tolist()
+        fitted = len(was) < longest
+        assert (len(row) == len(was)) == fitted
+        assert ("" in [turn.text for turn in now.episode.turns]) != fitted
+    workers.policy.overflow = "refuse"
+    with pytest.raises(EngineError, match=r"of OracleAgent's exceed the model's \d+\. Lower k"):
+        groups()
 
 
 def test_a_turn_ends_with_the_tokenizers_own_end_of_text() -> None:

@@ -103,6 +103,31 @@ def test_the_gold_answer_is_teacher_forced(groups: list[Group], workers: Workers
                 assert row[number] == pytest.approx(want, abs=1e-4)
 
 
+def test_no_answer_is_forced_where_there_is_no_room_for_it(
+    groups: list[Group], workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bridge, target = get_dialect("plain").force_answer("blue")
+    answer = len(workers.policy.renderer.encode(bridge + target))
+    prompts = [int(np.flatnonzero(m.rows[0].turn_of_token == len(m.episode.turns) - 1)[0])
+               for group in groups for m in group.members]  # fmt: skip
+    whole = measured("gold_logp", groups, workers)
+    for room in (max(prompts) + answer, max(prompts) + answer - 1, 1):
+        monkeypatch.setattr(workers.policy, "context", room)
+        left = iter(prompts)
+        for group, before, now in zip(
+            groups, whole, measured("gold_logp", groups, workers), strict=True
+        ):
+            for m, was, row in zip(
+                group.members, before["gold_logp"], now["gold_logp"], strict=True
+            ):
+                last, at = len(m.episode.turns) - 1, next(left)
+                if at + answer <= room:
+                    np.testing.assert_allclose(row, was, atol=1e-5)
+                else:
+                    assert np.isnan(row[last])
+                    assert np.isnan(row[:last]).all() == (room == 1 or last == 0)
+
+
 def forced(lm: TrainableLM, prompt: list[int], ids: list[int], inside: list[bool]) -> float:
     with torch.no_grad():
         logits = lm.model(input_ids=torch.tensor([prompt + ids])).logits[0]
@@ -186,14 +211,14 @@ def test_kl_in_the_reward_reaches_tokens_and_totals() -> None:
     old, ref = batch.need("old_logp"), batch.need("ref_logp")
     price = 0.1 * torch.where(batch.mask, old - ref, 0.0)
     spec = {"use": "kl_in_reward", "beta": 0.1}
-    got, _ = make("advantage", {**spec, "base": "ppo"}).estimate(batch, {})
+    got = make("advantage", {**spec, "base": "ppo"}).estimate(batch, {}).adv
     want, returns = ppo_advantages(batch.token_reward() - price, batch.need("value"), batch.mask)
     torch.testing.assert_close(got, want)
     torch.testing.assert_close(batch.returns, returns)
-    got, _ = make("advantage", {**spec, "base": "rloo"}).estimate(batch, {})
+    got = make("advantage", {**spec, "base": "rloo"}).estimate(batch, {}).adv
     left = replace(batch, reward=batch.reward - price.sum(1))
     torch.testing.assert_close(got, make("advantage", "rloo").estimate(left, {})[0])
-    more, _ = make("advantage", {**spec, "base": "rloo"}).estimate(batch, {"beta": 0.2})
+    more = make("advantage", {**spec, "base": "rloo"}).estimate(batch, {"beta": 0.2}).adv
     assert not torch.allclose(more, got)
 
 
@@ -201,7 +226,7 @@ def test_kl_in_the_reward_reaches_tokens_and_totals() -> None:
 def test_every_estimate_of_the_kl_can_be_charged(how: str) -> None:
     batch = sample_batch(4)
     spec = {"use": "kl_in_reward", "base": {"use": "reinforce", "baseline": 0.0}, "how": how}
-    got, _ = make("advantage", {**spec, "beta": 1.0}).estimate(batch, {})
+    got = make("advantage", {**spec, "beta": 1.0}).estimate(batch, {}).adv
     old, ref = batch.need("old_logp"), batch.need("ref_logp")
     price = torch.where(batch.mask, kl(old, ref, how), 0.0).sum(1)  # type: ignore[arg-type]
     torch.testing.assert_close(got, torch.nan_to_num(batch.reward - price))
@@ -209,14 +234,14 @@ def test_every_estimate_of_the_kl_can_be_charged(how: str) -> None:
 
 def test_clip_cov_silences_tokens_of_high_covariance() -> None:
     batch = sample_batch(5)
-    adv, _ = make("advantage", "grpo").estimate(batch, {})
+    adv = make("advantage", "grpo").estimate(batch, {}).adv
     known = batch.mask & ~batch.reward.isnan()[:, None]
     cov = covariance(adv, batch.need("old_logp"), known)
     low, high = 0.05, 0.4
     made = make("advantage", {"use": "clip_cov", "share": 0.05, "low": low, "high": high})
     silenced = []
     for _ in range(2):
-        got, _ = made.estimate(batch, {})
+        got = made.estimate(batch, {}).adv
         gone = (got == 0) & (spread(adv, batch.mask) != 0)
         assert int(gone.sum()) == max(int(0.05 * int(known.sum())), 1)
         assert bool(((cov[gone] > low) & (cov[gone] < high)).all())
@@ -226,13 +251,13 @@ def test_clip_cov_silences_tokens_of_high_covariance() -> None:
 
 def test_kl_cov_picks_the_tokens_of_highest_covariance() -> None:
     batch = sample_batch(5)
-    adv, _ = make("advantage", {"use": "kl_cov", "share": 0.1}).estimate(batch, {})
+    adv = make("advantage", {"use": "kl_cov", "share": 0.1}).estimate(batch, {}).adv
     known = batch.mask & ~batch.reward.isnan()[:, None]
     cov = covariance(adv, batch.need("old_logp"), known)[known]
     count = int(0.1 * int(known.sum()))
-    assert int(batch.need("picked").sum()) == count
+    assert int(batch.note("picked").sum()) == count
     assert set(cov.topk(count).values.tolist()) == set(
-        covariance(adv, batch.need("old_logp"), known)[batch.need("picked")].tolist()
+        covariance(adv, batch.need("old_logp"), known)[batch.note("picked")].tolist()
     )
     logp = batch.need("old_logp").clone().requires_grad_()
     moved = logp + 0.1
@@ -240,7 +265,7 @@ def test_kl_cov_picks_the_tokens_of_highest_covariance() -> None:
     assert float(loss.detach()) == pytest.approx(0.1 * count / int(batch.mask.sum()), rel=1e-4)
     loss.backward()
     assert logp.grad is not None
-    assert torch.equal(logp.grad != 0, batch.need("picked"))
+    assert torch.equal(logp.grad != 0, batch.note("picked"))
 
 
 def test_a_broken_episode_is_nobodys_measure_of_length() -> None:

@@ -128,6 +128,15 @@ def test_slots_are_as_far_apart_as_can_be(width: int, most: float) -> None:
     assert np.array_equal(vectors, slot_vectors(width))
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_table_on_a_gpu_gets_the_same(tokenizer: Any, lexicon: Lexicon) -> None:
+    here, there = (small_model(tokenizer, width=32, seed=4).to(d) for d in ("cpu", "cuda"))
+    for model in (here, there):
+        embed(model, tokenizer, lexicon)
+    tables = [m.get_input_embeddings().weight.detach().cpu() for m in (here, there)]
+    torch.testing.assert_close(*tables, atol=1e-5, rtol=1e-4)
+
+
 def test_embedding_is_a_function_of_its_arguments(tokenizer: Any, lexicon: Lexicon) -> None:
     tables = []
     for _ in range(2):

@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from searchgym.candidates.encoder import WordEncoder
 from searchgym.envs.setting import Setting
 from searchgym.errors import DataError
+from searchgym.llms.precision import fast_dtype
 from searchgym.llms.sft import Progress
 from searchgym.policies.names import NamesRenderer
 from searchgym.policies.note import read_note
 from searchgym.policies.renderer import BareRenderer
 from searchgym.rl.launch import player
+from searchgym.warmstart import run
 from searchgym.warmstart.examples import KINDS
 from searchgym.warmstart.measuring import by_hops, play, reader_policy
 from searchgym.warmstart.mixture import Stage
@@ -58,6 +61,22 @@ def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(
     for changes in ({"seed": 1}, {"entities": 301}, {"max_tokens": 600}, {"others": 65}):
         with pytest.raises(DataError, match="other settings"):
             begin(tmp_path / "cut", encoder, **{"others": 64, **changes})
+
+
+def test_a_run_goes_on_in_its_own_numbers_on_another_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = torch.float32 if fast_dtype() == torch.bfloat16 else torch.bfloat16
+    whole = begin(tmp_path, dtype=other)
+    again = begin(tmp_path)
+    there = whole.model.state_dict()
+    assert all((there[n] == p).all() for n, p in again.model.state_dict().items())
+    with pytest.raises(DataError, match=r"other settings \(dtype\)"):
+        begin(tmp_path, dtype=fast_dtype())
+    used: list[torch.dtype] = []
+    monkeypatch.setattr(run, "fast_dtype", lambda: used.append(other) or other)
+    begin(tmp_path / "new")
+    assert used == [other], "a new run takes what is fast here"
 
 
 @pytest.mark.parametrize("encoder", [None, FewWords()], ids=["pieces", "names"])

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-import zlib
 from collections.abc import Coroutine, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from ...arguments import is_number
 from ...errors import EngineError, MissingExtraError
 from ...event_loop import LoopClient
+from ...http_limits import ACCEPTED, TooLong, on_this_machine, read_body
 from ...types import Failure
 from .wire import Ask, Reply, Trouble
 
@@ -96,7 +96,7 @@ class Client(LoopClient):
 
     def _pool(self, url: str) -> Any:
         """Connections; proxies of the environment are not asked for what is on this machine."""
-        local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
+        local = on_this_machine(url)
         if local not in self._pools:
             limits = self._httpx.Limits(max_connections=self.concurrency)
             self._pools[local] = self._httpx.AsyncClient(
@@ -140,7 +140,7 @@ class Client(LoopClient):
                 self.counts["timeouts"] += 1
                 text = f"{where} did not answer within {self.timeout_s:g} s"
                 return self._trouble("timeout", text), None
-            except _TooLong:
+            except TooLong:
                 text = f"{where} sent more than max_bytes={self.max_bytes}"
                 return self._trouble("bad_response", text, retryable=False), None
             except (self._httpx.HTTPError, self._httpx.InvalidURL, OSError) as error:
@@ -159,36 +159,15 @@ class Client(LoopClient):
         return self._trouble("rejected", text, status, retryable=False), None
 
     async def _exchange(self, ask: Ask) -> tuple[int, dict[str, str], bytes]:
-        parts: list[bytes] = []
-        size = 0
         async with self._pool(ask.url).stream(
             ask.method, ask.url, content=ask.body,
-            headers={"Accept-Encoding": "gzip", **ask.headers},
+            headers={**ACCEPTED, **ask.headers},
             params=dict(ask.params) or None,
         ) as response:  # fmt: skip
-            async for part in response.aiter_raw():
-                size += len(part)
-                if size > self.max_bytes:
-                    raise _TooLong
-                parts.append(part)
-        self.counts["bytes"] += size
+            body = await read_body(response, self.max_bytes)
+        self.counts["bytes"] += response.num_bytes_downloaded
         headers = {name.lower(): value for name, value in response.headers.items()}
-        body = self._decoded(b"".join(parts), headers.get("content-encoding", "").strip().lower())
         return response.status_code, headers, body
-
-    def _decoded(self, body: bytes, encoding: str) -> bytes:
-        """Decompressed by ourselves, so that a small body cannot become a large one first."""
-        if encoding in ("", "identity") or not body:
-            return body
-        if encoding not in ("gzip", "deflate"):
-            raise OSError(f"content encoding {encoding!r} was not asked for")
-        try:
-            plain = zlib.decompressobj(47).decompress(body, self.max_bytes + 1)  # 47: either format
-        except zlib.error as error:
-            raise OSError(f"broken {encoding} body: {error}") from None
-        if len(plain) > self.max_bytes:
-            raise _TooLong
-        return plain
 
     async def _turn(self) -> None:
         """Wait until the rate allows another request."""
@@ -214,10 +193,6 @@ class Client(LoopClient):
         for form in self._secrets:
             text = text.replace(form, "***")
         return text
-
-
-class _TooLong(Exception):
-    """The response is larger than allowed."""
 
 
 def retry_after(headers: dict[str, str]) -> float | None:

@@ -27,7 +27,8 @@ class Demonstrations(Slot):
     """``size`` episodes per task, played by an expert; each turn ends with the end token.
 
     Log-probabilities "when drawn" are 0 and the weights' version is -1: nobody drew them. Use
-    losses that do not read them.
+    losses that do not read them. A text that does not fit into the model's context any more is
+    dealt with as the policy's own (``CausalLMPolicy.overflow``): the turn is empty, or an error.
 
     Args:
         expert: An agent, or ``"package.module:Class"`` that makes one of the setting, e.g.
@@ -71,16 +72,33 @@ class _Writer:
             if isinstance(text, Failure):
                 raise EngineError(f"{type(self.expert).__name__}: {text.kind}: {text.message}")
             texts.append(text)
-        for request, text in zip(requests, texts, strict=True):
+        for place, (request, text) in enumerate(zip(requests, texts, strict=True)):
             policy = self.policy
             history = policy.memory.at(request)
             pieces = policy.renderer.render(request, history.ids(request))
             spell = partial(policy.renderer.spell, request.segments)
             prefill = spell(request.prefill).ids if request.prefill else ()
+            read = sum(map(len, pieces)) + len(prefill)
+            said = self._within(request, read, self._completion(text, spell(text)))
+            texts[place] = said.text
             history.written[request.turn] = Written(
-                request.turn, request.context, pieces, prefill, self._completion(text, spell(text))
+                request.turn, request.context, pieces, prefill, said
             )
         return texts
+
+    def _within(self, request: TurnRequest, read: int, said: Completion) -> Completion:
+        """What was said after ``read`` tokens, or an empty turn where there is no room for it: half
+        a text would teach to stop in the middle."""
+        policy, wanted = self.policy, len(said.ids or ())
+        if policy.context is None or read + wanted <= policy.context:
+            return said
+        if policy.overflow == "refuse":
+            raise EngineError(
+                f"turn {request.turn} of episode {request.episode_id!r}: {read} prompt tokens + "
+                f"{wanted} of {type(self.expert).__name__}'s exceed the model's {policy.context}. "
+                "Lower k, snippet_chars or max_turns, or use overflow='invalid'"
+            )
+        return Completion("", (), np.zeros(0, np.float32), (), -1, None, "length")
 
     def _completion(self, text: str, spelt: Spelt) -> Completion:
         ids = (*spelt.ids, _end_of(self.policy.generator))

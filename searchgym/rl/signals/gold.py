@@ -20,13 +20,14 @@ class GoldLogp(Slot):
 
     The answer (a task's first) is teacher-forced: ``Dialect.force_answer`` says what stands before
     it. One forward pass over every turn's context. NaN for a turn that was never asked for, because
-    no room was left.
+    no room was left, and for one whose context has no room for the answer.
     """
 
     provides = frozenset({"gold_logp"})
 
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
         found: list[Signals] = []
+        context = workers.policy.context
         for group in groups:
             turns = max((len(m.episode.turns) for m in group.members), default=0)
             made = np.full((len(group.members), turns), np.nan)
@@ -34,6 +35,8 @@ class GoldLogp(Slot):
             for i, member in enumerate(group.members):
                 ids, scored = _forced(member, workers)
                 for number, prompt in _prompts(member):
+                    if context is not None and len(prompt) + len(ids) > context:
+                        continue
                     rows.append(_row(prompt, ids, scored))
                     places.append((i, number))
             if rows:

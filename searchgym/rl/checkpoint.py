@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..errors import DataError
 from ..state_file import load_optimizer, optimizer_tensors, read_state, under, write_state
+from .settings import settings_of
 
 if TYPE_CHECKING:
     from .trainer import Trainer
@@ -26,8 +27,9 @@ def save_checkpoint(run: Trainer, path: Path) -> None:
         tensors |= optimizer_tensors(optimizer, f"optimizer/{i}")
     if run.critic is not None:
         tensors |= {f"critic/{name}": value for name, value in run.critic.tensors().items()}
+    tensors |= {f"slots/{name}": value for name, value in run.recipe.tensors().items()}
     header = {
-        "settings": _plain(run.settings()),
+        "settings": _plain(settings_of(run)),
         "steps": run.steps,
         "version": run.policy.version,
         "metrics": run.metrics,
@@ -48,7 +50,7 @@ def load_checkpoint(run: Trainer, path: Path) -> None:
     was, slots = header.get("settings"), header.get("slots")
     if was is None or slots is None:
         raise DataError(f"{path}: not a checkpoint of this trainer (it has {sorted(header)})")
-    if was != (now := _plain(run.settings())):
+    if was != (now := _plain(settings_of(run))):
         changed = [
             f"{table}.{name}"
             for table in now
@@ -65,6 +67,7 @@ def load_checkpoint(run: Trainer, path: Path) -> None:
     if run.critic is not None:
         run.critic.load_tensors(under(tensors, "critic"))
     run.recipe.load_state_dict(slots)
+    run.recipe.load_tensors(under(tensors, "slots"))
     run.watch.load_state_dict(header["watch"])
     run.steps, run.metrics = int(header["steps"]), dict(header["metrics"])
     generator: Any = run.policy.generator

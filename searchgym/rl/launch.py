@@ -16,6 +16,7 @@ from ..policies.causal_lm import RENDERERS as KNOWN_RENDERERS
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.note import read_note, save_note
 from .recipe import DEFAULTS, SEVERAL, Recipe, read
+from .settings import FREE
 from .slots.registry import REGISTRY
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from .trainer import TrainConfig, Trainer
 
 PLAN = "run.json"
-FREE = ("steps", "save_every", "save_rollouts")
-"""Training options that a resumed run may change."""
 MODEL = "model"
 """Folder of the trained model within a run's."""
 TABLES = (*REGISTRY, "train", "env", "sampling", "critic", "load")
@@ -92,8 +91,9 @@ class Plan:
                     **table,
                     slot: changed(slot, table.get(slot, DEFAULTS.get(slot)), changes[slot]),
                 }
-        rest: dict[str, Any] = {name: _table(name, changes) for name in ("sampling", "load")}
-        rest["critic"] = {**table.get("critic", {}), **_table("critic", changes)}
+        rest: dict[str, Any] = {"load": _table("load", changes)}
+        for name in ("critic", "sampling"):
+            rest[name] = {**table.get(name, {}), **_table(name, changes)}
         train = {**_table("train", changes), **values.pop("train", {})}
         env_options = {**table.get("env", {}), **_table("env", changes)}
         return cls(recipe, table, model, train=train, env_options=env_options, **rest, **values)
@@ -215,21 +215,31 @@ def config_of(plan: Plan) -> TrainConfig:
 
 
 def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
-    """The trainer of a plan, put back where an interrupted run stopped.
+    """The trainer of a plan, put back where an interrupted run stopped. Of several processes
+    (``torchrun``) each has one, with the whole model; they share its gradients, and the main one
+    writes.
 
     Raises:
         EngineError: the model cannot be loaded.
         DataError: ``out`` holds another run.
-        MissingExtraError: torch, transformers or peft is missing.
+        MissingExtraError: torch, transformers, peft or accelerate is missing.
     """
     try:
         from ..policies.trainable import Lora, TrainableLM
         from .critic import Critic
+        from .processes import Alone, Processes, launched
         from .trainer import Trainer
     except ImportError as error:
         raise MissingExtraError("training a language model", "llm") from error
     plan.agree(out)
     recipe, config = Recipe.of(plan.table), config_of(plan)
+    if launched() > 1 and ":" in plan.device:
+        raise CardError(
+            f"each of {launched()} processes takes a GPU of its own: --device cuda, got "
+            f"{plan.device!r}"
+        )
+    # before any model is loaded, so that it comes to its process's GPU
+    processes = Processes(cpu=plan.device == "cpu") if launched() > 1 else Alone()
 
     def loaded(path: str, *, whole: bool, **options: Any) -> TrainableLM:
         """``whole``: all of its weights are trained."""
@@ -255,9 +265,13 @@ def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
             f"{plan.teacher} and {plan.model} have different tokenizers, so the teacher cannot "
             "read the student's token ids: take a teacher of the same family"
         )
-    made = Trainer(lm, policy, setting, recipe, config, teacher=teacher, critic=critic, out=out)
-    plan.save(out)  # what was refused until here has not taken the folder
-    note_machine(out)
+    made = Trainer(
+        lm, policy, setting, recipe, config,
+        teacher=teacher, critic=critic, processes=processes, out=out,
+    )  # fmt: skip
+    if processes.main:
+        plan.save(out)  # what was refused until here has not taken the folder
+        note_machine(out)
     return made
 
 

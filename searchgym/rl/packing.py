@@ -9,16 +9,16 @@ from ..episode import Episode
 from ..policies.rows import Row
 from .slots.records import Group, Played, Purpose, TaskPlan
 
-Packed = list[tuple[dict[str, Any], tuple[Row, ...], Purpose]]
-"""Per member: the episode's snapshot, its rows, its purpose."""
+Packed = list[tuple[dict[str, Any], tuple[Row, ...], Purpose, int | None]]
+"""Per member: the episode's snapshot, its rows, its purpose, its parent."""
 
 
 def pack(group: Group) -> Packed:
     """All of a group but its plan."""
-    return [(m.episode.snapshot(), m.rows, m.purpose) for m in group.members]
+    return [(m.episode.snapshot(), m.rows, m.purpose, m.parent) for m in group.members]
 
 
 def unpack(plan: TaskPlan, packed: Sequence[Any]) -> Group:
     """What :func:`pack` was given; episodes are replayed."""
-    members = (Played(Episode.restore(s), rows, purpose) for s, rows, purpose in packed)
+    members = (Played(Episode.restore(s), *rest) for s, *rest in packed)
     return Group(plan, tuple(members))

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ..cards import cards, read_card
+from torch import Tensor
+
+from ..cards import cards, load_object, read_card
 from ..errors import CardError, unknown
+from ..state_file import under
 from .schedules import READ
 from .slots.protocols import (
     AdvantageEstimator,
@@ -25,6 +28,8 @@ from .slots.registry import REGISTRY, SlotName, make
 
 SEVERAL: tuple[SlotName, ...] = ("signal", "reward", "loss")
 """Slots that hold a list."""
+TABLES = ("train", "env", "critic", "sampling")
+"""What else a recipe may say: defaults for whoever builds what it trains in and with."""
 DEFAULTS: Mapping[str, Any] = {
     "rollout": "chains", "signal": ["return"], "reward": ["weighted"], "data": "uniform",
     "schedule": "constant",
@@ -53,6 +58,8 @@ class Recipe:
     critic: Mapping[str, Any] = field(default_factory=dict)
     """Options of the critic (:class:`~searchgym.rl.critic.Critic`) that belong to the method. A
     default for whoever makes one."""
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the policy's sampling (:class:`~searchgym.llms.base.Sampling`), likewise."""
     table: Mapping[str, Any] = field(default_factory=dict)
     """What it was made of."""
 
@@ -69,7 +76,7 @@ class Recipe:
         if isinstance(spec, Recipe):
             return spec
         table = read(spec) if isinstance(spec, str | Path) else dict(spec)
-        known = (*REGISTRY, "train", "env", "critic")
+        known = (*REGISTRY, *TABLES)
         for name in table:
             if name not in known:
                 raise CardError(unknown("slot", str(name), known))
@@ -85,13 +92,8 @@ class Recipe:
                 made[slot] = tuple(make(slot, s) for s in ([given] if one else given))
             else:
                 made[slot] = make(slot, given)
-        return cls(
-            **made,
-            train=dict(table.get("train", {})),
-            env=dict(table.get("env", {})),
-            critic=dict(table.get("critic", {})),
-            table=table,
-        )
+        made |= {name: dict(table.get(name, {})) for name in TABLES}
+        return cls(**made, table=table)
 
     def parts(self) -> Iterator[tuple[str, SlotObject]]:
         """(place, object), e.g. ``("loss.0", …)``."""
@@ -110,18 +112,25 @@ class Recipe:
             there |= part.provides
         for place, part in self.parts():
             for name in sorted(part.requires - there):
-                advice = ADVICE.get(name, f"add a signal that provides {name!r}")
+                advice = ADVICE.get(name) or _who_provides(name)
                 raise CardError(
                     f"{place} ({type(part).__name__}) needs {name!r}, which nothing here provides: "
                     f"{advice}"
                 )
 
+        if "clip_scale" in self.advantage.provides and not self.scales_clip:
+            raise CardError(f"advantage ({type(self.advantage).__name__}) {UNREAD_SCALE}")
         read = {*READ, *(loss.name for loss in self.loss)}
         for _, part in self.parts():
             read |= getattr(part, "reads", frozenset())
         for name in sorted(getattr(self.schedule, "names", ())):
             if name not in read and not name.startswith("w_"):
                 raise CardError(unknown("coefficient of the schedule", name, sorted(read)))
+
+    @property
+    def scales_clip(self) -> bool:
+        """Whether some loss reads an estimator's factors on the clip range."""
+        return any(getattr(loss, "scales_clip", False) for loss in self.loss)
 
     def needs(self, name: str) -> bool:
         """Whether any part reads it."""
@@ -134,6 +143,20 @@ class Recipe:
         for place, part in self.parts():
             part.load_state_dict(state[place])
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Those of all parts that have some."""
+        return {
+            f"{place}/{name}": value.detach().contiguous()
+            for place, part in self.parts()
+            if hasattr(part, "tensors")
+            for name, value in part.tensors().items()
+        }
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        for place, part in self.parts():
+            if hasattr(part, "load_tensors"):
+                part.load_tensors(under(tensors, place))
+
 
 ADVICE: Mapping[str, str] = {
     "ref_logp": "TrainableLM(…, reference=True) or lora=Lora() keeps a reference",
@@ -144,6 +167,27 @@ ADVICE: Mapping[str, str] = {
     "em": "add signal = ['parts', …]",
     "return": "add signal = ['return', …]",
 }
+
+
+UNREAD_SCALE = (
+    "gives factors on the clip range (clip_scale), which none of the losses reads: ppo, decoupled, "
+    "gspo and cispo do; a loss of your own says so with scales_clip = True"
+)
+
+
+def _who_provides(name: str) -> str:
+    """What to add for a need: the registered objects that provide it."""
+    found = []
+    for slot, paths in REGISTRY.items():
+        for known, path in paths.items():
+            if name in getattr(load_object(path), "provides", ()):
+                found.append(f"{slot} {known!r}")
+    if not found:
+        return (
+            f"nothing registered always provides {name!r}; signal 'parts' gives parts of the "
+            "environment's reward by their names, 'turn_parts' as turn_NAME, or write your own"
+        )
+    return f"add {' or '.join(found)}, which {'provides' if len(found) == 1 else 'provide'} it"
 
 
 def shipped() -> list[str]:

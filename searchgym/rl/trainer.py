@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -36,13 +36,17 @@ from .critic import Critic
 from .log import LOG, Log
 from .measures import of_age, of_batch, of_episodes, of_groups
 from .processes import Alone
-from .recipe import Recipe
+from .recipe import UNREAD_SCALE, Recipe
 from .saved import ROLLOUTS, SavedRollouts
-from .slots.batch import Batch, Output, Totals, in_lines
-from .slots.protocols import Learner, Replay
+from .slots.batch import Batch, Mean, Output, Totals, in_lines
+from .slots.protocols import Learner, Replay, Result
 from .slots.records import Floats, Rewards, Scored, TaskPlan, Workers
 
 CHECKPOINT = "trainer.safetensors"
+OUT_OF_MEMORY = (
+    "step {}: the device is out of memory. Less is needed with fewer tokens at once (train.tokens, "
+    "now {}; load.tokens for what is not trained) and with load.gradient_checkpointing=true"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class TrainConfig:
     """Of Muon, on the matrices within layers. 0: AdamW takes everything."""
     max_norm: float = 1.0
     """Of the gradient."""
-    tokens: int = 65_536
+    tokens: int = 16_384
     """Padded tokens that go through the model and back at once: bounds memory, changes nothing
     else but rounding."""
     reset_optimizer: bool = False
@@ -81,11 +85,12 @@ class TrainConfig:
         passes = (self.steps, self.tasks, self.epochs, self.minibatches)
         if (
             min(*passes, self.tokens, self.save_every) < 1
-            or min(self.lr, self.max_norm) <= 0
+            or not 0 < self.lr < np.inf
+            or not self.max_norm > 0
             or self.save_rollouts < 0
         ):
             raise CardError(f"counts must be at least 1, lr and max_norm positive; got {self}")
-        if self.muon_lr < 0:
+        if not 0 <= self.muon_lr < np.inf:
             raise CardError(f"muon_lr must be at least 0, got {self.muon_lr}")
         if self.agreement is not None and self.agreement <= 0:
             raise CardError(f"agreement must be positive, got {self.agreement}")
@@ -145,6 +150,12 @@ class Trainer:
                 f"{self.processes.count} processes share the {self.config.tasks} tasks of a step: "
                 "give a multiple, and no rollouts in further processes"
             )
+        if not (self._shared or rollouts or hasattr(policy.generator, "update_weights")):
+            raise CardError(
+                f"{type(policy.generator).__name__} plays with weights of its own and has no "
+                "update_weights to take new ones: give lm.policy(…), a policy over a "
+                "VllmGenerator, or rollouts"
+            )
         _warn_of_rounding(lm, self.config.lr)
         self.processes.wrap(lm, policy)
         self.optimizers = self._fresh_optimizers()
@@ -174,7 +185,10 @@ class Trainer:
         if self.saved is not None:
             self.saved.cut(self.steps)
         while self.steps < self.config.steps:
-            metrics = self.advance()
+            try:
+                metrics = self.advance()
+            except torch.OutOfMemoryError as error:
+                raise EngineError(OUT_OF_MEMORY.format(self.steps, self.config.tokens)) from error
             if self.log is not None:
                 self.log.write(metrics, self.watch.said)
             due = self.steps % self.config.save_every == 0 or self.steps == self.config.steps
@@ -203,8 +217,10 @@ class Trainer:
                     kept.append(admitted)
             rounds += 1
         kept = kept[: self.config.tasks]
+        self.policy.release()  # what it keeps between turns would be in the update's way
         metrics = {"step": float(self.steps), **of_episodes(played), **of_groups(played, kept)}
         metrics |= {f"coef/{name}": value for name, value in coef.items()}
+        again: Sequence[Scored] = ()
         if isinstance(recipe.data, Replay):
             again = recipe.data.replay(len(kept), self.steps, self.config.seed)
             metrics["replayed"] = float(len(again))
@@ -212,12 +228,12 @@ class Trainer:
         middle = perf_counter()
 
         # 3. tensors: one line per trajectory, its sampled tokens only
-        batch = Batch.of(kept)
+        batch = Batch.of(kept, len(again))
         if batch is not None:
             # 4. log-probabilities under other weights than those that are about to change
             self._look_up(batch)
             if self._elsewhere:
-                limit = self.config.agreement or limit_of(self.lm.dtype)
+                limit = self.config.agreement or limit_of(self.lm.dtype, self.policy.generator)
                 player = self.rollouts or self.policy.generator
                 metrics |= require_agreement(
                     batch, self.policy.version, player, self.lm.model, limit
@@ -226,7 +242,7 @@ class Trainer:
             if self.rollouts is not None:
                 metrics |= of_age(batch, self.policy.version, self.rollouts.eta)
             # 5. rewards become advantages
-            batch.adv, batch.clip_scale = recipe.advantage.estimate(batch, coef)
+            self._compare(batch, coef)
             if self.saved is not None:
                 self.saved.write(self.steps, batch)
             # 6. losses, gradients, new weights
@@ -298,6 +314,15 @@ class Trainer:
         found[there] = self.processes.lines(lines, len(there))
         return found
 
+    def _compare(self, batch: Batch, coef: Mapping[str, float]) -> None:
+        """Fill in advantages and what comes with them."""
+        made = self.recipe.advantage.estimate(batch, coef)
+        if made.clip_scale is not None and not self.recipe.scales_clip:
+            raise CardError(f"{type(self.recipe.advantage).__name__} {UNREAD_SCALE}")
+        batch.adv, batch.clip_scale = made.adv, made.clip_scale
+        if made.mask is not None:
+            batch.narrow(made.mask)
+
     def _update(self, batch: Batch, coef: Mapping[str, float]) -> dict[str, float]:
         """All updates on a batch; mean metrics over them."""
         config = self.config
@@ -331,25 +356,27 @@ class Trainer:
         the parts add up to the whole."""
         totals = batch.totals
         found: dict[str, float] = {"loss": 0.0}
+        counts: dict[str, float] = {}
         mine = list(self._micro_batches(batch))
         count = self.processes.most(len(mine))
         for number in range(count):
             # where others have more to do than this process, it goes along without effect
             busy = number < len(mine)
             part = batch.take(mine[number] if busy else _with_rows(batch)[:1])
-            share = busy * part.totals.tokens / max(totals.tokens, 1.0)
+            tokens = part.totals.tokens
             with self.processes.adding(last=number == count - 1):
                 loss, stats = self._loss(part, totals, coef)
                 # several processes' gradients are averaged, where a sum is wanted
                 (loss * (busy * self.processes.count)).backward()
             found["loss"] += busy * float(loss.detach())
             for name, value in stats.items():
-                found[name] = found.get(name, 0.0) + share * value
-        return self.processes.sums(found)
+                mean = value if isinstance(value, Mean) else Mean(value * tokens, tokens)
+                found[name] = found.get(name, 0.0) + busy * mean.total
+                counts[name] = counts.get(name, 0.0) + busy * mean.weight
+        found, counts = self.processes.sums(found), self.processes.sums(counts)
+        return {name: value / (counts.get(name) or 1.0) for name, value in found.items()}
 
-    def _loss(
-        self, batch: Batch, totals: Totals, coef: Mapping[str, float]
-    ) -> tuple[Tensor, dict[str, float]]:
+    def _loss(self, batch: Batch, totals: Totals, coef: Mapping[str, float]) -> Result:
         scored = self.lm.score(batch.rows, entropy=self.recipe.needs("entropy"))
         width = batch.mask.shape[1]
         logp = in_lines(scored.logp.cpu(), batch.members, width)
@@ -359,7 +386,7 @@ class Trainer:
         if batch.old_logp is None:  # nothing has been updated since the batch was played
             batch.old_logp = logp.detach()
         total = torch.zeros(())
-        metrics: dict[str, float] = {}
+        metrics: dict[str, float | Mean] = {}
         for loss in self.recipe.loss:
             value, stats = loss(Output(logp, entropy), batch, totals, coef)
             total = total + coef.get(loss.name, loss.weight) * value
@@ -435,13 +462,6 @@ class Trainer:
 
     def _fresh_optimizers(self) -> list[Optimizer]:
         return optimizers_of(self.lm.model, self.config.lr, self.config.muon_lr)
-
-    def settings(self) -> dict[str, Any]:
-        """What a checkpoint must agree with; more steps and other saving may be asked for."""
-        config = asdict(self.config)
-        for name in ("steps", "save_every", "save_rollouts"):
-            del config[name]
-        return {"config": config, "recipe": dict(self.recipe.table)}
 
 
 def _with_rows(batch: Batch) -> list[int]:

@@ -31,6 +31,22 @@ def test_what_is_said_to_be_there_is_there() -> None:
         assert re.search(r"`\w+:\w+`", row[2]) or row[3], f"{row[0]}: neither objects nor needs"
 
 
+PUBLISHED = """
+    REINFORCE REINFORCE++ RLOO GRPO Dr.GRPO OPO GSPO CISPO SAPO BN-GSPO TIS TOPR ReMax PPO DAPO TAPO
+    Kimi SFT RAFT ReST-EM DPO Step-APO on-policy HyperEyes KEPO SPEAR SASR CHORD Stratified GiGPO
+    SALT MAPO UI-S1 CoSearch PECO IGPO A²TGPO SubSearch InfoPO MatchTIR MT-GRPO SLATE SS-GRPO C-GRPO
+    GRPO-CSV SPA-RL OPRL PAV MRT ReST-MCTS* SPO Tree-GRPO V-STAR MARS² ARPO LATR R³L Search-R2
+    SmartSearch PRL THR NTHR VERL NoisyGRPO Latent-GRPO GraphRAG-R1 HC-GRPO DW-GRPO VPO RAPO RaPO
+    Fathom decoupled M2PO rollout RAM Search-R1 ZeroSearch SSRL SearchGym Clip-Cov KL-Cov
+""".split()
+"""One word of each method's name that the slots are made for."""
+
+
+def test_no_method_is_forgotten() -> None:
+    words = {w for row in ROWS for w in re.split(r"[ ,]+", row[0])}
+    assert not [name for name in PUBLISHED if name not in words]
+
+
 def test_every_recipe_and_every_object_of_the_main_slots_is_in_it() -> None:
     named = {name for row in ROWS for name in re.findall(r"`(\w+)`", row[1])}
     assert named == set(shipped())

@@ -46,15 +46,15 @@ def test_equal_outcomes_give_the_answer_no_advantage_at_all() -> None:
     """Not even of rounding, whatever the turns earned."""
     for wide in range(1, 40):
         b = batch([0.3] * 4, [wide / 3, 1 / 3, 2 / 3, wide / 7])
-        adv, _ = make("advantage", "mt_grpo").estimate(b, {})
+        adv = make("advantage", "mt_grpo").estimate(b, {}).adv
         assert last_turn(b, adv) == [0.0] * 4
 
 
 def test_a_price_on_tokens_leaves_the_outcome_where_it_is() -> None:
     free, priced = (batch([1.0, 0.0, 0.0], [0.0, 1.0, 0.5]) for _ in range(2))
-    plain, _ = make("advantage", "mt_grpo").estimate(free, {})
+    plain = make("advantage", "mt_grpo").estimate(free, {}).adv
     over = make("advantage", {"use": "kl_in_reward", "base": "mt_grpo", "beta": 1e-9})
-    adv, _ = over.estimate(priced, {})
+    adv = over.estimate(priced, {}).adv
     torch.testing.assert_close(adv, plain, atol=1e-5, rtol=1e-5)
     assert last_turn(priced, adv)[0] > 1
 
@@ -80,7 +80,7 @@ def test_a_scheduled_price_needs_a_reference_before_anything_is_played() -> None
 def test_a_twin_that_broke_off_is_still_a_comparison(twins: list[float]) -> None:
     b = batch([1.0, 0.0], [0.0, 0.0], twins=twins)
     assert b.baseline is not None
-    adv, _ = make("advantage", "remax").estimate(b, {})
+    adv = make("advantage", "remax").estimate(b, {}).adv
     want = [0.5, -0.5] if twins == [0.5] else [0.0, 0.0]
     assert torch.nan_to_num(adv).reshape(2, -1)[:, 0].tolist() == want
 

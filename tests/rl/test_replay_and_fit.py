@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from searchgym.errors import CardError
+from searchgym.policies.rows import Row
 from searchgym.rl.data.uniform import Uniform
+from searchgym.rl.estimators.groups import RLOO
+from searchgym.rl.estimators.over import KLInReward
+from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import Recipe, read
 from searchgym.rl.signals.outcome import Return
+from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.protocols import Learner, Replay
-from searchgym.rl.slots.records import Scored
+from searchgym.rl.slots.records import Group, Played, Rewards, Scored
+from searchgym.rl.slots.samples import group_of
 from tests.rl.test_trainer import trainer
 
 
@@ -33,16 +42,28 @@ class Again(Uniform):
 
 
 class Expected(Return):
-    """A return, and a running mean of it."""
+    """A return, and a running mean of it, which is learnt."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.mean, self.seen = 0.0, 0
+        self.mean, self.seen = torch.zeros(1), 0
 
     def fit(self, scored: Sequence[Scored]) -> Mapping[str, float]:
         self.seen += len(scored)
-        self.mean = float(np.mean([s.rewards.total.mean() for s in scored]))
-        return {"expected": self.mean}
+        self.mean += 0.3 * (float(np.mean([s.rewards.total.mean() for s in scored])) - self.mean)
+        return {"expected": float(self.mean)}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seen": self.seen}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.seen = int(state["seen"])
+
+    def tensors(self) -> Mapping[str, torch.Tensor]:
+        return {"mean": self.mean}
+
+    def load_tensors(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        self.mean = tensors["mean"].clone()
 
 
 def test_stored_groups_are_trained_on_beside_new_ones() -> None:
@@ -56,7 +77,67 @@ def test_stored_groups_are_trained_on_beside_new_ones() -> None:
     assert (first["replayed"], second["replayed"]) == (0, 1)
     assert (first["kept"], second["kept"]) == (3, 3)
     assert signal.seen == 3 + 4  # those that were trained on
-    assert second["expected"] == pytest.approx(signal.mean)
+    assert second["expected"] == pytest.approx(float(signal.mean))
+
+
+def test_what_a_signal_has_learnt_is_resumed(tmp_path: Path) -> None:
+    """Tensors lie in the checkpoint beside the model's, and under the estimator over another."""
+
+    def run(steps: int, out: Path) -> list[float]:
+        recipe = {**read("grpo"), "signal": Expected()}
+        made = trainer(recipe, steps=steps, tasks=2, save_every=1, out=out)
+        return [m["expected"] for m in made.train()]
+
+    whole = run(4, tmp_path / "whole")
+    assert run(2, tmp_path / "cut") + run(4, tmp_path / "cut") == whole
+    base = RLOOWithTensor()
+    over = KLInReward(base=base)
+    over.load_tensors({"n": torch.ones(2)})
+    assert over.tensors()["n"].sum() == base.n.sum() == 2
+
+
+class RLOOWithTensor(RLOO):
+    n = torch.zeros(2)
+
+    def tensors(self) -> Mapping[str, torch.Tensor]:
+        return {"n": self.n}
+
+    def load_tensors(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        self.n = tensors["n"]
+
+
+def test_a_batch_says_who_wrote_what_and_when() -> None:
+    """Experts' members are trained on, baselines are not; replayed groups are the last ones."""
+    group = group_of(3)
+    first = replace(group.members[0], purpose="expert")
+    twin = replace(group.members[2], purpose="baseline")
+    one = Scored(
+        Group(group.plan, (first, group.members[1], twin)), {}, Rewards(np.array([1.0, 0.0, 1.0]))
+    )
+    rows = [replace(m, rows=(row_of(m),)) for m in one.group.members]
+    one = replace(one, group=Group(group.plan, tuple(rows)))
+    batch = Batch.of([one, one], replayed=1)
+    assert batch is not None
+    assert batch.expert.tolist() == [True, False, True, False]
+    assert batch.replayed.tolist() == [False, False, True, True]
+
+
+def row_of(member: Played) -> Row:
+    """Two tokens, the second one sampled."""
+    name, sampled = member.episode.config.episode_id, np.array([False, True])
+    zeros = np.zeros(2, np.float32)
+    return Row(
+        name, (f"{name}/0",), 0, "g", np.array([1, 2]), sampled, sampled, zeros,
+        np.array([-1, 0]), np.array([-1, 0]),
+    )  # fmt: skip
+
+
+def test_what_is_said_of_a_member_survives_the_way_to_another_process() -> None:
+    group = group_of(2)
+    branch = replace(group.members[1], purpose="expert", parent=0)
+    group = Group(group.plan, (group.members[0], branch))
+    back = unpack(group.plan, pack(group))
+    assert [(m.purpose, m.parent) for m in back.members] == [("train", None), ("expert", 0)]
 
 
 @pytest.mark.parametrize("use", ["constant", "scheduled"])

@@ -101,6 +101,7 @@ def test_signals(spec: Any, workers: Workers) -> None:
 
 # --- the contracts can fail -------------------------------------------------------------------
 OTHERS = '''
+from searchgym.rl.slots.batch import Estimate
 from searchgym.rl.slots.protocols import Reduction, Slot
 import torch
 
@@ -108,20 +109,54 @@ class Position(Slot):
     """Depends on the order."""
     relative = False
     def estimate(self, batch, coef):
-        return torch.arange(len(batch)).float() * ~batch.reward.isnan(), None
+        return Estimate(torch.arange(len(batch)).float() * ~batch.reward.isnan())
 
 class Raw(Slot):
     """Says that it is relative."""
     relative = True
     def estimate(self, batch, coef):
-        return torch.nan_to_num(batch.reward), None
+        return Estimate(torch.nan_to_num(batch.reward))
 
 class Forgetful(Slot):
     relative = False
     seen = 0
     def estimate(self, batch, coef):
         self.seen += 1
-        return torch.where(batch.reward.isnan(), 0.0, float(self.seen)), None
+        return Estimate(torch.where(batch.reward.isnan(), 0.0, float(self.seen)))
+
+class Hidden(Slot):
+    """Reads what it does not ask for."""
+    relative = False
+    def estimate(self, batch, coef):
+        return Estimate(torch.where(batch.mask, batch.need("ref_logp") * 0, 0.0))
+
+class Scales(Slot):
+    """Does not say that it scales the clip range."""
+    relative = False
+    def estimate(self, batch, coef):
+        ones = torch.ones(batch.mask.shape)
+        return Estimate(torch.where(batch.reward.isnan(), 0.0, 1.0), clip_scale=ones)
+
+class Shifty(Slot):
+    """Says that a number more for all does not matter."""
+    relative = False
+    invariant = frozenset({"shift"})
+    def estimate(self, batch, coef):
+        return Estimate(torch.nan_to_num(batch.reward))
+
+class Deaf(Slot):
+    """Says that it reads the clip scale."""
+    name, weight, scales_clip = "policy", 1.0, True
+    def __call__(self, output, batch, totals, coef):
+        kept = torch.where(batch.mask, output.logp, 0.0)
+        return -kept.sum() / max(totals.tokens, 1), {}
+
+class Curious(Slot):
+    """Reads a reference that it does not ask for."""
+    name, weight = "policy", 1.0
+    def __call__(self, output, batch, totals, coef):
+        kept = torch.where(batch.mask, output.logp - batch.need("ref_logp"), 0.0)
+        return -kept.sum() / max(totals.tokens, 1), {}
 
 class Leaky(Slot):
     """Averages over its own part, and over masked tokens."""
@@ -140,7 +175,7 @@ class Claims(Slot):
     reductions = (Reduction({}, {"use": "grpo"}),)
     def estimate(self, batch, coef):
         from searchgym.rl.advantages.grpo import dr_grpo_advantages
-        return dr_grpo_advantages(batch.reward, batch.group), None
+        return Estimate(dr_grpo_advantages(batch.reward, batch.group))
 
 class Half(Slot):
     """A third party's own method: a good one."""
@@ -149,7 +184,7 @@ class Half(Slot):
         self.factor = factor
     def estimate(self, batch, coef):
         from searchgym.rl.advantages.grpo import dr_grpo_advantages
-        return self.factor * dr_grpo_advantages(batch.reward, batch.group), None
+        return Estimate(self.factor * dr_grpo_advantages(batch.reward, batch.group))
 
 class Nothing:
     pass
@@ -171,6 +206,9 @@ def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("Raw", "exactly 0"),
         ("Forgetful", "state_dict"),
         ("Claims", "reduces to"),
+        ("Hidden", "no ref_logp"),
+        ("Scales", "provides 'clip_scale'"),
+        ("Shifty", "invariant under shift"),
     ],
 )
 def test_bad_estimators_are_found_out(others: str, name: str, promise: str) -> None:
@@ -178,7 +216,15 @@ def test_bad_estimators_are_found_out(others: str, name: str, promise: str) -> N
         contracts.check_estimator(others + name)
 
 
-@pytest.mark.parametrize(("name", "promise"), [("Leaky", "masked"), ("Part", "parts add up")])
+@pytest.mark.parametrize(
+    ("name", "promise"),
+    [
+        ("Leaky", "masked"),
+        ("Part", "parts add up"),
+        ("Deaf", "scales_clip"),
+        ("Curious", "no ref_logp"),
+    ],
+)
 def test_bad_losses_are_found_out(others: str, name: str, promise: str) -> None:
     with pytest.raises(CheckError, match=promise):
         contracts.check_loss(others + name)

@@ -100,12 +100,19 @@ def test_a_step_without_a_sound_episode_changes_nothing() -> None:
 
 
 def test_micro_batches_change_rounding_alone() -> None:
-    """Whole, and trajectory by trajectory; a loss that compares members keeps groups whole."""
-    for name, lm in (("grpo", {}), ("dpo", {"reference": True}), ("dr_grpo", {})):
-        whole, parts = (trainer(name, 2, steps=1, lm=lm, lr=1e-4, tokens=n) for n in (65_536, 1))
+    """Whole, and trajectory by trajectory; a loss that compares members keeps groups whole. What
+    is logged are means over tokens, trajectories or pairs, wherever they were computed."""
+    for name, lm in (("grpo", {}), ("dpo", {"reference": True}), ("dr_grpo", {}), ("kimi", {})):
+        whole, parts = (
+            trainer(name, 2, steps=1, lm=lm, lr=1e-4, tokens=n, minibatches=2) for n in (65_536, 1)
+        )
         (a,), (b,) = list(whole.train()), list(parts.train())
         assert a["norm"] == pytest.approx(b["norm"], rel=1e-3), name
         assert a["loss"] == pytest.approx(b["loss"], abs=1e-5), name
+        said = {k for k in a if k.startswith(("policy/", "dpo/"))}
+        assert said, name
+        for key in said:
+            assert a[key] == pytest.approx(b[key], rel=1e-3, abs=1e-5), key
 
 
 def test_dynamic_sampling_goes_on_and_gives_up() -> None:

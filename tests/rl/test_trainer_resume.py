@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import multiprocessing
 import shutil
@@ -14,10 +15,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from searchgym.errors import DataError
+from searchgym.policies.trainable import Lora
 from searchgym.rl.log import LOG
 from searchgym.rl.recipe import shipped
-from searchgym.rl.trainer import CHECKPOINT
-from tests.rl.colours import player
+from searchgym.rl.trainer import CHECKPOINT, Trainer
+from tests.rl.colours import player, setting
 from tests.rl.killed import STEPS, main
 from tests.rl.test_learning import trained
 from tests.rl.test_trainer import trainer, weights
@@ -137,3 +139,45 @@ def test_muons_momentum_is_resumed(tmp_path: Path) -> None:
     assert torch.equal(weights(second.lm), weights(alone.lm))
     with pytest.raises(DataError, match="muon_lr"):
         trainer("grpo", out=tmp_path, **{**options, "muon_lr": 0.02})
+
+
+@pytest.mark.parametrize("recipe", [{"use": "rejection", "threshold": 2.0}, "uniform"])
+def test_what_was_read_in_one_step_is_not_used_in_the_next(tmp_path: Path, recipe: Any) -> None:
+    """Not even where no update came between: keys and values that an unbroken run still had, and a
+    resumed one computes anew in another batch, would differ in their last digits."""
+    spec = {"advantage": "ones", "loss": "sft", "data": recipe}
+
+    def run(steps: int, out: Path) -> None:
+        made = trainer(spec, steps=steps, tasks=3, save_every=1, out=tmp_path / out)
+        for _ in made.train():
+            generator: Any = made.policy.generator
+            assert generator.prefixes is not None
+            assert len(generator.prefixes) == 0
+
+    run(3, Path("whole"))
+    run(1, Path("cut"))
+    run(3, Path("cut"))
+    assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
+
+
+def test_checkpoints_know_what_they_were_trained_over(tmp_path: Path) -> None:
+    """Adapters lie over weights that no checkpoint holds; another player draws other episodes."""
+    lora = {"lora": Lora(rank=2)}
+    for _ in trainer("grpo", steps=1, tasks=2, lm=lora, out=tmp_path).train():
+        pass
+    again = trainer("grpo", steps=2, tasks=2, lm=lora, out=tmp_path)
+    assert again.steps == 1
+    other, policy = player(0, **lora)
+    with torch.no_grad():
+        next(p for p in other.model.parameters() if not p.requires_grad).mul_(1.01)
+    with pytest.raises(DataError, match=r"other settings \(model.held\)"):
+        Trainer(other, policy, setting(), "grpo", again.config, out=tmp_path)
+    model, policy = player(0, **lora)
+    policy.seed += 1
+    with pytest.raises(DataError, match=r"other settings \(player.seed\)"):
+        Trainer(model, policy, setting(), "grpo", again.config, out=tmp_path)
+    model, policy = player(0, **lora)
+    fewer = copy.copy(setting())
+    fewer.tasks = setting().tasks[:-1]
+    with pytest.raises(DataError, match=r"other settings \(setting.tasks\)"):
+        Trainer(model, policy, fewer, "grpo", again.config, out=tmp_path)

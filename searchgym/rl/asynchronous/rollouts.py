@@ -15,7 +15,7 @@ from ..recipe import Recipe
 from ..slots.records import Group, TaskPlan
 from .admission import AdmissionControl
 from .waiting import Late, Waiting
-from .weights import new_folder, publish
+from .weights import new_folder, publish, roomy
 from .worker import Job, Make, Worker, WorkerLostError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class AsyncRollouts:
     """Given to a trainer, it plays the groups instead of the trainer's own process::
 
         with AsyncRollouts(make, workers=2, eta=1) as rollouts:
-            trainer = Trainer(lm, policy, setting, "decoupled", rollouts=rollouts)
+            trainer = Trainer(lm, policy, setting, "decoupled_ppo", rollouts=rollouts)
 
     Each group is trained on at most ``eta`` updates after it began (``waiting.py``), usually by
     weights it was not sampled with: use the loss ``decoupled``. Workers take over new weights
@@ -95,6 +95,7 @@ class AsyncRollouts:
         control = AdmissionControl(batch, self.eta)
         control.recover(steps)
         self.waiting = Waiting(control, self.late)
+        self.folder = roomy(self.folder, weights)
         publish(self.folder, weights, version)
         rollout = recipe.table.get("rollout", "chains")
         for number in range(self.workers):

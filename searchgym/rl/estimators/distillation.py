@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ..advantages.distillation import distillation_advantages
-from ..slots.batch import Batch
-from ..slots.protocols import Slot
+from ..slots.batch import Batch, Estimate
+from ..slots.protocols import Reduction, Slot
 from ..slots.registry import make
 
 
@@ -25,6 +25,9 @@ class Distillation(Slot):
     """
 
     relative: ClassVar[bool] = False
+    reductions: ClassVar[tuple[Reduction, ...]] = (
+        Reduction({"weight": 0.0, "base": "grpo"}, {"use": "grpo"}),
+    )
 
     def __init__(
         self,
@@ -43,8 +46,8 @@ class Distillation(Slot):
             type(self).provides | (self.base.provides if self.base else set())
         )
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, Tensor | None]:
-        adv, scale = self.base.estimate(batch, coef) if self.base else (None, None)
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+        base = self.base.estimate(batch, coef) if self.base else Estimate(torch.zeros(()))
         succeeded = batch.reward >= self.threshold
         speaks = torch.ones_like(succeeded)
         if self.gate != "all":
@@ -54,10 +57,10 @@ class Distillation(Slot):
             batch.need("teacher_logp"),
             batch.mask & ~batch.reward.isnan()[:, None],
             coef=coef.get("distillation", self.weight),
-            adv=adv,
+            adv=base.adv if self.base else None,
             gate=speaks,
         )
-        return made, scale
+        return base._replace(adv=made)
 
     def state_dict(self) -> dict[str, Any]:
         return dict(self.base.state_dict()) if self.base else {}
@@ -65,3 +68,10 @@ class Distillation(Slot):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if self.base:
             self.base.load_state_dict(state)
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        return {} if self.base is None else getattr(self.base, "tensors", dict)()
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        if tensors and self.base is not None:
+            self.base.load_tensors(tensors)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from torch import Tensor
-
 from ..advantages.gpg import gpg_advantages
 from ..advantages.grpo import dr_grpo_advantages, grpo_advantages
 from ..advantages.opmd import opmd_advantages
@@ -14,8 +12,8 @@ from ..advantages.opo import opo_advantages
 from ..advantages.passk import passk_advantages
 from ..advantages.rloo import rloo_advantages
 from ..advantages.stratified import stratified_advantages
-from ..kernels.groups import Std
-from ..slots.batch import Batch
+from ..kernels.groups import Std, checked_std
+from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Reduction, Slot
 
 Coef = Mapping[str, float]
@@ -23,19 +21,20 @@ Coef = Mapping[str, float]
 
 class _Relative(Slot):
     relative: ClassVar[bool] = True
+    invariant: ClassVar[frozenset[str]] = frozenset()
 
 
 class GRPO(_Relative):
     """(R - mean) / (std + ``eps``)."""
 
+    invariant = frozenset({"shift", "scale"})
+
     def __init__(self, std: Std = "sample", eps: float = 1e-6) -> None:
-        if std not in ("sample", "population"):
-            raise ValueError(f"std is 'sample' or 'population', got {std!r}")
-        self.std: Std = std
+        self.std: Std = checked_std(std)
         self.eps = float(eps)
 
-    def estimate(self, batch: Batch, coef: Coef) -> tuple[Tensor, None]:
-        return grpo_advantages(batch.reward, batch.group, std=self.std, eps=self.eps), None
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        return Estimate(grpo_advantages(batch.reward, batch.group, std=self.std, eps=self.eps))
 
 
 class Stratified(_Relative):
@@ -46,6 +45,7 @@ class Stratified(_Relative):
         stratum: The signal whose equal values make a stratum.
     """
 
+    invariant = frozenset({"shift", "scale"})
     reductions: ClassVar[tuple[Reduction, ...]] = (
         Reduction({"alpha": 0.0}, {"use": "grpo", "std": "population"}),
     )
@@ -57,44 +57,47 @@ class Stratified(_Relative):
         std: Std = "population",
         eps: float = 1e-6,
     ) -> None:
-        if not 0 <= alpha <= 1 or std not in ("sample", "population"):
-            raise ValueError(
-                f"alpha is in [0, 1], std 'sample' or 'population'; got {alpha}, {std!r}"
-            )
+        if not 0 <= alpha <= 1:
+            raise ValueError(f"alpha is in [0, 1], got {alpha}")
         self.alpha, self.stratum, self.eps = float(alpha), stratum, float(eps)
-        self.std: Std = std
+        self.std: Std = checked_std(std)
         self.requires = frozenset({stratum})
 
-    def estimate(self, batch: Batch, coef: Coef) -> tuple[Tensor, None]:
-        return stratified_advantages(
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        return Estimate(stratified_advantages(
             batch.reward, batch.group, batch.signal(self.stratum),
             alpha=coef.get("stratified", self.alpha), std=self.std, eps=self.eps,
-        ), None  # fmt: skip
+        ))  # fmt: skip
 
 
 class DrGRPO(_Relative):
     """R - mean."""
 
-    def estimate(self, batch: Batch, coef: Coef) -> tuple[Tensor, None]:
-        return dr_grpo_advantages(batch.reward, batch.group), None
+    invariant = frozenset({"shift"})
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        return Estimate(dr_grpo_advantages(batch.reward, batch.group))
 
 
 class RLOO(_Relative):
     """R - mean of the others."""
 
-    def estimate(self, batch: Batch, coef: Coef) -> tuple[Tensor, None]:
-        return rloo_advantages(batch.reward, batch.group), None
+    invariant = frozenset({"shift"})
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        return Estimate(rloo_advantages(batch.reward, batch.group))
 
 
 class OPO(_Relative):
     """R - mean weighted by length; Dr.GRPO where all are equally long."""
 
+    invariant = frozenset({"shift"})
     reductions: ClassVar[tuple[Reduction, ...]] = (
         Reduction({}, {"use": "dr_grpo"}, where="one token"),
     )
 
-    def estimate(self, batch: Batch, coef: Coef) -> tuple[Tensor, None]:
-        return opo_advantages(batch.reward, batch.group, batch.length), None
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        return Estimate(opo_advantages(batch.reward, batch.group, batch.length))
 
 
 class GPG(_Relative):
@@ -105,24 +108,27 @@ class GPG(_Relative):
             raise ValueError(f"norm must be positive, got {norm}")
         self.norm = float(norm)
 
-    def estimate(self, batch: Batch, coef: Coef) -> tuple[Tensor, None]:
-        return gpg_advantages(batch.reward, batch.group, norm=self.norm), None
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        return Estimate(gpg_advantages(batch.reward, batch.group, norm=self.norm))
 
 
 class PassK(_Relative):
     """The best one's lead, for the best one alone."""
 
+    invariant = frozenset({"shift", "scale"})
+
     def __init__(self, std: Std = "sample", eps: float = 1e-6) -> None:
-        self.std: Std = std
+        self.std: Std = checked_std(std)
         self.eps = float(eps)
 
-    def estimate(self, batch: Batch, coef: Coef) -> tuple[Tensor, None]:
-        return passk_advantages(batch.reward, batch.group, std=self.std, eps=self.eps), None
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        return Estimate(passk_advantages(batch.reward, batch.group, std=self.std, eps=self.eps))
 
 
 class OPMD(_Relative):
     """R - the group's mean or soft maximum."""
 
+    invariant = frozenset({"shift"})
     reductions: ClassVar[tuple[Reduction, ...]] = (
         Reduction({"baseline": "mean"}, {"use": "dr_grpo"}),
     )
@@ -130,7 +136,11 @@ class OPMD(_Relative):
     def __init__(
         self, tau: float = 1.0, baseline: Literal["mean", "logavgexp"] = "logavgexp"
     ) -> None:
+        if tau <= 0 or baseline not in ("mean", "logavgexp"):
+            raise ValueError(
+                f"tau is positive, baseline 'mean' or 'logavgexp'; got {tau}, {baseline!r}"
+            )
         self.options: dict[str, Any] = {"tau": float(tau), "baseline": baseline}
 
-    def estimate(self, batch: Batch, coef: Coef) -> tuple[Tensor, None]:
-        return opmd_advantages(batch.reward, batch.group, **self.options), None
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        return Estimate(opmd_advantages(batch.reward, batch.group, **self.options))

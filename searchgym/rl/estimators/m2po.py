@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
 
 from ..losses.decoupled import m2po_keep
-from ..slots.batch import Batch
+from ..slots.batch import Batch, Estimate
+from ..slots.protocols import Reduction
 from .over import Over
 
 
@@ -25,6 +25,7 @@ class M2PO(Over):
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({"old_logp"})
+    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({"tau": 1e9}, {"use": "grpo"}),)
 
     def __init__(self, base: Any = "grpo", tau: float = 0.04) -> None:
         if tau <= 0:
@@ -32,8 +33,9 @@ class M2PO(Over):
         super().__init__(base)
         self.tau = float(tau)
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, Tensor | None]:
-        adv, scale = self.base.estimate(batch, coef)
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+        made = self.base.estimate(batch, coef)
+        adv = made.adv
         keep = m2po_keep(batch.need("old_logp"), batch.sampled_logp, batch.mask, tau=self.tau)
         wide = adv[:, None].expand(batch.mask.shape) if adv.ndim == 1 else adv
-        return torch.where(keep, wide, torch.zeros_like(wide)), scale
+        return made._replace(adv=torch.where(keep, wide, torch.zeros_like(wide)))

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
-from ..slots.batch import Batch
+from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Slot
 
 
@@ -16,7 +15,8 @@ class Ones(Slot):
     """1 for every trajectory; 0 for those that cannot be scored."""
 
     relative: ClassVar[bool] = False
+    invariant: ClassVar[frozenset[str]] = frozenset({"shift", "scale"})
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, None]:
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
         ones = torch.ones_like(batch.reward)
-        return torch.where(batch.reward.isnan(), torch.zeros_like(ones), ones), None
+        return Estimate(torch.where(batch.reward.isnan(), torch.zeros_like(ones), ones))

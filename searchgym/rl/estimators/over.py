@@ -13,11 +13,10 @@ from ...seeding import derive
 from ..kernels.covariance import clip_cov_weight, kl_cov_tokens
 from ..kernels.kl import Estimator, kl
 from ..kernels.mask import masked, spread
-from ..slots.batch import Batch
+from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Reduction, Slot
 from ..slots.registry import make
 
-Result = tuple[Tensor, Tensor | None]
 Coef = Mapping[str, float]
 
 
@@ -39,6 +38,14 @@ class Over(Slot):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.base.load_state_dict(state)
 
+    def tensors(self) -> Mapping[str, Tensor]:
+        found: Mapping[str, Tensor] = getattr(self.base, "tensors", dict)()
+        return found
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        if tensors:
+            self.base.load_tensors(tensors)
+
 
 class KLInReward(Over):
     """Every token pays ``beta`` (or ``coef["beta"]``) times its KL to the reference; what is left
@@ -50,6 +57,7 @@ class KLInReward(Over):
     """
 
     needs = frozenset({"ref_logp", "old_logp"})
+    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({"beta": 0.0}, {"use": "grpo"}),)
 
     def __init__(self, base: Any = "grpo", beta: float = 0.001, how: Estimator = "k1") -> None:
         super().__init__(base)
@@ -57,14 +65,14 @@ class KLInReward(Over):
         self.how: Estimator = how
         kl(torch.zeros(1), torch.zeros(1), how)  # an unknown one fails now
 
-    def estimate(self, batch: Batch, coef: Coef) -> Result:
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         old, ref = (masked(batch.need(n), batch.mask) for n in ("old_logp", "ref_logp"))
         price = coef.get("beta", self.beta) * kl(old, ref, self.how)
         price = masked(price, batch.mask)
         paid = -price if batch.turn_reward is None else batch.turn_reward - price
         left = replace(batch, turn_reward=paid, reward=batch.reward - price.sum(1))
-        made: Result = self.base.estimate(left, coef)
-        batch.returns, batch.value_mask, batch.picked = left.returns, left.value_mask, left.picked
+        made: Estimate = self.base.estimate(left, coef)
+        batch.returns, batch.value_mask = left.returns, left.value_mask
         return made
 
 
@@ -100,16 +108,16 @@ class ClipCov(Over):
         self.share, self.low, self.high, self.seed = float(share), float(low), float(high), seed
         self.steps = 0
 
-    def estimate(self, batch: Batch, coef: Coef) -> Result:
-        adv, scale = self.base.estimate(batch, coef)
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        made: Estimate = self.base.estimate(batch, coef)
         draw = torch.Generator().manual_seed(derive(self.seed, "clip-cov", self.steps) % (1 << 62))
         self.steps += 1
         counted = batch.mask & ~batch.reward.isnan()[:, None]
         weight = clip_cov_weight(
-            adv, batch.need("old_logp"), counted, torch.zeros_like(counted),
+            made.adv, batch.need("old_logp"), counted, torch.zeros_like(counted),
             generator=draw, share=self.share, low=self.low, high=self.high,
         )  # fmt: skip
-        return spread(adv, batch.mask) * weight, scale
+        return made._replace(adv=spread(made.adv, batch.mask) * weight)
 
     def state_dict(self) -> dict[str, Any]:
         return {"base": self.base.state_dict(), "steps": self.steps}
@@ -137,9 +145,9 @@ class KLCov(Over):
             raise ValueError(f"0 < share ≤ 1, got {share}")
         self.share = float(share)
 
-    def estimate(self, batch: Batch, coef: Coef) -> Result:
-        made: Result = self.base.estimate(batch, coef)
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        made: Estimate = self.base.estimate(batch, coef)
         counted = batch.mask & ~batch.reward.isnan()[:, None]
         old = batch.need("old_logp")
-        batch.picked = kl_cov_tokens(made[0], old, counted, share=self.share) > 0
+        batch.notes["picked"] = kl_cov_tokens(made.adv, old, counted, share=self.share) > 0
         return made

@@ -6,11 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from torch import Tensor
-
 from ..advantages.ppo import bi_level_ppo_advantages, ppo_advantages, turn_ppo_advantages
 from ..kernels.turns import turn_starts
-from ..slots.batch import Batch
+from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Slot
 
 
@@ -29,10 +27,13 @@ class PPO(Slot):
     ) -> None:
         if level not in ("token", "turn", "bi-level"):
             raise ValueError(f"level is 'token', 'turn' or 'bi-level', got {level!r}")
+        for name, value in (("gamma", gamma), ("lam", lam), ("turn_gamma", turn_gamma)):
+            if not 0 <= value <= 1:
+                raise ValueError(f"{name} is in [0, 1], got {value}")
         self.level, self.gamma, self.lam = level, float(gamma), float(lam)
         self.turn_gamma = float(turn_gamma)
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, None]:
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
         mask = batch.mask & ~batch.reward.isnan()[:, None]
         reward = batch.token_reward()
         value, gamma, lam = batch.need("value"), self.gamma, self.lam
@@ -48,4 +49,4 @@ class PPO(Slot):
             adv, batch.returns = bi_level_ppo_advantages(
                 reward, value, batch.turn, mask, gamma=gamma, lam=lam, turn_gamma=self.turn_gamma
             )
-        return adv, None
+        return Estimate(adv)

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from ..advantages.remax import remax_advantages
-from ..slots.batch import Batch
+from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Slot
 
 
@@ -19,6 +18,6 @@ class ReMax(Slot):
     relative: ClassVar[bool] = False
     requires = frozenset({"baseline"})
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> tuple[Tensor, None]:
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
         greedy = torch.where(batch.reward.isnan(), batch.reward, batch.need("baseline"))
-        return remax_advantages(batch.token_reward(), greedy, batch.mask), None
+        return Estimate(remax_advantages(batch.token_reward(), greedy, batch.mask))

@@ -5,6 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .mask import masked
+
+
+def scaled(
+    scale: Tensor | None, mask: Tensor, low: float, high: float
+) -> tuple[float | Tensor, float | Tensor]:
+    """A clip range, times factors (B, T) where there are some."""
+    if scale is None:
+        return low, high
+    scale = masked(scale.detach(), mask)
+    return low * scale, high * scale
+
 
 def clipped_surrogate(
     ratio: Tensor,

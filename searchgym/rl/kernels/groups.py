@@ -6,7 +6,7 @@ counts in no mean and gets advantage 0.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -14,6 +14,13 @@ from torch import Tensor
 from .shapes import require_rows
 
 Std = Literal["sample", "population"]
+
+
+def checked_std(how: Std) -> Std:
+    """``ValueError`` unless it is one."""
+    if how not in get_args(Std):
+        raise ValueError(f"std is 'sample' or 'population', got {how!r}")
+    return how
 
 
 class RewardGroups:

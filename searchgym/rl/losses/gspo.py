@@ -7,7 +7,7 @@ from typing import Unpack
 from torch import Tensor
 
 from ..kernels.aggregate import Aggregate, Counts, aggregate_tokens
-from ..kernels.clip import clipped_surrogate
+from ..kernels.clip import clipped_surrogate, scaled
 from ..kernels.mask import masked_mean, spread
 from ..kernels.ratio import mean_ratio
 
@@ -20,6 +20,7 @@ def gspo_loss(
     *,
     clip_low: float = 3e-4,
     clip_high: float = 4e-4,
+    clip_scale: Tensor | None = None,
     turn: Tensor | None = None,
     aggregate: Aggregate = "seq-mean-token-mean",
     **counts: Unpack[Counts],
@@ -31,13 +32,15 @@ def gspo_loss(
 
     Args:
         logp, old_logp, mask: (B, T). adv: (B,) or (B, T).
+        clip_scale: (B, T) factors on both; None: 1. A²TGPO's are one number per turn.
         turn: (B, T) as in ``kernels.turns``; None: sequences (A²TGPO gives turns).
 
     Returns:
         (loss, stats): mean ratio and fraction of clipped tokens.
     """
     ratio = mean_ratio(logp, old_logp, mask, turn)
-    loss, clipped = clipped_surrogate(ratio, spread(adv, mask), low=clip_low, high=clip_high)
+    low, high = scaled(clip_scale, mask, clip_low, clip_high)
+    loss, clipped = clipped_surrogate(ratio, spread(adv, mask), low=low, high=high)
     stats = {
         "ratio": masked_mean(ratio, mask),
         "clipped": masked_mean(clipped.to(ratio.dtype), mask),

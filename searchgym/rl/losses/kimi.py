@@ -7,6 +7,7 @@ from typing import Unpack
 from torch import Tensor
 
 from ..kernels.aggregate import Counts, aggregate_tokens
+from ..kernels.mask import masked_mean
 from ..kernels.ratio import log_ratio
 from ..kernels.shapes import require_batch
 
@@ -31,7 +32,7 @@ def kimi_loss(
         tau: how much a trajectory's log-ratio costs.
 
     Returns:
-        (loss, stats): the mean squared form (A - τ Δ)² and the mean Δ.
+        (loss, stats): the mean squared form (A - τ Δ)² and the mean Δ, over these trajectories.
     """
     require_batch(mask, adv=adv)
     if tau <= 0:
@@ -40,5 +41,8 @@ def kimi_loss(
     alive = (mask > 0).any(1, keepdim=True)  # one number per trajectory from here on
     error = adv.detach()[:, None] - tau * delta
     squared = aggregate_tokens(error.square(), alive, "seq-mean-token-sum", **counts)
-    shift = aggregate_tokens(delta.detach(), alive, "seq-mean-token-sum", **counts)
-    return squared / (2 * tau), {"squared": float(squared.detach()), "log_ratio": float(shift)}
+    stats = {
+        "squared": masked_mean(error.detach().square(), alive),
+        "log_ratio": masked_mean(delta.detach(), alive),
+    }
+    return squared / (2 * tau), stats

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..kernels.aggregate import Aggregate, Counts, aggregate_tokens
-from ..kernels.clip import clipped_surrogate
+from ..kernels.clip import clipped_surrogate, scaled
 from ..kernels.kl import kl
 from ..kernels.mask import masked, masked_mean, spread
 from ..kernels.ratio import token_ratio
@@ -47,11 +47,7 @@ def ppo_loss(
     """
     adv = spread(adv, mask)
     ratio = token_ratio(logp, old_logp, mask)
-    low: float | Tensor = clip_low
-    high: float | Tensor = clip_high
-    if clip_scale is not None:
-        scale = masked(clip_scale.detach(), mask)
-        low, high = clip_low * scale, clip_high * scale
+    low, high = scaled(clip_scale, mask, clip_low, clip_high)
     loss, clipped = clipped_surrogate(ratio, adv, low=low, high=high, dual=dual_clip)
     if weight is not None:
         loss = loss * spread(weight, mask)

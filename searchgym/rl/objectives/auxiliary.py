@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ..kernels.kl import Estimator, kl
 from ..losses.entropy import entropy_loss
 from ..losses.kl import kl_loss
 from ..slots.batch import Batch, Output, Totals
+from ..slots.protocols import Result
 from .base import Objective
 
 
@@ -34,7 +34,7 @@ class KL(Objective):
 
     def __call__(
         self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
-    ) -> tuple[Tensor, dict[str, float]]:
+    ) -> Result:
         return kl_loss(
             output.logp, batch.need("ref_logp"), batch.mask, self.how,
             aggregate=self.aggregate, **self.counts(totals),
@@ -53,10 +53,10 @@ class KLCov(Objective):
 
     def __call__(
         self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
-    ) -> tuple[Tensor, dict[str, float]]:
+    ) -> Result:
         return kl_loss(
             output.logp, batch.need("old_logp"), batch.mask, "abs",
-            weight=batch.need("picked").to(output.logp.dtype),
+            weight=batch.note("picked").to(output.logp.dtype),
             aggregate=self.aggregate, **self.counts(totals),
         )  # fmt: skip
 
@@ -72,7 +72,7 @@ class Entropy(Objective):
 
     def __call__(
         self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
-    ) -> tuple[Tensor, dict[str, float]]:
+    ) -> Result:
         if output.entropy is None:
             raise ValueError("the entropy bonus needs the model's entropies")
         return entropy_loss(

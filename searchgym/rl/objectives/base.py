@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, get_args
 
 from ..kernels.aggregate import Aggregate, Counts
@@ -22,6 +23,8 @@ class Objective(Slot):
     whole_groups: ClassVar[bool] = False
     """Whether it compares members, so that micro-batches must not split a group."""
     default: ClassVar[Aggregate] = "token-mean"
+    scales_clip: ClassVar[bool] = False
+    """Whether it reads ``batch.clip_scale``."""
     reductions: ClassVar[tuple[Reduction, ...]] = ()
 
     def __init__(
@@ -31,6 +34,8 @@ class Objective(Slot):
         norm: float | None = None,
     ) -> None:
         self.weight = float(weight)
+        if not math.isfinite(self.weight):
+            raise ValueError(f"weight must be a finite number, got {weight}")
         self.aggregate: Aggregate = aggregate or self.default
         if self.aggregate not in get_args(Aggregate):
             raise ValueError(f"aggregate is one of {', '.join(get_args(Aggregate))}")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
-
-from torch import Tensor
 
 from ..kernels.aggregate import Aggregate
 from ..losses.cispo import cispo_loss
@@ -17,13 +16,23 @@ from ..losses.ppo import ppo_loss
 from ..losses.reinforce import reinforce_loss
 from ..losses.sapo import sapo_loss
 from ..losses.truncated import tis_loss
-from ..slots.batch import Batch, Output, Totals
-from ..slots.protocols import Reduction
+from ..slots.batch import Batch, Mean, Output, Totals
+from ..slots.protocols import Reduction, Result
 from .base import Objective
 
-Result = tuple[Tensor, dict[str, float]]
 Coef = Mapping[str, float]
 _ON_POLICY = (Reduction({}, {"use": "reinforce", "aggregate": "token-mean"}, "on-policy"),)
+
+
+def _check_clip(low: float, high: float) -> None:
+    if not 0 <= low <= 1 or not 0 <= high < math.inf:
+        raise ValueError(f"0 ≤ clip_low ≤ 1 and clip_high ≥ 0, got {low}, {high}")
+
+
+def _check_positive(**options: float) -> None:
+    for name, value in options.items():
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name} must be positive, got {value}")
 
 
 class Reinforce(Objective):
@@ -42,6 +51,7 @@ class PPO(Objective):
     """The clipped surrogate; also GRPO's, Dr.GRPO's, DAPO's, RLOO's, REINFORCE++'s."""
 
     requires = frozenset({"old_logp"})
+    scales_clip = True
     reductions: ClassVar[tuple[Reduction, ...]] = _ON_POLICY
 
     def __init__(
@@ -52,8 +62,9 @@ class PPO(Objective):
         **shared: Any,
     ) -> None:
         super().__init__(**shared)
-        if not 0 <= clip_low <= 1 or clip_high < 0:
-            raise ValueError(f"0 ≤ clip_low ≤ 1 and clip_high ≥ 0, got {clip_low}, {clip_high}")
+        _check_clip(clip_low, clip_high)
+        if dual_clip is not None and dual_clip <= 1:
+            raise ValueError(f"dual_clip must be greater than 1, got {dual_clip}")
         self.options: dict[str, Any] = {
             "clip_low": clip_low, "clip_high": clip_high, "dual_clip": dual_clip,
         }  # fmt: skip
@@ -75,7 +86,11 @@ class Decoupled(PPO):
         self, cap: float = 5.0, action: Action = "mask", level: Level = "token", **shared: Any
     ) -> None:
         super().__init__(**shared)
-        if cap <= 0 or action not in ("mask", "clamp") or level not in ("token", "sequence"):
+        if (
+            not 0 < cap < math.inf
+            or action not in ("mask", "clamp")
+            or level not in ("token", "sequence")
+        ):
             raise ValueError(
                 "cap is positive, action 'mask' or 'clamp', level 'token' or 'sequence'; got "
                 f"{cap}, {action!r}, {level!r}"
@@ -93,6 +108,7 @@ class Decoupled(PPO):
 class GSPO(Objective):
     """One ratio for a whole trajectory, or with ``turns`` for each turn."""
 
+    scales_clip = True
     requires = frozenset({"old_logp"})
     default: ClassVar[Aggregate] = "seq-mean-token-mean"
     reductions: ClassVar[tuple[Reduction, ...]] = (
@@ -107,12 +123,13 @@ class GSPO(Objective):
         self, clip_low: float = 3e-4, clip_high: float = 4e-4, turns: bool = False, **shared: Any
     ) -> None:
         super().__init__(**shared)
+        _check_clip(clip_low, clip_high)
         self.clip_low, self.clip_high, self.turns = float(clip_low), float(clip_high), turns
 
     def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
         return gspo_loss(
             output.logp, batch.need("old_logp"), batch.need("adv"), batch.mask,
-            clip_low=self.clip_low, clip_high=self.clip_high,
+            clip_low=self.clip_low, clip_high=self.clip_high, clip_scale=batch.clip_scale,
             turn=batch.turn if self.turns else None,
             aggregate=self.aggregate, **self.counts(totals),
         )  # fmt: skip
@@ -121,6 +138,7 @@ class GSPO(Objective):
 class CISPO(Objective):
     """The ratio is clipped, the gradient is not. ``clip_high`` has no default."""
 
+    scales_clip = True
     requires = frozenset({"old_logp"})
     reductions: ClassVar[tuple[Reduction, ...]] = tuple(
         r._replace(options={"clip_high": 0.2}) for r in _ON_POLICY
@@ -128,12 +146,13 @@ class CISPO(Objective):
 
     def __init__(self, clip_high: float, clip_low: float = 1.0, **shared: Any) -> None:
         super().__init__(**shared)
+        _check_clip(clip_low, clip_high)
         self.clip_low, self.clip_high = float(clip_low), float(clip_high)
 
     def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
         return cispo_loss(
             output.logp, batch.need("old_logp"), batch.need("adv"), batch.mask,
-            clip_high=self.clip_high, clip_low=self.clip_low,
+            clip_high=self.clip_high, clip_low=self.clip_low, clip_scale=batch.clip_scale,
             aggregate=self.aggregate, **self.counts(totals),
         )  # fmt: skip
 
@@ -151,6 +170,7 @@ class SAPO(Objective):
         self, tau_positive: float = 1.0, tau_negative: float = 1.05, **shared: Any
     ) -> None:
         super().__init__(**shared)
+        _check_positive(tau_positive=tau_positive, tau_negative=tau_negative)
         self.options = {"tau_positive": tau_positive, "tau_negative": tau_negative}
 
     def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
@@ -168,6 +188,7 @@ class TIS(Objective):
 
     def __init__(self, cap: float = 1.0, **shared: Any) -> None:
         super().__init__(**shared)
+        _check_positive(cap=cap)
         self.cap = float(cap)
 
     def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
@@ -186,6 +207,8 @@ class OPMD(Objective):
 
     def __init__(self, tau: float = 1.0, **shared: Any) -> None:
         super().__init__(**shared)
+        if not 0 <= tau < math.inf:
+            raise ValueError(f"tau must not be negative, got {tau}")
         self.tau = float(tau)
 
     def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
@@ -206,10 +229,13 @@ class Kimi(Objective):
 
     def __init__(self, tau: float = 0.1, weight: float = 1.0) -> None:
         super().__init__(weight)
+        _check_positive(tau=tau)
         self.tau = float(tau)
 
     def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
-        return kimi_loss(
+        loss, stats = kimi_loss(
             output.logp, batch.need("old_logp"), batch.need("adv"), batch.mask,
             tau=self.tau, **self.counts(totals),
         )  # fmt: skip
+        count = batch.totals.sequences
+        return loss, {name: Mean(value * count, count) for name, value in stats.items()}

@@ -26,6 +26,14 @@ class Output(NamedTuple):
     entropy: Tensor | None = None
 
 
+class Mean(NamedTuple):
+    """A statistic of a part of a batch that is not a mean over its trained tokens: of trajectories,
+    or of pairs. Totals and weights of parts add up."""
+
+    total: float
+    weight: float
+
+
 class Totals(NamedTuple):
     """Counts of the whole update, by which losses are divided wherever its parts are computed."""
 
@@ -33,6 +41,20 @@ class Totals(NamedTuple):
     """Trained tokens."""
     sequences: float
     """Trajectories with at least one."""
+
+
+class Estimate(NamedTuple):
+    """What an advantage estimator has found."""
+
+    adv: Tensor
+    """(N,) or (N, T) advantages, detached and 0 where masked."""
+    clip_scale: Tensor | None = None
+    """(N, T) factors on the clip range; None: 1. An estimator that gives them provides
+    ``"clip_scale"``, and some loss must read them (``scales_clip``)."""
+    mask: Tensor | None = None
+    """(N, T) bool: which of the trained tokens the losses are to see; None: all. An advantage of 0
+    is not the same: such a token still counts in divisors, and KL, entropy and imitation still move
+    it."""
 
 
 @dataclass(slots=True)
@@ -52,6 +74,10 @@ class Batch:
     """(N,) long: trained tokens."""
     sampled_logp: Tensor
     """(N, T) when it was drawn, by whatever drew it."""
+    expert: Tensor
+    """(N,) bool: written by somebody else (``Played.purpose``)."""
+    replayed: Tensor
+    """(N,) bool: of an earlier step."""
     outcome: Tensor | None = None
     """(N,) float: what was paid for the episode as a whole. Not ``reward`` less the turns', which
     has their rounding in it."""
@@ -76,8 +102,8 @@ class Batch:
     """(N,) or (N, T)."""
     clip_scale: Tensor | None = None
     """(N, T)."""
-    picked: Tensor | None = None
-    """(N, T) bool: tokens that an estimator chose for a loss (KL-Cov)."""
+    notes: dict[str, Tensor] = field(default_factory=dict)
+    """What an estimator tells a loss, by name: (N, T) or (N,). KL-Cov's ``picked`` tokens."""
     signals: Mapping[str, Tensor] = field(default_factory=dict)
     """What was measured, by name: (N,), or (N, K) by turn."""
 
@@ -100,7 +126,8 @@ class Batch:
         for name, value in values.items():
             if isinstance(value, Tensor):
                 values[name] = value[index]
-        values["signals"] = {name: value[index] for name, value in self.signals.items()}
+        for name in ("signals", "notes"):
+            values[name] = {key: value[index] for key, value in values[name].items()}
         values["members"] = [self.members[i] for i in places]
         return Batch(**values)
 
@@ -118,6 +145,17 @@ class Batch:
             raise ValueError(f"this batch has no signal {name}; it has {sorted(self.signals)}")
         return self.signals[name]
 
+    def note(self, name: str) -> Tensor:
+        """What an estimator has told; recipes make sure that it is there."""
+        if name not in self.notes:
+            raise ValueError(f"this batch has no note {name}; it has {sorted(self.notes)}")
+        return self.notes[name]
+
+    def narrow(self, mask: Tensor) -> None:
+        """Train on the tokens of (N, T) ``mask`` alone, of those that were trained on."""
+        self.mask = self.mask & mask
+        self.length = self.mask.sum(1)
+
     def by_turn(self, name: str) -> Tensor:
         """(N, T) an (N, K) measurement, at every token of its turn."""
         values = self.signal(name)
@@ -133,8 +171,9 @@ class Batch:
         return paid + at_last_token(torch.nan_to_num(self.reward) - paid.sum(1), self.mask)
 
     @classmethod
-    def of(cls, scored: Sequence[Scored]) -> Batch | None:
-        """The trained members of some groups; None if there are none, or none has a token."""
+    def of(cls, scored: Sequence[Scored], replayed: int = 0) -> Batch | None:
+        """The trained members of some groups, the last ``replayed`` of which are of earlier steps;
+        None if there are none, or none has a token."""
         members: list[Played] = []
         group: list[int] = []
         reward: list[float] = []
@@ -167,6 +206,8 @@ class Batch:
             torch.tensor(reward),
             mask.sum(1),
             _lines(members, "logp", width, torch.float32),
+            torch.tensor([m.purpose == "expert" for m in members]),
+            torch.tensor(group) >= len(scored) - replayed,
             outcome=torch.tensor(outcome),
             turn_reward=_turn_rewards(by_turn, turn, mask),
             baseline=torch.tensor(baseline) if compared else None,

@@ -10,7 +10,8 @@ Each check makes the object anew from its recipe entry as often as it needs, and
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -20,12 +21,17 @@ from torch import Tensor
 
 from ...errors import CheckError, EngineError
 from ...types import Task
-from .batch import Batch, Output, Totals
+from .batch import Batch, Estimate, Mean, Output, Totals
 from .protocols import Floats, Reduction
 from .records import Group, Played, Rewards, Scored, TaskPlan, Workers
 from .registry import SlotName, make
 from .samples import group_of, sample_batch, sample_signals, shuffled
 
+_FIELDS = frozenset(f.name for f in fields(Batch))
+_OPTIONAL = (
+    "turn_reward", "baseline", "old_logp", "ref_logp", "teacher_logp", "value", "returns",
+    "value_mask",
+)  # fmt: skip
 _PER_TOKEN = ("sampled_logp", "old_logp", "ref_logp", "teacher_logp", "turn_reward", "value")
 
 
@@ -47,19 +53,43 @@ def poisoned(batch: Batch) -> Batch:
     return replace(batch, **changes)
 
 
+def bare(batch: Batch, requires: Collection[str]) -> Batch:
+    """The same batch without the optional fields that are not required."""
+    absent: dict[str, Any] = dict.fromkeys(set(_OPTIONAL) - set(requires))
+    return replace(batch, **absent)
+
+
+def _check_needs(spec: Any, declared: Any, use: Callable[[], object]) -> None:
+    """That it works where nothing is there but what it requires."""
+    try:
+        use()
+    except (ValueError, AttributeError, TypeError) as error:
+        raise CheckError(
+            f"{spec!r}: requires names all that it reads; it has {sorted(declared.requires)}, and "
+            f"with nothing else there it fails: {error}"
+        ) from error
+
+
 # --- advantages -------------------------------------------------------------------------------
 def check_estimator(spec: Any) -> None:
-    """Shape, masks, permutations, equal rewards, groups of one, unscorable members, repeatability,
-    memory, declared reductions."""
+    """Shape, masks, permutations, equal rewards, groups of one, unscorable members, nothing to
+    train on, undeclared needs, repeatability, memory, declared invariances and reductions."""
 
     def estimate(batch: Batch, of: Any = spec) -> Tensor:
-        return _spread(make("advantage", of).estimate(batch, {})[0], batch)
+        return _spread(make("advantage", of).estimate(batch, {}).adv, batch)
 
-    needed = sorted(make("advantage", spec).requires - {f.name for f in fields(Batch)})
+    declared = make("advantage", spec)
+    needed = sorted(declared.requires - _FIELDS)
     batch = sample_batch(0, signals=needed)
-    adv, scale = make("advantage", spec).estimate(batch, {})
+    made = make("advantage", spec).estimate(batch, {})
+    require(isinstance(made, Estimate), spec, "estimate gives an Estimate")
+    adv, scale, mask = made
     require(adv.shape in ((len(batch),), batch.mask.shape), spec, "advantages are (N,) or (N, T)")
     require(scale is None or scale.shape == batch.mask.shape, spec, "the clip scale is (N, T)")
+    told = scale is None or "clip_scale" in declared.provides
+    require(told, spec, "an estimator that gives a clip scale provides 'clip_scale'")
+    fits = mask is None or (mask.shape == batch.mask.shape and mask.dtype == torch.bool)
+    require(fits, spec, "the mask is (N, T) bool")
     require(not adv.requires_grad, spec, "advantages are detached")
     require(bool(torch.isfinite(adv).all()), spec, "advantages are finite, also in groups of one")
     if adv.ndim == 2:
@@ -74,7 +104,14 @@ def check_estimator(spec: Any) -> None:
     require(close(mixed, wide[order]), spec, "the order of trajectories does not matter")
     renamed = replace(batch, group=7 - batch.group)
     require(close(estimate(renamed), wide), spec, "the names of groups do not matter")
-    if make("advantage", spec).relative:
+    nothing = replace(batch, mask=torch.zeros_like(batch.mask), length=batch.length * 0)
+    finite = bool(torch.isfinite(make("advantage", spec).estimate(nothing, {}).adv).all())
+    require(finite, spec, "advantages are finite where nothing is trained on")
+    _check_needs(spec, declared, lambda: estimate(bare(batch, declared.requires)))
+    for claim in getattr(declared, "invariant", ()):
+        require(claim in _CHANGES, spec, f"invariant names some of {sorted(_CHANGES)}")
+        require(close(estimate(_CHANGES[claim](batch)), wide), spec, f"invariant under {claim}")
+    if declared.relative:
         for number in batch.group.unique():
             mine = batch.group == number
             known = batch.reward[mine & ~unscored]
@@ -82,11 +119,29 @@ def check_estimator(spec: Any) -> None:
                 zero = bool((wide[mine] == 0).all())
                 require(zero, spec, "groups that cannot be compared get exactly 0")
     other = sample_batch(2, signals=needed)
-    _check_memory("advantage", spec, lambda o: _spread(o.estimate(other, {})[0], batch))
-    for claim in getattr(make("advantage", spec), "reductions", ()):
+    _check_memory("advantage", spec, lambda o: _spread(o.estimate(other, {}).adv, batch))
+    for claim in getattr(declared, "reductions", ()):
         small = sample_batch(1, one_token=claim.where == "one token", signals=needed)
         mine = estimate(small, _with(spec, claim))
         require(close(mine, estimate(small, dict(claim.to))), spec, f"reduces to {claim.to}")
+
+
+def _shifted(batch: Batch) -> Batch:
+    """Each group's rewards, and another number for each besides."""
+    more = 0.5 + 0.25 * batch.group
+    assert batch.outcome is not None
+    return replace(batch, reward=batch.reward + more, outcome=batch.outcome + more)
+
+
+def _scaled(batch: Batch) -> Batch:
+    """Three times all rewards."""
+    paid: dict[str, Any] = {
+        name: 3 * batch.need(name) for name in ("reward", "outcome", "turn_reward")
+    }
+    return replace(batch, **paid)
+
+
+_CHANGES: Mapping[str, Callable[[Batch], Batch]] = {"shift": _shifted, "scale": _scaled}
 
 
 def _spread(adv: Tensor, batch: Batch) -> Tensor:
@@ -96,8 +151,11 @@ def _spread(adv: Tensor, batch: Batch) -> Tensor:
 
 # --- losses -----------------------------------------------------------------------------------
 def check_loss(spec: Any) -> None:
-    """One number, masks, permutations, parts that add up, empty batches, declared reductions."""
-    batch = sample_batch(0)
+    """One number, masks, permutations, parts that add up, empty batches, undeclared needs, whether
+    it reads the clip scale as it says, declared reductions."""
+    declared = make("loss", spec)
+    needed = sorted(declared.requires - _FIELDS - {"entropy"})
+    batch = sample_batch(0, signals=needed, notes=needed)
     loss, gradient = _loss(spec, batch)
     require(loss.ndim == 0 and bool(torch.isfinite(loss)), spec, "a loss is one finite number")
     require(bool((gradient != 0).any()), spec, "a loss has a gradient")
@@ -108,8 +166,16 @@ def check_loss(spec: Any) -> None:
     mixed = _loss(spec, batch.take(order))
     require(close(mixed[0], loss), spec, "the order of trajectories does not matter")
     require(close(mixed[1], gradient[order]), spec, "the order of trajectories does not matter")
+    _check_needs(spec, declared, lambda: _loss(spec, bare(batch, declared.requires)))
+    narrow, wide = (
+        _loss(spec, replace(batch, clip_scale=torch.full(batch.mask.shape, factor)))[1]
+        for factor in (1e-6, 1e6)
+    )
+    reads = bool((narrow != wide).any())
+    said = bool(getattr(declared, "scales_clip", False))
+    require(reads == said, spec, "scales_clip says whether it reads batch.clip_scale")
     parts = [torch.nonzero(batch.group == n)[:, 0].tolist() for n in batch.group.unique()]
-    if not getattr(make("loss", spec), "whole_groups", False):
+    if not getattr(declared, "whole_groups", False):
         parts = [[i for i in range(len(batch)) if i % 3 == k] for k in range(3)]
     found = [_loss(spec, batch.take(p), batch.totals) for p in parts]
     require(close(torch.stack([f[0] for f in found]).sum(), loss), spec, "parts add up")
@@ -118,8 +184,8 @@ def check_loss(spec: Any) -> None:
     nothing = replace(batch, mask=torch.zeros_like(batch.mask), length=batch.length * 0)
     empty, none = _loss(spec, nothing)
     require(bool(torch.isfinite(empty)) and not none.any(), spec, "nothing to learn: no gradient")
-    for claim in getattr(make("loss", spec), "reductions", ()):
-        small = sample_batch(1, one_token=claim.where == "one token")
+    for claim in getattr(declared, "reductions", ()):
+        small = sample_batch(1, signals=needed, notes=needed, one_token=claim.where == "one token")
         if claim.where == "on-policy":
             small = replace(small, old_logp=small.sampled_logp)
         mine, other = _loss(_with(spec, claim), small), _loss(dict(claim.to), small)
@@ -129,11 +195,14 @@ def check_loss(spec: Any) -> None:
 def _loss(spec: Any, batch: Batch, totals: Totals | None = None) -> tuple[Tensor, Tensor]:
     """The loss and its gradient on log-probabilities, (N, T), plus that on entropies."""
     logp = batch.sampled_logp.clone().requires_grad_()
-    entropy = (1.0 + batch.sampled_logp.detach() ** 2).requires_grad_()
+    read = "entropy" in make("loss", spec).requires
+    entropy = (1.0 + batch.sampled_logp.detach() ** 2).requires_grad_() if read else None
     totals = batch.totals if totals is None else totals
     value, stats = make("loss", spec)(Output(logp, entropy), batch, totals, {})
-    require(all(np.isfinite(v) for v in stats.values()), spec, "statistics are finite numbers")
-    found = torch.autograd.grad(value, (logp, entropy), allow_unused=True)
+    numbers = [n for v in stats.values() for n in (v if isinstance(v, Mean) else (v,))]
+    require(all(map(math.isfinite, numbers)), spec, "statistics are finite numbers, or a Mean")
+    inputs = [logp] if entropy is None else [logp, entropy]
+    found = torch.autograd.grad(value, inputs, allow_unused=True)
     gradient = torch.zeros_like(logp)
     for part in found:
         gradient = gradient if part is None else gradient + part

@@ -1,9 +1,10 @@
 """The seven slots. Each is a plain object; its options are its constructor's keyword arguments.
 
 ``requires`` names what an object reads and somebody else must provide: a field of ``Batch``
-(``"ref_logp"``), a signal (``"return"``), or ``"turn_reward"``, which a reward transform provides.
+(``"ref_logp"``), a signal (``"return"``), ``"turn_reward"``, which a reward transform provides, or
+a note of an estimator for a loss (``"picked"``).
 A recipe whose needs are not met fails before training, by name. Objects with memory put it into
-``state_dict``, as JSON values.
+``state_dict``, as JSON values, and into ``tensors``.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 from torch import Tensor
 
 from ...types import Task
-from .batch import Batch, Output, Totals
+from .batch import Batch, Estimate, Mean, Output, Totals
 from .records import Floats as Floats
 from .records import Group, Rewards, Scored, Signals, TaskPlan, Workers
+
+Result = tuple[Tensor, Mapping[str, float | Mean]]
+"""Of a loss."""
 
 
 class Slot:
@@ -31,6 +35,13 @@ class Slot:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take back what ``state_dict`` gave."""
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        """What else a checkpoint must hold: weights of a signal that learns, a buffer's arrays."""
+        return {}
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take back what ``tensors`` gave; called after ``load_state_dict``."""
 
 
 class Reduction(NamedTuple):
@@ -99,10 +110,11 @@ class AdvantageEstimator(SlotObject, Protocol):
 
     relative: ClassVar[bool]
     """Groups whose rewards are all equal get exactly 0."""
+    # Optional: ``invariant``, of "shift" (adding a number to all of a group's rewards changes
+    # nothing) and "scale" (nor does multiplying all rewards by one); ``reductions``.
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float], /) -> tuple[Tensor, Tensor | None]:
-        """(N,) or (N, T) advantages, detached and 0 where masked; and (N, T) factors on the clip
-        range, or None."""
+    def estimate(self, batch: Batch, coef: Mapping[str, float], /) -> Estimate:
+        """Advantages; besides, if the method has them, factors on the clip range and a mask."""
         ...
 
 
@@ -114,8 +126,9 @@ class Loss(SlotObject, Protocol):
 
     def __call__(
         self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float], /
-    ) -> tuple[Tensor, dict[str, float]]:
-        """A 0-D tensor, such that the losses of parts of a batch add up to that of the whole."""
+    ) -> Result:
+        """A 0-D tensor, such that the losses of parts of a batch add up to that of the whole; and
+        statistics by name: numbers are means over ``batch``'s trained tokens, others a ``Mean``."""
         ...
 
 

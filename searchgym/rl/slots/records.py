@@ -17,7 +17,7 @@ from ...policies.trainable import TrainableLM
 from ...types import Task
 
 Floats = NDArray[np.float64]
-Purpose = Literal["train", "baseline"]
+Purpose = Literal["train", "expert", "baseline"]
 
 
 class TaskPlan(NamedTuple):
@@ -39,7 +39,11 @@ class Played:
     episode: Episode
     rows: tuple[Row, ...]
     purpose: Purpose = "train"
-    """``baseline``: played for comparison (ReMax's greedy twin), never trained on."""
+    """``expert``: somebody else's, trained on, and told apart by ``Batch.expert``. ``baseline``:
+    played for comparison (ReMax's greedy twin), never trained on."""
+    parent: int | None = None
+    """Place in its group of the member that it branched off from; its rows hold none of that one's
+    tokens (``rows_of(since=…)``), so that nothing is trained on twice."""
 
     @property
     def broken(self) -> bool:
@@ -120,7 +124,7 @@ class Scored:
         return [
             i
             for i, m in enumerate(self.group.members)
-            if m.purpose == "train" and not np.isnan(self.rewards.outcome[i])
+            if m.purpose != "baseline" and not np.isnan(self.rewards.outcome[i])
         ]
 
 

@@ -48,12 +48,19 @@ def group_of(size: int) -> Group:
     return Group(TaskPlan(task, "sample", 0), tuple(members))
 
 
-def sample_batch(seed: int, *, one_token: bool = False, signals: Sequence[str] = ()) -> Batch:
+def sample_batch(
+    seed: int,
+    *,
+    one_token: bool = False,
+    signals: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> Batch:
     """Five groups: two mixed ones, one of equal rewards, one of a single member, and one with a
     member that cannot be scored and one without a token to train on.
 
     Args:
         signals: Names of those to draw; ``BY_TURN`` have a number for each turn.
+        notes: Names of those to draw, a bool for each token.
     """
     draw = torch.Generator().manual_seed(derive(seed, "batch") % (1 << 62))
     group = torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 4, 4, 4, 4])
@@ -80,6 +87,8 @@ def sample_batch(seed: int, *, one_token: bool = False, signals: Sequence[str] =
         reward,
         mask.sum(1),
         logp,
+        torch.rand(n, generator=draw) < 0.2,
+        torch.rand(n, generator=draw) < 0.2,
         outcome=reward - (turn_reward * mask).sum(1),
         turn_reward=turn_reward,
         baseline=torch.rand(n, generator=draw),
@@ -88,7 +97,7 @@ def sample_batch(seed: int, *, one_token: bool = False, signals: Sequence[str] =
         teacher_logp=near(),
         value=torch.rand(n, width, generator=draw),
         adv=torch.randn(n, generator=draw),
-        picked=torch.rand(n, width, generator=draw) < 0.5,
+        notes={name: torch.rand(n, width, generator=draw) < 0.5 for name in notes},
         signals={
             # every turn of a batch's trajectories has been measured
             name: torch.from_numpy(np.nan_to_num(values))

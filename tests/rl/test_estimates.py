@@ -1,0 +1,150 @@
+"""What an estimator gives besides advantages: a mask, and factors on the clip range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+
+from searchgym.errors import CardError
+from searchgym.rl.estimators.groups import DrGRPO
+from searchgym.rl.losses.cispo import cispo_loss
+from searchgym.rl.losses.gspo import gspo_loss
+from searchgym.rl.objectives.supervised import DPO
+from searchgym.rl.slots.batch import Batch, Estimate, Output
+from searchgym.rl.slots.registry import make
+from searchgym.rl.slots.samples import sample_batch
+from tests.rl.test_trainer import trainer, weights
+
+
+class Told(DrGRPO):
+    """Dr.GRPO, with whatever else is said."""
+
+    def __init__(self, *, keep: bool | None = None, scale: float | None = None) -> None:
+        self.keep, self.scale = keep, scale
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+        made = super().estimate(batch, coef)
+        like = torch.ones(batch.mask.shape)
+        return Estimate(
+            made.adv,
+            None if self.scale is None else self.scale * like,
+            None if self.keep is None else like.bool() & self.keep,
+        )
+
+
+def test_what_an_estimator_masks_no_loss_sees() -> None:
+    """An advantage of 0 would leave the entropy bonus, and the divisor, as they are."""
+
+    def moved(advantage: Told) -> bool:
+        run = trainer({"advantage": advantage, "loss": ["ppo", "entropy"]}, steps=1, tasks=2)
+        before = weights(run.lm).clone()
+        list(run.train())
+        return not torch.equal(weights(run.lm), before)
+
+    assert moved(Told())
+    assert moved(Told(keep=True))
+    assert not moved(Told(keep=False))
+
+
+def test_a_batch_is_narrowed_within_what_is_trained_on() -> None:
+    batch = sample_batch(0)
+    was, first = batch.mask.clone(), batch.turn == 0
+    batch.narrow(first)
+    assert torch.equal(batch.mask, was & first)
+    assert batch.totals.tokens == int((was & first).sum()) == int(batch.length.sum())
+
+
+@pytest.mark.parametrize("loss", ["gspo", {"use": "cispo", "clip_high": 0.2}, "ppo", "decoupled"])
+def test_losses_that_clip_are_told_how_far(loss: object) -> None:
+    run = trainer({"advantage": Told(scale=1.0), "loss": loss}, steps=1, tasks=2)
+    list(run.train())
+
+
+@pytest.mark.parametrize("loss", ["reinforce", "sapo", "tis", "kimi"])
+def test_factors_that_no_loss_reads_are_an_error(loss: object) -> None:
+    """Said of its class or not: never ignored."""
+    run = trainer({"advantage": Told(scale=1.0), "loss": loss}, steps=1, tasks=2)
+    with pytest.raises(CardError, match=r"Told gives factors on the clip range.*gspo"):
+        list(run.train())
+    says = type("Says", (Told,), {"provides": frozenset({"clip_scale"})})
+    with pytest.raises(CardError, match=r"advantage \(Says\) gives factors on the clip range"):
+        trainer({"advantage": says(scale=1.0), "loss": loss}, steps=1, tasks=2)
+
+
+def test_a_turns_factor_widens_its_clip_range() -> None:
+    """A²TGPO (arXiv 2605.06200): one ratio per turn, clipped at ε times the turn's own factor."""
+    logp = torch.tensor([[1.3, 1.3, 1.3, 1.3]]).log().requires_grad_()
+    turn = torch.tensor([[0, 0, 1, 1]])
+    scale = torch.tensor([[1.0, 1.0, 2.0, 2.0]])
+    loss, stats = gspo_loss(
+        logp, torch.zeros(1, 4), torch.ones(1), torch.ones(1, 4, dtype=torch.bool),
+        clip_low=0.2, clip_high=0.2, clip_scale=scale, turn=turn,
+    )  # fmt: skip
+    (grad,) = torch.autograd.grad(loss, logp)
+    assert (grad != 0).tolist() == [[False, False, True, True]]
+    assert loss.item() == pytest.approx(-(1.2 + 1.3) / 2)
+    assert stats["clipped"] == pytest.approx(0.5)
+
+
+def test_a_factor_moves_where_cispo_cuts() -> None:
+    logp = torch.tensor([[1.5, 1.5]]).log().requires_grad_()
+    loss, _ = cispo_loss(
+        logp, torch.zeros(1, 2), torch.ones(1), torch.ones(1, 2, dtype=torch.bool),
+        clip_high=0.2, clip_scale=torch.tensor([[1.0, 2.0]]), aggregate="token-mean",
+    )  # fmt: skip
+    (grad,) = torch.autograd.grad(loss, logp)
+    torch.testing.assert_close(grad, torch.tensor([[-1.2 / 2, -1.4 / 2]]))
+
+
+def test_dpo_takes_some_pairs_to_be_the_wrong_way_round() -> None:
+    batch = sample_batch(0)
+    output = Output(batch.sampled_logp.clone().requires_grad_())
+    plain, smooth = (
+        DPO(label_smoothing=s)(output, batch, batch.totals, {})[0] for s in (0.0, 0.3)
+    )
+    assert not torch.isclose(plain, smooth)
+
+
+@pytest.mark.parametrize(
+    ("slot", "spec", "message"),
+    [
+        ("loss", {"use": "kimi", "tau": 0}, "tau must be positive"),
+        ("loss", {"use": "opmd", "tau": -1}, "tau must not be negative"),
+        ("loss", {"use": "sapo", "tau_positive": 0}, "tau_positive must be positive"),
+        ("loss", {"use": "tis", "cap": 0}, "cap must be positive"),
+        ("loss", {"use": "gspo", "clip_low": -1}, "clip_low"),
+        ("loss", {"use": "cispo", "clip_high": -1}, "clip_high"),
+        ("loss", {"use": "ppo", "dual_clip": 1}, "dual_clip"),
+        ("loss", {"use": "decoupled", "cap": float("inf")}, "cap is positive"),
+        ("loss", {"use": "dpo", "label_smoothing": 0.5}, "label_smoothing"),
+        ("loss", {"use": "kl", "weight": float("nan")}, "weight must be a finite number"),
+        ("advantage", {"use": "opmd", "baseline": "x"}, "baseline"),
+        ("advantage", {"use": "passk", "std": "x"}, "std is"),
+        ("advantage", {"use": "mt_grpo", "std": "x"}, "std is"),
+        ("advantage", {"use": "ppo", "gamma": 2}, r"gamma is in \[0, 1\]"),
+    ],
+)
+def test_impossible_options_fail_before_anything_is_played(
+    slot: str, spec: dict[str, object], message: str
+) -> None:
+    with pytest.raises(CardError, match=message):
+        make(slot, spec)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lr", [float("nan"), float("inf"), 0.0])
+def test_an_impossible_rate_is_refused(lr: float) -> None:
+    with pytest.raises(CardError, match="lr"):
+        trainer("grpo", lr=lr)
+
+
+def test_advice_names_who_provides_what_is_missing() -> None:
+    for recipe, advice in (
+        ({"advantage": "mt_grpo", "loss": "ppo"}, "reward 'per_turn' or reward 'information_gain'"),
+        ({"advantage": "grpo", "loss": ["ppo", "kl_cov"]}, "add advantage 'kl_cov', which provid"),
+        ({"advantage": "gigpo", "loss": "ppo"}, "add signal 'anchor'"),
+        ({"advantage": {"use": "stratified", "stratum": "mood"}, "loss": "ppo"}, "'turn_parts'"),
+    ):
+        with pytest.raises(CardError, match=advice):
+            trainer(recipe)

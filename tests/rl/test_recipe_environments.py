@@ -1,0 +1,142 @@
+"""Recipes that name an environment are trained in it: its dialect, engine, rewards and stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+
+from searchgym.envs.setting import Setting
+from searchgym.llms.base import Sampling
+from searchgym.llms.small import train_tokenizer
+from searchgym.policies.trainable import TrainableLM
+from searchgym.rl.critic import Critic
+from searchgym.rl.recipe import Recipe, shipped
+from searchgym.rl.slots.batch import Batch
+from searchgym.rl.slots.protocols import Slot
+from searchgym.rl.trainer import TrainConfig, Trainer
+from searchgym.types import TurnRequest
+from tests.rl.tiny import llama
+
+SMALL = {
+    "world": {"entities": 80}, "tasks": {"simple": 6, "chain-2": 6}, "snippet_chars": 400,
+}  # fmt: skip
+ENVIRONMENTS = [name for name in shipped() if Recipe.of(name).env]
+
+
+@cache
+def setting(name: str) -> Setting:
+    env = Recipe.of(name).env
+    short = {"max_turns": 3} if env.get("max_turns", 1) > 3 else {}
+    return Setting({**env, **SMALL, **short})
+
+
+@cache
+def tokenizer() -> Any:
+    return train_tokenizer(["<search> <answer> <information> <think> </"], 300)
+
+
+def trainer(name: str, **changes: Any) -> Trainer:
+    """Of a model that knows nothing, with long contexts and short turns."""
+    recipe = Recipe.of({**Recipe.of(name).table, **changes})
+    model = llama(tokenizer(), heads=2)
+    model.config.max_position_embeddings = 100_000
+    lm = TrainableLM(model, tokenizer(), reference=recipe.needs("ref_logp"))
+    policy = lm.policy("plain", sampling=Sampling(max_tokens=12))
+    critic = Critic(lm, **{**recipe.critic, "lr": 1e-3}) if recipe.needs("value") else None
+    config = TrainConfig.of(recipe, steps=2, tasks=4, lr=1e-3)
+    return Trainer(lm, policy, setting(name), recipe, config, critic=critic)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_an_untrained_model_can_start_there(name: str) -> None:
+    size = 1 if name == "search_r1_ppo" else 2
+    run = trainer(name, rollout={"use": "chains", "size": size})
+    first, second = run.train()
+    assert second["episodes"] >= 4
+    assert all(abs(m["loss"]) < 100 for m in (first, second))
+    assert run.policy.version == 2
+    assert {"search_r1", "search_r1_self", "asearcher"} >= {run.setting.rules.dialect}
+
+
+@pytest.mark.parametrize("name", [n for n in ENVIRONMENTS if n not in ("ssrl", "zerosearch")])
+def test_its_rewards_are_those_of_right_answers(name: str) -> None:
+    """An oracle, which knows passages by their ids and so no engine that writes its own, searches
+    there and earns what the environment pays."""
+    run = trainer(name, rollout="demonstrations", advantage="ones", loss="sft")
+    first, _ = run.train()
+    assert first["searches"] >= 1
+    assert first["reward"] == pytest.approx(first["em"], abs=0.3)
+    assert first["reward"] >= 0.75
+
+
+def test_its_stages_begin_with_short_questions() -> None:
+    run = trainer("searchgym_rl")
+    assert max(plan.task.hops for plan in run.recipe.data.plan(run.setting.tasks, 30, 0, 0)) <= 2
+
+
+def test_zerosearchs_noise_grows() -> None:
+    data = trainer("zerosearch").recipe.data
+    tasks = setting("zerosearch").tasks
+    noise = [data.plan(tasks, 1, step, 0)[0].params["noise"] for step in (0, 100, 202)]
+    assert noise[0] == pytest.approx(0.0, abs=1e-6)
+    assert noise[0] < noise[1] < noise[2] <= 0.5
+
+
+INFORMATION = "<information>It says so: {}.</information>"
+
+
+class Itself:
+    """Writes a search, its own results and the answer in one text, as a self-searching policy."""
+
+    def __init__(self, made: Setting) -> None:
+        self._answers = {task.question: task.answers[0] for task in made.tasks}
+
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
+        return [self._text(request) for request in requests]
+
+    def _text(self, request: TurnRequest) -> str:
+        asked = next(s.text for s in request.segments if s.kind == "question")
+        answer = next(a for question, a in self._answers.items() if question in asked)
+        search = f"<think>I look it up.</think><search>{answer}</search>"
+        found = f"{INFORMATION.format(answer)}<think>Found.</think>"
+        return f"{search}{found}<answer>{answer}</answer>"
+
+
+class Seen(Slot):
+    """Ones, and what the batch was."""
+
+    relative = False
+
+    def __init__(self) -> None:
+        self.batch: Batch | None = None
+
+    def estimate(self, batch: Batch, coef: Any) -> Any:
+        from searchgym.rl.estimators.ones import Ones
+
+        self.batch = batch
+        return Ones().estimate(batch, coef)
+
+
+def test_what_a_policy_found_by_itself_is_not_trained_on() -> None:
+    """SSRL masks information blocks, though the policy wrote them; and pays .9 EM + .1 form."""
+    expert = f"{__name__}:Itself"
+    seen = Seen()
+    run = trainer(
+        "ssrl", rollout={"use": "demonstrations", "expert": expert}, advantage=seen, loss="sft"
+    )
+    first, _ = run.train()
+    assert first["em"] == 1
+    assert first["reward"] == pytest.approx(1.0)
+    batch = seen.batch
+    assert batch is not None
+    for member, mask in zip(batch.members, batch.mask, strict=True):
+        (row,) = member.rows
+        ids = row.ids[row.sampled]
+        kept = "".join(run.lm.tokenizer.decode(ids[mask[: len(ids)].numpy()].tolist()))
+        assert "<search>" in kept
+        assert "<answer>" in kept
+        assert "It says so" not in kept
+        assert "It says so" in run.lm.tokenizer.decode(ids.tolist())

@@ -84,10 +84,12 @@ slow: $(STAMP) ## The tests that take minutes
 # torch it pulls in, and nothing here needs them.
 $(VLLM_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VLLM_VENV)
-	$(VLLM_VENV)/bin/python -m pip install --quiet "$(VLLM)" -e . "peft>=0.15" "pytest>=8" "pytest-timeout>=2.3"
+	$(VLLM_VENV)/bin/python -m pip install --quiet "$(VLLM)" -e . "peft>=0.15" "accelerate>=1.6" "pytest>=8" "pytest-timeout>=2.3"
 	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
+# kernels compiled by one environment's numba are not read by the other's
+vllm: export NUMBA_CACHE_DIR = $(abspath $(VLLM_VENV))/numba
 vllm: $(STAMP) $(VLLM_STAMP) ## The tests with vLLM, in process and as a server (own environment)
 	$(VLLM_VENV)/bin/python -m pytest -m vllm -s tests/llms/test_vllm_generator.py $(ARGS)
 	$(VLLM_VENV)/bin/python -m pytest -m vllm -s tests/policies/test_vllm_policy.py $(ARGS)

@@ -1,7 +1,12 @@
-"""``searchgym train RECIPE``: a language model learns to search."""
+"""``searchgym train RECIPE``: a language model learns to search.
+
+Also in several processes, ``torchrun --nproc-per-node 2 -m searchgym train …``, of which the main
+one speaks and writes.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -10,7 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +27,9 @@ from .output import print_facts, print_json, say, working
 if TYPE_CHECKING:
     from ..rl.launch import Plan
     from ..rl.trainer import Trainer
+
+_ENDS = ("", "seconds", "interrupted")
+"""How a run may end before its last step; where processes differ, the last of these counts."""
 
 
 def is_recipe(name: str) -> bool:
@@ -97,22 +105,46 @@ def run(
     as_json: bool = False,
 ) -> None:  # fmt: skip
     """Train to the end, or until Ctrl-C, which saves; raises ``KeyboardInterrupt`` then."""
-    from ..rl.launch import build, config_of
-    from ..rl.trackers import Trackers, require
-    from .targets import make_search_env
+    from ..rl.launch import config_of
+    from ..rl.trackers import require
 
     require(log)
     config_of(plan)
+    from ..rl.processes import launched  # not before it is known that torch is there
+
+    with ExitStack() as silence:
+        if launched() > 1 and os.environ.get("RANK", "0") != "0":
+            silence.enter_context(redirect_stdout(_Nowhere()))
+            silence.enter_context(redirect_stderr(_Nowhere()))
+        _run(plan, out, seconds, log, as_json)
+
+
+class _Nowhere(io.TextIOBase):
+    """Where processes besides the main one write. What they raise is shown all the same."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+def _run(plan: Plan, out: Path, seconds: float | None, log: Sequence[str], as_json: bool) -> None:
+    from ..rl.launch import build
+    from ..rl.trackers import Trackers
+    from .targets import make_search_env
+
     with working(f"building {plan.env} …"):
         setting = make_search_env(plan.env, None, **plan.env_options).setting
     with working(f"loading {plan.model} …"), quiet_loading():
         trainer = build(plan, setting, out)
+    main = trainer.processes.main
     start, last = trainer.steps, trainer.config.steps
     if start >= last:
         say(f"{out} was trained to its last step already, {last}; go on with --steps {2 * start}")
     elif start:
         say(f"going on after step {start} of {last} in {out}")
-    trackers = Trackers(log, out, asdict(plan), start)
+    last_row = _last_row(out, start)
+    trackers = Trackers(log if main else (), out, asdict(plan), start - len(last_row))
+    for step, metrics in last_row.items():  # a kill may have come before they were told it
+        trackers.write(step, metrics)
     title = f"{plan.recipe}: {plan.model} in {plan.env}"
     try:
         with Screen(title, last, start) as screen, _named(screen) as said:
@@ -122,10 +154,22 @@ def run(
         raise
     finally:
         trackers.close()
+    trainer.processes.close()  # the rest is the main one's alone
     if stopped == "interrupted":
         say(f"stopped and saved after step {trainer.steps} of {last}; {_again(out)}")
         raise KeyboardInterrupt
-    _finish(trainer, plan, out, as_json)
+    if main:
+        _finish(trainer, plan, out, as_json)
+
+
+def _last_row(out: Path, start: int) -> dict[int, dict[str, float]]:
+    """The numbers of the last step that a resumed run has behind it, by its step."""
+    from ..rl.log import read_log
+
+    rows = [row for row in read_log(out) if row["step"] == start - 1] if start else []
+    return {
+        row["step"]: {k: v for k, v in row.items() if isinstance(v, int | float)} for row in rows
+    }
 
 
 def _again(out: Path) -> str:
@@ -139,25 +183,24 @@ def _follow(
     from ..rl.checkpoint import save_checkpoint
     from ..rl.trainer import CHECKPOINT
 
-    began, ended = time.monotonic(), "done"
-    with _patient(screen) as asked:
+    began, ended = time.monotonic(), ""
+    with _patient(screen, trainer.processes.main) as asked:
         for metrics in trainer.train():
             screen.step(metrics, said)
             said.clear()
             trackers.write(int(metrics["step"]), metrics)
-            if asked():
-                ended = "interrupted"
-            elif seconds is not None and time.monotonic() - began >= seconds:
-                ended = "seconds"
-            if ended != "done":
+            late = seconds is not None and time.monotonic() - began >= seconds
+            # all processes stop after the same step, whichever of them was told to
+            ended = _ENDS[trainer.processes.most(2 if asked() else int(late))]
+            if ended:
                 break
-        if trainer.out is not None and ended != "done":
+        if trainer.out is not None and ended:
             save_checkpoint(trainer, trainer.out / CHECKPOINT)
     return "done" if trainer.steps >= trainer.config.steps else ended
 
 
 @contextmanager
-def _patient(screen: Screen) -> Iterator[Callable[[], bool]]:
+def _patient(screen: Screen, main: bool) -> Iterator[Callable[[], bool]]:
     """Ctrl-C and SIGTERM let the step finish; a second one does not wait. Yields whether one came.
 
     A step that is broken off has half an update behind it, which no checkpoint should hold.
@@ -170,7 +213,7 @@ def _patient(screen: Screen) -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         came = True
         screen.note = "finishing this step, then saving; Ctrl-C again stops at once"
-        if not screen.live:  # no print in a signal handler: it may interrupt another one
+        if main and not screen.live:  # no print in a signal handler: it may interrupt another one
             os.write(2, f"{screen.note}\n".encode())
 
     if threading.current_thread() is not threading.main_thread():

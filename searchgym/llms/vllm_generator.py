@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import EngineError, MissingExtraError
 from ..types import Failure
 from .base import Completion, Floats, GenRequest, Ids, check, request_key
+from .handover import place_for, size_of
 from .prompts import Codec, refusal, weights_digest
 from .tokens import Reader, cut, stop_end
 
@@ -33,7 +34,9 @@ class VllmGenerator:
     ``score``: what is unfinished then is a ``Failure("timeout")``. Further options go to
     ``vllm.LLM`` (``enforce_eager``, ``tensor_parallel_size``, …). Log-probabilities are those
     before temperature; check them with ``searchgym.llms.agree`` before training on them, for some
-    architectures are off in some builds. Raises ``EngineError`` if vLLM cannot load the model.
+    architectures are off in some builds. Of several processes that train together (``torchrun``)
+    each holds a whole model of its own, on its GPU: make ``Processes`` first. Raises
+    ``EngineError`` if vLLM cannot load the model, or is too old to be given weights.
     """
 
     needs_task = False
@@ -71,6 +74,7 @@ class VllmGenerator:
         if current_platform.is_cpu():
             # the CPU build (0.32) fails on a seeded request whose prompt is read in two chunks
             settings.setdefault("enable_chunked_prefill", False)
+        _join_processes(settings)
         _hide_llvmlite()
         try:
             self.llm = vllm.LLM(**settings)
@@ -79,9 +83,16 @@ class VllmGenerator:
             raise EngineError(
                 f"vLLM cannot load {what} from {os.fspath(model)!r}: {error}"
             ) from error
+        if not all(self.llm.collective_rpc("searchgym_reloads")):
+            raise EngineError(
+                f"vLLM {vllm.__version__} cannot be given weights (its workers' reload_weights "
+                'takes no weights_iterator): pip install "searchgym[vllm]" brings one that can'
+            )
         self.codec = Codec(self.llm.get_tokenizer())
         config = self.llm.llm_engine.vllm_config.model_config
         self.context: int = config.max_model_len
+        self.dtype: Any = config.dtype
+        """torch's, of the weights."""
         self.timeout_s = timeout_s
         self.version = 0
         """Of the weights; each ``update_weights`` raises it."""
@@ -166,9 +177,8 @@ class VllmGenerator:
 
         config = self.llm.llm_engine.vllm_config.model_config.hf_config
         _check_weights(config, weights)
-        plain = {name: w.detach().cpu().contiguous().clone() for name, w in weights.items()}
-        shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
-        with self._lock, tempfile.TemporaryDirectory(dir=shared) as folder:
+        plain = _apart(weights)
+        with self._lock, tempfile.TemporaryDirectory(dir=place_for(size_of(plain))) as folder:
             path = str(Path(folder) / "weights.safetensors")
             save_file(plain, path)
             self.llm.collective_rpc("searchgym_load", args=(path,))
@@ -250,6 +260,48 @@ class VllmGenerator:
             entropy,
             "stop" if by_text else "eos" if eos else "length",
         )
+
+
+def _join_processes(settings: dict[str, Any]) -> None:
+    """Let vLLM use the group of processes that is there, with the GPU of this one.
+
+    Left alone it would set up a group of a single process, on the first GPU, in each of them; and
+    where it comes first, those that train find no others.
+    """
+    started = os.environ.get("WORLD_SIZE", "1")
+    if started == "1" or settings.get("distributed_executor_backend") is not None:
+        return
+    import torch
+
+    group = torch.distributed
+    found = group.get_world_size() if group.is_available() and group.is_initialized() else 0
+    if str(found) != started:
+        raise EngineError(
+            f"{started} processes were launched (WORLD_SIZE), but they do not form a group yet: "
+            "make searchgym.rl.processes.Processes(…) before a VllmGenerator. For a model per "
+            "process that nobody trains: VllmGenerator(…, distributed_executor_backend='uni')"
+        )
+    split = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+    if wrong := [name for name in split if settings.get(name) not in (None, 1)]:
+        raise EngineError(
+            f"each of {started} processes plays episodes of its own, with a whole model: "
+            f"{wrong[0]}={settings[wrong[0]]} would need them to generate the same texts; leave it "
+            "out, or train in one process"
+        )
+    settings["distributed_executor_backend"] = "external_launcher"
+
+
+def _apart(weights: Mapping[str, Any]) -> dict[str, Any]:
+    """The weights on the CPU; what shares memory with another, as tied ones do, is copied, for
+    safetensors takes no such."""
+    plain: dict[str, Any] = {}
+    seen: set[int] = set()
+    for name, weight in weights.items():
+        weight = weight.detach().cpu().contiguous()
+        place = weight.untyped_storage().data_ptr()
+        plain[name] = weight.clone() if place in seen else weight
+        seen.add(place)
+    return plain
 
 
 def _architecture(folder: Path) -> str:

@@ -81,7 +81,7 @@ class TrainableLM:
         device: str = "auto",
         dtype: str = "auto",
         gradient_checkpointing: bool = False,
-        tokens: int = 65_536,
+        tokens: int = 16_384,
         freeze: str | Sequence[str] = (),
         temperature: float = 1.0,
         autocast: str | None = None,
@@ -196,6 +196,11 @@ class TrainableLM:
             yield self.model
 
     # --- weights ------------------------------------------------------------------------------
+    def place_reference(self, device: Any) -> None:
+        """Move the frozen copy, if there is one, to where the model goes."""
+        if self._frozen is not None:
+            self._frozen.to(device)
+
     def state_dict(self) -> dict[str, Tensor]:
         """The trained weights by name, on the CPU: of adapters, or all that are not frozen."""
         return {
@@ -218,9 +223,17 @@ class TrainableLM:
             for name, p in own.items():
                 p.copy_(placed(weights[name], p))
 
+    def untrained(self) -> Iterator[tuple[str, Tensor]]:
+        """Weights by name that :meth:`state_dict` lacks: frozen ones and the reference's."""
+        models = (("", self.model), ("reference.", self._frozen))
+        for prefix, model in models:
+            for name, p in model.named_parameters() if model is not None else ():
+                if not p.requires_grad:
+                    yield prefix + name, p.detach()
+
     def merged(self) -> dict[str, Tensor]:
-        """A whole state dict with names as in the checkpoint, adapters added in: for generators
-        that hold a copy of their own (``VllmGenerator.update_weights``)."""
+        """A whole state dict with names as in the checkpoint, adapters added in, on the CPU: for
+        generators that hold a copy of their own (``VllmGenerator.update_weights``)."""
         import torch
 
         made: dict[str, Tensor] = {}
@@ -228,11 +241,11 @@ class TrainableLM:
             for name, value in self.model.state_dict().items():
                 if ".lora_" in name:
                     continue
-                value = whole(value)
+                value = whole(value)  # one at a time: all of them might not fit beside the shards
                 if name.endswith(".base_layer.weight"):
                     layer = self.model.get_submodule(name.removesuffix(".base_layer.weight"))
                     value = value + layer.get_delta_weight("default").to(value.dtype)
-                made[name.replace(".base_layer.", ".")] = value.detach().clone()
+                made[name.replace(".base_layer.", ".")] = value.detach().to("cpu", copy=True)
         return made
 
 
@@ -252,8 +265,14 @@ def adapted(model: Any, lora: Lora, seed: int) -> Any:
         target_modules=targets,
         task_type="CAUSAL_LM",
     )
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    device = model.device
+    # the model's own GPU and no other: each that is touched is started, at some 400 MB
+    gpus = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus):
+        torch.default_generator.manual_seed(seed)
+        for gpu in gpus:
+            with torch.cuda.device(gpu):
+                torch.cuda.manual_seed(seed)
         try:
             return peft.get_peft_model(model, config)
         except ValueError as error:
@@ -281,6 +300,7 @@ def _heat(model: Any, temperature: float) -> None:
         return output
 
     model.register_forward_hook(divide)  # the last thing: some cap what their output layer gives
+    model.heat = getattr(model, "heat", 1.0) * temperature  # for a generator's fingerprint
 
 
 def _checked(autocast: str | None, device: str) -> str | None:

@@ -20,9 +20,14 @@ ROUNDED = 0.5
 """Nats, in half precision, where single unlikely tokens differ much."""
 
 
-def limit_of(dtype: torch.dtype) -> float:
-    """The largest difference that is rounding, for a model of this precision."""
-    return EXACT if dtype == torch.float32 else ROUNDED
+def limit_of(dtype: torch.dtype, player: Any = None) -> float:
+    """The largest difference that is rounding, for a trainer of this precision and the generator
+    ``player``: the coarser of the two counts. One whose precision is not known here, as that of a
+    worker in another process, counts as the trainer's."""
+    model = getattr(player, "model", None)
+    theirs = getattr(player, "dtype", getattr(model, "dtype", dtype))
+    exact = (torch.float32, torch.float64)
+    return EXACT if dtype in exact and theirs in exact else ROUNDED
 
 
 def require_agreement(

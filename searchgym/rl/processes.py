@@ -3,12 +3,21 @@
 All of them hold the same recipe and see all groups, so that rewards, advantages and the choice of
 tasks are those of a single process; gradients are those of the whole batch. Started by ``accelerate
 launch`` or ``torchrun``. Weights are either whole in each process (DDP) or in shards (FSDP2).
+
+:class:`Processes` comes before everything that takes a place on a GPU, models and vLLM alike::
+
+    processes = Processes("ddp")
+    lm = TrainableLM(path)
+    trainer = Trainer(lm, lm.policy("chat"), setting, "grpo", processes=processes, out=out)
 """
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import torch
@@ -62,22 +71,38 @@ class Alone:
         """Around a backward pass; gradients are exchanged in the ``last`` one of an update."""
         return nullcontext()
 
+    def close(self) -> None:
+        """At the end of a run, by all: there is nothing more to exchange. Not needed, nor liked,
+        by vLLM, which ends their group when it ends itself."""
+
 
 class Processes(Alone):
-    """The processes this one was launched with.
+    """The processes this one was launched with. Made before the model is loaded and before vLLM
+    starts, so that each process takes the GPU that is its own.
 
     Args:
         how: ``"ddp"``: whole weights in each; ``"fsdp"``: shards (FSDP2), each block of layers
             gathered while it is used. With shards the policy needs a generator of its own.
         cpu: Stay off GPUs, over gloo.
+        timeout_s: How long a process waits for the others, whose episodes may take longer; after
+            that the run ends with an error. Counts for whoever joins the processes first.
 
     Raises:
-        EngineError: where the model turns out to be wrapped otherwise than asked for.
+        EngineError: another number of processes was launched than have found each other, or the
+            model turns out to be wrapped otherwise than asked for.
     """
 
-    def __init__(self, how: Literal["ddp", "fsdp"] = "ddp", *, cpu: bool = False) -> None:
+    def __init__(
+        self,
+        how: Literal["ddp", "fsdp"] = "ddp",
+        *,
+        cpu: bool = False,
+        timeout_s: float = 3600.0,
+    ) -> None:
         if how not in ("ddp", "fsdp"):
             raise CardError(f"how is 'ddp' or 'fsdp', got {how!r}")
+        if timeout_s <= 0:
+            raise CardError(f"timeout_s must be positive, got {timeout_s:g}")
         try:
             import accelerate
         except ImportError as error:
@@ -85,15 +110,24 @@ class Processes(Alone):
         self.how = how
         # nothing is done to buffers, which are constants: that would take one exchange per forward
         # pass, of which processes make different numbers
-        handler = accelerate.DistributedDataParallelKwargs(broadcast_buffers=False)
-        self._accelerator = accelerate.Accelerator(cpu=cpu, kwargs_handlers=[handler])
+        ddp = accelerate.DistributedDataParallelKwargs(broadcast_buffers=False)
+        group = accelerate.InitProcessGroupKwargs(timeout=timedelta(seconds=timeout_s))
+        # "no", whatever the configuration says: its autocast would change what is trained, but
+        # not what plays, and float16 would need scaled gradients
+        self._accelerator = accelerate.Accelerator(
+            cpu=cpu, mixed_precision="no", kwargs_handlers=[ddp, group]
+        )
         self.count: int = self._accelerator.num_processes
         self.index: int = self._accelerator.process_index
         self._wrapped: Any = None
+        _require_all(self.count)
+        if self.main:
+            _warn_of_precision()
 
     def wrap(self, lm: TrainableLM, policy: CausalLMPolicy) -> None:
         if self.count == 1:
             return
+        lm.place_reference(self._accelerator.device)
         if self.how == "ddp":
             from torch.nn.parallel import DistributedDataParallel
 
@@ -120,7 +154,9 @@ class Processes(Alone):
         return [unpack(plan, members) for plan, members in zip(plans, packed, strict=True)]
 
     def lines(self, mine: Tensor, count: int) -> Tensor:
-        lines = _in_turn(self._everybodys(list(mine)))
+        # as one tensor that owns its storage: what is pickled of a view is all it was cut from
+        shares = self._everybodys([mine.clone()])
+        lines = _in_turn([list(share[0]) for share in shares])
         if len(lines) != count:
             raise EngineError(f"processes disagree: {len(lines)} lines instead of {count}")
         return torch.stack(lines)
@@ -138,6 +174,10 @@ class Processes(Alone):
         waits: AbstractContextManager[None] = self._wrapped.no_sync()
         return waits
 
+    def close(self) -> None:
+        if self.count > 1 and torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+
     def _everybodys(self, share: list[Any]) -> list[list[Any]]:
         """Each process's share, by its index."""
         if self.count == 1:
@@ -145,6 +185,35 @@ class Processes(Alone):
         found: list[Any] = [None] * self.count
         torch.distributed.all_gather_object(found, share)
         return found
+
+
+def launched() -> int:
+    """How many processes ``torchrun`` or ``accelerate launch`` has started; 1 without them."""
+    said = os.environ.get("WORLD_SIZE", "1")
+    return int(said) if said.isdecimal() else 1
+
+
+def _require_all(count: int) -> None:
+    """Processes that know nothing of each other would each train alone, into the same folder."""
+    if (started := launched()) != count and "WORLD_SIZE" in os.environ:
+        raise EngineError(
+            f"{started} processes were launched (WORLD_SIZE), but this one has found {count}, "
+            "itself included: something has set up a group of its own before. Make Processes(…) "
+            "first, before the model is loaded and before a VllmGenerator; start all by torchrun "
+            "or accelerate launch, which set LOCAL_RANK, too; to train in one process, unset "
+            "WORLD_SIZE"
+        )
+
+
+def _warn_of_precision() -> None:
+    asked = os.environ.get("ACCELERATE_MIXED_PRECISION") or "no"
+    if asked != "no":
+        warnings.warn(
+            f"ACCELERATE_MIXED_PRECISION={asked} (accelerate's configuration) is not "
+            "followed: it would change what is trained and not what plays. To train in bfloat16: "
+            "TrainableLM(…, autocast='bfloat16'), or --set load.autocast=bfloat16",
+            stacklevel=3,
+        )
 
 
 def _in_turn(shares: Sequence[Sequence[T]]) -> list[T]:

@@ -13,19 +13,22 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from searchgym.cli.live import Screen, chosen, sparkline
+from searchgym.cli.live import Screen, chosen, quiet_loading, sparkline
 from searchgym.errors import CardError, MissingExtraError
 from searchgym.reports.curves import smoothed
 from searchgym.reports.page import save_curve
 from searchgym.rl.launch import Plan, changed
 from searchgym.rl.log import read_log
 from searchgym.rl.trackers import Trackers, identity
+from tests.llms.server import free_port
 from tests.rl.colours import CORPUS, TASKS, player, tokenizer
 
 from .conftest import Cli
@@ -143,6 +146,74 @@ def test_ctrl_c_saves_and_the_same_numbers_follow(cli: Cli, world: Path, tmp_pat
         return [{k: v for k, v in row.items() if not k.endswith("_s")} for row in read_log(out)]
 
     assert numbers(part) == numbers(whole)
+
+
+@contextmanager
+def started(arguments: list[str], count: int, cwd: Path) -> Iterator[list[subprocess.Popen[str]]]:
+    """``python -m searchgym`` in several processes, as ``torchrun`` starts them."""
+    port = str(free_port())
+    made: list[subprocess.Popen[str]] = []
+    for rank in map(str, range(count)):
+        env = {**os.environ, "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": str(count),
+               "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+               "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
+               "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
+        made.append(subprocess.Popen(
+            [sys.executable, "-m", "searchgym", *arguments], cwd=cwd, env=env, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ))  # fmt: skip
+    try:
+        yield made
+    finally:
+        for process in made:
+            process.kill()
+
+
+@pytest.mark.timeout(400)  # four processes start
+def test_several_processes_train_one_model(cli: Cli, world: Path, tmp_path: Path) -> None:
+    """The main one speaks and writes; one that is interrupted stops them all, after the same step;
+    the numbers are those of a single process."""
+    alone, out = tmp_path / "alone", tmp_path / "several"
+    settings = options(world, "--steps", 40, "--seed", 3)
+    with started(["train", "grpo", *settings, "--out", str(out)], 2, tmp_path) as (main, other):
+        assert main.stderr is not None
+        said = ""
+        for line in main.stderr:
+            said += line
+            if line.startswith("step 2/40"):
+                other.send_signal(signal.SIGTERM)  # not the one that speaks
+        silent = other.communicate(timeout=100)
+        assert (main.wait(100), other.returncode) == (130, 130), (said, silent)
+    steps = len(read_log(out))
+    assert 2 <= steps < 40, said
+    assert f"stopped and saved after step {steps} of 40" in said
+    assert silent == ("", "searchgym: interrupted\n"), "another process says how it ended"
+
+    more = ["train", "--resume", "--out", str(out), "--steps", str(steps + 1), "--json"]
+    with started(more, 2, tmp_path) as both:
+        done = [process.communicate(timeout=100) for process in both]
+    facts = json.loads(done[0][0])
+    assert facts["steps"] == steps + 1
+    assert done[1] == ("", "")
+    assert (out / "model" / "config.json").exists()
+    single = options(world, "--steps", steps + 1, "--seed", 3, "--out", alone)
+    assert cli("train", "grpo", *single).code == 0
+    mine, theirs = read_log(out), read_log(alone)
+    assert [row["step"] for row in mine] == list(range(steps + 1)), "each step once"
+    for a, b in zip(mine, theirs, strict=True):
+        for name in ("reward", "loss", "norm", "entropy"):
+            assert a[name] == pytest.approx(b[name], abs=2e-4, rel=2e-4), name
+
+
+def test_several_processes_take_no_gpu_by_number(
+    cli: Cli, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    asked = options(world, "--out", tmp_path / "run", "--steps", 1)
+    asked[asked.index("cpu")] = "cuda:1"
+    done = cli("train", "grpo", *asked)
+    assert done.code == 2
+    assert "each of 2 processes takes a GPU of its own: --device cuda, got 'cuda:1'" in done.err
 
 
 @pytest.mark.parametrize(
@@ -287,6 +358,13 @@ def test_the_curve(tmp_path: Path) -> None:
     assert save_curve(tmp_path).stat().st_size > 5_000
 
 
+def test_without_transformers_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("transformers", "transformers.utils"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtraError, match=r'pip install "searchgym\[llm\]"'), quiet_loading():
+        pass
+
+
 def test_trackers_are_told_the_same(tmp_path: Path) -> None:
     with pytest.raises(CardError, match="Did you mean 'tensorboard'"):
         Trackers(["tensorbord"], tmp_path, {}, 0)
@@ -303,6 +381,19 @@ def test_trackers_are_told_the_same(tmp_path: Path) -> None:
     read.Reload()
     assert [(e.step, e.value) for e in read.Scalars("reward")] == [(0, 0.0), (1, 0.5), (2, 1.0)]
     assert "em" not in read.Tags()["scalars"]
+
+
+def test_a_resumed_run_tells_trackers_its_last_step_again(tmp_path: Path) -> None:
+    """It was logged and saved, but a kill may have come before they were told."""
+    from searchgym.cli.train_lm import _last_row
+
+    (tmp_path / "rl.jsonl").write_text(
+        '{"step": 0, "em": 0.1}\n'
+        '{"step": 1, "em": 0.2, "f1": null, "warnings": ["w"]}\n'
+        '{"step": 2}\n'
+    )
+    assert _last_row(tmp_path, 2) == {1: {"step": 1, "em": 0.2}}
+    assert _last_row(tmp_path / "none", 0) == {}
 
 
 def test_a_warm_start_names_what_its_corpus_lacks(cli: Cli, tmp_path: Path) -> None:

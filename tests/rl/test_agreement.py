@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,6 +63,16 @@ def test_rounding_to_half_precision_is_no_disagreement() -> None:
     assert all(EXACT < gap < ROUNDED for gap in gaps)
 
 
+def test_a_generator_in_half_precision_rounds_too() -> None:
+    """The trainer multiplies in float32, the copy that plays in bfloat16."""
+    lm, _ = player(0)
+    assert lm.dtype == torch.float32
+    generator = TransformersGenerator(copy.deepcopy(lm.model).to(torch.bfloat16), tokenizer())
+    policy = CausalLMPolicy(generator, sampling=SAMPLING, seed=0)
+    trainer = Trainer(lm, policy, setting(), "grpo", TrainConfig(steps=3, tasks=4, lr=1e-2))
+    assert all(EXACT < m["gap/max"] < ROUNDED for m in trainer.train())
+
+
 def test_what_nobody_drew_is_not_compared() -> None:
     """Demonstrations have no log-probabilities."""
     assert all("gap/max" not in m for m in run(TransformersGenerator, "sft").train())
@@ -69,5 +80,10 @@ def test_what_nobody_drew_is_not_compared() -> None:
 
 def test_limits() -> None:
     assert limit_of(torch.float32) == EXACT < limit_of(torch.bfloat16) == ROUNDED
+    half, single = SimpleNamespace(dtype=torch.bfloat16), SimpleNamespace(dtype=torch.float32)
+    assert limit_of(torch.float32, half) == limit_of(torch.bfloat16, single) == ROUNDED
+    assert limit_of(torch.float32, single) == limit_of(torch.float64, single) == EXACT
+    assert limit_of(torch.float32, SimpleNamespace(model=half)) == ROUNDED
+    assert limit_of(torch.float32, object()) == EXACT, "not known: as the trainer's"
     with pytest.raises(CardError, match="agreement must be positive"):
         TrainConfig(agreement=0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -15,11 +16,14 @@ import pytest
 import torch
 
 from searchgym.errors import CardError, EngineError
+from searchgym.llms import handover
 from searchgym.rl.asynchronous.rollouts import AsyncRollouts
 from searchgym.rl.asynchronous.weights import publish
-from searchgym.rl.asynchronous.worker import Worker
+from searchgym.rl.asynchronous.worker import Worker, made
 from searchgym.rl.recipe import Recipe
+from searchgym.rl.slots.records import Workers
 from searchgym.rl.trainer import TrainConfig, Trainer
+from tests.llms.test_handover import free
 from tests.rl.colours import player, setting
 from tests.rl.playing import make
 from tests.rl.test_trainer import success, weights
@@ -182,6 +186,43 @@ def test_it_resumes(folders: list[Path], tmp_path: Path) -> None:
     assert seen[0]["age/max"] == 0, "what was under way is played anew"
     assert max(m["age/max"] for m in seen) <= 1
     assert np.isfinite([m["loss"] for m in seen]).all()
+
+
+def test_weights_lie_where_there_is_room(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared, other = tmp_path / "shared", tmp_path / "other"
+    shared.mkdir()
+    other.mkdir()
+    monkeypatch.setattr(handover, "SHARED", str(shared))
+    monkeypatch.setattr(tempfile, "tempdir", str(other))
+    size = handover.size_of(player(0)[0].merged())
+    free(monkeypatch, {str(shared): 3 * size - 1, str(other): 3 * size})
+    trainer, rollouts = run(folders, steps=1)
+    folders.append(rollouts.folder)
+    with rollouts:
+        assert not list(shared.iterdir()), "there is room for two files, and three may be there"
+        assert rollouts.folder.parent == other
+        assert np.isfinite([m["loss"] for m in trainer.train()]).all()
+    free(monkeypatch, {str(tmp_path): 2 * size})
+    with pytest.raises(EngineError, match="a larger /dev/shm"):
+        run(folders)
+    folders[-1].rmdir()
+
+
+def numbered(worker: int, more: int = 0) -> Workers:
+    raise RuntimeError(f"I am {worker + more}")
+
+
+def test_a_worker_may_ask_for_its_number(folders: list[Path]) -> None:
+    """As a parameter without default, which formerly could not be met."""
+    trainer, rollouts = run(folders, partial(numbered, more=40))
+    with rollouts, pytest.raises(EngineError, match="RuntimeError: I am 40"):
+        trainer.advance()
+    with pytest.raises(RuntimeError, match="I am 3"):
+        made(numbered, 3)
+    with pytest.raises(RuntimeError, match="I am 7"):
+        made(partial(numbered, worker=7), 3)
 
 
 def _train_and_be_killed(folder: str) -> None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from searchgym.errors import CardError
+from searchgym.errors import CardError, EngineError
+from searchgym.llms.causal import load
 from searchgym.rl.checkpoint import load_checkpoint
 from searchgym.rl.log import LOG
 from searchgym.rl.processes import Alone, Processes
 from searchgym.rl.trainer import CHECKPOINT, TrainConfig, Trainer
 from tests.llms.server import free_port
-from tests.rl.colours import player, setting
+from tests.rl.colours import blank, player, setting, tokenizer
 from tests.rl.launched import main, train
 
 GRPO: dict[str, Any] = {
@@ -150,3 +153,99 @@ def test_shares() -> None:
         Trainer(lm, policy, setting(), "grpo", config, processes=Third())
     with pytest.raises(CardError, match="how is 'ddp' or 'fsdp'"):
         Processes("zero")  # type: ignore[arg-type]
+    with pytest.raises(CardError, match="timeout_s must be positive, got 0"):
+        Processes(timeout_s=0)
+
+
+class Second(Processes):
+    """Of two, whose exchange goes round: the other has what it has."""
+
+    def __init__(self, **parts: Any) -> None:
+        self.count, self.index, self.how = 2, 1, "ddp"
+        self._accelerator = SimpleNamespace(**parts)
+        self.sent = 0
+
+    def _everybodys(self, share: list[Any]) -> list[list[Any]]:
+        data = pickle.dumps(share)
+        self.sent += len(data)
+        return [pickle.loads(data), pickle.loads(data)]
+
+
+def test_lines_send_what_they_hold_and_no_more() -> None:
+    """A line is a view: pickled by itself, it would bring along the tensor it was cut from."""
+    mine, second = torch.arange(4000.0).view(80, 50)[:40], Second()
+    found = second.lines(mine, 80)
+    assert torch.equal(found, mine.repeat_interleave(2, 0))
+    assert second.sent < 2 * mine.numel() * mine.element_size()
+
+
+def test_a_reference_goes_where_the_model_goes() -> None:
+    lm, policy = player(0, reference=True)
+    device = torch.device("meta")
+    second = Second(device=device, prepare_model=lambda model: model)
+    with pytest.raises(EngineError, match="asks for DistributedDataParallel, but the model became"):
+        second.wrap(lm, policy)
+    assert {p.device for p in lm._frozen.parameters()} == {device}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What accelerate is asked for; it finds no other process."""
+    import accelerate
+
+    said: dict[str, Any] = {}
+
+    def stand_in(**options: Any) -> SimpleNamespace:
+        said.update(options)
+        return SimpleNamespace(num_processes=1, process_index=0)
+
+    monkeypatch.setattr(accelerate, "Accelerator", stand_in)
+    for name in ("WORLD_SIZE", "ACCELERATE_MIXED_PRECISION"):
+        monkeypatch.delenv(name, raising=False)
+    return said
+
+
+def test_processes_that_do_not_know_each_other_are_refused(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would each be the main one, and write into one folder."""
+    Processes()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(EngineError, match=r"2 processes were launched .* has found 1, itself"):
+        Processes()
+
+
+def test_a_configured_precision_is_not_followed(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    Processes(timeout_s=7200)
+    assert not recwarn
+    assert asked["mixed_precision"] == "no"
+    assert 7200.0 in [
+        handler.timeout.total_seconds()
+        for handler in asked["kwargs_handlers"]
+        if hasattr(handler, "timeout")
+    ]
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp16")
+    with pytest.warns(UserWarning, match=r"MIXED_PRECISION=fp16 .*autocast='bfloat16'"):
+        Processes()
+
+
+def test_each_process_loads_onto_a_gpu_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blank().save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    taken: list[str] = []
+
+    def to(model: Any, device: str) -> Any:
+        taken.append(device)
+        return model
+
+    monkeypatch.setattr(torch.nn.Module, "to", to)
+    for rank, device in (("", "auto"), ("2", "auto"), ("7", "cuda"), ("2", "cuda:1"), ("2", "cpu")):
+        monkeypatch.setenv("LOCAL_RANK", rank)
+        load(str(tmp_path), device)
+    assert taken == ["cuda", "cuda:2", "cuda:3", "cuda:1", "cpu"]

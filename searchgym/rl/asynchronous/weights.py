@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import EngineError
+from ...llms.handover import place_for, size_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def new_folder() -> Path:
-    """In memory where the system has such a place (/dev/shm); whoever asks must remove it."""
-    shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    return Path(tempfile.mkdtemp(prefix="searchgym-weights-", dir=shared))
+KEPT = 3
+"""Files that are there at once while one is written: it, the one before, the one before that."""
+
+
+def new_folder(needed: int = 0) -> Path:
+    """With room for ``needed`` bytes, in memory where the system has such a place; whoever asks
+    must remove it. ``EngineError`` where there is none."""
+    return Path(tempfile.mkdtemp(prefix="searchgym-weights-", dir=place_for(needed)))
+
+
+def roomy(folder: Path, weights: Mapping[str, Tensor]) -> Path:
+    """``folder``, an empty one, or another in its stead if it has no room for such weights."""
+    needed = KEPT * size_of(weights)
+    if shutil.disk_usage(folder).free >= needed:
+        return folder
+    made = new_folder(needed)
+    shutil.rmtree(folder)
+    return made
 
 
 def publish(folder: Path, weights: Mapping[str, Tensor], version: int) -> None:

@@ -6,6 +6,7 @@ come through a folder (``weights.py``).
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import signal
 import time
@@ -23,9 +24,11 @@ from ..slots.records import Group, TaskPlan, Workers
 from ..slots.registry import make as make_slot
 from .weights import newest
 
-Make = Callable[[], Workers]
+Make = Callable[..., Workers]
 """Builds what a worker plays with. An importable function, or a ``functools.partial`` of one. The
-model is a plain one, without adapters: it is given whole weights."""
+model is a plain one, without adapters: it is given whole weights. It is called without arguments,
+or, if it has a parameter ``worker`` without a default, with the worker's number from 0 on, by which
+it may choose a GPU (``device=f"cuda:{worker}"``)."""
 
 
 class Job(NamedTuple):
@@ -45,11 +48,21 @@ class WorkerLostError(EngineError):
     """A worker's process ended, or did not answer in time."""
 
 
-def serve(connection: Connection, make: Make, rollout: Any, folder: str) -> None:
+def made(make: Make, number: int) -> Workers:
+    """What worker ``number`` plays with."""
+    try:
+        wants = inspect.signature(make).parameters.get("worker")
+    except (TypeError, ValueError):  # some callables tell nothing
+        wants = None
+    numbered = wants is not None and wants.default is wants.empty
+    return make(worker=number) if numbered else make()
+
+
+def serve(connection: Connection, make: Make, rollout: Any, folder: str, number: int = 0) -> None:
     """A worker's life: make the policy, then play jobs until the trainer is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer's business
     try:
-        workers, strategy = make(), make_slot("rollout", rollout)
+        workers, strategy = made(make, number), make_slot("rollout", rollout)
         policy, held = workers.policy, -1
 
         def refresh() -> None:
@@ -92,7 +105,7 @@ class Worker:
     def start(self) -> None:
         """Start the process; :meth:`ready` waits until it can play."""
         self.connection, theirs = self.context.Pipe()
-        arguments = (theirs, self.make, self.rollout, str(self.folder))
+        arguments = (theirs, self.make, self.rollout, str(self.folder), self.number)
         name = f"rollouts-{self.number}"
         self.process = self.context.Process(target=serve, args=arguments, name=name, daemon=True)
         try:

@@ -84,7 +84,7 @@ slow: $(STAMP) ## The tests that take minutes
 # torch it pulls in, and nothing here needs them.
 $(VLLM_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VLLM_VENV)
-	$(VLLM_VENV)/bin/python -m pip install --quiet "$(VLLM)" -e . "peft>=0.15" "accelerate>=1.6" "pytest>=8" "pytest-timeout>=2.3"
+	$(VLLM_VENV)/bin/python -m pip install --quiet "$(VLLM)" -e . "peft>=0.15" "accelerate>=1.0" "pytest>=8" "pytest-timeout>=2.3"
 	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 

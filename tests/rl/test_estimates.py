@@ -101,9 +101,7 @@ def test_a_factor_moves_where_cispo_cuts() -> None:
 def test_dpo_takes_some_pairs_to_be_the_wrong_way_round() -> None:
     batch = sample_batch(0)
     output = Output(batch.sampled_logp.clone().requires_grad_())
-    plain, smooth = (
-        DPO(label_smoothing=s)(output, batch, batch.totals, {})[0] for s in (0.0, 0.3)
-    )
+    plain, smooth = (DPO(label_smoothing=s)(output, batch, batch.totals, {})[0] for s in (0.0, 0.3))
     assert not torch.isclose(plain, smooth)
 
 

@@ -16,6 +16,7 @@ from ..policies.causal_lm import RENDERERS as KNOWN_RENDERERS
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.note import read_note, save_note
 from .recipe import DEFAULTS, SEVERAL, Recipe, read
+from .recipe import TABLES as OF_RECIPE
 from .settings import FREE
 from .slots.registry import REGISTRY
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 PLAN = "run.json"
 MODEL = "model"
 """Folder of the trained model within a run's."""
-TABLES = (*REGISTRY, "train", "env", "sampling", "critic", "load")
+TABLES = (*REGISTRY, *OF_RECIPE, "load")
 """What ``--set TABLE.KEY=VALUE`` may change: a recipe's slots and training options, the
 environment's, the policy's sampling, the critic's, and how the model is loaded."""
 RENDERERS = ("auto", *KNOWN_RENDERERS)

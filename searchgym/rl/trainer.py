@@ -38,7 +38,7 @@ from .measures import of_age, of_batch, of_episodes, of_groups
 from .processes import Alone
 from .recipe import UNREAD_SCALE, Recipe
 from .saved import ROLLOUTS, SavedRollouts
-from .slots.batch import Batch, Mean, Output, Totals, in_lines
+from .slots.batch import Batch, Estimate, Mean, Output, Totals, in_lines
 from .slots.protocols import Learner, Replay, Result
 from .slots.records import Floats, Rewards, Scored, TaskPlan, Workers
 
@@ -317,6 +317,11 @@ class Trainer:
     def _compare(self, batch: Batch, coef: Mapping[str, float]) -> None:
         """Fill in advantages and what comes with them."""
         made = self.recipe.advantage.estimate(batch, coef)
+        if not isinstance(made, Estimate):
+            raise CardError(
+                f"{type(self.recipe.advantage).__name__}.estimate gave a {type(made).__name__}, "
+                "not an Estimate (searchgym.rl.slots.batch): return Estimate(advantages)"
+            )
         if made.clip_scale is not None and not self.recipe.scales_clip:
             raise CardError(f"{type(self.recipe.advantage).__name__} {UNREAD_SCALE}")
         batch.adv, batch.clip_scale = made.adv, made.clip_scale

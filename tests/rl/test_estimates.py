@@ -48,6 +48,18 @@ def test_what_an_estimator_masks_no_loss_sees() -> None:
     assert not moved(Told(keep=False))
 
 
+def test_advantages_alone_are_no_estimate() -> None:
+    """What an estimator of one's own returns is named, not unpacked by chance."""
+
+    class Old(DrGRPO):
+        def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+            return super().estimate(batch, coef).adv, None  # type: ignore[return-value]
+
+    run = trainer({"advantage": Old(), "loss": "ppo"}, steps=1, tasks=2)
+    with pytest.raises(CardError, match=r"Old.estimate gave a tuple.*return Estimate"):
+        list(run.train())
+
+
 def test_a_batch_is_narrowed_within_what_is_trained_on() -> None:
     batch = sample_batch(0)
     was, first = batch.mask.clone(), batch.turn == 0

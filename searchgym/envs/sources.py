@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..cards import Card, card
 from ..corpora.corpus import Corpus, GeneratedCorpus
+from ..curricula import TaskPool
 from ..errors import CardError
 from ..kgs.corpus import KGCorpus, kg_corpus
 from ..kgs.files import PREFIX, load_kg
@@ -19,21 +22,34 @@ from ..types import SearchEngine, Task
 from ..worlds.world import World
 
 if TYPE_CHECKING:
-    from .setting import Options
+    from .setup import Options
 
 SPLITS = ("train", "dev", "test")
 DEFAULT_TASKS = {"simple": 100, "chain": 100, "comparison": 100, "intersection": 50}
 """Tasks of a generated world where neither keywords nor card say."""
 
 
-class Material(NamedTuple):
+@dataclass(frozen=True)
+class Components:
+    """What an environment is made of, and what is derived from it once."""
+
     corpus: Corpus
     tasks: Sequence[Task]
     engine: SearchEngine
     world: World | None
 
+    @cached_property
+    def pool(self) -> TaskPool:
+        """The tasks by number of hops, branches and blur."""
+        return TaskPool(self.tasks)
 
-def material(options: Options) -> Material:
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Task id → index."""
+        return {task.id: place for place, task in enumerate(self.tasks)}
+
+
+def load_components(options: Options) -> Components:
     """Build or load what an environment is made of."""
     from ..engines import build_engine
 
@@ -56,7 +72,7 @@ def material(options: Options) -> Material:
         corpus, tasks = load_set(found.id, split=options.split, data_dir=options.data_dir)
         if options.tasks is not None:
             tasks = _own_tasks(options)
-    return Material(corpus, _chosen(tasks, options), build_engine(options.engine, corpus), world)
+    return Components(corpus, _chosen(tasks, options), build_engine(options.engine, corpus), world)
 
 
 def kg_source(source: Any, data_dir: Any = None) -> KGCorpus | None:
@@ -86,7 +102,7 @@ SHOWN = 3
 """A gold query finds its passage among this many hits of BM25, or the question is not asked."""
 
 
-def _asked_of_graph(corpus: KGCorpus, options: Options) -> Material:
+def _asked_of_graph(corpus: KGCorpus, options: Options) -> Components:
     """Questions of one's own, or asked from the graph: families that need a generated world are
     left out, and so is what BM25 does not find."""
     from ..engines import build_engine
@@ -95,7 +111,7 @@ def _asked_of_graph(corpus: KGCorpus, options: Options) -> Material:
 
     engine = build_engine(options.engine, corpus)
     if options.tasks is not None and not isinstance(options.tasks, Mapping):
-        return Material(corpus, _chosen(_own_tasks(options), options), engine, None)
+        return Components(corpus, _chosen(_own_tasks(options), options), engine, None)
     if options.split not in SPLITS:
         raise CardError(f"split must be one of {', '.join(SPLITS)}, got {options.split!r}")
     counts = KG_TASKS if options.tasks is None else options.tasks
@@ -108,7 +124,7 @@ def _asked_of_graph(corpus: KGCorpus, options: Options) -> Material:
         if wanted and (options.families is None or family in options.families):
             asked = ask_kg(corpus.graph, family, split=options.split)  # type: ignore[arg-type]
             kept += _found(asked, wanted, proof)
-    return Material(corpus, _chosen(kept, options), engine, None)
+    return Components(corpus, _chosen(kept, options), engine, None)
 
 
 def _found(asked: Iterable[Task], wanted: int, proof: Any) -> list[Task]:
@@ -215,7 +231,7 @@ def generate_world(found: Card, options: Options) -> GeneratedWorld:
     return GeneratedWorld(world, corpus, phrasing, seed, wording_seed)
 
 
-def _generated(found: Card, options: Options) -> Material:
+def _generated(found: Card, options: Options) -> Components:
     from ..audit import verify
     from ..engines import build_engine
     from ..tasks.build import build_tasks
@@ -227,7 +243,7 @@ def _generated(found: Card, options: Options) -> Material:
     counts: Any = options.tasks if options.tasks is not None else default
     if not isinstance(counts, Mapping):
         tasks: Sequence[Task] = _own_tasks(options)
-        return Material(made.corpus, _chosen(tasks, options), engine, made.world)
+        return Components(made.corpus, _chosen(tasks, options), engine, made.world)
     if options.families is not None:
         counts = {f: n for f, n in counts.items() if f in options.families}
     built = build_tasks(
@@ -236,4 +252,4 @@ def _generated(found: Card, options: Options) -> Material:
     )  # fmt: skip
     proof = build_engine("bm25", made.corpus) if options.engine != "bm25" else engine
     report = verify(built, made.world, made.corpus, proof)
-    return Material(made.corpus, _chosen(report.kept, options), engine, made.world)
+    return Components(made.corpus, _chosen(report.kept, options), engine, made.world)

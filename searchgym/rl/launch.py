@@ -21,7 +21,7 @@ from .settings import FREE
 from .slots.registry import REGISTRY
 
 if TYPE_CHECKING:
-    from ..envs.setting import Setting
+    from ..envs.search import SearchEnv
     from .trainer import TrainConfig, Trainer
 
 PLAN = "run.json"
@@ -215,7 +215,7 @@ def config_of(plan: Plan) -> TrainConfig:
     return TrainConfig.of(recipe, **plan.train)
 
 
-def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
+def build(plan: Plan, env: SearchEnv, out: Path) -> Trainer:
     """The trainer of a plan, put back where an interrupted run stopped. Of several processes
     (``torchrun``) each has one, with the whole model; they share its gradients, and the main one
     writes.
@@ -267,7 +267,7 @@ def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
             "read the student's token ids: take a teacher of the same family"
         )
     made = Trainer(
-        lm, policy, setting, recipe, config,
+        env, lm, recipe, config, policy=policy,
         teacher=teacher, critic=critic, processes=processes, out=out,
     )  # fmt: skip
     if processes.main:

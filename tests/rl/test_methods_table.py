@@ -7,7 +7,7 @@ import re
 import pytest
 
 from searchgym.cards import catalog
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.rl.recipe import Recipe, shipped
 from searchgym.rl.slots.registry import REGISTRY
 from searchgym.tasks.families import family
@@ -64,7 +64,7 @@ EXTENDED = {name: env for name in shipped() if (env := dict(Recipe.of(name).env)
 def test_a_recipes_environment_exists(name: str) -> None:
     """Built over a small world; where the recipe names no corpus, over the default one."""
     env = EXTENDED[name]
-    made = Setting({**env, **SMALL})
+    made = SearchEnv(**{**env, **SMALL})
     assert made.tasks
     for kind in env.get("tasks", {}):
         family(kind)  # an unknown one raises
@@ -75,4 +75,4 @@ def test_the_search_recipes_say_where_they_search() -> None:
     assert {"search_r1_grpo", "search_r1_ppo", "zerosearch", "ssrl", "searchgym_rl"} <= set(
         EXTENDED
     )
-    assert Setting({**EXTENDED["ssrl"], **SMALL}).rules.dialect == "search_r1_self"
+    assert SearchEnv(**{**EXTENDED["ssrl"], **SMALL}).rules.dialect == "search_r1_self"

@@ -145,8 +145,8 @@ def _encoder() -> WordEncoder:
 
 @cache
 def _language_model(folder: Path, temperature: float = 0.0, seed: int = 0) -> Agent:
-    from ..rl.launch import player
+    from ..rl.launch import load_policy
     from .live import quiet_loading
 
     with quiet_loading():
-        return player(folder, temperature=temperature, seed=seed)
+        return load_policy(folder, temperature=temperature, seed=seed)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..cards import Card, card
 from ..corpora.corpus import Corpus, GeneratedCorpus
+from ..corpora.load import is_files, load_corpus, load_questions
 from ..curricula import TaskPool
 from ..errors import CardError
 from ..kgs.corpus import KGCorpus, kg_corpus
@@ -59,9 +60,7 @@ def load_components(options: Options) -> Components:
         return _asked_of_graph(graphed, options)
     if isinstance(source, Corpus):
         corpus, tasks = source, _own_tasks(options)
-    elif isinstance(source, str) and _is_files(source):
-        from ..corpora.load import load_corpus
-
+    elif isinstance(source, str) and is_files(source):
         corpus, tasks = load_corpus(source), _own_tasks(options)
     else:
         found = card("corpora", str(source))
@@ -86,7 +85,7 @@ def kg_source(source: Any, data_dir: Any = None) -> KGCorpus | None:
         return None
     if source.startswith(PREFIX):
         return kg_corpus(load_kg(source))
-    if _is_files(source):
+    if is_files(source):
         return None
     found = card("corpora", source)
     if found.body["kind"] != "graph":
@@ -141,12 +140,6 @@ def _found(asked: Iterable[Task], wanted: int, proof: Any) -> list[Task]:
     return kept[:wanted]
 
 
-def _is_files(source: str) -> bool:
-    return ("/" in source or source.endswith((".jsonl", ".gz", ".tsv", ".parquet"))) and not (
-        Path(source) / "card.toml"
-    ).is_file()
-
-
 def own_files(keywords: Mapping[str, Any]) -> list[tuple[str, int, int]]:
     """Name, time of change (ns) and size of each file that ``corpus``, ``tasks`` and ``engine``
     name, by itself or by its folder (a corpus or an index as well as a card or a model); equal
@@ -179,8 +172,6 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _own_tasks(options: Options) -> Sequence[Task]:
     if isinstance(options.tasks, str):
-        from ..corpora.load import load_questions
-
         return load_questions(options.tasks)
     if isinstance(options.tasks, Sequence) and all(isinstance(t, Task) for t in options.tasks):
         return options.tasks

@@ -287,7 +287,7 @@ def sampling_of(options: Mapping[str, Any]) -> Sampling:
 
 def save_model(trainer: Trainer, folder: Path) -> Path:
     """Write the trained model, adapters merged in, and its tokenizer as transformers loads them,
-    with a note on how it was asked (:func:`player` reads it)."""
+    with a note on how it was asked (:func:`load_policy` reads it)."""
     lm, policy = trainer.lm, trainer.policy
     folder.mkdir(parents=True, exist_ok=True)
     lm.model.save_pretrained(folder, state_dict=lm.merged())
@@ -297,7 +297,7 @@ def save_model(trainer: Trainer, folder: Path) -> Path:
     return folder
 
 
-def player(folder: str | Path, *, temperature: float = 0.0, seed: int = 0) -> CausalLMPolicy:
+def load_policy(folder: str | Path, *, temperature: float = 0.0, seed: int = 0) -> CausalLMPolicy:
     """The agent of a model's folder, asked as it was trained (else at most 256 tokens a turn, in
     the model's chat form if it has one), greedy unless said otherwise.
 

@@ -49,7 +49,7 @@ def model(seed: int = 0) -> Any:
 def setting(tasks: int, *, turns: int, dialect: str = "search_r1") -> SearchEnv:
     """Different questions with one answer, over BM25."""
     return SearchEnv(
-        {
+        **{
             "corpus": CORPUS,
             "tasks": [
                 Task(

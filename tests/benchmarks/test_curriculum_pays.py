@@ -48,7 +48,7 @@ class Axis:
 
     def setting(self, split: str, count: int) -> SearchEnv:
         return SearchEnv(
-            {"corpus": "encyclopedia", "split": split, "world": {"entities": 300},
+            **{"corpus": "encyclopedia", "split": split, "world": {"entities": 300},
              "tasks": dict.fromkeys(FAMILIES, count), "engine": {"name": "degraded"},
              "max_turns": 5, "reward": {"f1": 1.0, "search": -0.02},
              "wording": {"phrasing": "train"}}

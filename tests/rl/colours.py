@@ -34,7 +34,7 @@ SAMPLING = Sampling(max_tokens=6, stop=("\n",))
 @cache
 def setting() -> SearchEnv:
     return SearchEnv(
-        {"corpus": CORPUS, "tasks": list(TASKS), "dialect": "plain", "k": 1, "max_turns": 2}
+        **{"corpus": CORPUS, "tasks": list(TASKS), "dialect": "plain", "k": 1, "max_turns": 2}
     )
 
 

@@ -92,7 +92,7 @@ def setting(trained: bool = True) -> SearchEnv:
     """One search, then an answer is due."""
     boxes = range(TRAINED) if trained else range(TRAINED, BOXES)
     return SearchEnv(
-        {
+        **{
             "corpus": CORPUS, "tasks": [_task(box) for box in boxes], "engine": BoxEngine(),
             "dialect": "plain", "k": 1, "max_turns": 2,
         }

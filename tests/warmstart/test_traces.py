@@ -101,7 +101,7 @@ def test_pages_are_opened_before_they_are_read(world: SearchEnv, traces: list[Tr
 def test_the_oracle_believes_only_what_it_is_shown() -> None:
     """Snippets too short to state anything: every episode ends in a refusal, no trace is made."""
     blind = SearchEnv(
-        {**SETTING, "world": {"entities": 300, "seed": 11}, "tasks": {"simple": 20},
+        **{**SETTING, "world": {"entities": 300, "seed": 11}, "tasks": {"simple": 20},
          "snippet_chars": 4}
     )  # fmt: skip
     episodes = [episode_for(blind, task, 0) for task in blind.tasks]
@@ -118,7 +118,7 @@ def test_names_of_the_unseen_world_were_never_seen() -> None:
     seen: set[str] = set()
     for seed in range(4):
         made = SearchEnv(
-            {**SETTING, "world": {"entities": 300, "seed": seed}, "tasks": {"simple": 1}}
+            **{**SETTING, "world": {"entities": 300, "seed": seed}, "tasks": {"simple": 1}}
         )
         seen.update(passage.title for passage in made.corpus)
     unseen = {passage.title for passage in unseen_setting().corpus}

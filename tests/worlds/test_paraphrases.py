@@ -135,7 +135,7 @@ def test_nearness_is_of_words() -> None:
 def test_another_wording_of_the_same_facts() -> None:
     made = {
         wide: SearchEnv(
-            {
+            **{
                 "corpus": "encyclopedia",
                 "world": {"entities": 300, "seed": 4},
                 "wording": {"seed": 4, "paraphrases": wide},

@@ -29,7 +29,7 @@ def settings_of(run: Trainer) -> dict[str, dict[str, Any]]:
             "sampling": policy.sampling._asdict(),
             "seed": policy.seed,
         },
-        "setting": {
+        "env": {
             "tasks": _digest([[task.id, task.question, *task.answers] for task in env.tasks]),
             "rules": _digest(asdict(env.rules)),
             "engine": getattr(env.engine, "fingerprint", type(env.engine).__name__),

@@ -68,7 +68,7 @@ def test_a_recipes_environment_exists(name: str) -> None:
     assert made.tasks
     for kind in env.get("tasks", {}):
         family(kind)  # an unknown one raises
-    assert made.options.reward == env.get("reward", "em")
+    assert made.setup.options.reward == env.get("reward", "em")
 
 
 def test_the_search_recipes_say_where_they_search() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import warnings
@@ -72,11 +73,9 @@ class Failing:
 
 
 def with_engine(run: Trainer, down: str | None) -> Trainer:
-    import copy
-
-    shared = copy.copy(setting())
-    shared.toolbox = Toolbox({"search": SearchTool(Failing(down), 1)})
-    run.env = shared
+    run.env = setting().copy()
+    run.env.setup = copy.copy(run.env.setup)
+    run.env.setup.toolbox = Toolbox({"search": SearchTool(Failing(down), 1)})
     return run
 
 

@@ -177,7 +177,8 @@ def test_checkpoints_know_what_they_were_trained_over(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"other settings \(player.seed\)"):
         Trainer(setting(), model, "grpo", again.config, policy=policy, out=tmp_path)
     model, policy = player(0, **lora)
-    fewer = copy.copy(setting())
-    fewer.tasks = setting().tasks[:-1]
-    with pytest.raises(DataError, match=r"other settings \(setting.tasks\)"):
+    fewer = setting().copy()
+    fewer.setup = copy.copy(fewer.setup)
+    fewer.setup.tasks = setting().tasks[:-1]
+    with pytest.raises(DataError, match=r"other settings \(env.tasks\)"):
         Trainer(fewer, model, "grpo", again.config, policy=policy, out=tmp_path)

@@ -13,9 +13,9 @@ import torch
 
 from searchgym.errors import CardError
 from searchgym.policies.rows import Row
+from searchgym.rl.advantages.kl_in_reward import KLInReward
+from searchgym.rl.advantages.rloo import RLOO
 from searchgym.rl.data.uniform import Uniform
-from searchgym.rl.estimators.groups import RLOO
-from searchgym.rl.estimators.over import KLInReward
 from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import Recipe, read
 from searchgym.rl.signals.outcome import Return

@@ -19,6 +19,8 @@ class ByCurriculum(Uniform):
     take it. It observes each group's mean reward over its trained members, and a step of its
     schedules is a training step."""
 
+    registered = "curriculum"
+
     def __init__(self, curriculum: Any) -> None:
         super().__init__()
         self.curriculum: Curriculum = make_curriculum(curriculum)

@@ -18,6 +18,8 @@ class Dynamic(Uniform):
         strict: When they are used up: an ``EngineError``, or train on what there is.
     """
 
+    registered = "dynamic"
+
     def __init__(self, metric: str = "return", max_rounds: int = 10, strict: bool = False) -> None:
         super().__init__()
         if max_rounds < 1:

@@ -21,6 +21,8 @@ class Prioritized(Uniform):
         momentum: Of each task's mean. Tasks not yet played count as failed.
     """
 
+    registered = "prioritized"
+
     def __init__(
         self, floor: float = 0.05, momentum: float = 0.5, *, metric: str = "return"
     ) -> None:

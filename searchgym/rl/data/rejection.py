@@ -14,6 +14,8 @@ class Rejection(Uniform):
     """Keeps members with reward ≥ ``threshold``, equal texts once, at most ``cap`` per group (the
     best; of equal ones the first)."""
 
+    registered = "rejection"
+
     def __init__(self, threshold: float = 0.5, cap: int | None = None) -> None:
         super().__init__()
         if cap is not None and cap < 1:

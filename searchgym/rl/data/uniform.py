@@ -17,6 +17,8 @@ from ..slots.records import Scored, TaskPlan
 class Uniform(Slot):
     """The default; base of the others, which override what they do differently."""
 
+    registered = "uniform"
+
     def __init__(self) -> None:
         self.drawn = 0
         """Tasks handed out in all."""

@@ -6,10 +6,10 @@ import numpy as np
 
 from ...errors import EngineError
 from ..slots.records import Scored
-from .uniform import Uniform
+from .uniform import UniformTasks
 
 
-class Dynamic(Uniform):
+class Dynamic(UniformTasks):
     """Drops groups whose ``metric`` is the same for all members, and plays further tasks instead.
 
     Args:

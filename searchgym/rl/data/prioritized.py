@@ -10,10 +10,10 @@ import numpy as np
 from ...seeding import stream
 from ...types import Task
 from ..slots.records import Scored
-from .uniform import Uniform
+from .uniform import UniformTasks
 
 
-class Prioritized(Uniform):
+class Prioritized(UniformTasks):
     """A task's odds are ``1 - success``, its mean ``metric`` over time, and at least ``floor``.
 
     Args:

@@ -14,7 +14,7 @@ from ..slots.protocols import Slot
 from ..slots.records import Scored, TaskPlan
 
 
-class Uniform(Slot):
+class UniformTasks(Slot):
     """The default; base of the others, which override what they do differently."""
 
     registered = "uniform"

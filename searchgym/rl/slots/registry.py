@@ -84,10 +84,12 @@ def _registered(source: str) -> Iterator[tuple[str, str]]:
     if "registered = " not in source:
         return
     for node in ast.parse(source).body:
-        for line in node.body if isinstance(node, ast.ClassDef) else ():
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for line in node.body:
             match line:
                 case ast.Assign([ast.Name("registered")], ast.Constant(str(name))):
-                    yield name, node.name  # type: ignore[union-attr]
+                    yield name, node.name
 
 
 def make(slot: SlotName, spec: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..cards import Card, cards, load_object, read_card
 from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
+from ..rl.recipe_files import shipped
 from ..types import Agent, Task
 
 if TYPE_CHECKING:
@@ -51,7 +52,12 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
         if not Path(name).is_file():
             raise CardError(f"{name} does not exist; 'searchgym train' writes such files")
         return lambda env, tasks: _candidate(Path(name))
-    names = [*(n for n, c in known.items() if "use" in c.body), "untrained", "majority"]
+    if name in shipped():
+        raise CardError(
+            f"{name!r} is a recipe, not an agent: it trains a language model "
+            f"(searchgym train {name} --model MODEL); then pass the folder it writes"
+        )
+    names = [*known, "untrained", "majority"]
     raise CardError(
         f"{unknown('agent', name, names)}, a .safetensors file, the folder of a "
         "language model, 'module:Class' or 'module:function'"
@@ -59,11 +65,6 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
 
 
 def _of_card(card: Card, options: Mapping[str, Any]) -> Maker:
-    if "recipe" in card.body:
-        raise CardError(
-            f"{card.id!r} is a recipe, not an agent: it trains a language model "
-            f"(searchgym train {card.id} --model MODEL); then pass the folder it writes"
-        )
     if "train" in card.body:
         raise CardError(
             f"agent {card.id!r} has to be trained first: searchgym train {card.id}; then pass the "

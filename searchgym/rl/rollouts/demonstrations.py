@@ -37,6 +37,8 @@ class Demonstrations(Slot):
         size: Episodes of a group; more than one only helps with an expert that varies.
     """
 
+    registered = "demonstrations"
+
     def __init__(self, expert: Any = None, *, size: int = 1) -> None:
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")

@@ -109,7 +109,7 @@ def test_the_page_on_environments_names_every_option() -> None:
 def test_the_expected_ids_are_registered() -> None:
     ids = set(env_ids())
     assert "SearchQA-v0" in ids
-    named = {"SearchQA", "SimpleQA", "MultiHopQA", "DeepSearchQA", *REAL}
+    named = {"SearchQA", "SimpleQA", "MultiHopQA", "LongSearchQA", *REAL}
     assert {f"searchgym/{name}-v0" for name in named} <= ids
     assert ids <= set(gym.registry)
 

@@ -29,6 +29,10 @@ from .sources import Components, load_components, own_files
 TOOLS = ("search", "access")
 
 
+OF_THE_ENVIRONMENT = frozenset({"curriculum", "params", "render_mode", "search_enabled"})
+"""Keywords of ``gym.make`` that are the environment's own and shared by no other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """Keywords of ``gym.make``: strings, numbers and plain containers, so that specs serialise.
@@ -86,7 +90,7 @@ class Options:
         known = {f.name for f in fields(cls)}
         for name in keywords:
             if name not in known:
-                raise CardError(unknown("environment option", name, known))
+                raise CardError(unknown("environment option", name, known | OF_THE_ENVIRONMENT))
         return cls(**keywords)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..dialects.base import get_dialect
 from ..drive import run_tools
 from ..episode import Episode
-from ..errors import EpisodeError
+from ..errors import EpisodeError, unknown
 from ..showing import cut_hits
 from ..trajectory import evidence_recall
 from ..types import Access, Action, Answer, Call, Failure, Page, Search, ToolResult, ToolSpec
@@ -117,6 +118,10 @@ class Session:
         """
         if self.done:
             return ""
+        names = [spec.name for spec in self.tools]
+        if tool not in names:  # a turn like any other that is no action
+            self.step(json.dumps({"name": tool, "arguments": dict(args)}, default=str))
+            return unknown("tool", tool, names)
         action: Action
         if tool == "search" and isinstance(args.get("query"), str):
             action = Search((args["query"],))

@@ -57,8 +57,8 @@ class Episode:
     __slots__ = (  # thousands of episodes are alive at once
         "_answer", "_asks", "_attempts", "_calls", "_dialect", "_end", "_events", "_gold", "_left",
         "_news", "_open", "_pages_read", "_parts", "_results", "_rules", "_state_keys",
-        "_tool_names", "_tool_state", "_tools", "_weights", "config", "contexts", "parent", "pending",
-        "phase", "queries", "retries", "seen", "turns",
+        "_tool_names", "_tool_state", "_tools", "_weights", "config", "contexts", "parent",
+        "pending", "phase", "queries", "retries", "seen", "turns",
     )  # fmt: skip
 
     def __init__(self, config: EpisodeConfig, *, parent: tuple[str, int] | None = None) -> None:

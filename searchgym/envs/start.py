@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..curricula import Curriculum, checked_difficulty
+from ..curricula import Curriculum, checked_difficulty, next_task
 from ..episode import Episode
 from ..errors import CardError, unknown
 from ..rules import EpisodeConfig
@@ -40,13 +40,12 @@ def start_episode(
         if name not in RESET_OPTIONS:
             raise CardError(unknown("reset option", name, RESET_OPTIONS))
     vector = checked_difficulty(options.get("difficulty") or {})
-    merged = {**curriculum.params(), **(params or {}), **(options.get("params") or {}), **vector}
+    over = {**(params or {}), **(options.get("params") or {}), **vector}
+    task_id = options.get("task_id")
+    named = None if task_id is None else shared.tasks[shared.position(task_id)]
+    chosen = derive(key, "task")
+    task, merged = next_task(curriculum, shared.pool, chosen, over=over, task=named)
     played = applied(shared, merged)
-    if (task_id := options.get("task_id")) is not None:
-        task = shared.tasks[shared.position(task_id)]
-    else:
-        tasks = shared.pool.within(played.params)
-        task = tasks[curriculum.choose(tasks, derive(key, "task"))]
     return episode_of(
         task, played, key, search_enabled=bool(options.get("search_enabled", search_enabled))
     )

@@ -267,7 +267,8 @@ class Trainer:
         recipe, config = self.recipe, self.config
 
         def plan(count: int) -> list[TaskPlan]:
-            return recipe.data.plan(self.setting.tasks, count, self.steps, config.seed)
+            tasks = self.setting.tasks
+            return recipe.data.plan(tasks, count, self.steps, config.seed, env=self.setting)
 
         if self.rollouts is None:
             plans = plan(config.tasks)

@@ -8,9 +8,11 @@ Adding an item is adding a folder; third parties name their code by
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -107,11 +109,20 @@ def load_object(path: str) -> Any:
         raise CardError(f"cannot load {path!r}: {error}") from error
 
 
-def from_spec(kind: str, spec: Any, known: Mapping[str, str]) -> Any:
-    """An object from a name of ``known`` (name → import path), another import path, a table
-    ``{"use": either, **options}``, or an object, which is returned.
+def from_spec(
+    kind: str,
+    spec: Any,
+    known: Mapping[str, Any],
+    *,
+    accepts: type | Sequence[str] | None = None,
+    functions: bool = False,
+) -> Any:
+    """An object from a name of ``known`` (name → import path or object), another import path, a
+    table ``{"use": either, **options}``, or an object, which is returned.
 
-    ``CardError`` for an unknown name or option; ``kind`` says of what.
+    Classes are called with the options; a function is the object itself, its options bound; any
+    other object is taken as it is. ``CardError`` for an unknown name or option; ``kind`` says of
+    what.
     """
     if isinstance(spec, str):
         spec = {"use": spec}
@@ -126,7 +137,13 @@ def from_spec(kind: str, spec: Any, known: Mapping[str, str]) -> Any:
         )
     if use not in known and ":" not in use:
         raise CardError(unknown(kind, use, known) + ", or 'package.module:Class'")
+    loaded = known.get(use, use)
+    loaded = load_object(loaded) if isinstance(loaded, str) else loaded
+    if inspect.isroutine(loaded):
+        return functools.partial(loaded, **options) if options else loaded
+    if not inspect.isclass(loaded):
+        return loaded
     try:
-        return load_object(known.get(use, use))(**options)
+        return loaded(**options)
     except (TypeError, ValueError) as error:
         raise CardError(f"{kind} {use!r}: {error}") from error

@@ -8,6 +8,7 @@ the log of what it was told, so fork, snapshot, resume and golden replay are one
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from .scoring.answer import score_answer
 from .scoring.ssrl_format import ssrl_format
 from .seeding import derive
 from .showing import cut_hits, page_parts, show_part
+from .tools.state import state_text, states_of, with_own_state
 from .turns import TERMINAL, End, Opened, Outcome, Turn
 from .types import (
     Access,
@@ -54,9 +56,9 @@ class Episode:
 
     __slots__ = (  # thousands of episodes are alive at once
         "_answer", "_asks", "_attempts", "_calls", "_dialect", "_end", "_events", "_gold", "_left",
-        "_news", "_open", "_pages_read", "_parts", "_results", "_rules", "_tool_names",
-        "_tool_state", "_tools", "_weights", "config", "contexts", "parent", "pending", "phase",
-        "queries", "retries", "seen", "turns",
+        "_news", "_open", "_pages_read", "_parts", "_results", "_rules", "_state_keys",
+        "_tool_names", "_tool_state", "_tools", "_weights", "config", "contexts", "parent",
+        "pending", "phase", "queries", "retries", "seen", "turns",
     )  # fmt: skip
 
     def __init__(self, config: EpisodeConfig, *, parent: tuple[str, int] | None = None) -> None:
@@ -79,7 +81,7 @@ class Episode:
         self._calls: tuple[ToolCall, ...] = ()
         self._results: list[Any] = []
         self._attempts = 0
-        self._tool_state: dict[str, Any] = {}
+        self._tool_state: dict[str, str] = {}  # JSON texts
         self._pages_read: dict[str, int] = {}
         self._news = 0
         self._end: End | None = None
@@ -87,6 +89,7 @@ class Episode:
         self._parts: dict[str, float] = {}
         self._tools = self._rules.tools if config.search_enabled else ()
         self._tool_names = frozenset(t.name for t in self._tools)
+        self._state_keys = {t.name: t.shares for t in self._tools if t.shares}
         self._asks = not self._tool_names <= {"access"}
         self.contexts = Contexts()
         role = "planner" if self._rules.delegate else "agent"
@@ -272,11 +275,12 @@ class Episode:
             tool, arguments = action.tool, [action.args]
             self.queries += 1
         config, turn, active = self.config, len(self.turns), self.contexts.active
-        state = self._tool_state.get(tool)
+        kept = self._tool_state.get(self._state_keys.get(tool, tool))
         task = config.task if tool in self._rules.needs_task else None
         calls = []
         for i, given in enumerate(arguments):
             key = derive(config.seed, config.branch, active, turn, i, tool)
+            state = None if kept is None else json.loads(kept)
             context = CallContext(key, config.episode_id, config.params, state, task)
             calls.append(ToolCall(tool, given, i, context))
         self.pending = self._calls = tuple(calls)
@@ -297,7 +301,12 @@ class Episode:
             raise EpisodeError(f"receive() while phase is {self.phase!r}; call act() first")
         if len(results) != len(self.pending):
             raise EpisodeError(f"got {len(results)} results for {len(self.pending)} calls")
-        results = tuple(results)
+        results = tuple(
+            [
+                with_own_state(call.tool, result) if isinstance(result, ToolResult) else result
+                for call, result in zip(self.pending, results, strict=True)
+            ]
+        )
         self._events.append(("receive", results))
         failed = []
         for call, result in zip(self.pending, results, strict=True):
@@ -324,7 +333,8 @@ class Episode:
         parts: dict[str, float]
         for call, result in zip(calls, results, strict=True):
             if result.state is not None:
-                self._tool_state[call.tool] = result.state
+                key = self._state_keys.get(call.tool, call.tool)
+                self._tool_state[key] = state_text(call.tool, result.state)
         if isinstance(action, Search):
             parts = {"search": float(len(calls))}
             limit = self._rules.snippet_chars
@@ -448,6 +458,12 @@ class Episode:
     def missing_evidence(self) -> tuple[str, ...]:
         """Gold passages not shown yet, in hop order. Privileged: for oracles and signals."""
         return tuple(e for e in self.config.task.evidence if e in self._left)
+
+    @property
+    def tool_states(self) -> dict[str, Any]:
+        """What tools keep of this episode so far: name (or ``ToolSpec.shares``) → JSON values. A
+        copy; for rewards and tests that look at the final state of a tool."""
+        return states_of(self._tool_state)
 
     # --- replay -------------------------------------------------------------------------------
     def fork(self, *, at: int | None = None, branch: int | None = None) -> Episode:

@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium as gym
 
 from ..corpora.corpus import Corpus
-from ..curricula import checked_difficulty, make_curriculum
+from ..curricula import checked_difficulty, make_curriculum, next_task
 from ..drive import run_tools
 from ..episode import Episode
 from ..errors import CardError, EpisodeError, unknown
@@ -175,11 +175,14 @@ class SearchEnv(gym.Env[str, str]):
         Raises:
             CardError: a difficulty axis out of range, or one that cannot act here.
         """
-        merged = {**self.curriculum.params(), **self.params, **(params or {})}
+        task, merged = next_task(
+            self.curriculum,
+            self.setup.pool,
+            derive(key, "task"),
+            over={**self.params, **(params or {})},
+            task=task,
+        )
         rules, merged = apply_difficulty(self.setup, merged)
-        if task is None:
-            tasks = self.setup.pool.within(merged)
-            task = tasks[self.curriculum.choose(tasks, derive(key, "task"))]
         return Episode(
             EpisodeConfig(
                 task=task,

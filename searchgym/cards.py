@@ -8,10 +8,11 @@ never Python. Adding an item is adding a folder; third parties name their code b
 from __future__ import annotations
 
 import importlib
+import inspect
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -111,9 +112,12 @@ def load_object(path: str) -> Any:
         raise CardError(f"cannot load {path!r}: {error}") from error
 
 
-def from_spec(kind: str, spec: Any, known: Mapping[str, str]) -> Any:
+def from_spec(kind: str, spec: Any, known: Mapping[str, str], *, bind: bool = False) -> Any:
     """An object from a name of ``known`` (name → import path), another import path, a table
     ``{"use": either, **options}``, or an object, which is returned.
+
+    What the path leads to is called with the options. With ``bind``, only a class is: a function is
+    itself the object, its options bound, and any other value is returned as it is.
 
     ``CardError`` for an unknown name or option; ``kind`` says of what.
     """
@@ -131,6 +135,12 @@ def from_spec(kind: str, spec: Any, known: Mapping[str, str]) -> Any:
     if use not in known and ":" not in use:
         raise CardError(unknown(kind, use, known) + ", or 'package.module:Class'")
     try:
-        return load_object(known.get(use, use))(**options)
+        made = load_object(known.get(use, use))
+        if not bind or inspect.isclass(made):
+            return made(**options)
+        if not options:
+            return made
+        inspect.signature(made).bind_partial(**options)
+        return partial(made, **options)
     except (TypeError, ValueError) as error:
         raise CardError(f"{kind} {use!r}: {error}") from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from .errors import CardError
-from .scoring.reward import RewardSpec
+from .rewards.reward import Reward
 from .task_records import task_from_dict, task_to_dict
 from .types import Task, ToolSpec
 
@@ -16,6 +16,11 @@ TOKEN_COUNTERS = {
     "chars/4": lambda text: (len(text) + 3) // 4,
 }
 """Named counters for ``max_tokens``: a token budget means nothing without its counter."""
+
+
+def _exact_match() -> Reward:
+    """The reward of Search-R1."""
+    return Reward.of("em")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class Rules:
     delegate: bool = False
     may_abstain: bool = False
     """Whether the instructions offer to refuse."""
-    reward: RewardSpec = field(default_factory=RewardSpec)
+    reward: Reward = field(default_factory=_exact_match)
     needs_task: tuple[str, ...] = ()
     """Tools played by a language model that is told the task (simulated engines)."""
     max_retries: int = 2
@@ -70,15 +75,20 @@ class Rules:
         out = {f.name: getattr(self, f.name) for f in fields(self)}
         out["tools"] = [list(t) for t in self.tools]
         out["needs_task"] = list(self.needs_task)
-        out["reward"] = dict(self.reward.weights)
+        out["reward"] = self.reward.to_json()
         return out
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Rules:
+    def from_json(
+        cls, data: Mapping[str, Any], reward: Any = None, *, trust: bool = False, scored: bool = True
+    ) -> Rules:
+        """The inverse of :meth:`to_json`; for the reward see :meth:`Reward.from_json`."""
         values = dict(data)
         values["tools"] = tuple(ToolSpec(*t) for t in values["tools"])
         values["needs_task"] = tuple(values["needs_task"])
-        values["reward"] = RewardSpec.of(values["reward"])
+        values["reward"] = Reward.from_json(
+            values["reward"], reward, trust=trust, scored=scored
+        )
         return cls(**values)
 
 
@@ -105,8 +115,11 @@ class EpisodeConfig:
         return out
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> EpisodeConfig:
+    def from_json(
+        cls, data: Mapping[str, Any], reward: Any = None, *, trust: bool = False, scored: bool = True
+    ) -> EpisodeConfig:
+        """The inverse of :meth:`to_json`; for the reward see :meth:`Reward.from_json`."""
         values = dict(data)
         values["task"] = task_from_dict(values["task"])
-        values["rules"] = Rules.from_json(values["rules"])
+        values["rules"] = Rules.from_json(values["rules"], reward, trust=trust, scored=scored)
         return cls(**values)

@@ -16,7 +16,7 @@ from ..spaces import FreeText
 from ..types import TurnRequest
 from .info import step_info
 from .render import print_turn, transcript
-from .setting import Setting, setting
+from .setting import Setting, is_plain, setting
 from .start import start_episode, tell
 
 MAX_TEXT = 8_000_000
@@ -29,7 +29,8 @@ class SearchEnv(gym.Env[str, str]):
     Observation: the visible context as text (instructions, question, own actions, results).
     Action: the policy's text in the environment's dialect; any string is legal input, and one that
     is no action earns a corrective observation and costs a turn.
-    Reward: weighted named parts, see ``info["reward_parts"]``; default 1 for an exact match.
+    Reward: weighted named parts, built-in or one's own (:mod:`searchgym.rewards`), see
+    ``info["reward_parts"]``; default 1 for an exact match.
     ``terminated``: answered (or refused). ``truncated``: a budget ran out. Never both.
 
     Keywords are those of :class:`searchgym.envs.setting.Options`, and ``curriculum`` (a name,
@@ -137,8 +138,9 @@ class SearchEnv(gym.Env[str, str]):
         return self.episode.snapshot()
 
     def restore(self, snapshot: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continue an episode from its snapshot, without any outside call."""
-        self._episode = Episode.restore(snapshot)
+        """Continue an episode from its snapshot, without any outside call. Reward parts of one's
+        own are this environment's."""
+        self._episode = Episode.restore(snapshot, reward=self.setting.rules.reward)
         episode = self._episode
         return episode.observation(episode.contexts.active), step_info(episode)
 
@@ -149,7 +151,9 @@ class SearchEnv(gym.Env[str, str]):
     def __getstate__(self) -> dict[str, Any]:
         """Pickling goes by recipe: the copy shares or rebuilds the setting and replays."""
         state = dict(self.__dict__)
-        state["setting"] = self.setting.keywords
+        state["setting"] = keywords = dict(self.setting.keywords)
+        if not is_plain(keywords.get("reward")):  # an object that says what cannot be pickled
+            keywords["reward"] = self.setting.rules.reward
         state["_episode"] = self._episode.snapshot() if self._episode else None
         return state
 
@@ -157,4 +161,5 @@ class SearchEnv(gym.Env[str, str]):
         snapshot = state["_episode"]
         self.__dict__.update(state)
         self.setting = setting(state["setting"])
-        self._episode = Episode.restore(snapshot) if snapshot else None
+        reward = self.setting.rules.reward
+        self._episode = Episode.restore(snapshot, reward=reward) if snapshot else None

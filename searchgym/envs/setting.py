@@ -19,8 +19,8 @@ from ..corpora.corpus import Corpus
 from ..curricula import TaskPool
 from ..dialects.base import DIALECTS, SELF_SEARCH, get_dialect
 from ..errors import CardError, unknown
+from ..rewards.reward import Reward
 from ..rules import Rules
-from ..scoring.reward import RewardSpec
 from ..tools import AccessTool, SearchTool, Tool, Toolbox
 from ..types import Access, Call, Delegate, Judge, Task
 from ..worlds.world import World
@@ -79,7 +79,8 @@ class Options:
     may_abstain: bool = False
     max_retries: int = 2
     reward: Any = "em"
-    """A reward part's name or weights per part, e.g. ``{"f1": 1, "search": -0.02}``."""
+    """A reward part's name, an import path, a function, a list of these, or weights by part,
+    e.g. ``{"f1": 1, "search": -0.02}``; see :class:`searchgym.rewards.Reward`."""
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any]) -> Options:
@@ -141,7 +142,7 @@ class Setting:
         values["dialect"] = _able(options)
         return Rules(
             tools=self.toolbox.specs(tuple(self.toolbox.tools)),
-            reward=RewardSpec.of(options.reward),
+            reward=Reward.of(options.reward),
             needs_task=tuple(sorted(self.toolbox.needs_task)),
             **values,
         )
@@ -213,7 +214,10 @@ def setting(keywords: Mapping[str, Any]) -> Setting:
     except TypeError:  # objects were passed: theirs to share
         key = None
     if key is None:
-        return Setting(keywords)
+        if is_plain(keywords.get("reward")):
+            return Setting(keywords)
+        rest = {name: value for name, value in keywords.items() if name != "reward"}
+        return setting(rest).under(reward=keywords["reward"])  # a function needs no world anew
     if key in _CACHE:
         _CACHE.move_to_end(key)
         return _CACHE[key]
@@ -221,3 +225,12 @@ def setting(keywords: Mapping[str, Any]) -> Setting:
     while len(_CACHE) > _CACHED:
         _CACHE.popitem(last=False)
     return made
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is JSON."""
+    try:
+        json.dumps(value)
+    except TypeError:
+        return False
+    return True

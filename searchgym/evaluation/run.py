@@ -14,6 +14,7 @@ from ..agents.function import FunctionAgent
 from ..envs.setting import Setting
 from ..envs.setting import setting as setting_of
 from ..errors import EvaluationError
+from ..scoring import SCORING_VERSION
 from ..types import Agent, Task
 from .journal import Journal, discard, finished, trajectories_of
 from .machine import note_machine, versions
@@ -23,6 +24,7 @@ from .play import Build, How, Played, episode_for, play, play_in_processes, usag
 from .result import EvalResult
 
 SCORING = {
+    "version": SCORING_VERSION,
     "answer": "of the action that ended the episode, as the dialect reads it",
     "normalisation": "SQuAD",
     "wrong_answers_retried": 0,
@@ -107,7 +109,7 @@ def evaluate(
         if progress is not None:
             progress(len(chosen))
         return found
-    with Journal(trajectories_of(out)) as journal:
+    with Journal(trajectories_of(out), setting.rules.reward) as journal:
         journal.check(chosen)
         if retry_lost:
             journal.forget([k for k, row in journal.rows.items() if row.infra_error])
@@ -207,7 +209,9 @@ def settings_of(
     told = [segment.text for segment in first if segment.kind == "instructions"]
     asked = [[task.id, task.question, task.answers] for task in tasks]
     return {
-        "environment": {k: _plain(v) for k, v in sorted(setting.keywords.items())},
+        "environment": {  # the reward stands in the rules
+            k: _plain(v) for k, v in sorted(setting.keywords.items()) if k != "reward"
+        },
         "corpus": {
             "name": setting.corpus.name,
             "passages": len(setting.corpus),

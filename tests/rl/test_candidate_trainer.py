@@ -12,7 +12,7 @@ from searchgym.rl.candidate.greedy import play_greedily
 from searchgym.rl.candidate.trainer import CandidateTrainer, TrainConfig
 from searchgym.rollout import run_episodes
 from searchgym.rules import EpisodeConfig, Rules
-from searchgym.scoring.reward import RewardSpec
+from searchgym.rewards import Reward
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -93,7 +93,7 @@ def test_nodes_are_what_the_real_episode_shows(make_arena, dialect):
     rules = Rules(
         **{
             **{f: getattr(arena.rules, f) for f in Rules.__dataclass_fields__},
-            "reward": RewardSpec(weights),
+            "reward": Reward.of(weights),
         }
     )
     episodes = [Episode(EpisodeConfig(t, rules, 0, t.id)) for t in arena.tasks for _ in range(2)]

@@ -9,7 +9,7 @@ the log of what it was told, so fork, snapshot, resume and golden replay are one
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -18,13 +18,12 @@ from .contexts import Contexts
 from .dialects.base import Dialect, View, get_dialect
 from .errors import EpisodeError
 from .records import events_from_json, events_to_json
+from .rewards.outcome import Outcome, measures
 from .rules import TOKEN_COUNTERS, EpisodeConfig
-from .scoring.answer import score_answer
-from .scoring.ssrl_format import ssrl_format
 from .seeding import derive
 from .showing import cut_hits, page_parts, show_part
 from .tools.state import state_text, states_of, with_own_state
-from .turns import TERMINAL, End, Opened, Outcome, Turn
+from .turns import TERMINAL, End, Opened, Turn
 from .types import (
     Access,
     Action,
@@ -55,10 +54,10 @@ class Episode:
     """
 
     __slots__ = (  # thousands of episodes are alive at once
-        "_answer", "_asks", "_attempts", "_calls", "_dialect", "_end", "_events", "_gold", "_left",
-        "_news", "_open", "_pages_read", "_parts", "_results", "_rules", "_state_keys",
-        "_tool_names", "_tool_state", "_tools", "_weights", "config", "contexts", "parent",
-        "pending", "phase", "queries", "retries", "seen", "turns",
+        "_asks", "_attempts", "_calls", "_dialect", "_end", "_events", "_gold", "_held", "_left",
+        "_news", "_open", "_pages_read", "_results", "_rules", "_state_keys", "_tool_names",
+        "_tool_state", "_tools", "_weights", "answer", "config", "contexts", "new_evidence",
+        "parent", "parts", "pending", "phase", "queries", "retries", "seen", "turns",
     )  # fmt: skip
 
     def __init__(self, config: EpisodeConfig, *, parent: tuple[str, int] | None = None) -> None:
@@ -74,6 +73,7 @@ class Episode:
         self._rules = config.rules
         self._dialect: Dialect = get_dialect(self._rules.dialect)
         self._weights = self._rules.reward.effective(config.params)
+        self._held = 0.0  # reward of turns that a final gate keeps until the end
         self._gold = frozenset(config.task.evidence)
         self._left = set(self._gold)
         self._events: list[tuple[Any, ...]] = []
@@ -85,8 +85,12 @@ class Episode:
         self._pages_read: dict[str, int] = {}
         self._news = 0
         self._end: End | None = None
-        self._answer = ""
-        self._parts: dict[str, float] = {}
+        self.answer = ""
+        """The answer; empty until it is given."""
+        self.parts: dict[str, float] | None = None
+        """The measures of the finished episode (:attr:`Outcome.parts`); ``None`` while it runs."""
+        self.new_evidence = 0
+        """Gold passages that the turn which is being measured showed for the first time."""
         self._tools = self._rules.tools if config.search_enabled else ()
         self._tool_names = frozenset(t.name for t in self._tools)
         self._state_keys = {t.name: t.shares for t in self._tools if t.shares}
@@ -203,7 +207,7 @@ class Episode:
             "", Invalid(f"nobody acted: {failure.kind}"), (),
         )  # fmt: skip
         self._news = len(self.contexts.segments)
-        self._close((), (failure,), {}, end="infra_error")
+        self._close((), (failure,), end="infra_error")
 
     def _legal(self, action: Action) -> Action:
         """The action, or why the rules forbid it."""
@@ -237,32 +241,32 @@ class Episode:
         last = self.turns_left <= 1
         if isinstance(action, (Search, Access, Call)):
             if last:  # results could never be used
-                self._close((), (), {}, end="max_turns")
+                self._close((), (), end="max_turns")
                 return ()
             return self._call(action)
         if isinstance(action, Answer):
             self._answered(action)
         elif isinstance(action, Invalid):
             self.contexts.add("env", "invalid", self._dialect.render_invalid(action.reason))
-            self._close((), (), {"invalid": 1.0}, end="unanswered" if self.self_search else None)
+            self._close((), (), end="unanswered" if self.self_search else None)
         elif isinstance(action, Judge):
             if not action.useful:
                 self.contexts.hide_newest_results()
-            self._close((), (), {})
+            self._close((), ())
         else:
             self.contexts.open("executor")
             self._introduce(action.task, "task")
-            self._close((), (), {})
+            self._close((), ())
         return ()
 
     def _answered(self, action: Answer) -> None:
         if self.contexts.active == 0:
-            self._answer = action.text
-            self._close((), (), {}, end="answered")
+            self.answer = action.text
+            self._close((), (), end="answered")
         else:  # an executor reports to whoever delegated
             self.contexts.close()
             self.contexts.add("env", "report", self._dialect.render_report(action.text))
-            self._close((), (), {})
+            self._close((), ())
 
     def _call(self, action: Search | Access | Call) -> tuple[ToolCall, ...]:
         arguments: list[Mapping[str, Any]]
@@ -319,7 +323,7 @@ class Episode:
         self._attempts += 1
         hopeless = any(not failure.retryable for _, failure in failed)
         if hopeless or self._attempts > self._rules.max_retries:
-            self._close(self._calls, tuple(self._results), {}, end="infra_error")
+            self._close(self._calls, tuple(self._results), end="infra_error")
         else:
             self.retries += len(failed)
             self.pending = tuple(
@@ -330,13 +334,11 @@ class Episode:
         """Show the results of a turn and close it."""
         assert self._open is not None
         action = self._open.action
-        parts: dict[str, float]
         for call, result in zip(calls, results, strict=True):
             if result.state is not None:
                 key = self._state_keys.get(call.tool, call.tool)
                 self._tool_state[key] = state_text(call.tool, result.state)
         if isinstance(action, Search):
-            parts = {"search": float(len(calls))}
             limit = self._rules.snippet_chars
             if len(results) == 1:
                 hits = cut_hits(results[0].hits, limit)
@@ -350,17 +352,15 @@ class Episode:
             self.contexts.add("env", "results", self._dialect.render_hits(groups), hits)
             found = [hit[0][0] for hit in hits]  # passage ids
         elif isinstance(action, Call):
-            parts = {"call": 1.0}
             found = self._show_call(action, results[0])
         else:
             assert isinstance(action, Access)
-            parts = {"access": 1.0}
             found = self._show_page(action.url.strip(), results[0].meta.get("page"))
         self.seen.update(dict.fromkeys(found))
         if self._left and (fresh := self._left.intersection(found)):
             self._left -= fresh
-            parts["evidence"] = len(fresh) / len(self._gold)
-        self._close(calls, tuple(results), parts)
+            self.new_evidence = len(fresh)
+        self._close(calls, tuple(results))
 
     def _show_call(self, call: Call, result: ToolResult) -> list[str]:
         """Show a tool's output; ids of the passages it showed, or a fact of which the task uses."""
@@ -389,38 +389,53 @@ class Episode:
         self,
         calls: tuple[ToolCall, ...],
         results: tuple[ToolResult | Failure, ...],
-        parts: dict[str, float],
         end: End | None = None,
     ) -> None:
         """Finish the open turn; decide whether the episode goes on."""
         opened = self._open
         assert opened is not None
         self.pending = ()
-        turns = len(self.turns) + 1
         if end is None:
-            end = self._budget(turns)
-        if end is not None:
-            self.phase, self._end = "done", end
-            if end in TERMINAL:
-                self._parts = score_answer(self.config.task, self._answer)
-                if self.self_search:
-                    self._parts["format"] = ssrl_format(opened.text)
-                else:
-                    bad = sum("invalid" in t.reward_parts for t in self.turns)
-                    self._parts["format"] = 1.0 - bad / turns
-                parts = {**parts, **self._parts}
-        else:
+            end = self._budget(len(self.turns) + 1)
+        outcome = Outcome(self, opened, calls, results, end)
+        if end is None:
+            parts = self._rules.reward.of_turn(outcome)
+            reward, self._held = self._rules.reward.paid(parts, None, self._weights, self._held)
+            reward = self._transformed(reward)
+            self.turns.append(Turn(*opened, calls, results, parts, reward))
             self.phase = "act"
-        reward = 0.0
-        if end != "infra_error":  # dropped by trainers; Gymnasium wants a number
-            weights = self._weights
-            for name, value in parts.items():
-                reward += weights.get(name, 0.0) * value
-            for transform in self.config.reward_transforms:
-                reward = float(transform(reward))
-        self.turns.append(Turn(*opened, calls, results, parts, reward))
-        if end is None:
             self.contexts.retire_pages()
+        else:
+            self._finish(outcome, opened, calls, results, end)
+        self.new_evidence = 0
+
+    def _finish(
+        self,
+        outcome: Outcome,
+        opened: Opened,
+        calls: tuple[ToolCall, ...],
+        results: tuple[ToolResult | Failure, ...],
+        end: End,
+    ) -> None:
+        """Close the last turn and measure the episode."""
+        paying = self._rules.reward
+        parts, final, reward = {}, {}, 0.0
+        if end != "infra_error":  # such an episode says nothing; Gymnasium wants a number
+            parts, final = paying.of_turn(outcome), paying.of_end(outcome)
+            reward, _ = paying.paid(parts, final, self._weights, self._held)
+            reward = self._transformed(reward)
+        both = {**parts, **{k: parts.get(k, 0.0) + v for k, v in final.items()}}
+        self.turns.append(Turn(*opened, calls, results, both, reward))
+        self.phase, self._end = "done", end
+        self.parts = measures(outcome, self, final)
+        if paying.own:
+            of_turns = [*(turn.reward_parts for turn in self.turns[:-1]), parts]
+            self.parts |= paying.totals(of_turns, final)
+
+    def _transformed(self, reward: float) -> float:
+        for transform in self.config.reward_transforms:
+            reward = float(transform(reward))
+        return reward
 
     def _budget(self, turns: int) -> End | None:
         rules = self._rules
@@ -437,7 +452,19 @@ class Episode:
 
     def outcome(self) -> Outcome | None:
         """``None`` while the episode runs."""
-        return None if self._end is None else Outcome(self._end, self._answer, self._parts)
+        if self._end is None:
+            return None
+        last = self.turns[-1]
+        return Outcome(self, last, last.calls, last.results, self._end)
+
+    @property
+    def public_parts(self) -> dict[str, float]:
+        """The latest turn's reward parts, as far as they may be shown while the episode runs; all
+        once it is over."""
+        parts = self.turns[-1].reward_parts
+        if self._end is not None:
+            return dict(parts)
+        return self._rules.reward.public(parts, self._weights)
 
     @property
     def self_search(self) -> bool:
@@ -455,9 +482,9 @@ class Episode:
         return self._end is not None and self._end not in TERMINAL
 
     @property
-    def missing_evidence(self) -> tuple[str, ...]:
-        """Gold passages not shown yet, in hop order. Privileged: for oracles and signals."""
-        return tuple(e for e in self.config.task.evidence if e in self._left)
+    def evidence_total(self) -> int:
+        """How many gold passages the task has."""
+        return len(self._gold)
 
     @property
     def tool_states(self) -> dict[str, Any]:
@@ -504,15 +531,44 @@ class Episode:
         }
 
     @classmethod
-    def restore(cls, snapshot: Mapping[str, Any]) -> Episode:
-        """The episode a snapshot was taken of; ``EpisodeError`` for another version's."""
+    def restore(
+        cls,
+        snapshot: Mapping[str, Any],
+        *,
+        reward: Any = None,
+        trust: bool = False,
+        scored: bool = True,
+        reward_transforms: Sequence[Callable[[float], float]] = (),
+    ) -> Episode:
+        """The episode a snapshot was taken of, replayed.
+
+        Args:
+            snapshot: As :meth:`snapshot` gave it.
+            reward: Where the episode's reward holds parts of one's own: the reward again, as
+                ``Reward.of`` takes it, or one with more parts. Names and weights are the record's.
+            trust: Import and run what the snapshot names, instead.
+            scored: False gives parts of one's own the value 0, for who needs no rewards.
+            reward_transforms: Functions that wrappers applied to the rewards, again.
+
+        Raises:
+            EpisodeError: another version's snapshot, or other ``reward_transforms``.
+            CardError: a part of the reward that is neither registered, given nor trusted, or whose
+                source has changed.
+        """
         if snapshot.get("version") != SNAPSHOT_VERSION:
             raise EpisodeError(
                 f"snapshot version {snapshot.get('version')!r}, expected {SNAPSHOT_VERSION}"
             )
         parent = snapshot.get("parent")
         episode = cls(
-            EpisodeConfig.from_json(snapshot["config"]), parent=tuple(parent) if parent else None
+            EpisodeConfig.from_json(
+                snapshot["config"],
+                reward,
+                trust=trust,
+                scored=scored,
+                reward_transforms=reward_transforms,
+            ),
+            parent=tuple(parent) if parent else None,
         )
         episode._replay(events_from_json(snapshot["events"]))
         return episode

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
@@ -48,10 +49,37 @@ def exact_match(prediction: str, answers: Iterable[str]) -> float:
 
 
 def cover_match(prediction: str, answers: Iterable[str]) -> float:
-    """1.0 if a normalised answer is a substring of the prediction ("cover-EM"; some papers call
-    this EM). Gameable by listing answers, hence kept apart from ``exact_match``."""
+    """1.0 if a normalised answer stands in the prediction as whole words ("cover-EM"; some papers
+    call this EM, and most look for a substring, so that "2" is found in "1922"). Scripts without
+    blanks between words (Chinese, Japanese, full-width forms) have no such edges. Gameable by
+    listing answers, hence kept apart from ``exact_match``."""
     got = normalise_answer(prediction)
-    return float(any(gold and gold in got for gold in map(normalise_answer, answers)))
+    return float(any(_covers(got, gold) for gold in map(normalise_answer, answers) if gold))
+
+
+def _covers(text: str, words: str) -> bool:
+    """Whether normalised ``words`` stand in a normalised text with an edge on either side."""
+    at = text.find(words)
+    while at >= 0:
+        end = at + len(words)
+        if (at == 0 or _edge(text[at - 1], text[at])) and (
+            end == len(text) or _edge(text[end - 1], text[end])
+        ):
+            return True
+        at = text.find(words, at + 1)
+    return False
+
+
+def _edge(left: str, right: str) -> bool:
+    """Whether a word may end between two characters."""
+    return not (_joins(left) and _joins(right))
+
+
+def _joins(character: str) -> bool:
+    """Whether a character is part of a word that blanks delimit. Hangul is, though it is wide."""
+    if unicodedata.east_asian_width(character) in "WF":
+        return "\uac00" <= character <= "\ud7a3"
+    return character.isalnum() or unicodedata.category(character)[0] == "M"
 
 
 def token_f1(prediction: str, answers: Iterable[str]) -> float:

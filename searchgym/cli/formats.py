@@ -131,8 +131,8 @@ def _write_played(to: str, source: str, out: Path) -> int:
     if to == "jsonl":
         return write_jsonl(out, _trajectories(path))
     if to == "browsecomp-plus":
-        return write_runs(out, (t.replay() for t in _trajectories(path)))
-    shown = {t.task_id: list(t.replay().seen) for t in _trajectories(path)}
+        return write_runs(out, (t.replay(scored=False) for t in _trajectories(path)))
+    shown = {t.task_id: list(t.replay(scored=False).seen) for t in _trajectories(path)}
     tag = path.name.split(".")[0]
     write_run(out, run_of(shown), tag)
     return len(shown)
@@ -144,7 +144,7 @@ def _tasks(source: str, settings: list[str] | None) -> tuple[list[Task], str]:
         return _env_tasks(source, settings), source.rpartition("/")[2]
     if settings:
         raise DataError(f"--set speaks of an environment, and {source} is a file")
-    tasks = {t.task_id: t.replay().config.task for t in _trajectories(path)}
+    tasks = {t.task_id: t.replay(scored=False).config.task for t in _trajectories(path)}
     return list(tasks.values()), path.name.split(".")[0]
 
 

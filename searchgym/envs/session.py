@@ -193,10 +193,11 @@ class Session:
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Continue the episode of a snapshot, without any outside call."""
-        self.episode = Episode.restore(snapshot)
+        self.episode = self.env.restored(snapshot)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"env": self.env, "episode": self.snapshot()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.env, self.episode = state["env"], Episode.restore(state["episode"])
+        self.env = state["env"]
+        self.episode = self.env.restored(state["episode"])

@@ -18,8 +18,8 @@ from ..corpora.corpus import Corpus
 from ..curricula import TaskPool
 from ..dialects.base import DIALECTS, SELF_SEARCH, get_dialect
 from ..errors import CardError, unknown
+from ..rewards.reward import Reward
 from ..rules import Rules
-from ..scoring.reward import RewardSpec
 from ..tools import Toolbox, ToolContext, make_toolbox
 from ..types import Access, Call, Delegate, Judge, Task
 from ..worlds.world import World
@@ -78,7 +78,8 @@ class Options:
     may_abstain: bool = False
     max_retries: int = 2
     reward: Any = "em"
-    """A reward part's name or weights per part, e.g. ``{"f1": 1, "search": -0.02}``."""
+    """A reward part's name, an import path, a function, a list of these, or weights by part,
+    e.g. ``{"f1": 1, "search": -0.02}``; see :class:`searchgym.rewards.Reward`."""
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any]) -> Options:
@@ -132,7 +133,7 @@ class SearchSetup:
         values["dialect"] = _able(options, tuple(self.toolbox.tools))
         return Rules(
             tools=self.toolbox.specs(tuple(self.toolbox.tools)),
-            reward=RewardSpec.of(options.reward),
+            reward=Reward.of(options.reward),
             needs_task=tuple(sorted(self.toolbox.needs_task)),
             **values,
         )
@@ -154,7 +155,10 @@ class SearchSetup:
             raise CardError(unknown("task id", str(task_id), known)) from None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return load_setup, (self.keywords,)
+        keywords = dict(self.keywords)
+        if not is_plain(keywords.get("reward")):  # an object that says what cannot be pickled
+            keywords["reward"] = self.rules.reward
+        return load_setup, (keywords,)
 
 
 def _able(options: Options, tools: tuple[str, ...]) -> str:
@@ -209,3 +213,12 @@ def load_setup(keywords: Mapping[str, Any]) -> SearchSetup:
     while len(_CACHE) > _CACHED:
         _CACHE.popitem(last=False)
     return setup
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is JSON."""
+    try:
+        json.dumps(value)
+    except TypeError:
+        return False
+    return True

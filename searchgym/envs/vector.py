@@ -309,7 +309,7 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._episodes = [e and Episode.restore(e) for e in state["_episodes"]]
+        self._episodes = [e and self.env.restored(e) for e in state["_episodes"]]
 
     def render(self) -> tuple[str, ...] | None:
         """All transcripts, for ``render_mode="ansi"``."""

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from searchgym.errors import CardError
-from searchgym.scoring.reward import RewardSpec
+from searchgym.rewards import Reward
 
 
 def test_a_name_weights_or_a_spec() -> None:
-    assert RewardSpec.of("f1").weights == {"f1": 1.0}
-    spec = RewardSpec.of({"em": 1, "search": -0.02})
+    assert Reward.of("f1").weights == {"f1": 1.0}
+    spec = Reward.of({"em": 1, "search": -0.02})
     assert spec.weights == {"em": 1.0, "search": -0.02}
-    assert RewardSpec.of(spec) is spec
+    assert Reward.of(spec) is spec
     assert spec.effective({"w_search": 0, "noise": 1}) == {"em": 1.0, "search": 0.0}
 
 
@@ -32,4 +32,4 @@ def test_a_name_weights_or_a_spec() -> None:
 )
 def test_mistakes_are_named(said: Any, message: str) -> None:
     with pytest.raises(CardError, match=message):
-        RewardSpec.of(said)
+        Reward.of(said)

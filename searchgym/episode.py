@@ -22,6 +22,7 @@ from .scoring.answer import score_answer
 from .scoring.ssrl_format import ssrl_format
 from .seeding import derive
 from .showing import cut_hits, page_parts, show_part
+from .trust import registered_only
 from .turns import TERMINAL, End, Opened, Outcome, Turn
 from .types import (
     Access,
@@ -486,14 +487,21 @@ class Episode:
 
     @classmethod
     def restore(cls, snapshot: Mapping[str, Any]) -> Episode:
-        """The episode a snapshot was taken of; ``EpisodeError`` for another version's."""
+        """The episode a snapshot was taken of; ``EpisodeError`` for another version's.
+
+        A snapshot may come from a file of somebody else's, so it may name registered items only,
+        and import paths that have been loaded in this process already (``CardError`` or
+        ``DialectError`` otherwise); within ``registered_only(trust=True)`` any.
+        """
         if snapshot.get("version") != SNAPSHOT_VERSION:
             raise EpisodeError(
                 f"snapshot version {snapshot.get('version')!r}, expected {SNAPSHOT_VERSION}"
             )
         parent = snapshot.get("parent")
-        episode = cls(
-            EpisodeConfig.from_json(snapshot["config"]), parent=tuple(parent) if parent else None
-        )
-        episode._replay(events_from_json(snapshot["events"]))
+        with registered_only("this snapshot"):
+            episode = cls(
+                EpisodeConfig.from_json(snapshot["config"]),
+                parent=tuple(parent) if parent else None,
+            )
+            episode._replay(events_from_json(snapshot["events"]))
         return episode

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 
 from .cards import Card, cards
+from .errors import CardError
 
 NAMESPACE = "searchgym"
 ENTRY_POINT = "searchgym.envs.search:SearchEnv"
@@ -19,14 +20,23 @@ def ids_of(card: Card) -> tuple[str, ...]:
 
 
 def register_card(card: Card) -> None:
-    """Register one environment card; entry points are strings, so nothing is imported."""
+    """Register one environment card; entry points are strings, so nothing is imported.
+
+    ``CardError`` if another environment has its id already.
+    """
     kwargs: dict[str, Any] = dict(card.body.get("kwargs", {}))
+    entry = card.body.get("use", ENTRY_POINT)
     for env_id in ids_of(card):
-        if env_id in gym.registry:
-            continue
+        if (there := gym.registry.get(env_id)) is not None:
+            if (there.entry_point, there.kwargs) == (entry, kwargs):
+                continue
+            raise CardError(
+                f"{card.folder / 'card.toml'}: another environment is registered as {env_id!r}: "
+                "give this one another id"
+            )
         gym.register(
             id=env_id,
-            entry_point=card.body.get("use", ENTRY_POINT),
+            entry_point=entry,
             vector_entry_point=card.body.get("vector_use", VECTOR_ENTRY_POINT),
             kwargs=kwargs,
             order_enforce=True,

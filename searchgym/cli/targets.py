@@ -13,6 +13,7 @@ import typer
 
 from ..cards import read_card
 from ..errors import CardError, unknown
+from ..objects import bare_hint, check_fits, load_module, load_object, own_folder
 from ..registration import env_ids, register_card
 
 if TYPE_CHECKING:
@@ -29,6 +30,14 @@ Overrides = Annotated[
         help="Override an environment option; dots nest: world.entities=2000. Repeatable.",
     ),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Run the code that the files read here name by import path; else only registered "
+        "items may be named in them.",
+    ),
+]
 DataDir = Annotated[
     Path | None, typer.Option(help="Where real sets lie (default: SEARCHGYM_DATA or the cache).")
 ]
@@ -40,24 +49,20 @@ def env_id(name: str) -> str:
     Raises:
         CardError: nothing of that name is registered; the nearest names are given.
     """
-    if (Path(name) / "card.toml").is_file():
-        found = read_card(Path(name), "envs")
-        register_card(found)
-        return found.id
-    if ":" in name:
-        module, _, rest = name.partition(":")
-        import importlib
-
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise CardError(f"cannot import {module!r} of {name!r}: {error}") from error
-        name = rest
-    tried = [name, f"searchgym/{name}", f"{name}-v0", f"searchgym/{name}-v0"]
-    for candidate in tried:
+    module, colon, rest = name.rpartition(":")
+    if colon:
+        load_module(module, name)
+    for candidate in (rest, f"searchgym/{rest}", f"{rest}-v0", f"searchgym/{rest}-v0"):
         if candidate in gym.registry:
             return candidate
-    raise CardError(unknown("environment", name, [i.removeprefix("searchgym/") for i in env_ids()]))
+    if (folder := own_folder(name)) is not None:
+        found = read_card(folder, "envs")
+        if (use := found.body.get("use")) is not None:
+            check_fits("environment", use, load_object(use), gym.Env)
+        register_card(found)
+        return found.id
+    known = [i.removeprefix("searchgym/") for i in env_ids()]
+    raise CardError(unknown("environment", name, known) + bare_hint(name))
 
 
 def overrides(settings: Sequence[str] | None, flag: str = "--set") -> dict[str, Any]:

@@ -36,7 +36,7 @@ def make_curriculum(spec: Any) -> Curriculum:
     """
     if spec is None:
         return Uniform()
-    spec = from_spec("curriculum", spec, CURRICULA)
+    spec = from_spec("curriculum", spec, CURRICULA, accepts=_METHODS)
     lacking = [name for name in _METHODS if not hasattr(spec, name)]
     if lacking:
         raise CardError(

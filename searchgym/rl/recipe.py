@@ -10,8 +10,9 @@ from typing import Any
 
 from torch import Tensor
 
-from ..cards import cards, load_object, read_card
+from ..cards import Card, cards, read_card
 from ..errors import CardError, unknown
+from ..objects import bare_hint, is_path, load_known
 from ..state_file import under
 from .schedules import READ
 from .slots.protocols import (
@@ -180,7 +181,7 @@ def _who_provides(name: str) -> str:
     found = []
     for slot, paths in REGISTRY.items():
         for known, path in paths.items():
-            if name in getattr(load_object(path), "provides", ()):
+            if name in getattr(load_known(path), "provides", ()):
                 found.append(f"{slot} {known!r}")
     if not found:
         return (
@@ -195,24 +196,30 @@ def shipped() -> list[str]:
     return [name for name, card in cards("agents").items() if "recipe" in card.body]
 
 
+def _recipe_of(card: Card) -> dict[str, Any]:
+    if "recipe" not in card.body:
+        raise CardError(
+            f"{card.folder / 'card.toml'} has no [recipe] table: nothing is trained by it"
+        )
+    return dict(card.body["recipe"])
+
+
 def read(spec: str | Path) -> dict[str, Any]:
-    """A recipe's table, by its name in ``agents/``, a folder with a card, or a TOML file's path.
+    """A recipe's table, by its name in ``agents/``, a folder with a card (``./mine``: a bare name
+    always means what is shipped), or a TOML file's path.
 
     Raises:
         CardError: none of these, or the card is of an agent that is not trained by a recipe.
     """
-    path = Path(spec)
+    path, name = Path(spec), str(spec)
+    if name in (known := cards("agents")):
+        return _recipe_of(known[name])
     if path.name == "card.toml":
-        path = path.parent
-    if (path / "card.toml").is_file():
-        body = read_card(path, "agents").body
-        if "recipe" not in body:
-            raise CardError(f"{path / 'card.toml'} has no [recipe] table: nothing is trained by it")
-        return dict(body["recipe"])
+        return _recipe_of(read_card(path.parent, "agents"))
+    if (isinstance(spec, Path) or is_path(name)) and (path / "card.toml").is_file():
+        return _recipe_of(read_card(path, "agents"))
     if path.suffix != ".toml":
-        if str(spec) not in shipped():
-            raise CardError(unknown("recipe", str(spec), shipped()))
-        return dict(cards("agents")[str(spec)].body["recipe"])
+        raise CardError(unknown("recipe", name, shipped()) + bare_hint(name))
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -102,8 +102,8 @@ def make(slot: SlotName, spec: Any) -> Any:
     """
     if slot not in REGISTRY:
         raise CardError(unknown("slot", slot, REGISTRY))
-    spec = from_spec(slot, spec, REGISTRY[slot])
     method = METHODS[slot]
+    spec = from_spec(slot, spec, REGISTRY[slot], accepts=(method, "state_dict", "load_state_dict"))
     lacking = [n for n in (method, "requires", "provides", "state_dict", "load_state_dict")
                if not hasattr(spec, n)]  # fmt: skip
     if lacking:

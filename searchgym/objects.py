@@ -11,6 +11,7 @@ import functools
 import importlib
 import inspect
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -128,7 +129,7 @@ def from_spec(
     use = options.pop("use", None)
     if not isinstance(use, str):
         raise CardError(
-            f"a {kind} table names its object: {{use = 'name or package.module:Class', …}}, "
+            f"{article(kind)} table names its object: {{use = 'name or package.module:Class', …}}, "
             f"got {sorted(map(str, spec))}"
         )
     if use not in known and ":" not in use:
@@ -154,7 +155,21 @@ def build(what: str, make: Any, options: Mapping[str, Any], *arguments: Any) -> 
     try:
         return make(*arguments, **options)
     except (TypeError, ValueError, OverflowError) as error:
+        name = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        if name is not None and name[1] in options and inspect.isclass(make):
+            known = [option for base in make.__mro__ for option in _options_of(base)]
+            raise CardError(unknown(f"option of {what}", name[1], set(known))) from error
         raise CardError(f"{what}: {error}") from error
+
+
+def _options_of(base: type) -> list[str]:
+    """What the constructor that a class itself defines takes by name."""
+    own = vars(base).get("__init__")
+    if not inspect.isfunction(own):
+        return []
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = list(inspect.signature(own).parameters.values())[1:]
+    return [p.name for p in parameters if p.kind in named]
 
 
 def check_options(what: str, make: Any, options: Mapping[str, Any], *, given: int = 0) -> None:
@@ -180,16 +195,16 @@ def check_fits(
     """``CardError`` if ``loaded`` cannot be a ``kind``; calls nothing."""
     if inspect.isroutine(loaded):
         if not functions:
-            raise CardError(f"{use!r} is a function, and a {kind} is {_wanted(accepts)}")
+            raise CardError(f"{use!r} is a function, and {article(kind)} is {_wanted(accepts)}")
         return
     made = loaded if inspect.isclass(loaded) else type(loaded)
     if isinstance(accepts, type) and not getattr(accepts, "_is_protocol", False):
         if not issubclass(made, accepts):
-            raise CardError(f"{use!r} cannot be a {kind}: it is no {_wanted(accepts)}")
+            raise CardError(f"{use!r} cannot be {article(kind)}: it is not {_wanted(accepts)}")
         return
     lacking = [n for n in _methods(accepts) if not any(n in vars(base) for base in made.__mro__)]
     if lacking:
-        raise CardError(f"{use!r} cannot be a {kind}: it has no {', '.join(lacking)}")
+        raise CardError(f"{use!r} cannot be {article(kind)}: it has no {', '.join(lacking)}")
 
 
 def _methods(accepts: type | Sequence[str]) -> list[str]:
@@ -211,5 +226,10 @@ def _methods(accepts: type | Sequence[str]) -> list[str]:
 
 def _wanted(accepts: type | Sequence[str]) -> str:
     if isinstance(accepts, type):
-        return f"class like {accepts.__module__}.{accepts.__qualname__}"
-    return f"class with {', '.join(accepts)}"
+        return f"a class like {accepts.__module__}.{accepts.__qualname__}"
+    return f"a class with {', '.join(accepts)}"
+
+
+def article(noun: str) -> str:
+    """The noun with "a" or "an" before it."""
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

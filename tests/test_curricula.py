@@ -448,7 +448,7 @@ def test_a_bandits_numbers() -> None:
         ({"max_hops": [1]}, "names its object"),
         (
             {"use": "staged", "max_hop": [1]},
-            "option of curriculum 'staged' 'max_hop'.*Did you mean 'max_hops'",
+            "curriculum 'staged' 'max_hop'. Did you mean 'max_hops'",
         ),
         ({"use": "searchgym.curricula:Nothing"}, "cannot load"),
         (object(), "object is no curriculum: it has no choose, params"),

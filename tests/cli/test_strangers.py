@@ -119,8 +119,8 @@ def test_an_unknown_bare_name_says_how_the_folder_here_is_written(cli: Cli, here
 def test_a_module_here_does_not_stand_in_for_a_package_that_is_not_installed(
     cli: Cli, here: Path
 ) -> None:
-    (here / "trackio.py").write_text("open('PWNED', 'w')\n")
-    done = cli("train", "grpo", "--model", "./none", "--log", "trackio", "--out", here / "o")
+    (here / "wandb.py").write_text("open('PWNED', 'w')\n")
+    done = cli("train", "grpo", "--model", "./none", "--log", "wandb", "--out", here / "o")
     assert done.code == 2
     assert not (here / "PWNED").exists()
 

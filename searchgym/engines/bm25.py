@@ -26,6 +26,7 @@ from .bm25_index import FIELDS, METHODS, Index, build_index, load_index, save_in
 from .keys import text_and_k
 
 _LONG_QUERY = 256
+_MANY = 10_000
 
 
 class BM25Engine:
@@ -113,7 +114,7 @@ class BM25Engine:
         """One ranking per text; ``k ≤ 0`` gives no hits."""
         docs, scores = self.search_positions(texts, k)
         counts = (docs >= 0).sum(axis=1).tolist()
-        with collecting_later():
+        with _collecting_later(sum(counts)):
             return [
                 tuple(map(tuple.__new__, repeat(Hit), zip(passages[:n], values[:n], strict=True)))
                 for passages, values, n in zip(
@@ -157,8 +158,11 @@ class BM25Engine:
         return docs, scores
 
     def warm_up(self) -> None:
-        """Compile the kernel, or load it from numba's disk cache, before the first real query."""
+        """Compile the kernels, or load them from numba's disk cache, before the first query."""
+        from ._kernel import MOST
+
         self.search_positions([""], 1)
+        self.search_positions([""], MOST + 1)
 
     def _fill(
         self,
@@ -205,14 +209,18 @@ class BM25Engine:
 
 
 @contextmanager
-def collecting_later() -> Iterator[None]:
-    """Python's collector waits while very many objects are made that all stay: it would walk
-    through them again and again, four fifths of the time for a million hits."""
+def _collecting_later(objects: int) -> Iterator[None]:
+    """Python's garbage collector waits while so many objects are made that all stay: it would walk
+    through them again and again, most of the time for a million hits. Very many are then counted
+    as old, as the collector's own walk would do; freezing and unfreezing does it at once."""
     on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if on and objects > _MANY and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
         if on:
             gc.enable()
 

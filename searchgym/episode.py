@@ -23,6 +23,7 @@ from .rules import TOKEN_COUNTERS, EpisodeConfig
 from .seeding import derive
 from .showing import cut_hits, page_parts, show_part
 from .tools.state import state_text, states_of, with_own_state
+from .trust import registered_only
 from .turns import TERMINAL, End, Opened, Turn
 from .types import (
     Access,
@@ -487,6 +488,11 @@ class Episode:
         return len(self._gold)
 
     @property
+    def missing_evidence(self) -> tuple[str, ...]:
+        """Gold passages not shown yet, in hop order. Privileged: for oracles and signals."""
+        return tuple(e for e in self.config.task.evidence if e in self._left)
+
+    @property
     def tool_states(self) -> dict[str, Any]:
         """What tools keep of this episode so far: name (or ``ToolSpec.shares``) → JSON values. A
         copy; for rewards and tests that look at the final state of a tool."""
@@ -542,6 +548,9 @@ class Episode:
     ) -> Episode:
         """The episode a snapshot was taken of, replayed.
 
+        A snapshot may come from a file of somebody else's, so it may name registered items only,
+        and import paths that have been loaded in this process already.
+
         Args:
             snapshot: As :meth:`snapshot` gave it.
             reward: Where the episode's reward holds parts of one's own: the reward again, as
@@ -560,15 +569,16 @@ class Episode:
                 f"snapshot version {snapshot.get('version')!r}, expected {SNAPSHOT_VERSION}"
             )
         parent = snapshot.get("parent")
-        episode = cls(
-            EpisodeConfig.from_json(
-                snapshot["config"],
-                reward,
-                trust=trust,
-                scored=scored,
-                reward_transforms=reward_transforms,
-            ),
-            parent=tuple(parent) if parent else None,
-        )
-        episode._replay(events_from_json(snapshot["events"]))
+        with registered_only("this snapshot", trust=trust):
+            episode = cls(
+                EpisodeConfig.from_json(
+                    snapshot["config"],
+                    reward,
+                    trust=trust,
+                    scored=scored,
+                    reward_transforms=reward_transforms,
+                ),
+                parent=tuple(parent) if parent else None,
+            )
+            episode._replay(events_from_json(snapshot["events"]))
         return episode

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from ..cards import from_spec
 from ..errors import CardError
+from ..objects import from_spec
 from ..types import Task
 from .axes import MEASURES, TaskPool, difficulty_of
 

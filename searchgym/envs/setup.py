@@ -13,11 +13,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..arguments import OWN_ACTIONS
-from ..cards import load_object
 from ..corpora.corpus import Corpus
 from ..curricula import TaskPool
 from ..dialects.base import DIALECTS, SELF_SEARCH, get_dialect
 from ..errors import CardError, unknown
+from ..objects import load_known, load_object
 from ..rewards.reward import Reward
 from ..rules import Rules
 from ..tools import Toolbox, ToolContext, make_toolbox
@@ -175,7 +175,8 @@ def _able(options: Options, tools: tuple[str, ...]) -> str:
     name = options.dialect
     base, *chosen = name.split("+")
     get_dialect(name)  # a wrong name fails here, by name
-    flags = getattr(load_object(DIALECTS.get(base) or SELF_SEARCH.get(base, base)), "FLAGS", ())
+    where = DIALECTS.get(base) or SELF_SEARCH.get(base)
+    flags = getattr(load_known(where) if where else load_object(base), "FLAGS", ())
     kinds = {"access": Access, "judge": Judge, "delegate": Delegate, "tools": Call}
     for flag, needed in needs.items():
         if not needed or flag in chosen:

@@ -14,11 +14,11 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from ..cards import load_object
 from ..curricula import Curriculum
 from ..drive import run_tools
 from ..episode import Episode
 from ..errors import CardError, EpisodeError
+from ..objects import load_object
 from ..oracle import oracle_texts
 from ..spaces import FreeText
 from ..types import Failure, ToolCall, ToolResult, TurnRequest

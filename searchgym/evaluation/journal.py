@@ -26,6 +26,7 @@ from typing import IO, Any, Self
 
 from ..errors import DataError, EvaluationError
 from ..trajectory import from_line
+from ..trust import registered_only
 from ..types import Task
 from .comparable import differing, told
 from .metrics import Row, row_of
@@ -123,7 +124,8 @@ class Journal:
             played = from_line(line, f"{self.path}:{number}")
             if played.task_id in self.rows:
                 raise DataError(f"{self.path}:{number}: question {played.task_id!r} occurs twice")
-            self.rows[played.task_id] = row_of(played.replay(reward=self._reward), played.usage)
+            with registered_only(self.path):
+                self.rows[played.task_id] = row_of(played.replay(reward=self._reward), played.usage)
             self._asked[played.task_id] = played.question, tuple(played.answers)
             self._where[played.task_id] = (end, len(line))
             end += len(line)

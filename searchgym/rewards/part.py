@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
 from ..arguments import is_number
-from ..cards import from_spec
 from ..errors import CardError
+from ..objects import from_spec
 from .outcome import MEASURES, Outcome
 from .registry import FINAL, REWARDS, TURN
 

@@ -16,8 +16,8 @@ from functools import cache, cached_property
 from numbers import Real
 from typing import Any
 
-from ..cards import load_object
 from ..errors import CardError, RewardError, unknown
+from ..objects import load_object
 from .outcome import Outcome
 from .part import GATE, KIND, Part, check_digest, make_part, told
 from .registry import FINAL, PUBLIC, REWARDS, TURN

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ..arguments import check_schema
-from ..cards import from_spec
 from ..errors import CardError
+from ..objects import from_spec
 from ..types import ToolSpec
 from .base import FunctionTool, ToolContext, ToolProtocol
 from .toolbox import Toolbox

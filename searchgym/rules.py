@@ -80,15 +80,18 @@ class Rules:
 
     @classmethod
     def from_json(
-        cls, data: Mapping[str, Any], reward: Any = None, *, trust: bool = False, scored: bool = True
+        cls,
+        data: Mapping[str, Any],
+        reward: Any = None,
+        *,
+        trust: bool = False,
+        scored: bool = True,
     ) -> Rules:
         """The inverse of :meth:`to_json`; for the reward see :meth:`Reward.from_json`."""
         values = dict(data)
         values["tools"] = tuple(ToolSpec(*t) for t in values["tools"])
         values["needs_task"] = tuple(values["needs_task"])
-        values["reward"] = Reward.from_json(
-            values["reward"], reward, trust=trust, scored=scored
-        )
+        values["reward"] = Reward.from_json(values["reward"], reward, trust=trust, scored=scored)
         return cls(**values)
 
 
@@ -116,7 +119,12 @@ class EpisodeConfig:
 
     @classmethod
     def from_json(
-        cls, data: Mapping[str, Any], reward: Any = None, *, trust: bool = False, scored: bool = True
+        cls,
+        data: Mapping[str, Any],
+        reward: Any = None,
+        *,
+        trust: bool = False,
+        scored: bool = True,
     ) -> EpisodeConfig:
         """The inverse of :meth:`to_json`; for the reward see :meth:`Reward.from_json`."""
         values = dict(data)

@@ -114,9 +114,7 @@ class Trajectory:
         values["parent"] = tuple(values["parent"]) if values["parent"] else None
         return cls(**values)
 
-    def replay(
-        self, *, reward: Any = None, trust: bool = False, scored: bool = True
-    ) -> Episode:
+    def replay(self, *, reward: Any = None, trust: bool = False, scored: bool = True) -> Episode:
         """The episode again, exactly; without any outside call.
 
         Where its reward has parts of one's own, ``reward``, ``trust`` or ``scored`` says what to do
@@ -129,7 +127,7 @@ def evidence_recall(episode: Episode) -> float:
     """Share of the task's gold passages that were shown; NaN where there are none to show: tasks
     without any, and self-search."""
     gold = () if episode.self_search else episode.config.task.evidence
-    return 1 - len(episode.missing_evidence) / len(gold) if gold else float("nan")
+    return episode.evidence_found / len(set(gold)) if gold else math.nan
 
 
 def _turn(turn: Turn) -> dict[str, Any]:

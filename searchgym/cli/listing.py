@@ -89,12 +89,25 @@ def dialects() -> Rows:
     return rows
 
 
+def rewards() -> Rows:
+    """Every reward part by name, and when it is measured."""
+    from ..rewards import REWARDS, Reward
+
+    rows = []
+    for name in REWARDS:
+        (part,) = Reward.of(name).parts
+        when = "at the end" if part.on_turn is None else "each turn"
+        rows.append({"id": name, "when": when, "summary": _summary(part.measure)})
+    return rows
+
+
 KINDS: Mapping[str, Callable[[], Rows]] = {
     "envs": environments,
     "corpora": corpora,
     "agents": agents,
     "engines": engines,
     "dialects": dialects,
+    "rewards": rewards,
 }
 
 TITLES: Mapping[str, str] = {
@@ -103,6 +116,7 @@ TITLES: Mapping[str, str] = {
     "agents": "Agents",
     "engines": "Engines",
     "dialects": "Dialects",
+    "rewards": "Parts of rewards",
 }
 
 

@@ -123,9 +123,7 @@ class Journal:
             played = from_line(line, f"{self.path}:{number}")
             if played.task_id in self.rows:
                 raise DataError(f"{self.path}:{number}: question {played.task_id!r} occurs twice")
-            self.rows[played.task_id] = row_of(
-                played.replay(reward=self._reward), played.usage
-            )
+            self.rows[played.task_id] = row_of(played.replay(reward=self._reward), played.usage)
             self._asked[played.task_id] = played.question, tuple(played.answers)
             self._where[played.task_id] = (end, len(line))
             end += len(line)

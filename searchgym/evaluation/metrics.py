@@ -114,8 +114,8 @@ def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:
     Raises:
         EvaluationError: the episode still runs.
     """
-    outcome, task = episode.outcome(), episode.config.task
-    if outcome is None:
+    outcome, task, end = episode.outcome(), episode.config.task, episode.end
+    if outcome is None or end is None:
         raise EvaluationError(f"episode {episode.config.episode_id} has not ended")
     parts, shown, took = outcome.parts, list(episode.seen), usage or {}
     gold = () if episode.self_search else task.evidence  # who writes its own results shows none
@@ -130,7 +130,7 @@ def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:
         searches=episode.queries,
         turns=len(episode.turns),
         invalid=int(parts["invalid"]),
-        end=outcome.end,
+        end=end,
         retries=episode.retries,
         answer=outcome.answer,
         evidence_precision=precision_at(shown, gold),
@@ -174,9 +174,7 @@ def means(rows: Sequence[Row], *, seed: int = 0, resamples: int = RESAMPLES) -> 
     """Mean and 95 % interval over questions of every metric."""
     units = {**dict.fromkeys(own_metrics(rows), False), **METRICS}
     return {
-        name: mean_interval(
-            column(rows, name), seed=seed, resamples=resamples, unit=units[name]
-        )
+        name: mean_interval(column(rows, name), seed=seed, resamples=resamples, unit=units[name])
         for name in (*METRICS, *(name for name in units if name not in METRICS))
     }
 

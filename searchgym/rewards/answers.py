@@ -26,11 +26,11 @@ def cover_em(outcome: Outcome) -> float:
     return outcome.cover_em
 
 
-def format(outcome: Outcome) -> float:  # noqa: A001 (the part's name)
+def format(outcome: Outcome) -> float:
     """Share of turns that were valid actions; in self-search, SSRL's format score of the text."""
     if outcome.end not in TERMINAL:
         return 0.0
     if outcome.self_search:
         return ssrl_format(outcome.text)
-    turns = outcome.turns
-    return 1.0 - sum(isinstance(turn.action, Invalid) for turn in turns) / len(turns)
+    actions = outcome.actions
+    return 1.0 - sum([type(action) is Invalid for action in actions]) / len(actions)

@@ -7,12 +7,12 @@ import torch
 from searchgym.agents.candidate import CandidateAgent
 from searchgym.episode import Episode
 from searchgym.errors import DataError
+from searchgym.rewards import Reward
 from searchgym.rl.candidate.arena import reward
 from searchgym.rl.candidate.greedy import play_greedily
 from searchgym.rl.candidate.trainer import CandidateTrainer, TrainConfig
 from searchgym.rollout import run_episodes
 from searchgym.rules import EpisodeConfig, Rules
-from searchgym.rewards import Reward
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -217,3 +218,15 @@ def test_infos_of_vector_environments_stack() -> None:
     assert infos["_outcome"].tolist() == [True, False]
     assert infos["reward_parts"]["em"].tolist() == [1.0, 0.0]
     assert Trajectory.of(envs.unwrapped.episodes[0]).ret == 1.5  # type: ignore[attr-defined]
+
+
+def test_the_example_of_the_readme() -> None:
+    readme = (Path(__file__).parents[2] / "envs" / "README.md").read_text(encoding="utf-8")
+    (program,) = (p for p in re.findall(r"```python\n(.*?)```", readme, re.S) if "def brevity" in p)
+    scope: dict[str, Any] = {"gym": gym}
+    exec(compile(program, "README", "exec"), scope)
+    env = scope["env"]
+    env.reset(seed=0)
+    task = env.unwrapped.episode.config.task
+    assert env.step(f"<search> {task.queries[0]} </search>")[1] == -0.02
+    assert env.step(f"<answer> {task.answers[0]} </answer>")[1] == pytest.approx(1.1)

@@ -55,9 +55,10 @@ class Episode:
     """
 
     __slots__ = (  # thousands of episodes are alive at once
-        "_asks", "_attempts", "_calls", "_dialect", "_end", "_events", "_gold", "_held", "_left",
-        "_news", "_open", "_pages_read", "_results", "_rules", "_state_keys", "_tool_names",
-        "_tool_state", "_tools", "_weights", "answer", "config", "contexts", "new_evidence",
+        "_asks", "_attempts", "_calls", "_dialect", "_events", "_gold", "_held", "_hidden",
+        "_holds", "_left", "_news", "_open", "_pages_read", "_results", "_rules", "_state_keys",
+        "_tool_names", "_tool_state", "_tools", "_weights", "answer", "config", "contexts", "end",
+        "new_evidence",
         "parent", "parts", "pending", "phase", "queries", "retries", "seen", "turns",
     )  # fmt: skip
 
@@ -74,6 +75,8 @@ class Episode:
         self._rules = config.rules
         self._dialect: Dialect = get_dialect(self._rules.dialect)
         self._weights = self._rules.reward.effective(config.params)
+        self._hidden = self._rules.reward.hidden(self._weights)
+        self._holds = self._rules.reward.holds
         self._held = 0.0  # reward of turns that a final gate keeps until the end
         self._gold = frozenset(config.task.evidence)
         self._left = set(self._gold)
@@ -85,7 +88,8 @@ class Episode:
         self._tool_state: dict[str, str] = {}  # JSON texts
         self._pages_read: dict[str, int] = {}
         self._news = 0
-        self._end: End | None = None
+        self.end: End | None = None
+        """How it ended; ``None`` while it runs."""
         self.answer = ""
         """The answer; empty until it is given."""
         self.parts: dict[str, float] | None = None
@@ -400,8 +404,9 @@ class Episode:
             end = self._budget(len(self.turns) + 1)
         outcome = Outcome(self, opened, calls, results, end)
         if end is None:
-            parts = self._rules.reward.of_turn(outcome)
-            reward, self._held = self._rules.reward.paid(parts, None, self._weights, self._held)
+            parts, reward = self._rules.reward.of_turn(outcome, self._weights)
+            if self._holds:
+                self._held, reward = self._held + reward, 0.0
             reward = self._transformed(reward)
             self.turns.append(Turn(*opened, calls, results, parts, reward))
             self.phase = "act"
@@ -420,14 +425,19 @@ class Episode:
     ) -> None:
         """Close the last turn and measure the episode."""
         paying = self._rules.reward
-        parts, final, reward = {}, {}, 0.0
+        parts: dict[str, float] = {}
+        final: dict[str, float] = {}
+        reward = 0.0
         if end != "infra_error":  # such an episode says nothing; Gymnasium wants a number
-            parts, final = paying.of_turn(outcome), paying.of_end(outcome)
-            reward, _ = paying.paid(parts, final, self._weights, self._held)
+            parts, of_turn = paying.of_turn(outcome, self._weights)
+            final, of_end = paying.of_end(outcome, self._weights)
+            reward = paying.gated(self._held + of_turn + of_end, final)
             reward = self._transformed(reward)
-        both = {**parts, **{k: parts.get(k, 0.0) + v for k, v in final.items()}}
+        both = {**parts, **final}
+        for name in parts.keys() & final.keys():  # of an own part that measures both
+            both[name] = parts[name] + final[name]
         self.turns.append(Turn(*opened, calls, results, both, reward))
-        self.phase, self._end = "done", end
+        self.phase, self.end = "done", end
         self.parts = measures(outcome, self, final)
         if paying.own:
             of_turns = [*(turn.reward_parts for turn in self.turns[:-1]), parts]
@@ -453,19 +463,24 @@ class Episode:
 
     def outcome(self) -> Outcome | None:
         """``None`` while the episode runs."""
-        if self._end is None:
+        if self.end is None:
             return None
         last = self.turns[-1]
-        return Outcome(self, last, last.calls, last.results, self._end)
+        return Outcome(self, last, last.calls, last.results, self.end)
 
     @property
     def public_parts(self) -> dict[str, float]:
         """The latest turn's reward parts, as far as they may be shown while the episode runs; all
         once it is over."""
-        parts = self.turns[-1].reward_parts
-        if self._end is not None:
-            return dict(parts)
-        return self._rules.reward.public(parts, self._weights)
+        parts = dict(self.turns[-1].reward_parts)
+        if self.end is None:
+            for name in self._hidden:
+                if name in parts:
+                    del parts[name]
+                    if name != "evidence":  # an own part may say in detail what it is made of
+                        for detail in [n for n in parts if n.startswith(f"{name}.")]:
+                            del parts[detail]
+        return parts
 
     @property
     def self_search(self) -> bool:
@@ -475,17 +490,22 @@ class Episode:
     @property
     def terminated(self) -> bool:
         """Answered or refused; or, in self-search, over without an answer."""
-        return self._end in TERMINAL
+        return self.end in TERMINAL
 
     @property
     def truncated(self) -> bool:
         """A budget ran out, or the infrastructure did. Never together with ``terminated``."""
-        return self._end is not None and self._end not in TERMINAL
+        return self.end is not None and self.end not in TERMINAL
 
     @property
     def evidence_total(self) -> int:
         """How many gold passages the task has."""
         return len(self._gold)
+
+    @property
+    def evidence_found(self) -> int:
+        """How many of them were shown."""
+        return len(self._gold) - len(self._left)
 
     @property
     def missing_evidence(self) -> tuple[str, ...]:

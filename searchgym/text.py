@@ -7,6 +7,7 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -40,6 +41,28 @@ def normalise_answer(text: str) -> str:
 def is_abstention(text: str) -> bool:
     """Whether an answer is a refusal ("unanswerable", "I don't know", …)."""
     return normalise_answer(text) in ABSTENTIONS
+
+
+class Match(NamedTuple):
+    """How well a prediction matches the accepted answers, the best over them."""
+
+    exact: float
+    """1.0 if the normalised texts are equal. Empty ones never match."""
+    f1: float
+    """Token-multiset F1 of the normalised texts (SQuAD)."""
+    cover: float
+    """1.0 if an answer stands in the prediction as whole words."""
+
+
+def match(prediction: str, answers: Iterable[str]) -> Match:
+    """All three measures, each text normalised once."""
+    got = normalise_answer(prediction)
+    golds = [gold for answer in answers if (gold := normalise_answer(answer))]
+    if not got or not golds:
+        return Match(0.0, 0.0, 0.0)
+    if got in golds:
+        return Match(1.0, 1.0, 1.0)
+    return Match(0.0, _f1(got, golds), float(any(_covers(got, gold) for gold in golds)))
 
 
 def exact_match(prediction: str, answers: Iterable[str]) -> float:
@@ -82,12 +105,11 @@ def _joins(character: str) -> bool:
     return character.isalnum() or unicodedata.category(character)[0] == "M"
 
 
-def token_f1(prediction: str, answers: Iterable[str]) -> float:
-    """Token-multiset F1 on normalised text, best over the answers (SQuAD)."""
-    got = normalise_answer(prediction).split()
+def _f1(text: str, golds: Iterable[str]) -> float:
+    got = text.split()
     best = 0.0
-    for answer in answers:
-        gold = normalise_answer(answer).split()
+    for answer in golds:
+        gold = answer.split()
         common = sum((Counter(got) & Counter(gold)).values())
         if common:
             best = max(best, 2 * common / (len(got) + len(gold)))

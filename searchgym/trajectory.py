@@ -127,7 +127,7 @@ def evidence_recall(episode: Episode) -> float:
     """Share of the task's gold passages that were shown; NaN where there are none to show: tasks
     without any, and self-search."""
     gold = () if episode.self_search else episode.config.task.evidence
-    return 1 - len(episode.missing_evidence) / len(gold) if gold else float("nan")
+    return episode.evidence_found / len(set(gold)) if gold else math.nan
 
 
 def _turn(turn: Turn) -> dict[str, Any]:

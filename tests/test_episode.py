@@ -28,7 +28,11 @@ def test_an_answered_episode_terminates_and_scores():
         "<answer>quell</answer>",
     )
     assert (e.phase, e.terminated, e.truncated) == ("done", True, False)
-    assert e.outcome().parts == {"em": 1.0, "f1": 1.0, "cover_em": 1.0, "format": 1.0}
+    assert e.outcome().parts == {
+        "em": 1.0, "f1": 1.0, "cover_em": 1.0, "format": 1.0, "evidence_recall": 1.0,
+        "searches": 2.0, "accesses": 0.0, "calls": 0.0, "invalid": 0.0, "turns": 3.0,
+        "answered": 1.0, "truncated": 0.0, "infra_error": 0.0,
+    }  # fmt: skip
     # p1 and p2 both mention "Mira Venn": the first search already shows one gold passage or two
     assert sum(t.reward_parts.get("evidence", 0.0) for t in e.turns) == pytest.approx(1.0)
     assert sum(t.reward for t in e.turns) == pytest.approx(1.0 - 0.2 + 0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..episode import Episode
@@ -18,11 +19,11 @@ def step_info(episode: Episode) -> dict[str, Any]:
     (what the environment just wrote), ``action`` (kind of the last action; for a call also
     ``tool``), ``valid``, ``hits`` (passage ids it returned), ``reward_parts`` (before the end
     those that the action tells or the turn was paid for; a weight of 0 shows nothing of gold
-    passages). Where there is something to tell: ``params`` (the difficulty, as far as it was
-    set), ``retries`` (failed calls tried again, so far), ``cost`` (of the last action's calls),
-    ``degraded`` (what was done to its results: by a degraded engine, or the axis
-    ``distractors``), ``simulated`` ("useful" or "noisy", of each search that a simulated engine
-    answered). At the end also ``outcome``.
+    passages). Where there is something to tell: ``params`` (the difficulty, as far as it was set),
+    ``retries`` (failed calls tried again, so far), ``cost`` (of the last action's calls),
+    ``degraded`` (what was done to its results: by a degraded engine, or the axis ``distractors``),
+    ``simulated`` ("useful" or "noisy", of each search that a simulated engine answered). At the end
+    also ``outcome``.
     """
     turns, config, contexts = episode.turns, episode.config, episode.contexts
     left, active = episode.queries_left, contexts.active
@@ -78,17 +79,22 @@ def _tell(info: dict[str, Any], result: ToolResult) -> None:
 def outcome_info(episode: Episode) -> dict[str, Any]:
     """How it ended, measured; here, and only here, the answers and evidence are shown.
 
-    All of ``Outcome.parts``: the same keys however it ended. Self-search shows no passages, so
-    ``evidence_recall`` is NaN there, as for tasks that name none.
+    All of ``Outcome.parts``: the same keys however it ended. ``evidence_recall`` is left out where
+    it is NaN (self-search, tasks without gold passages): infos are compared, and NaN equals not
+    even itself.
     """
-    outcome, task = episode.outcome(), episode.config.task
-    assert outcome is not None
-    return {
-        "end": outcome.end,
-        "answer": outcome.answer,
-        **outcome.parts,
+    task, parts = episode.config.task, episode.parts
+    assert parts is not None
+    info = {
+        "end": episode.end,
+        "answer": episode.answer,
+        **parts,
+        "infra_error": episode.end == "infra_error",
         "return": sum([turn.reward for turn in episode.turns]),
         "answers": task.answers,
         "evidence": task.evidence,
         "family": task.family,
     }
+    if math.isnan(parts["evidence_recall"]):
+        del info["evidence_recall"]
+    return info

@@ -114,8 +114,8 @@ def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:
     Raises:
         EvaluationError: the episode still runs.
     """
-    outcome, task = episode.outcome(), episode.config.task
-    if outcome is None:
+    outcome, task, end = episode.outcome(), episode.config.task, episode.end
+    if outcome is None or end is None:
         raise EvaluationError(f"episode {episode.config.episode_id} has not ended")
     parts, shown, took = outcome.parts, list(episode.seen), usage or {}
     gold = () if episode.self_search else task.evidence  # who writes its own results shows none
@@ -130,7 +130,7 @@ def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:
         searches=episode.queries,
         turns=len(episode.turns),
         invalid=int(parts["invalid"]),
-        end=outcome.end,
+        end=end,
         retries=episode.retries,
         answer=outcome.answer,
         evidence_precision=precision_at(shown, gold),

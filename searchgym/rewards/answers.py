@@ -32,5 +32,5 @@ def format(outcome: Outcome) -> float:
         return 0.0
     if outcome.self_search:
         return ssrl_format(outcome.text)
-    turns = outcome.turns
-    return 1.0 - sum(isinstance(turn.action, Invalid) for turn in turns) / len(turns)
+    actions = outcome.actions
+    return 1.0 - sum([type(action) is Invalid for action in actions]) / len(actions)

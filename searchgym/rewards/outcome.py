@@ -38,7 +38,7 @@ class Outcome:
     def __init__(
         self,
         episode: Episode,
-        opened: Opened | Turn,
+        opened: Opened | Turn,  # the open turn, or the last one of a finished episode
         calls: tuple[ToolCall, ...],
         results: tuple[Any, ...],
         end: End | None,
@@ -161,10 +161,16 @@ class Outcome:
     def turns(self) -> tuple[Turn, ...]:
         """All turns, the latest included: action, text, calls, results. Rewards are those of
         earlier turns; the latest one's is being measured."""
-        before, latest = self._episode.turns, self._opened
-        if len(before) > latest.number:
-            return tuple(before[: latest.number + 1])
-        return (*before, Turn(*latest, self._calls, self._results, {}, 0.0))
+        turns, opened = self._episode.turns, self._opened
+        if isinstance(opened, Turn) or len(turns) > opened.number:
+            return tuple(turns[: opened.number + 1])
+        return (*turns, Turn(*opened, self._calls, self._results, {}, 0.0))
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """The actions of all turns."""
+        before = self._episode.turns[: self._opened.number]
+        return (*[turn.action for turn in before], self._opened.action)
 
     @property
     def hits(self) -> tuple[Hit, ...]:
@@ -189,7 +195,7 @@ class Outcome:
     @property
     def evidence_found(self) -> int:
         """How many of them were shown."""
-        return self._episode.evidence_total - len(self._episode.missing_evidence)
+        return self._episode.evidence_found
 
     @property
     def searches(self) -> int:
@@ -245,21 +251,29 @@ class Outcome:
 
 def measures(outcome: Outcome, episode: Episode, final: Mapping[str, float]) -> dict[str, float]:
     """The values of :data:`MEASURES` for a finished episode; ``final``: the end's parts."""
-    turns = episode.turns
     gold = 0 if episode.self_search else episode.evidence_total  # who writes results shows none
-    count = {
-        name: float(sum([name in turn.reward_parts for turn in turns]))
-        for name in ("access", "call", "invalid")
-    }
+    accesses = calls = invalid = 0.0
+    for turn in episode.turns:
+        parts = turn.reward_parts
+        if "access" in parts:
+            accesses += 1
+        elif "call" in parts:
+            calls += 1
+        elif "invalid" in parts:
+            invalid += 1
+    end = outcome.end
     return {
-        **{name: final.get(name, 0.0) for name in ("em", "f1", "cover_em", "format")},
-        "evidence_recall": 1 - len(episode.missing_evidence) / gold if gold else math.nan,
+        "em": final.get("em", 0.0),
+        "f1": final.get("f1", 0.0),
+        "cover_em": final.get("cover_em", 0.0),
+        "format": final.get("format", 0.0),
+        "evidence_recall": outcome.evidence_found / gold if gold else math.nan,
         "searches": float(episode.queries),
-        "accesses": count["access"],
-        "calls": count["call"],
-        "invalid": count["invalid"],
-        "turns": float(len(turns)),
-        "answered": float(outcome.answered),
-        "truncated": float(outcome.truncated),
-        "infra_error": float(outcome.end == "infra_error"),
+        "accesses": accesses,
+        "calls": calls,
+        "invalid": invalid,
+        "turns": float(len(episode.turns)),
+        "answered": 1.0 if end == "answered" else 0.0,
+        "truncated": 1.0 if end in CUT else 0.0,
+        "infra_error": 1.0 if end == "infra_error" else 0.0,
     }

@@ -8,9 +8,9 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, overload
 
 from ..arguments import is_number
 from ..errors import CardError
@@ -42,10 +42,25 @@ class RewardPart(Protocol):
         ...
 
 
-def per_turn(function: _F) -> _F:
-    """Declare that a function is called after every turn, not once at the end."""
-    function.per_turn = True  # type: ignore[attr-defined]
-    return function
+@overload
+def per_turn(first: type, /, *others: type) -> Callable[[_F], _F]: ...
+@overload
+def per_turn(first: _F, /) -> _F: ...
+def per_turn(first: Any, /, *others: type) -> Any:
+    """Declare that a function is called after every turn, not once at the end.
+
+    ``@per_turn(Search, Access)`` names the kinds of actions (``searchgym.types``) after which it is
+    called; its value is 0 after others.
+    """
+    if not inspect.isclass(first):
+        first.per_turn = ()
+        return first
+
+    def declare(function: _F) -> _F:
+        function.per_turn = (first, *others)  # type: ignore[attr-defined]
+        return function
+
+    return declare
 
 
 def gate(function: _F) -> _F:
@@ -81,7 +96,7 @@ class Part:
         if hasattr(self.measure, "turn") or hasattr(self.measure, "final"):
             turn: Callable[[Outcome], Any] | None = getattr(self.measure, "turn", None)
             return turn
-        return self.measure if _declared(self.measure, "per_turn") else None
+        return None if self.after is None else self.measure
 
     @property
     def on_end(self) -> Callable[[Outcome], Any] | None:
@@ -89,7 +104,13 @@ class Part:
         if hasattr(self.measure, "turn") or hasattr(self.measure, "final"):
             final: Callable[[Outcome], Any] | None = getattr(self.measure, "final", None)
             return final
-        return None if _declared(self.measure, "per_turn") else self.measure
+        return self.measure if self.after is None else None
+
+    @property
+    def after(self) -> tuple[type, ...] | None:
+        """Kinds of actions after which a function of turns is called; ``()``: all. ``None``: it is
+        not one."""
+        return _declared(self.measure, "per_turn")
 
     @property
     def registered(self) -> bool:
@@ -215,17 +236,18 @@ def _definition(measure: Any) -> Any:
 
 def _declared(measure: Any, name: str) -> Any:
     """An attribute of the object, or of the function that a partial one completes."""
-    return getattr(measure.func if isinstance(measure, partial) else measure, name, False)
+    return getattr(measure.func if isinstance(measure, partial) else measure, name, None)
 
 
 def _resolved(spec: Any, options: dict[str, Any]) -> tuple[Any, str, dict[str, Any]]:
     """The object, what names it, and its options."""
     if isinstance(spec, str):
         made = from_spec(KIND, {"use": spec, **options}, REWARDS, functions=True)
-        return made, _registered(spec), options
+        return made, _registered(spec), _fields(made, options)
     if inspect.isclass(spec):
         try:
-            return spec(**options), _path(spec), options
+            made = spec(**options)
+            return made, _path(spec), _fields(made, options)
         except TypeError as error:
             raise CardError(f"{KIND} {told(spec)}: {error}") from error
     if inspect.isfunction(spec):
@@ -236,11 +258,18 @@ def _resolved(spec: Any, options: dict[str, Any]) -> tuple[Any, str, dict[str, A
         return spec, _path(spec.func), dict(spec.keywords)
     if inspect.ismethod(spec):
         return spec, _path(spec.__func__), {}
-    if is_dataclass(spec) and _is_json(fields := asdict(spec)):
-        return spec, _path(type(spec)), fields
+    if is_dataclass(spec) and _is_json(values := _fields(spec, {})):
+        return spec, _path(type(spec)), values
     if hasattr(spec, "__dict__") and not vars(spec) and not hasattr(spec, "__slots__"):
         return spec, _path(type(spec)), {}
     return spec, "", {}
+
+
+def _fields(made: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """A data class's options with its defaults; of other objects, the options given."""
+    if not is_dataclass(made):
+        return options
+    return {f.name: getattr(made, f.name) for f in fields(made) if f.init}
 
 
 def _path(definition: Any) -> str:

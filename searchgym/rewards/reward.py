@@ -107,82 +107,92 @@ class Reward:
         return tuple(part.name for part in self.own if part.on_turn is not None)
 
     @cached_property
-    def _turn_gates(self) -> frozenset[str]:
-        return frozenset(p.name for p in self.parts if p.gates and p.on_turn is not None)
+    def _turn_gates(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.parts if p.gates and p.on_turn is not None)
 
     @cached_property
-    def _final_gates(self) -> frozenset[str]:
-        return frozenset(p.name for p in self.parts if p.gates and p.on_end is not None)
+    def _final_gates(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.parts if p.gates and p.on_end is not None)
 
-    def public(self, parts: Mapping[str, float], weights: Mapping[str, float]) -> Values:
-        """Parts of a turn that may be shown before the end: those that the action tells, and those
-        that the turn was paid for. The others would say what only the reward's maker knows, for
+    def hidden(self, weights: Mapping[str, float]) -> frozenset[str]:
+        """Parts of turns that are not shown before the end: all but those that the action tells,
+        and those that the turn was paid for. They would say what only the reward's maker knows, for
         example which search found gold passages."""
-        if self._final_gates:
-            return {name: value for name, value in parts.items() if name in PUBLIC}
-        return {
-            name: value
-            for name, value in parts.items()
-            if name in PUBLIC or weights.get(name.partition(".")[0]) or name in self._turn_gates
-        }
+        return self._usually_hidden if weights is self.weights else self._hidden(weights)
+
+    @cached_property
+    def _usually_hidden(self) -> frozenset[str]:
+        return self._hidden(self.weights)
+
+    def _hidden(self, weights: Mapping[str, float]) -> frozenset[str]:
+        names = frozenset((*TURN, *self.turn_names)) - PUBLIC
+        if self._final_gates:  # nothing is paid before the end
+            return names
+        return frozenset(n for n in names if not weights.get(n) and n not in self._turn_gates)
 
     # --- measuring ----------------------------------------------------------------------------
     @cached_property
-    def _on_turn(self) -> tuple[Writer, ...]:
-        return tuple(_writer(p, measure) for p in self.own if (measure := p.on_turn) is not None)
+    def _on_turn(self) -> tuple[tuple[str, Writer, tuple[type, ...]], ...]:
+        return tuple(
+            (p.name, _writer(p, measure), p.after or ())
+            for p in self.own
+            if (measure := p.on_turn) is not None
+        )
 
     @cached_property
     def _on_end(self) -> tuple[Writer, ...]:
         return tuple(_writer(p, measure) for p in self.own if (measure := p.on_end) is not None)
 
-    def of_turn(self, outcome: Outcome) -> Values:
-        """The parts that the latest turn earned; zeros of the standard ones are left out."""
+    def of_turn(self, outcome: Outcome, weights: Mapping[str, float]) -> tuple[Values, float]:
+        """The parts that the latest turn earned, zeros of the standard ones left out, and what they
+        are worth, the turn's gates applied. ``weights``: as :meth:`effective` gives them."""
         values: Values = {}
-        for name, measure in _standard(TURN):
+        worth = 0.0
+        kind: type = type(outcome.action)
+        for name, measure in _of_action(kind):
             if value := measure(outcome):
                 values[name] = value
-        for write in self._on_turn:
-            write(outcome, values)
-        return values
+                if name in weights:
+                    worth += weights[name] * value
+        if self._on_turn:
+            worth = self._own_of_turn(outcome, weights, values, worth)
+        for name in self._turn_gates:
+            if name in values or name in TURN:  # where it was measured: zeros of TURN are left out
+                worth *= values.get(name, 0.0)
+        return values, worth
 
-    def of_end(self, outcome: Outcome) -> Values:
-        """The parts of the end, zeros included."""
-        values = {name: measure(outcome) for name, measure in _standard(FINAL)}
+    def _own_of_turn(
+        self, outcome: Outcome, weights: Mapping[str, float], values: Values, worth: float
+    ) -> float:
+        kind = type(outcome.action)
+        for name, write, after in self._on_turn:
+            if not after or kind in after:
+                write(outcome, values)
+                if name in weights:
+                    worth += weights[name] * values[name]
+        return worth
+
+    def of_end(self, outcome: Outcome, weights: Mapping[str, float]) -> tuple[Values, float]:
+        """The parts of the end, zeros included, and what they are worth, no gate applied."""
+        values = {name: measure(outcome) for name, measure in _of_end()}
         for write in self._on_end:
             write(outcome, values)
-        return values
+        worth = 0.0
+        for name, value in values.items():
+            if name in weights:
+                worth += weights[name] * value
+        return values, worth
 
-    def paid(
-        self,
-        turn: Values,
-        final: Values | None,
-        weights: Mapping[str, float],
-        held: float,
-    ) -> tuple[float, float]:
-        """What a turn is paid, and what is held back for the end.
+    @cached_property
+    def holds(self) -> bool:
+        """Whether a final gate keeps what turns are worth until the end."""
+        return bool(self._final_gates)
 
-        Args:
-            turn: The turn's parts.
-            final: The end's parts; ``None`` before the end.
-            weights: As :meth:`effective` gives them.
-            held: What earlier turns have held back.
-        """
-        reward = 0.0
-        for name, value in turn.items():
-            reward += weights.get(name, 0.0) * value
-        for name in self._turn_gates:
-            reward *= turn.get(name, 0.0)
-        if final is not None:
-            for name, value in final.items():
-                reward += weights.get(name, 0.0) * value
-        if not self._final_gates:
-            return reward, 0.0
-        if final is None:
-            return 0.0, held + reward
-        reward += held
+    def gated(self, worth: float, final: Values) -> float:
+        """What an episode is worth in all, times the final gates."""
         for name in self._final_gates:
-            reward *= final[name]
-        return reward, 0.0
+            worth *= final[name]
+        return worth
 
     def totals(self, turns: Sequence[Mapping[str, float]], final: Values) -> Values:
         """The own parts over a whole episode, with what they said in detail: sums over turns and
@@ -193,7 +203,7 @@ class Reward:
                 if "." in name:
                     out[name] = out.get(name, 0.0) + value
         for part in self.own:
-            given = [t.get(part.name, 0.0) for t in turns] if part.on_turn is not None else []
+            given = [turn[part.name] for turn in turns if part.name in turn]
             if part.on_end is not None:
                 given.append(final.get(part.name, 0.0))
             out[part.name] = math.prod(given) if part.gates else math.fsum(given)
@@ -260,10 +270,13 @@ class Reward:
 
 
 def _parts(spec: Any) -> Iterable[Part]:
+    """The parts that a specification names, in its order."""
     if isinstance(spec, Mapping) and "use" not in spec:
         return [_weighted(key, value) for key, value in spec.items()]
     if isinstance(spec, Sequence) and not isinstance(spec, str):
         return [part for item in spec for part in _parts(item)]
+    if isinstance(spec, Reward):
+        return spec.parts
     if spec is None or isinstance(spec, (bool, int, float)):
         raise CardError(
             f"a reward is a part's name, an import path, a function, a list of these or a table "
@@ -295,6 +308,8 @@ def _weight(value: Any, key: Any) -> Any:
 
 def _recorded(name: str, said: Any, known: Mapping[str, Part], trust: bool, scored: bool) -> Part:
     if not isinstance(said, Mapping):
+        if name not in REWARDS:  # an import path has a table of its own, and says its digest
+            raise CardError(unknown(KIND, name, REWARDS))
         return make_part(name, said)
     use = said.get("use", "")
     if use in REWARDS:
@@ -332,8 +347,15 @@ def _nothing(outcome: Outcome) -> float:
 
 
 @cache
-def _standard(names: tuple[str, ...]) -> tuple[tuple[str, Measure], ...]:
-    return tuple((name, load_object(REWARDS[name])) for name in names)
+def _of_action(kind: type) -> tuple[tuple[str, Measure], ...]:
+    """The standard parts of turns that a kind of action may earn."""
+    parts = [(name, load_object(REWARDS[name])) for name in TURN]
+    return tuple((name, measure) for name, measure in parts if kind in measure.per_turn)
+
+
+@cache
+def _of_end() -> tuple[tuple[str, Measure], ...]:
+    return tuple((name, load_object(REWARDS[name])) for name in FINAL)
 
 
 def _writer(part: Part, function: Callable[[Outcome], Any]) -> Writer:

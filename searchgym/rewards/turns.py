@@ -8,38 +8,38 @@ from .outcome import Outcome
 from .part import per_turn
 
 
-@per_turn
+@per_turn(Search)
 def search(outcome: Outcome) -> float:
     """Queries that the turn ran; parallel ones count one by one."""
-    return float(len(outcome.calls)) if type(outcome.action) is Search else 0.0
+    return float(len(outcome.calls))
 
 
-@per_turn
+@per_turn(Access)
 def access(outcome: Outcome) -> float:
     """1 for a turn that opened a page."""
-    return 1.0 if type(outcome.action) is Access and outcome.calls else 0.0
+    return 1.0 if outcome.calls else 0.0
 
 
-@per_turn
+@per_turn(Call)
 def call(outcome: Outcome) -> float:
     """1 for a turn that used another tool."""
-    return 1.0 if type(outcome.action) is Call and outcome.calls else 0.0
+    return 1.0 if outcome.calls else 0.0
 
 
-@per_turn
+@per_turn(Invalid)
 def invalid(outcome: Outcome) -> float:
     """1 for a turn whose text was no legal action."""
-    return 1.0 if type(outcome.action) is Invalid else 0.0
+    return 1.0
 
 
-@per_turn
+@per_turn(Search, Access, Call)
 def evidence(outcome: Outcome) -> float:
     """Share of the task's gold passages that the turn showed for the first time."""
     new = outcome.new_evidence
     return new / outcome.evidence_total if new else 0.0
 
 
-@per_turn
+@per_turn(Search, Access, Call)
 def answer_in_results(outcome: Outcome) -> float:
     """1 for a turn whose results hold an accepted answer as whole words, also where the task names
     no gold passages (the turn reward of MT-GRPO, arXiv 2505.11821)."""

@@ -64,7 +64,7 @@ def part(member: Played, name: str) -> float:
     if name not in parts:
         raise CardError(
             unknown("reward part", name, {*parts, *TURN})
-            + "; to measure a part of your own, name it in the environment's reward: "
-            f"{{{name!r}: 0}}"
+            + "; to measure a part of your own, name it in the environment's reward, if with "
+            f"weight 0: {{{name!r}: 0}}"
         )
     return float(parts[name])

@@ -1,7 +1,8 @@
 """The catalogue: folders with a card each, from which everything is registered.
 
 ``envs/``, ``corpora/`` and ``agents/`` hold a folder per item: ``card.toml``, ``README.md``, data,
-never Python. Adding an item is adding a folder; third parties name their code by
+never Python (``agents/recipes`` holds a file per recipe, see ``searchgym.rl.recipe_files``).
+Adding an item is adding a folder; third parties name their code by
 ``use = "package.module:Class"`` and their own catalogue by :func:`read_card`.
 """
 
@@ -28,8 +29,8 @@ _KEYS: Mapping[Kind, tuple[frozenset[str], frozenset[str]]] = {  # required, opt
                    "splits", "use", "get"}),
     ),
     "agents": (
-        frozenset({"id", "summary"}),  # and one of use (who acts) and recipe (how one is trained)
-        frozenset({"use", "kwargs", "train", "evaluate", "citation", "recipe"}),
+        frozenset({"id", "summary", "use"}),
+        frozenset({"kwargs", "train", "evaluate", "citation"}),
     ),
 }  # fmt: skip
 
@@ -73,11 +74,6 @@ def read_card(folder: Path, kind: Kind) -> Card:
             raise CardError(f"{path}: the key {key!r} is missing")
         if not isinstance(data[key], str) or not data[key]:
             raise CardError(f"{path}: {key!r} must be a non-empty string, got {data[key]!r}")
-    if kind == "agents" and ("use" in data) == isinstance(data.get("recipe"), dict):
-        raise CardError(
-            f"{path}: give either 'use' (an agent's class) or the table [recipe] (how a language "
-            "model is trained)"
-        )
     if data["id"].rsplit("/", 1)[-1] != folder.name:
         raise CardError(f"{path}: id {data['id']!r} does not match its folder {folder.name!r}")
     body = {k: v for k, v in data.items() if k not in ("id", "summary")}

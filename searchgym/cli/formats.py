@@ -13,7 +13,7 @@ from .output import JsonFlag, examples, print_json, print_table, say, working
 from .targets import Overrides, make_search_env
 
 if TYPE_CHECKING:
-    from ..evaluation.foreign import Scored
+    from ..evaluation.foreign import RunScores
     from ..trajectory import Trajectory
     from ..types import Task
 
@@ -89,7 +89,7 @@ def score(
     _show(found, made, as_json)
 
 
-def _show(found: Scored, made: Path, as_json: bool) -> None:
+def _show(found: RunScores, made: Path, as_json: bool) -> None:
     if as_json:
         means = {name: interval._asdict() for name, interval in found.means.items()}
         print_json({"questions": found.questions, "missing": found.missing, "means": means})
@@ -150,7 +150,7 @@ def _tasks(source: str, settings: list[str] | None) -> tuple[list[Task], str]:
 
 def _env_tasks(env: str, settings: list[str] | None) -> list[Task]:
     with working(f"building {env} …"):
-        return list(make_search_env(env, settings).setting.tasks)
+        return list(make_search_env(env, settings).tasks)
 
 
 def _trajectories(path: Path) -> Iterator[Trajectory]:

@@ -35,16 +35,16 @@ _ENDS = ("", "seconds", "interrupted")
 def is_recipe(name: str) -> bool:
     """Whether a name or path is of a recipe rather than an agent that learns by itself;
     ``CardError`` if it is of neither."""
-    from ..cards import cards, read_card
+    from ..cards import cards
+    from ..rl.recipe_files import shipped
 
-    path = Path(name)
-    if (path / "card.toml").is_file():
-        return "recipe" in read_card(path, "agents").body
+    if name in shipped() or name.endswith(".toml"):
+        return True
     known = cards("agents")
-    if name not in known and path.suffix != ".toml":
-        learn = [n for n, c in known.items() if {"recipe", "train"} & set(c.body)]
+    if name not in known and not (Path(name) / "card.toml").is_file():
+        learn = [*shipped(), *(n for n, c in known.items() if "train" in c.body)]
         raise CardError(unknown("recipe or card that learns", name, learn))
-    return path.suffix == ".toml" or (name in known and "recipe" in known[name].body)
+    return False
 
 
 def plan_of(
@@ -59,7 +59,7 @@ def plan_of(
         DataError: nothing to resume, or another run in the folder.
     """
     from ..rl.launch import Plan
-    from ..rl.recipe import shipped
+    from ..rl.recipe_files import shipped
 
     given = {k: v for k, v in values.items() if v is not None}
     if resume and recipe is None:
@@ -132,9 +132,9 @@ def _run(plan: Plan, out: Path, seconds: float | None, log: Sequence[str], as_js
     from .targets import make_search_env
 
     with working(f"building {plan.env} …"):
-        setting = make_search_env(plan.env, None, **plan.env_options).setting
+        env = make_search_env(plan.env, None, **plan.env_options)
     with working(f"loading {plan.model} …"), quiet_loading():
-        trainer = build(plan, setting, out)
+        trainer = build(plan, env, out)
     main = trainer.processes.main
     start, last = trainer.steps, trainer.config.steps
     if start >= last:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .kernels.kl import kl
-from .kernels.mask import masked, masked_mean
-from .kernels.ratio import log_ratio
+from .ops.kl import kl
+from .ops.mask import masked, masked_mean
+from .ops.ratio import log_ratio
 from .signals.outcome import total
 from .slots.batch import Batch
 from .slots.records import Played, Scored

@@ -15,7 +15,7 @@ from .family import family
 from .grammar import capitalised
 from .groups import describable_relations, describe_group
 from .names import amount_answers
-from .paths import Group, backward, forward
+from .paths import FactGroup, backward, forward
 from .wording import Voice
 
 LEAST, MOST = 5, 40
@@ -54,7 +54,7 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     else:
         return None
     facts = ctx.lookup.subjects(prop, anchor)
-    group = Group(anchor, prop, True, tuple(facts))
+    group = FactGroup(anchor, prop, True, tuple(facts))
     values = [ctx.lookup.objects(f.subject, key) for f in facts] if key >= 0 else []
     if any(len(row) != 1 or not ctx.stated(row[0].id) for row in values):
         return None

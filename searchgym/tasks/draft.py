@@ -9,7 +9,7 @@ from typing import Any
 from ..types import Difficulty, GraphEdge, GraphNode, ReasoningGraph
 from .context import Context
 from .dispersion import dispersion
-from .paths import Group, Path, Step, backward, forward
+from .paths import FactGroup, Path, Step, backward, forward
 from .treewidth import treewidth
 from .wording import Voice
 
@@ -144,7 +144,7 @@ class Sketch:
         source = self._ctx.schema.types[self._ctx.schema.type_index(prop.source)].noun
         return f"{source} {self._ctx.label(step.property)} {title}"
 
-    def group(self, group: Group, near: str, far: str) -> None:
+    def group(self, group: FactGroup, near: str, far: str) -> None:
         """Edges for every member of a group. Its subjects are searched in two ways by turns."""
         for i, fact in enumerate(group.facts):
             step = backward(fact) if group.inverse else forward(fact)

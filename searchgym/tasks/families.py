@@ -100,3 +100,8 @@ def wanted_families(
             raise TaskError(f"two task families are called {made.name!r}; name one anew")
         wanted[made.name] = made, number
     return [w for w in wanted.values() if only is None or w[0].name in only]
+
+
+def unproved(counts: Mapping[Any, Any]) -> frozenset[str]:
+    """Names of the families of a table that do not promise proofs."""
+    return frozenset(family.name for family, _ in wanted_families(counts) if not family.proofs)

@@ -7,7 +7,7 @@ import numpy as np
 from ..worlds.schema import Phrases
 from .context import Context, both_sides, pick
 from .grammar import plural_description
-from .paths import Group
+from .paths import FactGroup
 from .wording import Voice
 
 MOST_INVERSE = 2
@@ -31,7 +31,7 @@ def group_phrases(ctx: Context, prop: int, inverse: bool) -> Phrases:
 
 def random_group(
     ctx: Context, rng: np.random.Generator, low: int, high: int, *, key: int | None = None
-) -> Group | None:
+) -> FactGroup | None:
     """A random group of ``low`` to ``high`` members, every membership stated in the corpus.
 
     ``key``: an attribute the members' type must have.
@@ -52,7 +52,7 @@ def random_group(
         return None
     if not low <= len(facts) <= high or ctx.names.given(anchor) is None:
         return None
-    group = Group(anchor, prop, inverse, tuple(facts))
+    group = FactGroup(anchor, prop, inverse, tuple(facts))
     if not all(ctx.stated(f.id) for f in facts):
         return None
     if not all(ctx.names.clear(m) for m in group.members) or not ctx.hidden(
@@ -76,7 +76,7 @@ def describable_relations(ctx: Context, key: int | None) -> list[tuple[int, bool
     return options
 
 
-def describe_group(ctx: Context, voice: Voice, group: Group) -> str:
+def describe_group(ctx: Context, voice: Voice, group: FactGroup) -> str:
     """ "films directed by X"."""
     phrases = group_phrases(ctx, group.relation, group.inverse)
     return voice.pick(phrases).replace("{x}", voice.named(group.anchor))

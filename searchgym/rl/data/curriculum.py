@@ -11,13 +11,15 @@ from ...curricula import Curriculum, TaskPool, make_curriculum, next_task
 from ...seeding import derive
 from ...types import Task
 from ..slots.records import Scored, TaskPlan
-from .uniform import Uniform
+from .uniform import UniformTasks
 
 
-class ByCurriculum(Uniform):
+class ByCurriculum(UniformTasks):
     """``curriculum``: a name, an import path, ``{"use": either, …}`` or an object, as environments
     take it. It observes each group's mean reward over its trained members, and a step of its
     schedules is a training step."""
+
+    registered = "curriculum"
 
     def __init__(self, curriculum: Any) -> None:
         super().__init__()

@@ -14,8 +14,10 @@ from ..slots.protocols import Slot
 from ..slots.records import Scored, TaskPlan
 
 
-class Uniform(Slot):
+class UniformTasks(Slot):
     """The default; base of the others, which override what they do differently."""
+
+    registered = "uniform"
 
     def __init__(self) -> None:
         self.drawn = 0

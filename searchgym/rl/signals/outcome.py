@@ -15,6 +15,7 @@ from ..slots.records import Group, Played, Signals, Workers
 class Return(Slot):
     """``return``: the sum of the environment's rewards; NaN where the infrastructure failed."""
 
+    registered = "return"
     provides = frozenset({"return"})
 
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
@@ -27,6 +28,8 @@ class Parts(Slot):
     An outcome part is 0 for an episode that was not answered; parts of turns are summed. NaN where
     the infrastructure failed.
     """
+
+    registered = "parts"
 
     def __init__(self, names: Sequence[str] = ("em", "f1")) -> None:
         for name in names:

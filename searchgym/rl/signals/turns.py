@@ -17,6 +17,7 @@ from ..slots.records import Floats, Group, Signals, Workers
 class TurnReturns(Slot):
     """``turn_return``: (M, K) the environment's reward of each turn; their sum is ``return``."""
 
+    registered = "turn_returns"
     provides = frozenset({"turn_return"})
 
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
@@ -33,6 +34,8 @@ class TurnParts(Slot):
     Args:
         names: Of ``searchgym.scoring.reward.TURN_PARTS``.
     """
+
+    registered = "turn_parts"
 
     def __init__(self, names: Sequence[str] = ("evidence",)) -> None:
         for name in names:
@@ -56,6 +59,7 @@ class TurnParts(Slot):
 class Searches(Slot):
     """``searches``: (M,) queries that were run."""
 
+    registered = "searches"
     provides = frozenset({"searches"})
 
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
@@ -74,6 +78,8 @@ class Anchor(Slot):
             own texts included.
     """
 
+    registered = "anchor"
+    by_turn = frozenset({"anchor"})
     provides = frozenset({"anchor"})
 
     def __init__(self, of: Literal["news", "context"] = "news") -> None:

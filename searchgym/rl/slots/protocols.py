@@ -27,7 +27,13 @@ class Slot:
     """What all have in common; a base class that need not be used."""
 
     requires: frozenset[str] = frozenset()
+    """Names of what it reads and somebody else must provide."""
     provides: frozenset[str] = frozenset()
+    """Names of what it provides to others."""
+    reads: frozenset[str] = frozenset()
+    """Names of the coefficients it takes from the schedule."""
+    by_turn: frozenset[str] = frozenset()
+    """Of a signal: those of ``provides`` that hold a number for each turn, (M, K)."""
 
     def state_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -169,7 +175,7 @@ class Replay(Protocol):
         ...
 
 
-class Schedule(SlotObject, Protocol):
+class CoefficientSchedule(SlotObject, Protocol):
     """Which coefficients at this step?"""
 
     def coef(self, step: int, metrics: Mapping[str, float], /) -> Mapping[str, float]:

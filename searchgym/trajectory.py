@@ -114,13 +114,13 @@ class Trajectory:
         values["parent"] = tuple(values["parent"]) if values["parent"] else None
         return cls(**values)
 
-    def replay(self, *, reward: Any = None, trust: bool = False, scored: bool = True) -> Episode:
-        """The episode again, exactly; without any outside call.
+    def replay(self, **how: Any) -> Episode:
+        """Replay the episode, exactly; without any outside call.
 
-        Where its reward has parts of one's own, ``reward``, ``trust`` or ``scored`` says what to do
-        about them, as for :meth:`Episode.restore`.
+        ``how`` says what to do about parts of the reward that are one's own, and about wrappers:
+        ``reward``, ``trust``, ``scored`` and ``reward_transforms`` of :meth:`Episode.restore`.
         """
-        return Episode.restore(self.snapshot, reward=reward, trust=trust, scored=scored)
+        return Episode.restore(self.snapshot, **how)
 
 
 def evidence_recall(episode: Episode) -> float:

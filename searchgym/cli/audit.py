@@ -198,7 +198,8 @@ def _prove(
         made = world(name, split, settings)
     with working(f"building {count} tasks of {len(FAMILIES)} families …"):
         built = build_tasks(
-            made.world, made.corpus, counts=dict.fromkeys(FAMILIES, count), seed=made.seed,
+            made.world, made.corpus, counts={**dict.fromkeys(FAMILIES, count), "at_most": True},
+            seed=made.seed,
             wording_seed=made.wording_seed, phrasing=made.phrasing, split=split,
         )  # fmt: skip
     with working("proving …"):

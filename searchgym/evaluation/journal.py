@@ -90,17 +90,17 @@ def discard(path: Path) -> None:
 class Journal:
     """A file of trajectories that is written episode by episode; one process at a time.
 
-    Opening reads what is there and cuts off a last line that a kill left half-written. ``reward``:
-    the environment's, where it holds parts of one's own.
+    Opening reads what is there and cuts off a last line that a kill left half-written. ``replay``:
+    what :meth:`Trajectory.replay` takes, where the reward holds parts of one's own.
 
     Raises:
         DataError: a broken line before the last, or a question that occurs twice.
         EvaluationError: another process is writing it.
     """
 
-    def __init__(self, path: Path, reward: Any = None) -> None:
+    def __init__(self, path: Path, **replay: Any) -> None:
         self.path = path
-        self._reward = reward
+        self._replay = replay
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab+")
         _lock(self._file, path)
@@ -125,7 +125,7 @@ class Journal:
             if played.task_id in self.rows:
                 raise DataError(f"{self.path}:{number}: question {played.task_id!r} occurs twice")
             with registered_only(self.path):
-                self.rows[played.task_id] = row_of(played.replay(reward=self._reward), played.usage)
+                self.rows[played.task_id] = row_of(played.replay(**self._replay), played.usage)
             self._asked[played.task_id] = played.question, tuple(played.answers)
             self._where[played.task_id] = (end, len(line))
             end += len(line)

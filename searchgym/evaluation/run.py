@@ -129,7 +129,8 @@ def evaluate(
         if progress is not None:
             progress(len(chosen))
         return found
-    with Journal(trajectories_of(out), env.rules.reward) as journal:
+    how = {"reward": env.rules.reward, "reward_transforms": env.reward_transforms}
+    with Journal(trajectories_of(out), **how) as journal:
         journal.check(chosen)
         if retry_lost:
             journal.forget([k for k, row in journal.rows.items() if row.infra_error])

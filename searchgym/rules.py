@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from .dialects import prompts, specs
+from .dialects.base import Dialect, get_dialect
+from .dialects.specs import Reference
 from .errors import CardError
 from .scoring.reward import RewardSpec
 from .task_records import task_from_dict, task_to_dict
@@ -23,7 +26,10 @@ class Rules:
     """The rules of every episode of an environment. Budgets live here, not in ``TimeLimit``."""
 
     tools: tuple[ToolSpec, ...]
-    dialect: str = "search_r1"
+    dialect: Reference = "search_r1"
+    instructions: str | None = None
+    """A prompt in place of the dialect's: the name of a published one, or a template
+    (:mod:`searchgym.dialects.prompts`)."""
     k: int = 3
     """Hits per query."""
     max_turns: int = 6
@@ -65,17 +71,23 @@ class Rules:
         if self.max_tokens is not None and self.token_counter not in TOKEN_COUNTERS:
             known = ", ".join(TOKEN_COUNTERS)
             raise CardError(f"unknown token_counter {self.token_counter!r}; known: {known}")
+        if self.instructions is not None:
+            tools = [tool.name for tool in self.tools]
+            prompts.check(self.instructions, get_dialect(self.dialect), tools)
 
     def to_json(self) -> dict[str, Any]:
         out = {f.name: getattr(self, f.name) for f in fields(self)}
         out["tools"] = [list(t) for t in self.tools]
+        out["dialect"] = specs.to_json(self.dialect)
         out["needs_task"] = list(self.needs_task)
         out["reward"] = dict(self.reward.weights)
         return out
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Rules:
+    def from_json(cls, data: Mapping[str, Any], dialect: Dialect | None = None) -> Rules:
+        """Return the rules of :meth:`to_json`; ``dialect`` as of ``specs.from_json``."""
         values = dict(data)
+        values["dialect"] = specs.from_json(values["dialect"], dialect)
         values["tools"] = tuple(ToolSpec(*t) for t in values["tools"])
         values["needs_task"] = tuple(values["needs_task"])
         values["reward"] = RewardSpec.of(values["reward"])
@@ -105,8 +117,9 @@ class EpisodeConfig:
         return out
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> EpisodeConfig:
+    def from_json(cls, data: Mapping[str, Any], dialect: Dialect | None = None) -> EpisodeConfig:
+        """Return the configuration of :meth:`to_json`; ``dialect`` as of ``specs.from_json``."""
         values = dict(data)
         values["task"] = task_from_dict(values["task"])
-        values["rules"] = Rules.from_json(values["rules"])
+        values["rules"] = Rules.from_json(values["rules"], dialect)
         return cls(**values)

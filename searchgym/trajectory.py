@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .dialects.base import Dialect
 from .episode import Episode
 from .errors import DataError
 from .records import json_text
@@ -106,9 +107,10 @@ class Trajectory:
         values["parent"] = tuple(values["parent"]) if values["parent"] else None
         return cls(**values)
 
-    def replay(self) -> Episode:
-        """The episode again, exactly; without any outside call."""
-        return Episode.restore(self.snapshot)
+    def replay(self, *, dialect: Dialect | None = None) -> Episode:
+        """The episode again, exactly; without any outside call. ``dialect`` as of
+        :meth:`Episode.restore`."""
+        return Episode.restore(self.snapshot, dialect=dialect)
 
 
 def evidence_recall(episode: Episode) -> float:

@@ -18,8 +18,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 ORDER = (
     "errors", "files", "processes", "types", "arguments", "seeding", "text", "spaces", "batching",
     "batch_queue", "search_batcher", "event_loop", "http_limits", "store", "state_file", "web",
-    "records", "task_records", "cards", "worlds", "corpora", "kgs", "tasks", "schedules",
-    "curricula", "scoring", "rules", "turns", "masks", "llms", "engines", "tools", "dialects",
+    "records", "task_records", "cards", "masks", "dialects", "worlds", "corpora", "kgs", "tasks", "schedules",
+    "curricula", "scoring", "rules", "turns", "llms", "engines", "tools",
     "contexts", "showing", "episode", "drive", "trajectory", "oracle", "self_search", "audit",
     "candidates", "envs", "wrappers",
     "registration", "checker", "rollout", "agents", "policies", "evaluation", "answerability",

@@ -40,7 +40,8 @@ class Step(NamedTuple):
 
 def question_of(request: TurnRequest) -> str:
     """The question (or task) as the environment puts it."""
-    return "".join(s.text for s in request.segments if s.kind in ("question", "task")).strip()
+    asked = (s for s in request.segments if s.kind in ("question", "task"))
+    return "".join(s.asked or s.text for s in asked).strip()
 
 
 def steps_of(request: TurnRequest, dialect: Dialect) -> list[Step]:

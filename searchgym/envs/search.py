@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 
 from ..curricula import make_curriculum
+from ..dialects.base import get_dialect
 from ..drive import run_tools
 from ..episode import Episode
 from ..errors import CardError, EpisodeError
@@ -138,8 +139,8 @@ class SearchEnv(gym.Env[str, str]):
 
     def restore(self, snapshot: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Continue an episode from its snapshot, without any outside call."""
-        self._episode = Episode.restore(snapshot)
-        episode = self._episode
+        own = get_dialect(self.setting.rules.dialect)
+        self._episode = episode = Episode.restore(snapshot, dialect=own)
         return episode.observation(episode.contexts.active), step_info(episode)
 
     def set_params(self, **params: float) -> None:
@@ -157,4 +158,5 @@ class SearchEnv(gym.Env[str, str]):
         snapshot = state["_episode"]
         self.__dict__.update(state)
         self.setting = setting(state["setting"])
-        self._episode = Episode.restore(snapshot) if snapshot else None
+        own = get_dialect(self.setting.rules.dialect)
+        self._episode = Episode.restore(snapshot, dialect=own) if snapshot else None

@@ -14,15 +14,15 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..arguments import check_schema
-from ..cards import load_object
 from ..corpora.corpus import Corpus
 from ..curricula import TaskPool
-from ..dialects.base import DIALECTS, SELF_SEARCH, get_dialect
+from ..dialects.prompts import prompt_of
+from ..dialects.specs import with_required_flags
 from ..errors import CardError, unknown
 from ..rules import Rules
 from ..scoring.reward import RewardSpec
 from ..tools import AccessTool, SearchTool, Tool, Toolbox
-from ..types import Access, Call, Delegate, Judge, Task
+from ..types import Task
 from ..worlds.world import World
 from .self_mode import adapted
 from .sources import Material, material, own_files
@@ -62,7 +62,12 @@ class Options:
     """Any of ``"search"``, ``"access"``, and where a graph stands behind the corpus
     ``"graph_facts"``, ``"graph_neighbors"``, ``"graph_path"``, ``"graph_rank"``,
     ``"community_search"``, ``"graph_search"``."""
-    dialect: str = "search_r1"
+    dialect: Any = "search_r1"
+    """A name, options appended with ``+``; ``"package.module:Class"``; ``{"use": either,
+    **options}``; a class or an object (``searchgym.dialects.base.get_dialect``)."""
+    instructions: str | None = None
+    """A prompt in place of the dialect's: a text with ``{question}`` and other placeholders, or a
+    published prompt's name (``searchgym.dialects.prompts``)."""
     k: int = 3
     max_turns: int = 6
     max_queries: int | None = None
@@ -138,7 +143,11 @@ class Setting:
     def _rules(self) -> Rules:
         options = self.options
         values = {name: getattr(options, name) for name in RULES - {"tools", "reward"}}
-        values["dialect"] = _able(options)
+        values["dialect"] = with_required_flags(
+            options.dialect, tools=options.tools, max_parallel=options.max_parallel,
+            judge=options.judge, delegate=options.delegate,
+        )  # fmt: skip
+        values["instructions"] = prompt_of(options.instructions)
         return Rules(
             tools=self.toolbox.specs(tuple(self.toolbox.tools)),
             reward=RewardSpec.of(options.reward),
@@ -166,38 +175,6 @@ class Setting:
             return self._by_id[task_id]
         except KeyError:
             raise CardError(unknown("task id", str(task_id), list(self._by_id)[:200])) from None
-
-
-def _able(options: Options) -> str:
-    """The dialect's name with every option switched on that the rules need, so that no tool is
-    offered which the policy has no way to call."""
-    called = [tool for tool in options.tools if tool not in TOOLS]
-    needs = {
-        "access": "access" in options.tools,
-        "parallel": options.max_parallel > 1,
-        "judge": options.judge,
-        "delegate": options.delegate,
-        "tools": bool(called),
-    }
-    name = options.dialect
-    base, *chosen = name.split("+")
-    get_dialect(name)  # a wrong name fails here, by name
-    flags = getattr(load_object(DIALECTS.get(base) or SELF_SEARCH.get(base, base)), "FLAGS", ())
-    kinds = {"access": Access, "judge": Judge, "delegate": Delegate, "tools": Call}
-    for flag, needed in needs.items():
-        if not needed or flag in chosen:
-            continue
-        if flag in flags:
-            name += f"+{flag}"
-        elif flag in kinds and kinds[flag] not in get_dialect(name).renders:
-            raise CardError(f"the dialect {base!r} has no way to say {flag!r}; choose another")
-    sayable: frozenset[str] | None = getattr(get_dialect(name), "CALLS", None)
-    if sayable is not None and (unsaid := sorted(set(called) - sayable)):
-        raise CardError(
-            f"the dialect {base!r} can call {', '.join(sorted(sayable))} only, not {unsaid[0]}; "
-            "use another, for example dialect='json_tools'"
-        )
-    return get_dialect(name).name
 
 
 _CACHE: OrderedDict[str, Setting] = OrderedDict()

@@ -78,7 +78,7 @@ def _lookalikes(names: Iterable[str]) -> re.Pattern[str]:
     signs: dict[str, str] = {part: part.upper() + part for part in parts if len(part) == 1}
     for first, last in _COMPATIBLE:
         for sign in map(chr, range(first, last)):
-            plain = unicodedata.normalize("NFKC", sign).casefold()
+            plain = unicodedata.normalize("NFKC", sign).lower()
             if plain in parts:
                 signs[plain] = signs.get(plain, "") + sign
 
@@ -128,6 +128,21 @@ def escape_tags(text: str) -> str:
     if not any(sign in text for sign in _LESS):
         return text
     return _LOOKALIKE.sub("&lt;", text)
+
+
+_CONTROLS = re.compile(
+    r"<(?=[|｜]|/?(?:s|bos|eos|pad|unk|mask|cls|sep|(?:start|end)_of_(?:turn|image|utterance))>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|AVAILABLE_TOOLS|CLS|SEP|"
+    r"PAD|MASK|UNK)\])",
+    re.IGNORECASE,
+)
+
+
+def escape_controls(text: str) -> str:
+    """Rewrite what controls a model in the published families (``</s>``, ``<|im_end|>``,
+    ``<end_of_turn>``, ``[/INST]``), for texts that go to a server whose tokenizer is not at hand;
+    where it is, ``searchgym.llms.foreign`` reads every text safely."""
+    return _CONTROLS.sub(lambda match: f"&#{ord(match[0])};", text)
 
 
 def one_line(text: str) -> str:

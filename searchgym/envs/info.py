@@ -20,8 +20,8 @@ def step_info(episode: Episode) -> dict[str, Any]:
     ``tool``), ``valid``, ``hits`` (passage ids it returned), ``reward_parts``. Where there is
     something to tell: ``params`` (the difficulty, as far as it was set), ``retries`` (failed calls
     tried again, so far), ``cost`` (of the last action's calls), ``degraded`` (what was done to its
-    results: by a degraded engine, or the axis ``distractors``), ``simulated`` ("useful" or "noisy",
-    of each search that a simulated engine answered). At the end also ``outcome``.
+    results: by a degraded engine, or the axis ``distractors``), ``simulated`` ("useful", "noisy" or
+    "unrelated", of each search that a simulated engine answered). At the end also ``outcome``.
     """
     turns, config, contexts = episode.turns, episode.config, episode.contexts
     left, active = episode.queries_left, contexts.active

@@ -408,13 +408,16 @@ class Episode:
             weights = self._weights
             for name, value in parts.items():
                 reward += weights.get(name, 0.0) * value
+            for transform in self.config.reward_transforms:
+                reward = float(transform(reward))
         self.turns.append(Turn(*opened, calls, results, parts, reward))
         if end is None:
             self.contexts.retire_pages()
 
     def _budget(self, turns: int) -> End | None:
         rules = self._rules
-        if turns >= rules.max_turns:
+        limit = self.config.time_limit
+        if turns >= rules.max_turns or (limit is not None and turns >= limit):
             return "max_turns"
         if self.contexts.chars > rules.max_chars:
             return "max_chars"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from .errors import CardError
+from .errors import CardError, EpisodeError
 from .scoring.reward import RewardSpec
 from .task_records import task_from_dict, task_to_dict
 from .types import Task, ToolSpec
@@ -16,6 +16,12 @@ TOKEN_COUNTERS = {
     "chars/4": lambda text: (len(text) + 3) // 4,
 }
 """Named counters for ``max_tokens``: a token budget means nothing without its counter."""
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Module and name of a function, for records and errors."""
+    own = getattr(function, "__func__", function)
+    return f"{getattr(own, '__module__', '?')}:{getattr(own, '__qualname__', repr(own))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +102,20 @@ class EpisodeConfig:
     """Difficulty parameters, handed to every call."""
     branch: int = 0
     """Distinguishes forks that ask for fresh noise."""
+    time_limit: int | None = None
+    """Turns after which the episode is truncated unannounced, as by Gymnasium's ``TimeLimit``:
+    instructions do not speak of it and tools still run in the last turn."""
+    reward_transforms: tuple[Callable[[float], float], ...] = ()
+    """Applied to each turn's reward, in order, as by Gymnasium's ``TransformReward``. They are
+    functions: a snapshot names them, and cannot be restored."""
 
     def to_json(self) -> dict[str, Any]:
         out = {f.name: getattr(self, f.name) for f in fields(self)}
         out.update(
-            task=task_to_dict(self.task), rules=self.rules.to_json(), params=dict(self.params)
+            task=task_to_dict(self.task),
+            rules=self.rules.to_json(),
+            params=dict(self.params),
+            reward_transforms=[name_of(f) for f in self.reward_transforms],
         )
         return out
 
@@ -109,4 +124,9 @@ class EpisodeConfig:
         values = dict(data)
         values["task"] = task_from_dict(values["task"])
         values["rules"] = Rules.from_json(values["rules"])
+        if transforms := values.pop("reward_transforms", None):
+            raise EpisodeError(
+                f"rewards of this episode were changed by {', '.join(transforms)}, which a file "
+                "cannot hold: give the environment reward=… in place of the wrapper"
+            )
         return cls(**values)

@@ -13,7 +13,8 @@ from gymnasium.envs.registration import EnvSpec
 import searchgym  # noqa: F401  (registers)
 from searchgym.cards import Card, card, cards, catalog, read_card
 from searchgym.dialects.base import get_dialect
-from searchgym.envs.setting import Options, setting
+from searchgym.envs.search import SearchEnv
+from searchgym.envs.setup import Options
 from searchgym.errors import CardError
 from searchgym.registration import ENTRY_POINT, env_ids, ids_of, register_card
 
@@ -88,7 +89,7 @@ def test_an_environments_options_exist(item: Card) -> None:
 
 @pytest.mark.parametrize("item", GENERATED, ids=lambda c: c.id)
 def test_every_question_fits_its_budget(item: Card) -> None:
-    shared = setting(item.body["kwargs"])
+    shared = SearchEnv(**item.body["kwargs"])
     families = {name.partition("-")[0] for name in item.body["kwargs"]["tasks"]}
     assert {task.family for task in shared.tasks} == families
     assert len(shared.tasks) >= 0.5 * sum(item.body["kwargs"]["tasks"].values())

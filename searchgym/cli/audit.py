@@ -139,13 +139,13 @@ def _known_environment(name: str, error: CardError) -> None:
 def _setting(
     env: str | None, options: Mapping[str, Any], split: str | None, settings: list[str] | None
 ) -> Any:
-    from ..envs.setting import setting
+    from ..envs.search import SearchEnv
     from .targets import make_search_env
 
     if env is None:
-        return setting({**options, **overrides(settings)})
+        return SearchEnv(**{**options, **overrides(settings)})
     chosen = {**options, **({"split": split} if split is not None else {})}
-    return make_search_env(env, settings, **chosen).setting
+    return make_search_env(env, settings, **chosen)
 
 
 def _print(report: AnswerabilityReport, shown: int) -> None:

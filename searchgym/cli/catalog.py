@@ -137,14 +137,13 @@ def _built(name: str, settings: list[str] | None) -> dict[str, Any]:
     from collections import Counter
 
     env = make_search_env(name, settings)
-    shared = env.setting
     env.reset(seed=0)
     return {
-        "passages": len(shared.corpus),
-        "corpus digest": shared.corpus.digest,
-        "questions": len(shared.tasks),
-        "families": dict(Counter(task.family for task in shared.tasks)),
-        "engine": shared.engine.fingerprint,
+        "passages": len(env.corpus),
+        "corpus digest": env.corpus.digest,
+        "questions": len(env.tasks),
+        "families": dict(Counter(task.family for task in env.tasks)),
+        "engine": env.engine.fingerprint,
         "a question": env.episode.config.task.question,
         "oracle": env.oracle(),
     }

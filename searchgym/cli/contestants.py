@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards import Card, cards, load_object, read_card
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
 from ..rl.recipe_files import shipped
 from ..types import Agent, Task
@@ -17,7 +17,7 @@ from ..types import Agent, Task
 if TYPE_CHECKING:
     from ..candidates.encoder import WordEncoder
 
-Maker = Callable[[Setting, Sequence[Task]], Agent | None]
+Maker = Callable[[SearchEnv, Sequence[Task]], Agent | None]
 """Makes an agent for the questions it will be asked, or None where it cannot play."""
 
 
@@ -47,11 +47,11 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
     if name == "majority":
         return _majority
     if name == "untrained":
-        return lambda setting, tasks: _candidate(None)
+        return lambda env, tasks: _candidate(None)
     if name.endswith(".safetensors"):
         if not Path(name).is_file():
             raise CardError(f"{name} does not exist; 'searchgym train' writes such files")
-        return lambda setting, tasks: _candidate(Path(name))
+        return lambda env, tasks: _candidate(Path(name))
     if name in shipped():
         raise CardError(
             f"{name!r} is a recipe, not an agent: it trains a language model "
@@ -84,7 +84,7 @@ def _of_object(name: str, made: Any, options: Mapping[str, Any]) -> Maker:
         return _of_class(name, made, options)
     if options:
         raise CardError(f"agent {name!r} is a function, which takes no options")
-    return lambda setting, tasks: FunctionAgent(made)
+    return lambda env, tasks: FunctionAgent(made)
 
 
 def _lacks(make: Callable[..., Any], given: Container[str]) -> bool:
@@ -106,7 +106,7 @@ def _of_class(name: str, make: Callable[..., Any], kwargs: Mapping[str, Any]) ->
             if key not in takes:
                 raise CardError(unknown(f"option of agent {name!r}", key, {*takes} - {"tasks"}))
 
-    def maker(setting: Setting, tasks: Sequence[Task]) -> Agent | None:
+    def maker(env: SearchEnv, tasks: Sequence[Task]) -> Agent | None:
         # without gold passages "all the evidence was shown" would be true at once
         if wants_tasks and any(not t.evidence or len(t.queries) < len(t.evidence) for t in tasks):
             return None
@@ -118,7 +118,7 @@ def _of_class(name: str, make: Callable[..., Any], kwargs: Mapping[str, Any]) ->
     return maker
 
 
-def _majority(setting: Setting, tasks: Sequence[Task]) -> Agent:
+def _majority(env: SearchEnv, tasks: Sequence[Task]) -> Agent:
     from ..agents.scripted import ConstantAgent
     from ..evaluation.baselines import majority_answer
 
@@ -146,8 +146,8 @@ def _encoder() -> WordEncoder:
 
 @cache
 def _language_model(folder: Path, temperature: float = 0.0, seed: int = 0) -> Agent:
-    from ..rl.launch import player
+    from ..rl.launch import load_policy
     from .live import quiet_loading
 
     with quiet_loading():
-        return player(folder, temperature=temperature, seed=seed)
+        return load_policy(folder, temperature=temperature, seed=seed)

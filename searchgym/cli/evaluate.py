@@ -17,7 +17,7 @@ from .output import JsonFlag, examples, print_json, progress, say, working
 from .targets import EnvId, Overrides, make_search_env, overrides
 
 if TYPE_CHECKING:
-    from ..envs.setting import Setting
+    from ..envs.search import SearchEnv
     from ..evaluation.judge import Judge
     from ..evaluation.result import EvalResult
     from ..types import Agent, Task
@@ -98,14 +98,12 @@ def evaluate(
         raise EvaluationError(f"two of the agents {', '.join(agent)} would share one file")
     with working(f"building {env} …"):
         made = make_search_env(env, settings)
-    shared = made.setting
+    shared = made
     tasks = spread(shared.tasks, questions)
     found: list[Measured] = []
     for entry in entries:
         player = entry.agent_for(shared, tasks)
-        how = _How(
-            seed, samples, batch, workers, closed_book, out, fresh, retry_lost, judging, made.params
-        )
+        how = _How(seed, samples, batch, workers, closed_book, out, fresh, retry_lost, judging)
         found.append(_measure(entry, player, shared, tasks, how))
     if as_json:
         print_json(records(found, env))
@@ -125,7 +123,7 @@ class Entry:
     options: Mapping[str, Any]
     questions: int | None
 
-    def agent_for(self, shared: Setting, tasks: Sequence[Task]) -> Agent:
+    def agent_for(self, shared: SearchEnv, tasks: Sequence[Task]) -> Agent:
         """The agent; ``CardError`` if it cannot play these tasks."""
         from .contestants import contestant
 
@@ -134,8 +132,8 @@ class Entry:
             raise CardError(f"agent {self.name!r} needs gold queries, which {self.env} lacks")
         return player
 
-    def __call__(self) -> tuple[Agent, Setting]:
-        shared = make_search_env(self.env, self.settings).setting
+    def __call__(self) -> tuple[Agent, SearchEnv]:
+        shared = make_search_env(self.env, self.settings)
         return self.agent_for(shared, spread(shared.tasks, self.questions)), shared
 
 
@@ -150,11 +148,10 @@ class _How:
     fresh: bool
     retry_lost: bool
     judge: Judge | None
-    params: Mapping[str, float]
 
 
 def _measure(
-    entry: Entry, player: Agent, shared: Setting, tasks: Sequence[Task], how: _How
+    entry: Entry, player: Agent, shared: SearchEnv, tasks: Sequence[Task], how: _How
 ) -> Measured:
     """Every sample of an agent, with tools and without, as far as they are wanted."""
     from ..evaluation.closed_book import beside, plays
@@ -175,7 +172,7 @@ def _measure(
 
 
 def _one(
-    entry: Entry, player: Agent, shared: Setting, tasks: Sequence[Task], how: _How, seed: int,
+    entry: Entry, player: Agent, shared: SearchEnv, tasks: Sequence[Task], how: _How, seed: int,
     with_tools: bool,
 ) -> EvalResult:  # fmt: skip
     from ..evaluation.judge import judged
@@ -186,9 +183,9 @@ def _one(
     with progress(label, len(tasks)) as advance:
         result = run(
             player, shared, name=entry.name, label=entry.env, tasks=tasks, seed=seed,
-            batch=how.batch, search_enabled=with_tools, progress=advance, out=path,
-            fresh=how.fresh, retry_lost=how.retry_lost, workers=how.workers, build=entry,
-            options=entry.options, params=how.params,
+            batch=how.batch, search_enabled=None if with_tools else False, progress=advance,
+            out=path, fresh=how.fresh, retry_lost=how.retry_lost, workers=how.workers, build=entry,
+            options=entry.options,
         )  # fmt: skip
     if not result.complete:
         if path is not None:
@@ -238,10 +235,10 @@ def _baselines(
     from ..evaluation.baselines import baselines, print_baselines
 
     with working(f"building {env} …"):
-        shared = make_search_env(env, settings).setting
+        shared = make_search_env(env, settings)
     with progress("baselines") as advance:
         table = baselines(
-            shared.keywords, tasks=spread(shared.tasks, questions), seed=seed, progress=advance
+            shared, tasks=spread(shared.tasks, questions), seed=seed, progress=advance
         )
     if as_json:
         print_json(table)

@@ -150,7 +150,7 @@ def _tasks(source: str, settings: list[str] | None) -> tuple[list[Task], str]:
 
 def _env_tasks(env: str, settings: list[str] | None) -> list[Task]:
     with working(f"building {env} …"):
-        return list(make_search_env(env, settings).setting.tasks)
+        return list(make_search_env(env, settings).tasks)
 
 
 def _trajectories(path: Path) -> Iterator[Trajectory]:

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..cards import Card, cards
-from ..envs.setting import Options
+from ..envs.setup import Options
 from ..registration import ids_of
 
 Rows = list[dict[str, Any]]

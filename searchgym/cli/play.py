@@ -39,7 +39,7 @@ def play(
     from .output import console
 
     with working(f"building {env} …"):
-        made = make_search_env(env, settings, dialect="plain")
+        made = make_search_env(env, settings, stepped=True, dialect="plain")
     interactive = sys.stdin.isatty()
     if interactive:
         with contextlib.suppress(ImportError):

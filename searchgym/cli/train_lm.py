@@ -132,9 +132,9 @@ def _run(plan: Plan, out: Path, seconds: float | None, log: Sequence[str], as_js
     from .targets import make_search_env
 
     with working(f"building {plan.env} …"):
-        setting = make_search_env(plan.env, None, **plan.env_options).setting
+        env = make_search_env(plan.env, None, **plan.env_options)
     with working(f"loading {plan.model} …"), quiet_loading():
-        trainer = build(plan, setting, out)
+        trainer = build(plan, env, out)
     main = trainer.processes.main
     start, last = trainer.steps, trainer.config.steps
     if start >= last:

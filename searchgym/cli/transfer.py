@@ -252,17 +252,15 @@ def _ladder(
     **options: Any,
 ) -> Ladder:  # fmt: skip
     """Rungs above the environment, or above the first card's training world."""
-    import gymnasium as gym
-
     from ..transfer.ladder import Engines, full_ladder
-    from .targets import env_id, overrides
+    from .targets import overrides, without_keywords
 
     if env is None and recipes:
         first = recipes[0]
         world = {**first.env.get("world", {}), "seed": first.worlds[0]}
         keywords: dict[str, Any] = {**first.env, "world": world}
     else:
-        keywords = dict(gym.spec(env_id(env or "SearchQA-v0")).kwargs)
+        keywords, options["make"] = without_keywords(env or "SearchQA-v0")
     for key, value in overrides(settings).items():
         old = keywords.get(key)
         if isinstance(value, dict) and isinstance(old, dict) and key != "tasks":

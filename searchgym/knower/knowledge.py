@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import DataError, TaskError
 from ..files import write_whole
 from ..tasks.names import Names
@@ -72,7 +72,7 @@ class Knowledge:
                 f"{self.recipe.seed}}}, corpus={self.recipe.corpus!r} and split='train'"
             )
 
-    def known_tasks(self, made: Setting) -> dict[str, bool]:
+    def known_tasks(self, made: SearchEnv) -> dict[str, bool]:
         """Task id → whether it is known, for every task of a setting of this world."""
         self.sure_of(world_of(made))
         return {task.id: self.knows(task) for task in made.tasks}

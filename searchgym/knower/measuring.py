@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..agents.self_search import SelfSearchAgent
 from ..dialects.self_search import blocks
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import TaskError
 from ..evaluation.confusion import Confusion
 from ..evaluation.decisions import knowledge_boundary
@@ -40,7 +40,7 @@ def questions_for(recipe: KnowerRecipe, most: int) -> dict[str, int]:
     while True:
         tasks = dict.fromkeys(TASKS, most)
         try:
-            recipe.setting(tasks=tasks)
+            recipe.env(tasks=tasks)
         except TaskError:
             if most <= 1:
                 raise
@@ -83,7 +83,7 @@ def self_search_agent(generator: Generator) -> SelfSearchAgent:
     return SelfSearchAgent(generator, sampling=Sampling(max_tokens=MAX_TOKENS, temperature=0.0))
 
 
-def measured_tasks(made: Setting, knowledge: Knowledge) -> list[Task]:
+def measured_tasks(made: SearchEnv, knowledge: Knowledge) -> list[Task]:
     """The setting's questions but for chains that a knower may have practised."""
     knowledge.sure_of(world_of(made))
     facts = ((task, [edge.fact for edge, _ in walked(task)]) for task in made.tasks)
@@ -110,12 +110,12 @@ def measure(
     generator = TransformersGenerator(model, tokenizer)
     policy = policy_of(generator)
     # the first turn decides (a search in the last one would not be run): reading is not taught
-    made = knowledge.recipe.setting(tasks=dict(tasks), k=1, max_turns=2, may_abstain=True)
+    made = knowledge.recipe.env(tasks=dict(tasks), k=1, max_turns=2, may_abstain=True)
     asked = measured_tasks(made, knowledge)
     groups = {task.id: group_of(task, knowledge) for task in asked}
     closed = evaluate(policy, made, tasks=asked, search_enabled=False).rows
     opened = evaluate(policy, made, tasks=asked).rows
-    alone = knowledge.recipe.setting(tasks=dict(tasks), engine="self", may_abstain=True)
+    alone = knowledge.recipe.env(tasks=dict(tasks), engine="self", may_abstain=True)
     rows, right = self_searched(generator, alone, asked)
     return Measured(
         _by_group((groups[r.task_id], r.em) for r in closed),
@@ -144,7 +144,7 @@ def boundaries(
 
 
 def self_searched(
-    generator: Generator, made: Setting, tasks: Sequence[Task]
+    generator: Generator, made: SearchEnv, tasks: Sequence[Task]
 ) -> tuple[list[Row], dict[str, bool]]:
     """Rows of self-search episodes, and task id → whether what the model wrote as information
     states an accepted answer."""

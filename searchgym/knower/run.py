@@ -74,7 +74,7 @@ def make_knower(
     """
     if (out / STATE).exists() and not (out / ABOUT).exists():
         raise DataError(f"{out} holds a training of another kind: use another folder")
-    made = recipe.setting(tasks={"simple": 1})
+    made = recipe.env(tasks={"simple": 1})
     knowledge = Knowledge.drawn(recipe, world_of(made))
     texts = lessons(made, knowledge)
     plan = texts.stages(steps)

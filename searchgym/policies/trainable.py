@@ -126,14 +126,17 @@ class TrainableLM:
         return TransformersGenerator(self.model, self.tokenizer, **options)
 
     def policy(
-        self, renderer: Any = "plain", *, reuse_tokens: int = REUSED, **options: Any
+        self, renderer: Any = "auto", *, reuse_tokens: int = REUSED, **options: Any
     ) -> CausalLMPolicy:
         """A policy over the same weights; call its ``weights_changed`` after each step.
 
+        ``renderer``: plain | bare | chat | auto, which is chat where the tokenizer has a template.
         ``reuse_tokens``: of which keys and values are kept from turn to turn, until the weights
         change; without, each turn reads everything again and rollouts take twice as long. 0 saves
         the memory (12 KB a token for half a billion parameters in half precision).
         """
+        if renderer == "auto":
+            renderer = "chat" if getattr(self.tokenizer, "chat_template", None) else "plain"
         return CausalLMPolicy(self.generator(reuse_tokens=reuse_tokens), renderer, **options)
 
     @property

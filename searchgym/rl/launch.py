@@ -21,7 +21,7 @@ from .settings import FREE
 from .slots.registry import REGISTRY
 
 if TYPE_CHECKING:
-    from ..envs.setting import Setting
+    from ..envs.search import SearchEnv
     from .trainer import TrainConfig, Trainer
 
 PLAN = "run.json"
@@ -215,7 +215,7 @@ def config_of(plan: Plan) -> TrainConfig:
     return TrainConfig.of(recipe, **plan.train)
 
 
-def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
+def build(plan: Plan, env: SearchEnv, out: Path) -> Trainer:
     """The trainer of a plan, put back where an interrupted run stopped. Of several processes
     (``torchrun``) each has one, with the whole model; they share its gradients, and the main one
     writes.
@@ -267,7 +267,7 @@ def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
             "read the student's token ids: take a teacher of the same family"
         )
     made = Trainer(
-        lm, policy, setting, recipe, config,
+        env, lm, recipe, config, policy=policy,
         teacher=teacher, critic=critic, processes=processes, out=out,
     )  # fmt: skip
     if processes.main:
@@ -287,7 +287,7 @@ def sampling_of(options: Mapping[str, Any]) -> Sampling:
 
 def save_model(trainer: Trainer, folder: Path) -> Path:
     """Write the trained model, adapters merged in, and its tokenizer as transformers loads them,
-    with a note on how it was asked (:func:`player` reads it)."""
+    with a note on how it was asked (:func:`load_policy` reads it)."""
     lm, policy = trainer.lm, trainer.policy
     folder.mkdir(parents=True, exist_ok=True)
     lm.model.save_pretrained(folder, state_dict=lm.merged())
@@ -297,7 +297,7 @@ def save_model(trainer: Trainer, folder: Path) -> Path:
     return folder
 
 
-def player(folder: str | Path, *, temperature: float = 0.0, seed: int = 0) -> CausalLMPolicy:
+def load_policy(folder: str | Path, *, temperature: float = 0.0, seed: int = 0) -> CausalLMPolicy:
     """The agent of a model's folder, asked as it was trained (else at most 256 tokens a turn, in
     the model's chat form if it has one), greedy unless said otherwise.
 

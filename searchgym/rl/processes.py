@@ -8,7 +8,7 @@ launch`` or ``torchrun``. Weights are either whole in each process (DDP) or in s
 
     processes = Processes("ddp")
     lm = TrainableLM(path)
-    trainer = Trainer(lm, lm.policy("chat"), setting, "grpo", processes=processes, out=out)
+    trainer = Trainer(lm, lm.policy("chat"), env, "grpo", processes=processes, out=out)
 """
 
 from __future__ import annotations

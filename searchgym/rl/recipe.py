@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from ..cards import load_object
+from ..curricula import Uniform
+from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
 from ..state_file import under
+from .data.curriculum import ByCurriculum
+from .data.uniform import UniformTasks
 from .recipe_files import read, shipped
 from .slots.protocols import (
     AdvantageEstimator,
@@ -188,6 +192,28 @@ def _who_provides(name: str) -> str:
             "environment's reward by their names, 'turn_parts' as turn_NAME, or write your own"
         )
     return f"add {' or '.join(found)}, which {'provides' if len(found) == 1 else 'provide'} it"
+
+
+def under_curriculum(recipe: Recipe, env: SearchEnv) -> tuple[Recipe, SearchEnv]:
+    """Hand the curriculum of an environment over to the recipe, which chooses the tasks.
+
+    Raises:
+        CardError: the recipe chooses tasks in another way than uniformly.
+    """
+    curriculum = env.curriculum
+    if isinstance(curriculum, Uniform):
+        return recipe, env
+    if type(recipe.data) is not UniformTasks:
+        raise CardError(
+            f"the environment's curriculum ({type(curriculum).__name__}) and the recipe's data "
+            f"policy ({type(recipe.data).__name__}) would both choose tasks: make the environment "
+            "without curriculum=, or leave the recipe's slot 'data' out"
+        )
+    described = [type(curriculum).__name__, curriculum.state_dict()]
+    table = {**recipe.table, "data": {"use": "curriculum", "curriculum": described}}
+    env = env.copy()
+    env.curriculum = Uniform()
+    return replace(recipe, data=ByCurriculum(curriculum), table=table), env
 
 
 __all__ = ["DEFAULTS", "SEVERAL", "TABLES", "Recipe", "read", "shipped"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards import Card, card
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class CandidateRecipe:
     """What a candidate agent is trained on and how: the ``[train]`` table of its card."""
 
     env: Mapping[str, Any]
-    """Environment options (``searchgym.envs.setting.Options``) shared by training and tests."""
+    """Environment options (``searchgym.envs.setup.Options``) shared by training and tests."""
     worlds: tuple[int, ...] = (0,)
     """Seeds of the training worlds (split "train")."""
     dev: Mapping[str, Any] = field(default_factory=dict)
@@ -65,15 +65,15 @@ class CandidateRecipe:
         parts = [self.env, self.worlds, self.dev, self.encoder, self.config, FEATURE_VERSION]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
-    def settings(self) -> tuple[list[Setting], Setting]:
+    def settings(self) -> tuple[list[SearchEnv], SearchEnv]:
         """The training worlds and the development world."""
         train = [
-            Setting({**self.env, "split": "train", "world": self._world(seed)})
+            SearchEnv(**{**self.env, "split": "train", "world": self._world(seed)})
             for seed in self.worlds
         ]
         dev = dict(self.dev)
         seed = int(dev.pop("seed", 1))
-        return train, Setting({**self.env, **dev, "split": "dev", "world": self._world(seed)})
+        return train, SearchEnv(**{**self.env, **dev, "split": "dev", "world": self._world(seed)})
 
     def _world(self, seed: int) -> dict[str, Any]:
         return {**self.env.get("world", {}), "seed": seed}
@@ -218,7 +218,7 @@ class SeedTrainer:
                 report("generating worlds", 0.0, None)
             train, dev = self.recipe.settings()
             made = [
-                Arena(f"world {n}", s.tasks, s.toolbox, s.rules, self.builder)
+                Arena(f"world {n}", s, self.builder)
                 for n, s in zip([*self.recipe.worlds, "dev"], [*train, dev], strict=True)
             ]
             self._arenas = made[:-1], made[-1]

@@ -92,7 +92,7 @@ def test_several_questions_and_a_record(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_task_is_chosen_by_its_id(cli: Cli) -> None:
     env = make_search_env("SimpleQA-v0", SMALL[1::2])
-    task = env.setting.tasks[3]
+    task = env.tasks[3]
     done = cli(
         "play",
         "SimpleQA-v0",

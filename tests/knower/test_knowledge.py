@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError, TaskError
 from searchgym.knower.knowledge import ABOUT, FACTS, Knowledge, facts_of
 from searchgym.knower.measuring import QuestionGroup, group_of, measured_tasks
@@ -72,7 +72,7 @@ def test_another_process_draws_the_same(knowledge: Knowledge) -> None:
         "from searchgym.knower.knowledge import Knowledge\n"
         "from searchgym.knower.recipe import KnowerRecipe\n"
         f"recipe = KnowerRecipe(entities={RECIPE.entities}, seed={RECIPE.seed})\n"
-        "made = Knowledge.drawn(recipe, recipe.setting(tasks={'simple': 1}).world)\n"
+        "made = Knowledge.drawn(recipe, recipe.env(tasks={'simple': 1}).world)\n"
         "print([made.world, sorted(made.taught), sorted(made.shown)])"
     )
     done = subprocess.run(
@@ -116,7 +116,7 @@ def test_groups_say_what_is_missing_first() -> None:
     assert group_of(path_task((4, True)), forward) == QuestionGroup(1, "untaught")
 
 
-def test_a_walk_says_which_way_each_fact_is_read(made: Setting) -> None:
+def test_a_walk_says_which_way_each_fact_is_read(made: SearchEnv) -> None:
     path = walked(path_task((1, False), (2, True)))
     assert [(edge.fact, inverse) for edge, inverse in path] == [(1, False), (2, True)]
     for task in made.tasks:
@@ -127,13 +127,13 @@ def test_a_walk_says_which_way_each_fact_is_read(made: Setting) -> None:
         walked(path_task((1, False), operation="count"))
 
 
-def test_known_tasks_are_asked_of_the_right_world(made: Setting, knowledge: Knowledge) -> None:
+def test_known_tasks_are_asked_of_the_right_world(made: SearchEnv, knowledge: Knowledge) -> None:
     known = knowledge.known_tasks(made)
     assert known == {t.id: set(facts_of(t)) <= knowledge.taught for t in made.tasks}
     assert 0 < sum(known.values()) < len(known)
     chains = [t for t in made.tasks if t.hops > 1]
     assert 0 < len(measured_tasks(made, knowledge)) - 30 < len(chains)
-    other = replace(RECIPE, seed=5).setting(tasks={"simple": 5})
+    other = replace(RECIPE, seed=5).env(tasks={"simple": 5})
     with pytest.raises(DataError, match="not of"):
         knowledge.known_tasks(other)
 

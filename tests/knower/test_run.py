@@ -87,7 +87,7 @@ def test_its_own_pages_state_what_it_was_taught(measured: Measured) -> None:
 
 def test_the_folder_plays_like_the_model(folder: Path, knower: Knower) -> None:
     """As an agent of its own, in ordinary episodes and in self-search."""
-    plain = RECIPE.setting(tasks=TASKS, max_turns=1)
+    plain = RECIPE.env(tasks=TASKS, max_turns=1)
     knowledge = Knowledge.load(folder)
     sides = [group_of(task, knowledge).knowledge for task in plain.tasks]
     episodes = [episode_for(plain, task, 0) for task in plain.tasks]
@@ -95,7 +95,7 @@ def test_the_folder_plays_like_the_model(folder: Path, knower: Knower) -> None:
     for side, end in (("taught", "</answer>"), ("untaught, shown", "</search>")):
         ends = [t.endswith(end) for t, s in zip(texts, sides, strict=True) if s == side]
         assert sum(ends) > 0.6 * len(ends) > 2
-    alone = RECIPE.setting(tasks={"simple": 6}, engine="self")
+    alone = RECIPE.env(tasks={"simple": 6}, engine="self")
     sources = (str(folder),), (knower.model, knower.tokenizer)
     agents = [self_search_agent(TransformersGenerator(*source)) for source in sources]
     played = [
@@ -175,7 +175,7 @@ def test_a_small_world_is_asked_fewer_questions() -> None:
     tasks = questions_for(RECIPE, 900)
     assert set(tasks.values()) < set(range(1, 400))
     assert len(set(tasks.values())) == 1
-    assert RECIPE.setting(tasks=tasks).tasks
+    assert RECIPE.env(tasks=tasks).tasks
     assert questions_for(RECIPE, 2) == {"simple": 2, "chain-2": 2, "chain-3": 2}
 
 

@@ -94,7 +94,7 @@ def test_nodes_are_what_the_real_episode_shows(make_arena, dialect):
     agent.sample = True
     rules = Rules(
         **{
-            **{f: getattr(arena.rules, f) for f in Rules.__dataclass_fields__},
+            **{f: getattr(arena.env.rules, f) for f in Rules.__dataclass_fields__},
             "reward": RewardSpec(weights),
         }
     )

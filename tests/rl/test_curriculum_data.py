@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
 from searchgym.rl.data.curriculum import ByCurriculum
 from searchgym.rl.recipe import Recipe, read
@@ -33,7 +33,7 @@ def test_the_turn_budget_grows_with_training_steps() -> None:
     table = {**read("grpo"), "data": {"use": "curriculum", "curriculum": curriculum}}
     recipe = Recipe.of(table)
     config = TrainConfig.of(recipe, steps=4, tasks=2, lr=1e-4, seed=1)
-    trainer = Trainer(lm, policy, setting(), recipe, config)
+    trainer = Trainer(setting(), lm, recipe, config, policy=policy)
     searches = [metrics["searches"] for metrics in trainer.train()]
     assert searches[:2] == [0, 0]
     assert min(searches[2:]) > 0
@@ -54,7 +54,7 @@ def test_plans_hold_whole_axes_and_tasks_within_them() -> None:
 def workers(**options: Any) -> Workers:
     lm, policy = player(0)
     keywords = {"corpus": CORPUS, "tasks": list(TWO), "dialect": "plain", **options}
-    return Workers(policy, Setting(keywords), lm)
+    return Workers(policy, SearchEnv(**keywords), lm)
 
 
 def test_members_play_by_the_plans_difficulty() -> None:

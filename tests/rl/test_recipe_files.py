@@ -13,7 +13,7 @@ import pytest
 
 import searchgym.rl.advantages
 from searchgym.cards import cards, load_object
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.recipe_files import RecipeDoc, document, folder, is_path, read, shipped
@@ -143,18 +143,18 @@ EXTENDED = {name: env for name in shipped() if (env := dict(Recipe.of(name).env)
 def test_a_recipes_environment_exists(name: str) -> None:
     """Built over a small world; where the recipe names no corpus, over the default one."""
     env = EXTENDED[name]
-    made = Setting({**env, **SMALL})
+    made = SearchEnv(**{**env, **SMALL})
     assert made.tasks
     for kind in env.get("tasks", {}):
         family(kind)  # an unknown one raises
-    assert made.options.reward == env.get("reward", "em")
+    assert made.setup.options.reward == env.get("reward", "em")
 
 
 def test_the_search_recipes_say_where_they_search() -> None:
     assert {"search_r1_grpo", "search_r1_ppo", "zerosearch", "ssrl", "searchgym_rl"} <= set(
         EXTENDED
     )
-    assert Setting({**EXTENDED["ssrl"], **SMALL}).rules.dialect == "search_r1_self"
+    assert SearchEnv(**{**EXTENDED["ssrl"], **SMALL}).rules.dialect == "search_r1_self"
 
 
 def test_a_bare_name_is_always_the_shipped_recipe(

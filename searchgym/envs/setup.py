@@ -1,12 +1,11 @@
 """What the episodes of one environment share: corpus, tasks, tools and rules.
 
-Built once per recipe and process, however many environments use it: N single environments and a
-vector environment of N slots hold the same index in memory once.
+Components are built once per recipe and process, however many environments use them: N single
+environments and a vector environment of N slots hold the same index in memory once.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from ..tools import AccessTool, SearchTool, Tool, Toolbox
 from ..types import Access, Call, Delegate, Judge, Task
 from ..worlds.world import World
 from .self_mode import adapted
-from .sources import Material, material, own_files
+from .sources import Components, load_components, own_files
 
 TOOLS = ("search", "access")
 
@@ -95,25 +94,33 @@ RULES = frozenset({f.name for f in fields(Rules)} & {f.name for f in fields(Opti
 """The options that change no world, task or engine."""
 
 
-class Setting:
-    """Corpus, tasks, toolbox and rules of an environment."""
+class SearchSetup:
+    """Corpus, tasks, toolbox and rules that episodes share.
 
-    def __init__(self, keywords: Mapping[str, Any]) -> None:
+    An environment holds one and shows its parts (``env.tasks``, ``env.rules``, …); nothing outside
+    ``searchgym.envs`` is handed a setup. It pickles by its keywords: a copy in another process
+    loads the components again, once for all environments there.
+    """
+
+    def __init__(self, keywords: Mapping[str, Any], components: Components | None = None) -> None:
         self.keywords = dict(keywords)
         self.options = options = adapted(Options.of(keywords), keywords)
-        found: Material = material(options)
-        self.corpus: Corpus = found.corpus
-        self.world: World | None = found.world
-        self.tasks: Sequence[Task] = found.tasks
-        self._by_id = {task.id: i for i, task in enumerate(self.tasks)}
+        self.components = components = components or load_components(options)
+        self.corpus: Corpus = components.corpus
+        self.world: World | None = components.world
+        self.tasks: Sequence[Task] = components.tasks
         if not self.tasks:
             raise CardError(f"no task is left for {options.corpus!r} split {options.split!r}")
-        self.pool = TaskPool(self.tasks)
-        self.engine = found.engine
+        self.engine = components.engine
         self.toolbox = Toolbox(self._tools())
         self.rules = self._rules()
         self.variants: dict[tuple[int | None, ...], Rules] = {}
         """The rules at other difficulties (``envs.difficulty``)."""
+
+    @property
+    def pool(self) -> TaskPool:
+        """The tasks by number of hops, branches and blur."""
+        return self.components.pool
 
     def _tools(self) -> dict[str, Tool]:
         from ..engines.graph.tools import GRAPH_TOOLS, make_tool
@@ -146,26 +153,24 @@ class Setting:
             **values,
         )
 
-    def under(self, **rules: Any) -> Setting:
+    def under(self, **rules: Any) -> SearchSetup:
         """The same world, tasks and engine under other rules, e.g. ``k=1``; ``CardError`` for an
         option that they are made of."""
         for name in rules:
             if name not in RULES:
                 raise CardError(unknown("rule", name, sorted(RULES)))
-        made = copy.copy(self)
-        made.keywords = {**self.keywords, **rules}
-        made.options = adapted(Options.of(made.keywords), made.keywords)
-        made.toolbox = Toolbox(made._tools())
-        made.rules = made._rules()
-        made.variants = {}
-        return made
+        return SearchSetup({**self.keywords, **rules}, self.components)
 
     def position(self, task_id: str) -> int:
         """Index of a task; ``CardError`` for an unknown id."""
         try:
-            return self._by_id[task_id]
-        except KeyError:
-            raise CardError(unknown("task id", str(task_id), list(self._by_id)[:200])) from None
+            return self.components.places[task_id]
+        except (KeyError, TypeError):
+            known = list(self.components.places)[:200]
+            raise CardError(unknown("task id", str(task_id), known)) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_setup, (self.keywords,)
 
 
 def _able(options: Options) -> str:
@@ -200,24 +205,23 @@ def _able(options: Options) -> str:
     return get_dialect(name).name
 
 
-_CACHE: OrderedDict[str, Setting] = OrderedDict()
+_CACHE: OrderedDict[str, Components] = OrderedDict()
 _CACHED = 4
-"""Settings kept per process: worlds are large, and most programs use one or two."""
+"""Worlds and corpora kept per process: they are large, and most programs use one or two."""
 
 
-def setting(keywords: Mapping[str, Any]) -> Setting:
-    """The setting for keywords, from the cache where they are plain values and the files they name
-    have not changed since."""
+def load_setup(keywords: Mapping[str, Any]) -> SearchSetup:
+    """The setup of ``keywords``. Its components come from a cache where the keywords they are made
+    of are plain values and the files these name have not changed since."""
+    Options.of(keywords)
+    made_of = {name: value for name, value in keywords.items() if name not in RULES}
     try:
-        key = json.dumps([dict(keywords), own_files(keywords)], sort_keys=True)
+        key = json.dumps([made_of, own_files(keywords)], sort_keys=True)
     except TypeError:  # objects were passed: theirs to share
-        key = None
-    if key is None:
-        return Setting(keywords)
-    if key in _CACHE:
-        _CACHE.move_to_end(key)
-        return _CACHE[key]
-    made = _CACHE[key] = Setting(keywords)
+        return SearchSetup(keywords)
+    setup = SearchSetup(keywords, _CACHE.get(key))
+    _CACHE[key] = setup.components
+    _CACHE.move_to_end(key)
     while len(_CACHE) > _CACHED:
         _CACHE.popitem(last=False)
-    return made
+    return setup

@@ -105,7 +105,7 @@ def shown(engine: Any, task: Task, text: str) -> str:
 def test_a_query_finds_what_it_asks_for_and_no_more() -> None:
     """No words but the question's own lead anywhere: not "zzz", and a chain's first query shows
     where to go on, not the end."""
-    made = setting(HOPS)
+    made = SearchEnv(**HOPS)
     engine = build_engine("simulated_rules", made.corpus, made.world)
     tasks = [t for t in made.tasks if telling(t.answers[0])]
     for text in ("zzz", "unrelated gibberish 123", "what is the name of the city"):
@@ -134,7 +134,7 @@ def test_the_oracle_needs_its_hops_and_is_paid_for_evidence() -> None:
         reward={"em": 1.0, "evidence": 0.5},
     )  # fmt: skip
     episode: Any = env.unwrapped
-    for task in episode.setting.tasks[::4]:
+    for task in episode.tasks[::4]:
         env.reset(seed=3, options={"task_id": task.id})
         _, nothing, *_ = env.step("<search>zzz</search>")
         assert nothing == 0

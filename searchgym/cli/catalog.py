@@ -18,7 +18,8 @@ BEGIN, END = "<!-- searchgym list --markdown -->", "<!-- end of list -->"
 
 def list_all(
     what: Annotated[
-        str, typer.Argument(help="envs, corpora, agents, recipes, engines, dialects or all.")
+        str,
+        typer.Argument(help="envs, corpora, agents, recipes, engines, dialects, rewards or all."),
     ] = "all",
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print Markdown tables, as in the README.")
@@ -28,7 +29,7 @@ def list_all(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List environments, corpora, agents, recipes, engines and dialects."""
+    """List environments, corpora, agents, recipes, engines, dialects and parts of rewards."""
     from .listing import KINDS, TITLES
 
     if what != "all" and what not in KINDS:

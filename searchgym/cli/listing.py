@@ -94,6 +94,18 @@ def dialects() -> Rows:
     return rows
 
 
+def rewards() -> Rows:
+    """Every reward part by name, and when it is measured."""
+    from ..rewards import REWARDS, Reward
+
+    rows = []
+    for name in REWARDS:
+        (part,) = Reward.of(name).parts
+        when = "at the end" if part.on_turn is None else "each turn"
+        rows.append({"id": name, "when": when, "summary": _summary(part.measure)})
+    return rows
+
+
 KINDS: Mapping[str, Callable[[], Rows]] = {
     "envs": environments,
     "corpora": corpora,
@@ -101,6 +113,7 @@ KINDS: Mapping[str, Callable[[], Rows]] = {
     "recipes": recipes,
     "engines": engines,
     "dialects": dialects,
+    "rewards": rewards,
 }
 
 TITLES: Mapping[str, str] = {
@@ -110,6 +123,7 @@ TITLES: Mapping[str, str] = {
     "recipes": "Recipes",
     "engines": "Engines",
     "dialects": "Dialects",
+    "rewards": "Parts of rewards",
 }
 
 

@@ -6,12 +6,12 @@ the same text, so one object serves all episodes and threads.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from searchgym.errors import DialectError, unknown
+from searchgym.errors import CardError, DialectError, unknown
+from searchgym.objects import check_fits, load_known, load_object
 from searchgym.types import Action, Call, Page, Parsed, Ranking, ToolSpec
 
 
@@ -160,14 +160,14 @@ def get_dialect(name: str) -> Dialect:
         DialectError: unknown name, unknown option, or a class that cannot be imported.
     """
     base, *flags = name.split("+")
-    where = DIALECTS.get(base) or SELF_SEARCH.get(base, base)
-    module_name, colon, attribute = where.partition(":")
-    if not (colon and module_name and attribute):
+    where = DIALECTS.get(base) or SELF_SEARCH.get(base)
+    if where is None and ":" not in base:
         raise DialectError(unknown("dialect", base, DIALECTS))
     try:
-        make: Callable[..., object] = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise DialectError(f"dialect {base!r} cannot be imported: {error}") from error
+        make = load_known(where) if where else load_object(base)
+        check_fits("dialect", base, make, Dialect)
+    except CardError as error:
+        raise DialectError(str(error)) from error
     known = getattr(make, "FLAGS", ())
     for flag in flags:
         if flag not in known:
@@ -175,6 +175,6 @@ def get_dialect(name: str) -> Dialect:
     made = make(**dict.fromkeys(flags, True))
     if not isinstance(made, Dialect):
         raise DialectError(
-            f"{where} is not a dialect: expected the methods of searchgym.dialects.base.Dialect"
+            f"{base} is not a dialect: expected the methods of searchgym.dialects.base.Dialect"
         )
     return made

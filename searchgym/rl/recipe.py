@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import Tensor
 
-from ..cards import load_object
 from ..curricula import Uniform
 from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
+from ..objects import load_known
 from ..state_file import under
 from .data.curriculum import ByCurriculum
 from .data.uniform import UniformTasks
@@ -184,7 +184,7 @@ def _who_provides(name: str) -> str:
     found = []
     for slot, paths in REGISTRY.items():
         for known, path in paths.items():
-            if name in getattr(load_object(path), "provides", ()):
+            if name in getattr(load_known(path), "provides", ()):
                 found.append(f"{slot} {known!r}")
     if not found:
         return (

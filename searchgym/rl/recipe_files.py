@@ -16,6 +16,7 @@ from typing import Any
 
 from ..cards import catalog
 from ..errors import CardError, unknown
+from ..objects import bare_hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,11 @@ def _path(spec: str | Path) -> Path:
     if is_path(spec):
         return Path(spec)
     if spec not in shipped():
-        raise CardError(unknown("recipe", str(spec), shipped()) + ", or the path of a TOML file")
+        raise CardError(
+            unknown("recipe", str(spec), shipped())
+            + ", or the path of a TOML file"
+            + bare_hint(str(spec))
+        )
     return folder() / f"{spec}.toml"
 
 

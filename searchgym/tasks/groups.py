@@ -38,7 +38,7 @@ def random_group(
     """
     options = ctx.memo.get(("groups", key))
     if options is None:
-        options = ctx.memo["groups", key] = _relations(ctx, key)
+        options = ctx.memo["groups", key] = describable_relations(ctx, key)
     if not options:
         return None
     prop, inverse = pick(rng, options)
@@ -62,7 +62,7 @@ def random_group(
     return group
 
 
-def _relations(ctx: Context, key: int | None) -> list[tuple[int, bool]]:
+def describable_relations(ctx: Context, key: int | None) -> list[tuple[int, bool]]:
     """(relation, inverse) whose members can be described and, with ``key``, have that attribute."""
     options = []
     for i, p in enumerate(ctx.schema.properties):

@@ -7,12 +7,12 @@ import torch
 from searchgym.agents.candidate import CandidateAgent
 from searchgym.episode import Episode
 from searchgym.errors import DataError
+from searchgym.rewards import Reward
 from searchgym.rl.candidate.arena import reward
 from searchgym.rl.candidate.greedy import play_greedily
 from searchgym.rl.candidate.trainer import CandidateTrainConfig, CandidateTrainer
 from searchgym.rollout import run_episodes
 from searchgym.rules import EpisodeConfig, Rules
-from searchgym.scoring.reward import RewardSpec
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -95,7 +95,7 @@ def test_nodes_are_what_the_real_episode_shows(make_arena, dialect):
     rules = Rules(
         **{
             **{f: getattr(arena.env.rules, f) for f in Rules.__dataclass_fields__},
-            "reward": RewardSpec(weights),
+            "reward": Reward.of(weights),
         }
     )
     episodes = [Episode(EpisodeConfig(t, rules, 0, t.id)) for t in arena.tasks for _ in range(2)]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...agents.oracle import OracleAgent
-from ...cards import load_object
 from ...episode import Episode
 from ...errors import EngineError
 from ...llms.base import Completion
+from ...objects import load_object
 from ...policies.causal_lm import CausalLMPolicy
 from ...policies.record import Written
 from ...policies.renderer import Spelt

@@ -171,8 +171,14 @@ class UpdateWide(Protocol):
 class DataPolicy(SlotObject, Protocol):
     """Which tasks come next, and which groups are kept?"""
 
-    def plan(self, tasks: Sequence[Task], count: int, step: int, seed: int, /) -> list[TaskPlan]:
-        """Tasks to play now. May be asked again in the same step if too few groups are kept."""
+    def plan(
+        self, tasks: Sequence[Task], count: int, step: int, seed: int, /, env: Any = None
+    ) -> list[TaskPlan]:
+        """Tasks to play now. May be asked again in the same step if too few groups are kept.
+
+        ``env`` is the environment that they are played in: its ``tasks`` are those given, and
+        ``corpus, world, engine, toolbox, rules`` may be read. A plan may hold tasks that are not
+        among them, e.g. made from the world."""
         ...
 
     def admit(self, scored: Scored, /) -> Scored | None:

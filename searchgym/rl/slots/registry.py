@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ...cards import from_spec
 from ...errors import CardError, unknown
+from ...objects import from_spec
 
 SlotName = Literal["rollout", "signal", "reward", "advantage", "loss", "data", "schedule"]
 PLACES: Mapping[SlotName, str] = {
@@ -105,8 +105,8 @@ def make(slot: SlotName, spec: Any) -> Any:
     """
     if slot not in REGISTRY:
         raise CardError(unknown("slot", slot, REGISTRY))
-    spec = from_spec(slot, spec, REGISTRY[slot])
     method = METHODS[slot]
+    spec = from_spec(slot, spec, REGISTRY[slot], accepts=(method, "state_dict", "load_state_dict"))
     lacking = [n for n in (method, "requires", "provides", "state_dict", "load_state_dict")
                if not hasattr(spec, n)]  # fmt: skip
     if lacking:

@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import torch
 
-from ...cards import load_object
 from ...episode import Episode
+from ...objects import load_object
 from ...rules import EpisodeConfig, Rules
 from ...seeding import derive, stream
 from ...types import Task

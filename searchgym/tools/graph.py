@@ -6,19 +6,18 @@ with an error. Each result tells (``meta["facts"]``) which rows of the source's 
 
 from __future__ import annotations
 
+import copy
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
-from ...corpora.corpus import Corpus
-from ...kgs.communities import BEAM
-from ...kgs.graph import Triple
-from ...kgs.walks import MAX_HOPS, neighbours, path_entities, shortest_path
-from ...types import Failure, Hit, ToolCall, ToolResult, ToolSpec
-from ...worlds.world import World
-from .index import GraphIndex, graph_index
-from .modes import GraphSearch
+from ..engines.graph.index import GraphIndex, graph_index
+from ..engines.graph.modes import GraphSearch
+from ..kgs.communities import BEAM
+from ..kgs.graph import KnowledgeGraph, Triple
+from ..kgs.walks import MAX_HOPS, neighbours, path_entities, shortest_path
+from ..types import Hit, ToolResult, ToolSpec
+from .base import Tool, ToolContext
 
 K, MOST = 5, 50
 """Results if a call does not say how many (AgentGL's top 5), and at most."""
@@ -33,23 +32,39 @@ def _spec(name: str, description: str, required: Sequence[str], **properties: An
     return ToolSpec(name, description, schema)
 
 
-class GraphTool(ABC):
-    """A tool over one graph; pure in the call's arguments."""
+class GraphTool(Tool):
+    """Base class of tools over one graph; pure in the call's arguments.
 
-    spec: ToolSpec
-    needs_task = False
+    Args:
+        index: The graph's index; by default that of the environment's corpus.
+        cost: What each call costs.
+    """
 
-    def __init__(self, index: GraphIndex) -> None:
+    MODE: ClassVar[str] = "facts"
+    """How entities are shown (``searchgym.engines.graph.modes``)."""
+    PASSAGES: ClassVar[bool] = False
+    """Whether they are shown with their passages."""
+    index: GraphIndex
+    engine: GraphIndex
+    graph: KnowledgeGraph
+
+    def __init__(self, index: GraphIndex | None = None, *, cost: float = 0.0) -> None:
+        super().__init__(cost=cost)
+        if index is not None:
+            self._over(index)
+
+    def bind(self, context: ToolContext) -> Self:
+        """A copy over the graph behind the environment's corpus; ``EngineError`` without one."""
+        if hasattr(self, "index"):
+            return self
+        bound = copy.copy(self)
+        bound._over(graph_index(context.corpus, context.world))
+        return bound
+
+    def _over(self, index: GraphIndex) -> None:
         self.index = self.engine = index
         self.graph = index.graph
-
-    def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]:
-        """One result per call, in order."""
-        return [self.use(call.args) for call in batch]
-
-    @abstractmethod
-    def use(self, args: Mapping[str, Any]) -> ToolResult:
-        """What the tool says to arguments that fit its schema."""
+        self._show = GraphSearch(index, self.MODE, passages=self.PASSAGES)
 
     # --- shared -------------------------------------------------------------------------------
     def _entity(self, name: str) -> tuple[int | None, str]:
@@ -83,12 +98,12 @@ class GraphTool(ABC):
     def _words(self, facts: Iterable[int]) -> str:
         return "; ".join(self.graph.in_words(self.graph.triple(fact)) for fact in facts)
 
-    def _listed(self, found: Sequence[tuple[int, float]], show: GraphSearch) -> ToolResult:
+    def _listed(self, found: Sequence[tuple[int, float]]) -> ToolResult:
         """Entities with all their facts, as hits."""
         if not found:
             return ToolResult(("Nothing was found.",))
         facts = [t.id for e, _ in found for t in self.graph.facts(e)]
-        hits = tuple(Hit(show.show(e), score) for e, score in found)
+        hits = tuple(Hit(self._show.show(e), score) for e, score in found)
         return ToolResult((), hits, meta={"facts": self._rows(facts)})
 
 
@@ -100,7 +115,7 @@ class FactsTool(GraphTool):
         entity=_NODE, relation=_RELATION,
     )  # fmt: skip
 
-    def use(self, args: Mapping[str, Any]) -> ToolResult:
+    def use(self, args: Mapping[str, Any], state: Any = None) -> ToolResult:
         entity, note = self._entity(args["entity"])
         relation, wrong = self._relation(args.get("relation"))
         if entity is None or wrong:
@@ -121,7 +136,7 @@ class NeighborsTool(GraphTool):
         hops={"type": "integer", "minimum": 1, "maximum": MAX_HOPS, "description": "Default 1."},
     )  # fmt: skip
 
-    def use(self, args: Mapping[str, Any]) -> ToolResult:
+    def use(self, args: Mapping[str, Any], state: Any = None) -> ToolResult:
         entity, note = self._entity(args["node"])
         relation, wrong = self._relation(args.get("relation"))
         if entity is None or wrong:
@@ -145,7 +160,7 @@ class PathTool(GraphTool):
                  "description": f"Most facts in the chain; default {MAX_LEN}."},
     )  # fmt: skip
 
-    def use(self, args: Mapping[str, Any]) -> ToolResult:
+    def use(self, args: Mapping[str, Any], state: Any = None) -> ToolResult:
         (a, about_a), (b, about_b) = self._entity(args["a"]), self._entity(args["b"])
         notes = "\n".join(filter(None, (about_a, about_b)))
         if a is None or b is None:
@@ -161,6 +176,7 @@ class PathTool(GraphTool):
 class RankTool(GraphTool):
     """``graph_rank``: entities by personalised PageRank from those named, or by likeness."""
 
+    MODE = "ppr"
     spec = _spec(
         "graph_rank",
         "Entities with their facts: most central around those the query names (method ppr), or "
@@ -169,18 +185,15 @@ class RankTool(GraphTool):
         method={"type": "string", "enum": ["ppr", "sim"], "description": "Default ppr."},
     )  # fmt: skip
 
-    def __init__(self, index: GraphIndex) -> None:
-        super().__init__(index)
-        self._show = GraphSearch(index, "ppr")
-
-    def use(self, args: Mapping[str, Any]) -> ToolResult:
+    def use(self, args: Mapping[str, Any], state: Any = None) -> ToolResult:
         rank = self.index.similar if args.get("method") == "sim" else self.index.ppr
-        return self._listed(rank(args["query"], args.get("k", K)), self._show)
+        return self._listed(rank(args["query"], args.get("k", K)))
 
 
 class CommunitySearchTool(GraphTool):
     """``community_search``: a beam search down the graph's communities."""
 
+    MODE = "communities"
     spec = _spec(
         "community_search",
         "Entities with their facts, found through the graph's communities that fit the query.",
@@ -189,42 +202,22 @@ class CommunitySearchTool(GraphTool):
               "description": f"Communities kept per level; 0: all; default {BEAM}."},
     )  # fmt: skip
 
-    def __init__(self, index: GraphIndex) -> None:
-        super().__init__(index)
-        self._show = GraphSearch(index, "communities")
-
-    def use(self, args: Mapping[str, Any]) -> ToolResult:
+    def use(self, args: Mapping[str, Any], state: Any = None) -> ToolResult:
         beam = args.get("beam", BEAM) or math.inf
         search = self.index.community_search
-        return self._listed(search.search(args["query"], args.get("k", K), beam), self._show)
+        return self._listed(search.search(args["query"], args.get("k", K), beam))
 
 
 class HybridTool(GraphTool):
     """``graph_search``: facts and passages together (GraphRAG-R1), ranked by PageRank from the
     entities the query names, or by likeness if it names none."""
 
+    MODE, PASSAGES = "ppr", True
     spec = _spec(
         "graph_search", "Facts and passages on a query, from the graph around what it names.",
         ("query",), query={"type": "string", "minLength": 1}, k=_K,
     )  # fmt: skip
 
-    def __init__(self, index: GraphIndex) -> None:
-        super().__init__(index)
-        self._show = GraphSearch(index, "ppr", passages=True)
-
-    def use(self, args: Mapping[str, Any]) -> ToolResult:
+    def use(self, args: Mapping[str, Any], state: Any = None) -> ToolResult:
         query, k = args["query"], args.get("k", K)
-        return self._listed(self.index.ppr(query, k) or self.index.similar(query, k), self._show)
-
-
-GRAPH_TOOLS: Mapping[str, type[GraphTool]] = {
-    tool.spec.name: tool
-    for tool in (
-        FactsTool, NeighborsTool, PathTool, RankTool, CommunitySearchTool, HybridTool,
-    )
-}  # fmt: skip
-
-
-def make_tool(name: str, corpus: Corpus, world: World | None) -> GraphTool:
-    """A tool by name; ``EngineError`` for a corpus without a graph."""
-    return GRAPH_TOOLS[name](graph_index(corpus, world))
+        return self._listed(self.index.ppr(query, k) or self.index.similar(query, k))

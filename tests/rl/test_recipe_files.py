@@ -20,7 +20,7 @@ from searchgym.rl.recipe_files import RecipeDoc, document, folder, is_path, read
 from searchgym.rl.slots.contracts import check_estimator
 from searchgym.rl.slots.registry import PLACES, REGISTRY, make, registered_in
 from searchgym.rl.trainer import TrainConfig, Trainer
-from searchgym.tasks.families import family
+from searchgym.tasks.families import make_family
 from tests.rl.lookup import player, setting
 
 METHOD = '''"""The reward less the group's smallest."""
@@ -146,7 +146,7 @@ def test_a_recipes_environment_exists(name: str) -> None:
     made = SearchEnv(**{**env, **SMALL})
     assert made.tasks
     for kind in env.get("tasks", {}):
-        family(kind)  # an unknown one raises
+        make_family(kind)  # an unknown one raises
     assert made.setup.options.reward == env.get("reward", "em")
 
 

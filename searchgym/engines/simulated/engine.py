@@ -181,7 +181,8 @@ class SimulatedEngine:
             return _Asked((), "useful", 1)
         ctx = query.ctx
         kind: Kind = "noisy" if is_noisy(self.noise, ctx) else "useful"
-        question, answer, evidence = "", "", ()
+        question, answer = "", ""
+        evidence: tuple[str, ...] = ()
         if ctx.task is not None:
             question, answer = ctx.task.question, self._answer(ctx.task, ctx.key)
             if kind == "useful":

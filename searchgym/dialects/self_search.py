@@ -42,7 +42,8 @@ def blocks(text: str) -> list[Block]:
     Between ``<information>`` and the next ``</information>`` no tag counts: results may quote
     anything. An information block that is never closed reaches to the next tag or the end of the
     text (``closed`` False). A further ``</information>`` before any other block belongs to the
-    block, too: its results quoted an opening tag. Other blocks that are not closed before the next one opens are none.
+    block, too: its results quoted an opening tag. Other blocks that are not closed before the next
+    one opens are none.
     """
     found: list[Block] = []
     opened: re.Match[str] | None = None

@@ -133,7 +133,7 @@ def test_no_name_on_the_command_line_ends_the_process(cli: Cli, here: Path) -> N
 # --- a run's folder -------------------------------------------------------------------------------
 SCHEDULE = """
 open({ran!r}, "a").write("x")
-from searchgym.rl.schedules import Constant
+from searchgym.rl.schedules.coefficients import Constant
 class Mine(Constant):
     note = "as it was"
 """

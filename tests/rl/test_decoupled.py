@@ -142,7 +142,7 @@ def test_m2po_is_algorithm_1(seed: int) -> None:
     assert not keep[~tensors[2]].any()
     loss, stats = m2po_loss(now, *tensors, keep)
     assert loss.item() == pytest.approx(expected_loss, abs=1e-9)
-    assert stats["left_out"] == pytest.approx(1 - wanted.mean())
+    assert stats["clipped"] == pytest.approx(1 - wanted.mean())
     loss.backward()
     gradient = np.zeros_like(logp)
     for (i, t), k, x, y in zip(places, wanted, r, a, strict=True):

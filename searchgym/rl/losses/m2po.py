@@ -61,7 +61,7 @@ def m2po_loss(
     loss = -chosen * ratio * spread(adv, mask)
     stats = {
         "ratio": masked_mean(ratio.detach(), mask),
-        "left_out": masked_mean(1 - chosen, mask),
+        "clipped": masked_mean(1 - chosen, mask),
     }
     return aggregate_tokens(loss, mask, aggregate, **counts), stats
 

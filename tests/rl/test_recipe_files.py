@@ -89,7 +89,8 @@ def test_a_new_advantage_is_one_python_file_and_one_toml(one_more: Path) -> None
     lm, policy = player(0)
     recipe = Recipe.of(one_more)
     before = [p.detach().clone() for p in lm.parameters()]
-    run = Trainer(lm, policy, setting(), recipe, TrainConfig.of(recipe, steps=2, tasks=4, lr=1e-3))
+    config = TrainConfig.of(recipe, steps=2, tasks=4, lr=1e-3)
+    run = Trainer(setting(), lm, recipe, config, policy=policy)
     assert run.config.minibatches == 2
     curve = list(run.train())
     assert [m["coef/above_worst"] for m in curve] == [0.5, 0.625]

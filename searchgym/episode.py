@@ -361,6 +361,8 @@ class Episode:
                 hits = tuple(h for _, group in groups for h in group)
             self.contexts.add("env", "results", self._dialect.render_hits(groups), hits)
             found = [hit[0][0] for hit in hits]  # passage ids
+            # documents written for the query name the gold passages that they stand for
+            found += [name for r in results if r.hits for name in r.meta.get("evidence", ())]
         elif isinstance(action, Call):
             found = self._show_call(action, results[0])
         else:

@@ -49,9 +49,11 @@ class OracleAgent:
         ]
 
     def _task(self, request: TurnRequest, dialect: Dialect) -> Task | None:
-        shown = next((s.text for s in request.segments if s.kind == "question"), None)
-        if shown is None:  # a delegated context: it holds a sub-task, not the question
+        asked = next((s for s in request.segments if s.kind == "question"), None)
+        if asked is None:  # a delegated context: it holds a sub-task, not the question
             return None
+        # under instructions of one's own the question stands within them
+        shown = dialect.question(asked.asked) if asked.asked else asked.text
         if request.dialect not in self._asked:
             self._asked[request.dialect] = {
                 dialect.question(task.question): task for task in self._tasks.values()

@@ -111,7 +111,20 @@ def _recipe(name: str) -> tuple[dict[str, Any], str]:
     facts = {"id": name, "kind": "recipes", "summary": doc.summary, "source": doc.source}
     parts = {"Formula": doc.formula, "Ours": doc.ours, "Notes": doc.notes, "Results": doc.results}
     text = "\n\n".join(f"{title}: {part}" for title, part in parts.items() if part)
-    return {**facts, **read(name)}, text
+    return {**facts, **read(name), "changes nothing": _idle(name)}, text
+
+
+def _idle(name: str) -> list[str]:
+    """Options that change nothing as the recipe is shipped."""
+    from ..rl.idle import idle_options
+    from ..rl.recipe import Recipe
+    from ..rl.slots.protocols import RunFacts
+
+    recipe = Recipe.of(name)
+    updates = int(recipe.train.get("epochs", 1)) * int(recipe.train.get("minibatches", 1))
+    turns, tokens = recipe.env.get("max_turns"), recipe.sampling.get("max_tokens")
+    longest = int(turns) * int(tokens) if turns and tokens else None
+    return sorted(idle_options(recipe, RunFacts(updates, longest)))
 
 
 def _environment(name: str) -> tuple[dict[str, Any], str]:

@@ -258,8 +258,9 @@ def measure(
         made = next(_settings(_keywords(name, split, tasks, data_dir, settings), 1))
         generator = {"name": "transformers", "model": model}
         engine: Any = SimulatedEngine(
-            generator, style=style, words=words, per_call=per_call, temperature=temperature
-        )
+            generator, style=style, words=words, per_call=per_call, temperature=temperature,
+            corpus=made.corpus,
+        )  # fmt: skip
     with working("generating …"):
         found = ask(engine, made.tasks, k=k)
     rows = [

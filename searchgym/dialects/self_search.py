@@ -41,7 +41,9 @@ def blocks(text: str) -> list[Block]:
 
     Between ``<information>`` and the next ``</information>`` no tag counts: results may quote
     anything. An information block that is never closed reaches to the next tag or the end of the
-    text (``closed`` False). Other blocks that are not closed before the next one opens are none.
+    text (``closed`` False). A further ``</information>`` before any other block belongs to the
+    block, too: its results quoted an opening tag. Other blocks that are not closed before the next
+    one opens are none.
     """
     found: list[Block] = []
     opened: re.Match[str] | None = None
@@ -62,6 +64,8 @@ def blocks(text: str) -> list[Block]:
         elif opened is not None and opened[2] == kind:
             found.append(_block(opened, tag.start(), tag.end()))
             opened = None
+        elif opened is None and kind == "information" and found and found[-1].kind == kind:
+            found[-1] = found[-1]._replace(end=tag.end())
     if opened is not None and opened[2] == "information":
         found.append(_block(opened, len(text), len(text))._replace(closed=False))
     return found

@@ -22,8 +22,8 @@ def step_info(episode: Episode) -> dict[str, Any]:
     passages). Where there is something to tell: ``params`` (the difficulty, as far as it was set),
     ``retries`` (failed calls tried again, so far), ``cost`` (of the last action's calls),
     ``degraded`` (what was done to its results: by a degraded engine, or the axis ``distractors``),
-    ``simulated`` ("useful" or "noisy", of each search that a simulated engine answered). At the end
-    also ``outcome``.
+    ``simulated`` ("useful", "noisy" or "unrelated", of each search that a simulated engine
+    answered). At the end also ``outcome``.
     """
     turns, config, contexts = episode.turns, episode.config, episode.contexts
     left, active = episode.queries_left, contexts.active

@@ -33,13 +33,14 @@ from .asynchronous.rollouts import AsyncRollouts
 from .checkpoint import load_checkpoint, save_checkpoint
 from .collapse import Watch
 from .critic import Critic
+from .idle import warn_of_idle_options
 from .log import LOG, Log
 from .measures import of_age, of_batch, of_episodes, of_groups
 from .processes import Alone
 from .recipe import UNREAD_SCALE, Recipe, under_curriculum
 from .saved import ROLLOUTS, SavedRollouts
 from .slots.batch import Batch, Estimate, Mean, Output, Totals, in_lines
-from .slots.protocols import Learner, Replay, Result
+from .slots.protocols import Learner, Replay, Result, RunFacts, UpdateWide
 from .slots.records import Floats, Rewards, Scored, TaskPlan, Workers
 
 CHECKPOINT = "trainer.safetensors"
@@ -150,6 +151,9 @@ class Trainer:
             "ref_logp": lm.has_reference,
         }
         self.recipe.check(frozenset(name for name, given in there.items() if given))
+        most_tokens = policy.sampling.max_tokens * env.rules.max_turns
+        updates = self.config.epochs * self.config.minibatches
+        warn_of_idle_options(self.recipe, RunFacts(updates, most_tokens))
         self.processes = processes or Alone()
         if self.config.tasks % self.processes.count or (rollouts and self.processes.count > 1):
             raise CardError(
@@ -349,6 +353,7 @@ class Trainer:
         for epoch in range(config.epochs):
             for places in self._minibatches(batch, epoch):
                 part = batch.take(places)
+                self._prepare(part, coef)
                 for optimizer in self.optimizers:
                     optimizer.zero_grad(set_to_none=True)
                 found = self._backward(part, coef)
@@ -365,6 +370,16 @@ class Trainer:
                 for name, value in found.items():
                     sums[name] = sums.get(name, 0.0) + value
         return {name: value / updates for name, value in sums.items()}
+
+    def _prepare(self, batch: Batch, coef: Mapping[str, float]) -> None:
+        """Let losses that must do so look at the whole mini-batch, under the current weights."""
+        wide = [loss for loss in self.recipe.loss if isinstance(loss, UpdateWide)]
+        output = None
+        if any(loss.prepares_with_logp for loss in wide):
+            with torch.no_grad():
+                output = Output(self._ask(batch, self.lm.logp))
+        for loss in wide:
+            batch.notes |= loss.prepare(batch, output, coef)
 
     def _backward(self, batch: Batch, coef: Mapping[str, float]) -> dict[str, float]:
         """Gradients of one update, micro-batch by micro-batch; losses divide by ``totals``, so that

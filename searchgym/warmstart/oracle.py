@@ -51,7 +51,8 @@ class ThinkingOracle:
         return [self._act(request.segments) for request in requests]
 
     def _act(self, segments: Sequence[Segment]) -> str:
-        question = next(s.text for s in segments if s.kind == "question")
+        asked = next(s for s in segments if s.kind == "question")
+        question = self._dialect.question(asked.asked) if asked.asked else asked.text
         if question not in self._ways:
             raise TaskError(f"no task asks {question.strip()[:200]!r}; give the oracle its setting")
         start, hops = self._ways[question]

@@ -1,5 +1,5 @@
 """How long each recipe takes to learn to look things up: processor time of one thread, which is
-what a quiet machine's clock would say. The pages of ``agents/`` cite this table."""
+what a quiet machine's clock would say."""
 
 from __future__ import annotations
 

@@ -72,6 +72,13 @@ def test_unclosed_information_is_masked_to_the_next_tag_or_the_end() -> None:
     assert not blocks("<information>x")[0].closed
 
 
+def test_a_block_that_quotes_an_opening_tag_is_masked_to_its_own_close() -> None:
+    block = "<information>a<information>b</information>c</information>"
+    text = f"<search>q</search>{block}<think>d</think> </information><answer>e</answer>"
+    spans = DIALECT.parse(text).spans
+    assert [text[s.start : s.end] for s in spans if s.kind == MASKED] == [block]
+
+
 @given(TEXT)
 def test_any_text_is_read(text: str) -> None:
     for made in (text, f"<think>{text}</think><information>{text}</information>{text}"):

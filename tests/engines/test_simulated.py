@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -352,14 +354,36 @@ def test_a_real_model_by_name_in_single_and_vector_environments(tmp_path: Path) 
     for i in range(3):
         rows = [env.reset(seed=5 + i)[0], *(env.step(a)[0] for a in actions[:2])]
         assert rows == [column[i] for column in columns]
-    kinds = {k for i in range(9) for k in _kinds(env, 50 + i)}
-    assert kinds == {"useful", "noisy"}
+    assert {k for i in range(9) for k in _kinds(env, 50 + i, gold=True)} == {"useful", "noisy"}
+    assert {k for i in range(9) for k in _kinds(env, 50 + i)} == {"unrelated", "noisy"}
 
 
-def _kinds(env: Any, seed: int) -> tuple[str, ...]:
+def _kinds(env: Any, seed: int, gold: bool = False) -> tuple[str, ...]:
     env.reset(seed=seed)
-    found: tuple[str, ...] = env.step("<search>who</search>")[-1]["simulated"]
+    query = env.unwrapped.episode.config.task.queries[0] if gold else "who"
+    found: tuple[str, ...] = env.step(f"<search>{query}</search>")[-1]["simulated"]
     return found
+
+
+def test_the_model_is_told_what_the_query_asks_for() -> None:
+    """Of a chain of two: the first query's documents are to state the founder, the second's the
+    town; a query that asks for neither gets noise; a task of another corpus gets its answer."""
+    engine = SimulatedEngine(Scribe(), corpus=CORPUS)
+    chain = TASKS[0]
+    asked = []
+    for text in ("Aldor founder", "Mira Venn born", "zzz"):
+        (request,) = engine._ask(Query(text, 1, CallContext(1, "e", {}, None, chain))).requests
+        (ranking,) = engine.run([Query(text, 1, CallContext(1, "e", {}, None, chain))])
+        told = re.search(r"^Answer: (.*)$", str(request.prompt), re.MULTILINE)
+        asked.append((told and told[1], ranking.meta))  # type: ignore[union-attr]
+    assert asked == [
+        ("Mira Venn", {"simulated": "useful", "evidence": ["p1"]}),
+        ("Quell", {"simulated": "useful", "evidence": ["p2"]}),
+        ("Quell", {"simulated": "unrelated"}),
+    ]
+    elsewhere = replace(chain, evidence=("other",))
+    (ranking,) = engine.run([Query("zzz", 1, CallContext(1, "e", {}, None, elsewhere))])
+    assert ranking.meta == {"simulated": "useful"}  # type: ignore[union-attr]
 
 
 def test_gold_reaches_no_engine_that_does_not_ask_for_it() -> None:

@@ -103,6 +103,18 @@ def test_nothing_is_too_old_and_it_learns(folders: list[Path]) -> None:
     assert trainer.policy.version == 30
 
 
+def test_m2po_leaves_out_what_has_grown_stale(folders: list[Path]) -> None:
+    """One update per step: the ratio to the weights that sampled is 1 for fresh tokens, so what is
+    left out is stale."""
+    recipe = {**RECIPE, "loss": {"use": "m2po", "tau": 1e-5}}
+    trainer, rollouts = run(folders, recipe=recipe, eta=2, steps=5)
+    with rollouts:
+        curve = list(trainer.train())
+    (metric,) = {k for m in curve for k in m if k.startswith("policy/clip")}
+    assert curve[0][metric] == 0
+    assert max(m[metric] for m in curve) > 0
+
+
 def test_who_comes_too_late_is_dropped(folders: list[Path]) -> None:
     recipe = {**RECIPE, "rollout": {"use": "tests.rl.playing:Slow", "size": 2}}
     trainer, rollouts = run(

@@ -9,12 +9,14 @@ import torch
 
 from searchgym.errors import CardError
 from searchgym.rl.advantages.dr_grpo import DrGRPO
+from searchgym.rl.advantages.stratified import stratified_advantages
 from searchgym.rl.losses.cispo import cispo_loss
 from searchgym.rl.losses.dpo import DPOLoss
 from searchgym.rl.losses.gspo import gspo_loss
 from searchgym.rl.slots.batch import Batch, Estimate, Output
+from searchgym.rl.slots.contracts import check_estimator
 from searchgym.rl.slots.registry import make
-from searchgym.rl.slots.samples import sample_batch
+from searchgym.rl.slots.samples import group_of, sample_batch
 from tests.rl.test_trainer import trainer, weights
 
 
@@ -112,6 +114,7 @@ def test_a_factor_moves_where_cispo_cuts() -> None:
 
 def test_dpo_takes_some_pairs_to_be_the_wrong_way_round() -> None:
     batch = sample_batch(0)
+    batch.notes |= DPOLoss().prepare(batch, None, {})
     output = Output(batch.sampled_logp.clone().requires_grad_())
     plain, smooth = (
         DPOLoss(label_smoothing=s)(output, batch, batch.totals, {})[0] for s in (0.0, 0.3)
@@ -160,3 +163,54 @@ def test_advice_names_who_provides_what_is_missing() -> None:
     ):
         with pytest.raises(CardError, match=advice):
             trainer(recipe)
+
+
+def test_dpo_is_a_mean_over_pairs() -> None:
+    """A group of four of eight has sixteen pairs, one of one of eight seven; a third has none.
+    Every pair counts once, in one piece and in parts."""
+    scores = [1, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    n = len(scores)
+    draw = torch.Generator().manual_seed(0)
+    group = torch.tensor([0] * 8 + [1] * 8 + [2] * 2)
+    logp, ref = (-torch.rand(n, 3, generator=draw) for _ in range(2))
+    mask = torch.ones(n, 3, dtype=torch.bool)
+    reward = torch.tensor(scores, dtype=torch.float32)
+    batch = Batch(
+        list(group_of(n).members), mask, torch.zeros(n, 3, dtype=torch.long), group, reward,
+        mask.sum(1), logp, torch.zeros(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool),
+        ref_logp=ref,
+    )  # fmt: skip
+    delta = (logp - ref).sum(1)
+    margins = [
+        0.1 * (delta[i] - delta[j]) for i in range(n) for j in range(n)
+        if group[i] == group[j] and scores[i] == 1 and scores[j] == 0
+    ]  # fmt: skip
+    assert len(margins) == 16 + 7
+    wanted = torch.stack([-torch.nn.functional.logsigmoid(m) for m in margins]).mean()
+    loss = DPOLoss(beta=0.1)
+    batch.notes |= loss.prepare(batch, None, {})
+    whole, _ = loss(Output(logp), batch, batch.totals, {})
+    assert torch.isclose(whole, wanted)
+    parts = [batch.take([i for i in range(n) if group[i] == g]) for g in range(3)]
+    found = [loss(Output(p.sampled_logp), p, batch.totals, {})[0] for p in parts]
+    assert torch.isclose(torch.stack(found).sum(), wanted)
+
+
+def test_strata_by_number_and_placement_of_searches() -> None:
+    """Two signals, one of them by turn: only members that agree in both, in all turns, are
+    compared; with one signal as before."""
+    reward = torch.tensor([1.0, 0.0, 0.5, 0.0, 1.0, 0.0])
+    group = torch.zeros(6, dtype=torch.long)
+    searches = torch.tensor([1.0, 1, 1, 1, 2, 2])
+    found = torch.tensor([[1, 0], [1, 0], [0, 1], [0, float("nan")], [1, 1], [1, 1]])
+    both = torch.cat([searches[:, None], found], 1)
+    adv = stratified_advantages(reward, group, both, alpha=1.0)
+    assert torch.allclose(adv, torch.tensor([1.0, -1, 0, 0, 1, -1]), atol=1e-5)
+    one = stratified_advantages(reward, group, searches, alpha=1.0)
+    assert one[2] != 0
+    batch = sample_batch(0, signals=["searches", "turn_found"])
+    made = make("advantage", {"use": "stratified", "stratum": ["searches", "turn_found"]})
+    assert made.requires == {"searches", "turn_found"}
+    alone = make("advantage", "stratified").estimate(batch, {}).adv
+    assert not torch.equal(made.estimate(batch, {}).adv, alone)
+    check_estimator({"use": "stratified", "stratum": ["searches", "turn_found"]})

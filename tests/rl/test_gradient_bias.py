@@ -134,3 +134,34 @@ def test_distillation_descends_the_kl():
     loss, _ = reinforce_loss(student[:, None], odds[:, None] * adv, mask)
     got = torch.autograd.grad(5 * loss, logits)[0]  # 5: a sum, not a mean, over tokens
     torch.testing.assert_close(got, true)
+
+
+def test_distillation_of_texts_needs_the_later_tokens():
+    """Two tokens of a vocabulary of three, enumerated: with ``to_go`` the expected update is minus
+    the gradient of KL(student || teacher) over whole texts; token by token it is that of the KL of
+    each next token with the visits held fixed, which is another at the first token."""
+    draw = torch.Generator().manual_seed(4)
+    shape = (4, 3)  # the first token's logits, and the second's after each of the three
+    student = torch.randn(shape, generator=draw, dtype=torch.float64).requires_grad_()
+    teacher = torch.randn(shape, generator=draw, dtype=torch.float64).log_softmax(-1)
+
+    def logp(texts, table):
+        return torch.stack([table[0, texts[:, 0]], table[1 + texts[:, 0], texts[:, 1]]], 1)
+
+    texts = torch.tensor(list(itertools.product(range(3), repeat=2)))
+    mine, theirs = logp(texts, student.log_softmax(-1)), logp(texts, teacher)
+    odds, mask = mine.sum(1).exp(), torch.ones(9, 2)
+    whole = (odds * (mine - theirs).sum(1)).sum()
+    (true,) = torch.autograd.grad(whole, student, retain_graph=True)
+    visits = torch.cat([torch.ones(1), student.log_softmax(-1)[0].exp().detach()])
+    kl_by_state = (student.log_softmax(-1).exp() * (student.log_softmax(-1) - teacher)).sum(1)
+    (held,) = torch.autograd.grad((visits * kl_by_state).sum(), student, retain_graph=True)
+
+    def update(to_go):
+        adv = distillation_advantages(mine, theirs, mask, to_go=to_go)
+        total = (odds.detach()[:, None] * adv * mine).sum()
+        return torch.autograd.grad(total, student, retain_graph=True)[0]
+
+    assert torch.allclose(update(True), -true)
+    assert torch.allclose(update(False), -held)
+    assert not torch.allclose(update(False)[0], -true[0], atol=1e-2)

@@ -1,5 +1,7 @@
-"""Every recipe of the catalogue teaches a small policy to ask the right query and to tell what it
-was shown, about things it was never trained on; and a training repeats exactly."""
+"""Every recipe of the catalogue, with its own number of updates per step, teaches a small policy
+to ask the right query and to tell what it was shown, about things it was never trained on; and a
+training repeats exactly. This shows that a recipe learns, not that it is the method that it says
+(``test_as_shipped``, ``test_advantages``, ``test_losses``)."""
 
 from __future__ import annotations
 
@@ -25,6 +27,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "search_r1_grpo": {"lr": 1.5e-3, "steps": 28},
     # so does its square
     "kimi": {"lr": 1.5e-3, "steps": 32},
+    # at 2e-3 one of two seeds collapses: four updates of a token mean
+    "clip_cov": {"lr": 1.5e-3},
     # imitates what went well, little at a time
     "rft": {"lr": 3e-3, "steps": 32},
     # plays on until enough groups disagree, and soon few do
@@ -43,14 +47,12 @@ def trained(name: str, seed: int, *, out: Path | None = None, **options: Any) ->
     recipe = Recipe.of(name)
     options = {"steps": 24, **SETTINGS.get(name, {}), **options}
     lm, policy = player(seed, reference=recipe.needs("ref_logp"))
-    if any("old_logp" in loss.requires for loss in recipe.loss):
-        options["minibatches"] = 2  # the second update has ratios other than 1
     return Trainer(
         setting(), lm, recipe,
         TrainConfig.of(recipe, **{"tasks": 4, "lr": LR, "seed": seed, **options}),
         policy=policy,
         teacher=taught() if recipe.needs("teacher_logp") else None,
-        critic=Critic(lm, lr=LR, epochs=2) if recipe.needs("value") else None,
+        critic=Critic(lm, **{**recipe.critic, "lr": LR}) if recipe.needs("value") else None,
         out=out,
     )  # fmt: skip
 
@@ -63,12 +65,11 @@ def taught() -> TrainableLM:
     return run.lm
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", shipped())
-def test_every_recipe_learns_to_search(name: str, seed: int) -> None:
-    """In at most five seconds of an idle core (``tests/benchmarks/test_learning_time.py``); twice
-    that is allowed for here, where others compute beside it."""
-    run = trained(name, seed)
+def test_every_recipe_learns_to_search(name: str) -> None:
+    """In at most five seconds of an idle core (``tests/benchmarks/test_learning_time.py``, of two
+    seeds); twice that is allowed for here, where others compute beside it."""
+    run = trained(name, 0)
     assert success(run.lm, run.policy) < 0.4
     began = time.process_time()
     for metrics in run.train():

@@ -60,7 +60,7 @@ def test_a_price_on_tokens_leaves_the_outcome_where_it_is() -> None:
 
 
 def test_what_a_base_provides_is_provided() -> None:
-    for over in ("kl_in_reward", "m2po"):
+    for over in ("kl_in_reward", "m2po_areal"):
         advantage = {"use": over, "base": "kl_cov"}
         Recipe.of({"advantage": advantage, "loss": ["ppo", "kl_cov"]})
         assert "picked" in make("advantage", advantage).provides

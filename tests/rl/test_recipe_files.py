@@ -20,7 +20,7 @@ from searchgym.rl.recipe_files import RecipeDoc, document, folder, is_path, read
 from searchgym.rl.slots.contracts import check_estimator
 from searchgym.rl.slots.registry import PLACES, REGISTRY, make, registered_in
 from searchgym.rl.trainer import TrainConfig, Trainer
-from searchgym.tasks.families import family
+from searchgym.tasks.families import make_family
 from tests.rl.lookup import player, setting
 
 METHOD = '''"""The reward less the group's smallest."""
@@ -89,7 +89,8 @@ def test_a_new_advantage_is_one_python_file_and_one_toml(one_more: Path) -> None
     lm, policy = player(0)
     recipe = Recipe.of(one_more)
     before = [p.detach().clone() for p in lm.parameters()]
-    run = Trainer(lm, policy, setting(), recipe, TrainConfig.of(recipe, steps=2, tasks=4, lr=1e-3))
+    config = TrainConfig.of(recipe, steps=2, tasks=4, lr=1e-3)
+    run = Trainer(setting(), lm, recipe, config, policy=policy)
     assert run.config.minibatches == 2
     curve = list(run.train())
     assert [m["coef/above_worst"] for m in curve] == [0.5, 0.625]
@@ -146,7 +147,7 @@ def test_a_recipes_environment_exists(name: str) -> None:
     made = SearchEnv(**{**env, **SMALL})
     assert made.tasks
     for kind in env.get("tasks", {}):
-        family(kind)  # an unknown one raises
+        make_family(kind)  # an unknown one raises
     assert made.setup.options.reward == env.get("reward", "em")
 
 

@@ -1,7 +1,8 @@
 """Training pairs for a simulator: from a prompt to the documents a search engine might give.
 
 ZeroSearch lets a strong model judge which results of a real engine are useful. Here it is exact: a
-document is useful if it states an accepted answer, and noisy if it does not.
+document is useful if it states what its *query* asks for (``relevance``), and noisy if it states no
+accepted answer.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ...seeding import derive, stream
 from ...types import CallContext, Failure, Passage, Query, SearchEngine, Task
 from .parse import Document, write_documents
 from .prompts import Role, sft_prompt
+from .relevance import Relevance
 from .text import excerpt, mentions, sentences, snippet, telling
 
 POOL = 20
@@ -39,6 +41,7 @@ class Pair(NamedTuple):
     task: str
     query: str
     answer: str
+    """What useful documents state: of a query for an inner hop, the name that leads on."""
 
 
 def simulator_pairs(
@@ -60,17 +63,18 @@ def simulator_pairs(
     ``before``: the answer stands in a snippet, after at most so many words, which small models
     learn far sooner; ``None``: in whole sentences, the longest of which are cut.
 
-    Useful documents are excerpts of gold passages (or, where a set names none, of hits) that state
-    an answer; each holds the very answer the prompt names. Noisy ones are excerpts of other hits
-    of ``engine`` that state none. Answers that cannot be recognised in a text (yes, no, small
-    numbers) give noisy pairs only, and so do tasks to be refused. ``EngineError`` for impossible
-    numbers or an engine that fails.
+    Useful documents are excerpts of the gold passage that the query asks for (or, where a set names
+    none, of hits) that state what it is after; each holds the very answer the prompt names. Noisy
+    ones are excerpts of other hits of ``engine`` that state no accepted answer. Answers that cannot
+    be recognised in a text (yes, no, small numbers) give noisy pairs only, and so do tasks to be
+    refused and queries that ask for no gold passage. ``EngineError`` for impossible numbers or an
+    engine that fails.
     """
     if docs < 1 or words < 5 or not 0 <= noise <= 1:
         raise EngineError(
             f"docs must be ≥ 1, words ≥ 5 and noise in [0, 1]; got {docs}, {words}, {noise}"
         )
-    context = CallContext(0, "simulator", {})
+    context, relevance = CallContext(0, "simulator", {}), Relevance(corpus)
     for task in tasks:
         own = (task.question,) if questions or not task.queries else ()
         queries = tuple(dict.fromkeys((*task.queries, *own)))
@@ -82,25 +86,32 @@ def simulator_pairs(
             found = [hit.passage for hit in ranking]
             noisy = bool(draw.random() < noise)
             size = _Size(docs, words, before)
-            yield from _pairs(task, query, found, corpus, size, noisy, draw)
+            yield from _pairs(task, query, found, relevance, size, noisy, draw)
 
 
 def _pairs(
     task: Task,
     query: str,
     found: Sequence[Passage],
-    corpus: Corpus,
+    relevance: Relevance,
     size: _Size,
     noisy: bool,
     draw: np.random.Generator,
 ) -> Iterator[Pair]:
-    gold = [corpus.passage(name) for name in reversed(task.evidence) if name in corpus]
-    answer = "" if task.should_abstain else task.answers[0]
-    made = {"noisy": _noisy(task, found, gold, size, draw)} if noisy else {}
-    if answer and telling(answer):
-        stating = [p for p in gold or found if mentions(f"{p.title} {p.text}", [answer])]
-        made["useful"] = _useful(answer, stating, size, draw)
-    for kind, documents in sorted(made.items(), reverse=True):
+    corpus = relevance.corpus
+    gold = [corpus.passage(name) for name in task.evidence if name in corpus]
+    first = "" if task.should_abstain else task.answers[0]
+    wanted, sources = first, list(found)
+    if gold:  # what this very query asks for
+        hops = relevance.hops(query, task)
+        wanted = hops[0].answer if hops else ""
+        sources = [hop.passage for hop in hops if hop.answer == wanted]
+        wanted = first if wanted in task.answers else wanted
+    made = {"noisy": (first, _noisy(task, found, gold, size, draw))} if noisy else {}
+    if first and wanted and telling(wanted):
+        stating = [p for p in sources if mentions(f"{p.title} {p.text}", [wanted])]
+        made["useful"] = (wanted, _useful(wanted, stating, size, draw))
+    for kind, (answer, documents) in sorted(made.items(), reverse=True):
         if documents:
             role = Role(query, len(documents), size.words, kind == "noisy", task.question, answer)
             text = write_documents(documents, answer if kind == "useful" else "")

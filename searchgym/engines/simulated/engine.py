@@ -3,6 +3,7 @@
 Each query draws from its own key whether its documents are useful or noisy; the rate is the
 episode's ``noise`` parameter, which a curriculum drives, or the engine's. The model is told, the
 agent is not: which it was stands in ``ToolResult.meta["simulated"]`` and ``info["simulated"]``.
+Gold passages that useful documents stand for are in ``meta["evidence"]`` and count as found.
 """
 
 from __future__ import annotations
@@ -23,9 +24,13 @@ from ...types import CallContext, Charged, Failure, Hit, PageSource, Query, Rank
 from ...worlds.world import World
 from .parse import Document, as_passage, parse_documents
 from .prompts import STYLES, Role
+from .relevance import Relevance
 from .shelf import Shelf, SimulatedPages
 
 Aliases = Literal["first", "all", "drawn"]
+Kind = Literal["useful", "noisy", "unrelated"]
+"""Of a query's documents: ``noisy`` by the draw; ``unrelated``: the query asks for nothing that the
+task is about."""
 ALIASES = ("first", "all", "drawn")
 
 
@@ -49,11 +54,13 @@ def checked_noise(rate: Any) -> float:
     return float(rate)
 
 
-def ranked(documents: Sequence[Document], noisy: bool) -> Charged:
-    """Documents as a ranking, first best, that tells (not shows) which kind they are."""
+def ranked(documents: Sequence[Document], kind: Kind, evidence: Sequence[str] = ()) -> Charged:
+    """Documents as a ranking, first best, that tells (not shows) which kind they are, and ids of
+    the gold passages that they are taken from."""
     passages = dict.fromkeys(as_passage(d) for d in documents)
     hits = [Hit(p, 1.0 / rank) for rank, p in enumerate(passages, 1)]
-    return Charged(hits, meta={"simulated": "noisy" if noisy else "useful"})
+    meta: dict[str, Any] = {"simulated": kind}
+    return Charged(hits, meta=meta | ({"evidence": list(evidence)} if evidence else {}))
 
 
 class SimulatedEngine:
@@ -68,6 +75,12 @@ class SimulatedEngine:
         per_call: Documents the model writes at once; ``None``: all. A small simulator writes one
             document well, and the calls of a query run as one batch; equal documents are one hit.
         temperature, max_tokens: How text is drawn. ``max_tokens`` is per call.
+        corpus: Where a task's gold passages are. Of tasks whose passages it holds, a query gets
+            useful documents only if it asks for one of them (``relevance``), and the model is told
+            what *that* passage answers; a query for the first hop is not answered with the end of
+            the chain. None, or a task without passages there: the model is told the task's answer
+            whatever the query is, as in the paper.
+        threshold: How much of a gold query or title a query must hold.
         retries: Further tries of a call that failed. Then it is a ``Failure``, and the episode's
             own ``max_retries`` applies.
         cache: File of a completion cache: what was generated once is read from then on, by any
@@ -96,6 +109,8 @@ class SimulatedEngine:
         retries: int = 2,
         cache: str | None = None,
         vary: bool | None = None,
+        corpus: Corpus | None = None,
+        threshold: float = 0.5,
     ) -> None:
         if style not in STYLES:
             raise EngineError(unknown("prompt style", str(style), STYLES))
@@ -118,6 +133,7 @@ class SimulatedEngine:
         self.per_call = per_call
         self.temperature, self.max_tokens, self.retries = float(temperature), max_tokens, retries
         self.vary = store is None if vary is None else vary
+        self._relevance = None if corpus is None else Relevance(corpus, threshold)
         self._prompt = STYLES[style]
         self._shelf = Shelf(store)
 
@@ -128,6 +144,8 @@ class SimulatedEngine:
             self.generator.fingerprint, self.noise, self.style, self.words, self.aliases,
             self.per_call, self.temperature, self.max_tokens, self.vary,
         ]  # fmt: skip
+        if self._relevance is not None:
+            settings += [self._relevance.corpus.digest, self._relevance.threshold]
         return f"simulated:{hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]}"
 
     def cache_key(self, request: Query, /) -> None:
@@ -151,7 +169,8 @@ class SimulatedEngine:
                 continue
             per_call = one.per_call
             documents = [d for part in parts for d in parse_documents(part.text, per_call)]
-            ranking = ranked(documents[: query.k], one.noisy)
+            evidence = one.evidence if documents else ()
+            ranking = ranked(documents[: query.k], one.kind, evidence)
             self._shelf.put([hit.passage for hit in ranking])
             answers.append(ranking)
         return answers
@@ -159,20 +178,36 @@ class SimulatedEngine:
     def _ask(self, query: Query) -> _Asked:
         """What the model is asked; nothing for a query that finds nothing anyway."""
         if query.k < 1 or not query.text.strip():
-            return _Asked((), False, 1)
+            return _Asked((), "useful", 1)
         ctx = query.ctx
-        noisy = is_noisy(self.noise, ctx)
+        kind: Kind = "noisy" if is_noisy(self.noise, ctx) else "useful"
         question, answer = "", ""
+        evidence: tuple[str, ...] = ()
         if ctx.task is not None:
             question, answer = ctx.task.question, self._answer(ctx.task, ctx.key)
+            if kind == "useful":
+                kind, answer, evidence = self._asked_for(query.text, ctx.task, answer)
         each = query.k if self.per_call is None else min(self.per_call, query.k)
-        role = Role(query.text, each, self.words, noisy, question, answer)
+        role = Role(query.text, each, self.words, kind != "useful", question, answer)
         prompt = self._prompt(role)
         stop = (f"Doc {each + 1}", f"DOC {each + 1}")
         sampling = Sampling(self.max_tokens, self.temperature, stop=stop)
         calls = -(-query.k // each)
         keys = [derive(ctx.key, "text", i) if self.vary else i for i in range(calls)]
-        return _Asked(tuple(GenRequest(prompt, sampling, key) for key in keys), noisy, each)
+        requests = tuple(GenRequest(prompt, sampling, key) for key in keys)
+        return _Asked(requests, kind, each, evidence)
+
+    def _asked_for(self, text: str, task: Task, answer: str) -> tuple[Kind, str, tuple[str, ...]]:
+        """What kind of documents a query gets that no draw has made noisy, what they are to state,
+        and the gold passage they stand for."""
+        if self._relevance is None or not self._relevance.knows(task):
+            return "useful", answer, ()
+        hops = self._relevance.hops(text, task)
+        if not hops:
+            return "unrelated", answer, ()
+        found = hops[0].answer
+        accepted = found in task.answers or not found
+        return "useful", answer if accepted else found, (hops[0].passage.id,)
 
     def _answer(self, task: Task, key: int) -> str:
         """The gold answer as the model is told; empty for a task to be refused."""
@@ -201,8 +236,9 @@ class SimulatedEngine:
 
 class _Asked(NamedTuple):
     requests: tuple[GenRequest, ...]
-    noisy: bool
+    kind: Kind
     per_call: int
+    evidence: tuple[str, ...] = ()
 
 
 def make(
@@ -215,4 +251,4 @@ def make(
             "{'name': 'transformers', 'model': 'FOLDER'}}; train a small one with 'searchgym "
             "simulator', or use 'simulated_rules'"
         )
-    return SimulatedEngine(generator, **options)
+    return SimulatedEngine(generator, corpus=corpus, **options)

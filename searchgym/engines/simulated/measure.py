@@ -40,10 +40,15 @@ def measure(
 ) -> tuple[Measured, Measured]:
     """Ask every task's last gold query (else its question) once at noise 0 and once at noise 1.
 
-    Tasks whose answer is yes, no, a number below 100 or none are left out. ``EngineError`` if none
-    is left.
+    Left out are tasks whose answer is yes, no, a number below 100 or none, and those that join
+    several chains, of which the last query need not find the answer. ``EngineError`` if none is
+    left.
     """
-    asked = [t for t in tasks if not t.should_abstain and telling(t.answers[0])]
+    asked = [
+        t for t in tasks
+        if not t.should_abstain and telling(t.answers[0])
+        and (t.difficulty is None or t.difficulty.branches == 1)
+    ]  # fmt: skip
     if not asked:
         raise EngineError(f"none of {len(tasks)} tasks has an answer a text can be searched for")
     found = []

@@ -51,8 +51,9 @@ def few_shot_prompt(role: Role) -> str:
         "look related to the query but do not help to answer it: they are about other people, "
         "places, works or dates, or about side issues"
         if role.noisy
-        else "help to answer the question below: each states the answer within its context, as an "
-        "article would, without speaking of a question"
+        else "answer the query: each states what the query asks for within its context, as an "
+        "article would, without speaking of a question. The question is what the searcher wants to "
+        "know in the end, the answer what documents for this query are to state"
     )
     example = _NOISY_EXAMPLE if role.noisy else _USEFUL_EXAMPLE
     lines = [

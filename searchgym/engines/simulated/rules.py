@@ -1,15 +1,19 @@
 """A simulated search engine without a language model: rules over the corpus, for fast tests.
 
 It keeps the interface of the ``simulated`` engine (useful or noisy by the same draw, gold only
-here) and none of its variety: useful documents are sentences of the gold passages, noisy ones are
-other passages, of entities of the same type where the world knows types, with every sentence that
-states the answer removed.
+here) and none of its variety: useful documents are sentences of those gold passages that the
+*query* asks for (``relevance``), noisy ones are other passages, of entities of the same type where
+the world knows types, with every sentence that states the answer removed. A query that asks for no
+gold passage finds noise, too. ``meta["simulated"]`` says which it was: ``useful``, ``noisy`` (by
+the draw) or ``unrelated``; ``meta["evidence"]`` names the gold passages that were shown, so that
+they are paid for as found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice, zip_longest
 
 import numpy as np
 
@@ -18,8 +22,9 @@ from ...errors import EngineError
 from ...seeding import derive, stream
 from ...types import Failure, PageSource, Passage, Query, Ranking, Task
 from ...worlds.world import World
-from .engine import checked_noise, is_noisy, ranked
+from .engine import Kind, checked_noise, is_noisy, ranked
 from .parse import Document
+from .relevance import Relevance
 from .shelf import Shelf, SimulatedPages
 from .text import excerpt, mentions, sentences
 
@@ -30,21 +35,30 @@ _TRIES = 20
 class RulesEngine:
     """Pure in (query's key, parameters, task, k).
 
-    ``noise`` as in ``simulated``; ``words``: length of a document. A query that belongs to no task
-    is a ``Failure("rejected")``: without a task nothing is gold. ``EngineError`` for bad settings.
+    ``noise`` as in ``simulated``; ``words``: length of a document; ``threshold``: how much of a
+    gold query or title a query must hold (:class:`~.relevance.Relevance`). A query that belongs to
+    no task is a ``Failure("rejected")``: without a task nothing is gold. ``EngineError`` for bad
+    settings.
     """
 
     needs_task = True
     axes = frozenset({"noise"})
 
     def __init__(
-        self, corpus: Corpus, world: World | None = None, *, noise: float = 0.0, words: int = 30
+        self,
+        corpus: Corpus,
+        world: World | None = None,
+        *,
+        noise: float = 0.0,
+        words: int = 30,
+        threshold: float = 0.5,
     ) -> None:
         if words < 1:
             raise EngineError(f"words must be ≥ 1, got {words}")
         self.corpus, self.noise, self.words = corpus, checked_noise(noise), words
         self.world = world if isinstance(corpus, GeneratedCorpus) else None
-        self.fingerprint = f"simulated_rules:{corpus.digest}:{noise}:{words}"
+        self._relevance = Relevance(corpus, threshold)
+        self.fingerprint = f"simulated_rules:{corpus.digest}:{noise}:{words}:{threshold}"
         self._shelf = Shelf()
 
     def cache_key(self, request: Query, /) -> None:
@@ -69,28 +83,26 @@ class RulesEngine:
             )
         noisy = is_noisy(self.noise, query.ctx)
         draw = stream(query.ctx.key, "rules")
-        documents = self._noisy(query, task, draw) if noisy else self._useful(query, task, draw)
-        ranking = ranked(documents, noisy)
+        useful = {} if noisy else self._useful(query, task, draw)
+        documents = list(useful) or self._noisy(query, task, draw)
+        kind: Kind = "noisy" if noisy else "useful" if useful else "unrelated"
+        ranking = ranked(documents, kind, tuple(dict.fromkeys(useful.values())))
         self._shelf.put([hit.passage for hit in ranking])
         return ranking
 
-    def _useful(self, query: Query, task: Task, draw: np.random.Generator) -> list[Document]:
-        """Excerpts of the gold passages: the sentences that state the answer first."""
-        gold = [
-            self.corpus.passage(name) for name in reversed(task.evidence) if name in self.corpus
-        ]
-        found: list[tuple[bool, Passage, int, list[str]]] = []
-        for passage in gold:
+    def _useful(self, query: Query, task: Task, draw: np.random.Generator) -> dict[Document, str]:
+        """Excerpts of the gold passages that the query asks for, with the id of each one's passage:
+        of each passage first, one that states what the query is after, as far as one does."""
+        of_passages: list[list[tuple[Document, str]]] = []
+        for passage, answer in self._relevance.hops(query.text, task):
+            keep = [answer] if answer else []
             parts = sentences(passage.text)
-            found += [
-                (not mentions(s, task.answers), passage, i, parts) for i, s in enumerate(parts)
-            ]
-        found.sort(key=lambda row: row[0])  # stable: later hops before earlier ones
-        documents = dict.fromkeys(
-            Document(p.title, excerpt(parts, i, self.words, draw, keep=task.answers))
-            for _, p, i, parts in found
-        )
-        return list(documents)[: query.k]
+            order = sorted(range(len(parts)), key=lambda i: not mentions(parts[i], keep))
+            texts = [excerpt(parts, i, self.words, draw, keep=keep) for i in order]
+            of_passages.append([(Document(passage.title, text), passage.id) for text in texts])
+        rounds = zip_longest(*of_passages)
+        documents = dict(pair for some in rounds for pair in some if pair is not None)
+        return dict(islice(documents.items(), query.k))
 
     def _noisy(self, query: Query, task: Task, draw: np.random.Generator) -> list[Document]:
         """Excerpts of other passages, without the answer in any accepted form."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..ops.kl import kl
 from ..ops.mask import masked, spread
+from ..ops.returns import reward_to_go
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Reduction, Slot
 from ..slots.registry import make
@@ -23,8 +24,13 @@ def distillation_advantages(
     coef: float = 1.0,
     adv: Tensor | None = None,
     gate: Tensor | None = None,
+    to_go: bool = False,
 ) -> Tensor:
-    """(B, T) ``adv - coef · (logp - teacher_logp)``; alone, its gradient is that of -KL(S || T).
+    """(B, T) ``adv - coef · (logp - teacher_logp)``, of each token or ``to_go``.
+
+    Alone and token by token, the expected gradient of ``-A log π`` is that of the KL(S || T) of
+    each next token at the states the student visits, with the visits held fixed. With ``to_go`` a
+    token answers for the sum from itself on, and the gradient is that of KL(S || T) of whole texts.
 
     Several teachers: call it once per teacher, each with its own ``gate``, handing ``adv`` on.
     Group normalisation comes before, whitening after.
@@ -34,8 +40,11 @@ def distillation_advantages(
         adv: (B,) or (B, T) advantages to add to; None: none.
         gate: (B,) bool, the trajectories this teacher speaks on (HyperEyes: the failed ones;
             KEPO: the rewarded ones); None: all.
+        to_go: Sum the differences over all later tokens, too: exact, at a higher variance.
     """
     signal = -coef * kl(masked(logp, mask), masked(teacher_logp, mask), "k1").detach()
+    if to_go:
+        signal = reward_to_go(signal, mask)
     if gate is not None:
         signal = torch.where(spread(gate, mask), signal, torch.zeros_like(signal))
     return signal if adv is None else spread(adv, mask) + signal
@@ -49,6 +58,7 @@ class Distillation(Slot):
         base: Another estimator, as in a recipe, whose advantages this is added to.
         gate: Trajectories on which the teacher speaks: all, those that ``failed`` (HyperEyes) or
             those that ``succeeded`` (KEPO), by reward ≥ ``threshold``.
+        to_go: Whether a token answers for later tokens' differences, too.
     """
 
     registered = "distillation"
@@ -64,10 +74,12 @@ class Distillation(Slot):
         base: Any = None,
         gate: Literal["all", "failed", "succeeded"] = "all",
         threshold: float = 0.5,
+        to_go: bool = False,
     ) -> None:
         if gate not in ("all", "failed", "succeeded"):
             raise ValueError(f"gate is 'all', 'failed' or 'succeeded', got {gate!r}")
         self.weight, self.gate, self.threshold = float(weight), gate, float(threshold)
+        self.to_go = to_go
         self.base = None if base is None else make("advantage", base)
         needed = {"old_logp", "teacher_logp"}
         self.requires = frozenset(needed | (self.base.requires if self.base else set()))
@@ -89,6 +101,7 @@ class Distillation(Slot):
             coef=coef.get("distillation", self.weight),
             adv=base.adv if self.base else None,
             gate=speaks,
+            to_go=self.to_go,
         )
         return base._replace(adv=made)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
@@ -33,15 +34,19 @@ def stratified_advantages(
 
     Args:
         reward, group: (B,).
-        stratum: (B,) any numbers; the paper's is the number of searches.
+        stratum: (B,) or (B, S) any numbers, equal within a stratum; the paper's strata are by
+            number, placement and outcomes of the searches.
         alpha: 1: within strata alone; 0: GRPO. The paper's value is not known to us.
         std: The paper's statements (variance 1 in each stratum) hold for "population".
     """
-    require_rows(reward=reward, group=group, stratum=stratum)
+    keys = stratum.double().reshape(len(stratum), -1)
+    require_rows(reward=reward, group=group, stratum=keys[:, 0])
     if not 0 <= alpha <= 1:
         raise ValueError(f"alpha must be in [0, 1], got {alpha}")
-    pairs = torch.stack([group.double(), stratum.double()], 1)
-    _, within = torch.unique(pairs, dim=0, return_inverse=True)
+    # NaN (a turn that a member has not) is a value like any other, and differs from all of them
+    keys = torch.stack([torch.nan_to_num(keys), keys.isnan().double()], -1).flatten(1)
+    cells = torch.cat([group.double()[:, None], keys], 1)
+    _, within = torch.unique(cells, dim=0, return_inverse=True)
     inside = grpo_advantages(reward, within, std=std, eps=eps)
     return alpha * inside + (1 - alpha) * grpo_advantages(reward, group, std=std, eps=eps)
 
@@ -51,7 +56,9 @@ class Stratified(Relative):
 
     Args:
         alpha: Weight of the first, or ``coef["stratified"]``.
-        stratum: The signal whose equal values make a stratum.
+        stratum: The signal whose equal values make a stratum, or several; one of turns counts with
+            all its turns (``["searches", "turn_evidence"]``: how many, and which of them found
+            something).
     """
 
     registered = "stratified"
@@ -64,18 +71,22 @@ class Stratified(Relative):
     def __init__(
         self,
         alpha: float = 0.5,
-        stratum: str = "searches",
+        stratum: str | Sequence[str] = "searches",
         std: Std = "population",
         eps: float = 1e-6,
     ) -> None:
         if not 0 <= alpha <= 1:
             raise ValueError(f"alpha is in [0, 1], got {alpha}")
-        self.alpha, self.stratum, self.eps = float(alpha), stratum, float(eps)
+        self.alpha, self.eps = float(alpha), float(eps)
+        self.strata = (stratum,) if isinstance(stratum, str) else tuple(stratum)
+        if not self.strata:
+            raise ValueError("stratum names a signal or several, got none")
         self.std: Std = checked_std(std)
-        self.requires = frozenset({stratum})
+        self.requires = frozenset(self.strata)
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         return Estimate(stratified_advantages(
-            batch.reward, batch.group, batch.signal(self.stratum),
+            batch.reward, batch.group,
+            torch.cat([batch.signal(n).double().reshape(len(batch), -1) for n in self.strata], 1),
             alpha=coef.get("stratified", self.alpha), std=self.std, eps=self.eps,
         ))  # fmt: skip

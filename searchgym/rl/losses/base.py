@@ -8,7 +8,7 @@ from typing import ClassVar, get_args
 
 from ..ops.aggregate import Aggregate, Counts
 from ..slots.batch import Totals
-from ..slots.protocols import Reduction, Slot
+from ..slots.protocols import Reduction, RunFacts, Slot
 
 Coef = Mapping[str, float]
 """Coefficients of a step, by name."""
@@ -45,6 +45,8 @@ class WeightedLoss(Slot):
     scales_clip: ClassVar[bool] = False
     """Whether it reads ``batch.clip_scale``."""
     reductions: ClassVar[tuple[Reduction, ...]] = ()
+    off_policy: ClassVar[tuple[str, ...]] = ()
+    """Options that change nothing where every ratio is 1, as at the first update of a step."""
 
     def __init__(
         self,
@@ -61,6 +63,17 @@ class WeightedLoss(Slot):
         if (norm is None) == (self.aggregate == "seq-mean-token-sum-norm"):
             raise ValueError("norm (tokens) and aggregate='seq-mean-token-sum-norm' go together")
         self.norm = norm
+
+    def idle(self, run: RunFacts) -> Mapping[str, str]:
+        """The options of ``off_policy``, where each step makes one update. The ratio is to the
+        weights at its start, also where the data are older."""
+        if run.updates > 1:
+            return {}
+        reason = (
+            "each step makes one update, at which every ratio is 1; train.minibatches or "
+            "train.epochs above 1 makes several"
+        )
+        return dict.fromkeys(self.off_policy, reason)
 
     def counts(self, totals: Totals) -> Counts:
         """What sums are divided by: never 0."""

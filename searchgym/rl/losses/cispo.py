@@ -54,6 +54,7 @@ class CISPOLoss(WeightedLoss):
     """The ratio is clipped, the gradient is not. ``clip_high`` has no default."""
 
     registered = "cispo"
+    off_policy: ClassVar[tuple[str, ...]] = ("clip_low", "clip_high")
     scales_clip = True
     requires = frozenset({"old_logp"})
     reductions: ClassVar[tuple[Reduction, ...]] = tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from ..ops.ratio import log_ratio
 from ..ops.shapes import require_rows
 from ..slots.batch import Batch, Mean, Output, Totals
 from ..slots.protocols import Result
-from .base import WeightedLoss
+from .base import Coef, WeightedLoss
 
 
 def dpo_loss(
@@ -68,8 +69,8 @@ def outcome_pairs(reward: Tensor, group: Tensor, *, threshold: float = 0.5) -> T
 class DPOLoss(WeightedLoss):
     """Every success against every failure of the same group.
 
-    The sum over pairs is divided by the update's *trajectories*, whose number is known wherever its
-    parts are computed; a group is never split.
+    The mean over all pairs of the update, so that a group of s successes among G weighs s (G - s).
+    A group is never split.
 
     Args:
         threshold: What counts as a success.
@@ -80,6 +81,7 @@ class DPOLoss(WeightedLoss):
     name = "dpo"
     whole_groups = True
     requires = frozenset({"ref_logp"})
+    prepares_with_logp: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -96,12 +98,18 @@ class DPOLoss(WeightedLoss):
         self.beta, self.threshold = float(beta), float(threshold)
         self.label_smoothing = float(label_smoothing)
 
+    def prepare(self, batch: Batch, output: Output | None, coef: Coef) -> Mapping[str, Tensor]:
+        """The number of pairs in the whole update, at each trajectory."""
+        pairs = outcome_pairs(batch.reward, batch.group, threshold=self.threshold)
+        return {"dpo_pairs": torch.full((len(batch),), float(len(pairs)))}
+
     def __call__(
         self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
     ) -> Result:
         pairs = outcome_pairs(batch.reward, batch.group, threshold=self.threshold)
         loss, stats = dpo_loss(
             output.logp, batch.need("ref_logp"), batch.mask, pairs, beta=self.beta,
-            label_smoothing=self.label_smoothing, total=max(totals.sequences, 1.0),
+            label_smoothing=self.label_smoothing,
+            total=max(float(batch.note("dpo_pairs").max()), 1.0),
         )  # fmt: skip
         return loss, {name: Mean(value * len(pairs), len(pairs)) for name, value in stats.items()}

@@ -55,6 +55,7 @@ class GSPOLoss(WeightedLoss):
     """One ratio for a whole trajectory, or with ``turns`` for each turn."""
 
     registered = "gspo"
+    off_policy: ClassVar[tuple[str, ...]] = ("clip_low", "clip_high", "turns")
     scales_clip = True
     requires = frozenset({"old_logp"})
     default: ClassVar[Aggregate] = "seq-mean-token-mean"

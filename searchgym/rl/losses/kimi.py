@@ -55,6 +55,7 @@ class KimiLoss(WeightedLoss):
     """Squared distance to the optimal policy's log-ratio; advantages one per trajectory."""
 
     registered = "kimi"
+    off_policy: ClassVar[tuple[str, ...]] = ("tau",)
     requires = frozenset({"old_logp"})
     default: ClassVar[Aggregate] = "seq-mean-token-sum"
     reductions: ClassVar[tuple[Reduction, ...]] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ..slots.batch import Batch, Output, Totals
 from ..slots.protocols import Result
@@ -16,6 +16,7 @@ class KLCovLoss(WeightedLoss):
     divided by counts all tokens."""
 
     registered = "kl_cov"
+    off_policy: ClassVar[tuple[str, ...]] = ("weight",)
     name = "kl_cov"
     requires = frozenset({"old_logp", "picked"})
 

@@ -67,6 +67,7 @@ class PPOLoss(WeightedLoss):
     """The clipped surrogate; also GRPO's, Dr.GRPO's, DAPO's, RLOO's, REINFORCE++'s."""
 
     registered = "ppo"
+    off_policy: ClassVar[tuple[str, ...]] = ("clip_low", "clip_high", "dual_clip")
     requires = frozenset({"old_logp"})
     scales_clip = True
     reductions: ClassVar[tuple[Reduction, ...]] = ON_POLICY

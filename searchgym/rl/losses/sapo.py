@@ -49,6 +49,7 @@ class SAPOLoss(WeightedLoss):
     """A soft gate on the ratio."""
 
     registered = "sapo"
+    off_policy: ClassVar[tuple[str, ...]] = ("tau_positive", "tau_negative")
     requires = frozenset({"old_logp"})
     default: ClassVar[Aggregate] = "seq-mean-token-mean"
     reductions: ClassVar[tuple[Reduction, ...]] = (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from ..ops.shaping import overlong_penalty
-from ..slots.protocols import Slot
+from ..slots.protocols import RunFacts, Slot
 from ..slots.records import Group, Rewards, Signals
 
 
@@ -20,6 +20,17 @@ class Overlong(Slot):
     def __init__(self, longest: int = 20_480, buffer: int = 4_096, penalty: float = 1.0) -> None:
         overlong_penalty(torch.zeros(1), longest=longest, buffer=buffer)  # wrong values fail now
         self.longest, self.buffer, self.penalty = longest, buffer, penalty
+
+    def idle(self, run: RunFacts) -> Mapping[str, str]:
+        """The penalty, where no episode can be as long as its buffer."""
+        start = self.longest - self.buffer
+        if run.most_tokens is None or run.most_tokens > start:
+            return {}
+        reason = (
+            f"an episode samples at most {run.most_tokens} tokens (turns x tokens a turn), the "
+            f"penalty begins above {start}"
+        )
+        return {"longest": reason}
 
     def apply(
         self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]

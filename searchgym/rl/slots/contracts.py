@@ -22,7 +22,7 @@ from torch import Tensor
 from ...errors import CheckError, EngineError
 from ...types import Task
 from .batch import Batch, Estimate, Mean, Output, Totals
-from .protocols import Floats, Reduction
+from .protocols import Floats, Reduction, UpdateWide
 from .records import Group, Played, Rewards, Scored, TaskPlan, Workers
 from .registry import SlotName, make
 from .samples import group_of, sample_batch, sample_signals, shuffled
@@ -157,6 +157,7 @@ def check_loss(spec: Any) -> None:
     needed = sorted(declared.requires - _FIELDS - {"entropy"})
     batch = sample_batch(0, signals=needed, notes=needed)
     loss, gradient = _loss(spec, batch)
+    ready = prepared(spec, batch)
     require(loss.ndim == 0 and bool(torch.isfinite(loss)), spec, "a loss is one finite number")
     require(bool((gradient != 0).any()), spec, "a loss has a gradient")
     require(bool((gradient[~batch.mask] == 0).all()), spec, "masked tokens get no gradient")
@@ -177,7 +178,7 @@ def check_loss(spec: Any) -> None:
     parts = [torch.nonzero(batch.group == n)[:, 0].tolist() for n in batch.group.unique()]
     if not getattr(declared, "whole_groups", False):
         parts = [[i for i in range(len(batch)) if i % 3 == k] for k in range(3)]
-    found = [_loss(spec, batch.take(p), batch.totals) for p in parts]
+    found = [_loss(spec, ready.take(p), batch.totals, ready=True) for p in parts]
     require(close(torch.stack([f[0] for f in found]).sum(), loss), spec, "parts add up")
     for places, (_, part) in zip(parts, found, strict=True):
         require(close(part, gradient[places]), spec, "parts have the whole's gradient")
@@ -192,8 +193,21 @@ def check_loss(spec: Any) -> None:
         require(close(mine[1], other[1]), spec, f"{claim.where} it has the gradient of {claim.to}")
 
 
-def _loss(spec: Any, batch: Batch, totals: Totals | None = None) -> tuple[Tensor, Tensor]:
-    """The loss and its gradient on log-probabilities, (N, T), plus that on entropies."""
+def prepared(spec: Any, batch: Batch) -> Batch:
+    """A batch with what a loss notes of a whole update, at the log-probabilities of ``_loss``."""
+    loss = make("loss", spec)
+    if not isinstance(loss, UpdateWide):
+        return batch
+    output = Output(batch.sampled_logp) if loss.prepares_with_logp else None
+    return replace(batch, notes={**batch.notes, **loss.prepare(batch, output, {})})
+
+
+def _loss(
+    spec: Any, batch: Batch, totals: Totals | None = None, *, ready: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The loss and its gradient on log-probabilities, (N, T), plus that on entropies. ``ready``:
+    the batch is a part of one that was prepared."""
+    batch = batch if ready else prepared(spec, batch)
     logp = batch.sampled_logp.clone().requires_grad_()
     read = "entropy" in make("loss", spec).requires
     entropy = (1.0 + batch.sampled_logp.detach() ** 2).requires_grad_() if read else None

@@ -23,6 +23,15 @@ Result = tuple[Tensor, Mapping[str, float | Mean]]
 """Of a loss."""
 
 
+class RunFacts(NamedTuple):
+    """What an object may know of a training before it begins."""
+
+    updates: int
+    """Optimizer updates per step."""
+    most_tokens: int | None = None
+    """Tokens that an episode may sample, at most; None: not known."""
+
+
 class Slot:
     """What all have in common; a base class that need not be used."""
 
@@ -34,6 +43,10 @@ class Slot:
     """Names of the coefficients it takes from the schedule."""
     by_turn: frozenset[str] = frozenset()
     """Of a signal: those of ``provides`` that hold a number for each turn, (M, K)."""
+
+    def idle(self, run: RunFacts) -> Mapping[str, str]:
+        """Options that change nothing in such a training, and why (``rl.idle``)."""
+        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -135,6 +148,23 @@ class Loss(SlotObject, Protocol):
     ) -> Result:
         """A 0-D tensor, such that the losses of parts of a batch add up to that of the whole; and
         statistics by name: numbers are means over ``batch``'s trained tokens, others a ``Mean``."""
+        ...
+
+
+@runtime_checkable
+class UpdateWide(Protocol):
+    """A loss that must see the whole mini-batch of an update before the update is computed in
+    parts: a ranking of tokens among all of them, a count of pairs."""
+
+    prepares_with_logp: bool
+    """Whether it needs log-probabilities under the current weights for it: one more forward pass
+    per update."""
+
+    def prepare(
+        self, batch: Batch, output: Output | None, coef: Mapping[str, float], /
+    ) -> Mapping[str, Tensor]:
+        """Notes for the loss itself, (N,) or (N, T), without gradient; the parts of the mini-batch
+        hold their share (``batch.note``). ``output`` is None unless ``prepares_with_logp``."""
         ...
 
 

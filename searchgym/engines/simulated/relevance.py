@@ -1,0 +1,105 @@
+"""Which of a task's gold passages a query asks for, and what each of them answers.
+
+A simulated engine knows the question and its answer, and must still answer the *query*: a query
+for the first hop of a chain finds the first hop's passage, and one that asks for nothing the
+question is about finds nothing useful.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection
+from functools import cached_property
+from typing import NamedTuple
+
+from ...corpora.corpus import Corpus
+from ...errors import EngineError
+from ...types import Passage, Task
+from ..analysis import Analyser
+from .text import mentions, telling
+
+SAMPLE = 2_000
+"""Passages of which the rarity of words is estimated."""
+
+
+class Hop(NamedTuple):
+    """A gold passage that a query asks for."""
+
+    passage: Passage
+    answer: str
+    """What the query is after: an accepted answer, the passage's own title if the query does not
+    give it, or the title of the passage that is to be found next; empty if the text holds none."""
+
+
+class Relevance:
+    """Matches queries with gold passages by their rare words.
+
+    A query asks for a gold passage if it holds at least ``threshold`` of the weight of the words of
+    the passage's gold query or of its title. A word weighs its inverse document frequency, so that
+    names count and "city" hardly does. Further words in a query do no harm.
+
+    Args:
+        threshold: In (0, 1].
+    """
+
+    def __init__(self, corpus: Corpus, threshold: float = 0.5) -> None:
+        if not 0 < threshold <= 1:
+            raise EngineError(f"threshold must lie in (0, 1], got {threshold}")
+        self.corpus, self.threshold = corpus, float(threshold)
+        self._words = Analyser().terms
+
+    def knows(self, task: Task) -> bool:
+        """Whether the corpus holds any of the task's gold passages."""
+        return any(name in self.corpus for name in task.evidence)
+
+    def hops(self, query: str, task: Task) -> list[Hop]:
+        """The gold passages that a query asks for, best match first."""
+        asked = frozenset(self._words(query))
+        matches: list[tuple[float, int, Passage]] = []
+        for place, name in enumerate(task.evidence):
+            if name not in self.corpus:
+                continue
+            passage = self.corpus.passage(name)
+            keys = [passage.title, *task.queries[place : place + 1]]
+            weights = [self._matched(asked, frozenset(self._words(key))) for key in keys]
+            if weight := max(weights):
+                matches.append((-weight, place, passage))
+        return [Hop(p, self._answer(p, asked, task)) for _, _, p in sorted(matches)]
+
+    def _answer(self, passage: Passage, asked: Collection[str], task: Task) -> str:
+        text = f"{passage.title} . {passage.text}"
+        for answer in task.answers:
+            if telling(answer) and mentions(text, [answer]):
+                return answer
+        if not set(self._words(passage.title)).intersection(asked):
+            return passage.title
+        later = task.evidence[task.evidence.index(passage.id) + 1 :]
+        for name in (*later, *task.evidence):
+            if name != passage.id and name in self.corpus:
+                title = self.corpus.passage(name).title
+                if mentions(passage.text, [title]):
+                    return title
+        return ""
+
+    def _matched(self, asked: Collection[str], key: Collection[str]) -> float:
+        """The weight of a key's words that a query holds; 0 if that is too little of the key."""
+        weights = {word: self._weight(word) for word in sorted(key)}
+        matched = math.fsum(weight for word, weight in weights.items() if word in asked)
+        return matched if matched >= self.threshold * math.fsum(weights.values()) else 0.0
+
+    def _weight(self, word: str) -> float:
+        documents, frequency = self._frequencies
+        return math.log(1 + (documents + 0.5) / (frequency[word] + 0.5))
+
+    @cached_property
+    def _frequencies(self) -> tuple[int, Counter[str]]:
+        """Number of passages looked at, evenly spread over the corpus, and how many of them hold
+        each word."""
+        step = max(1, len(self.corpus) // SAMPLE)
+        places = range(0, len(self.corpus), step)
+        found: Counter[str] = Counter()
+        for at in places:
+            passage = self.corpus[at]
+            found.update(set(self._words(f"{passage.title} {passage.text}")))
+        return len(places), found

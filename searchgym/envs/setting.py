@@ -19,7 +19,7 @@ from ..curricula import TaskPool
 from ..dialects.base import DIALECTS, SELF_SEARCH, get_dialect
 from ..errors import CardError, unknown
 from ..objects import load_known, load_object
-from ..rules import Rules
+from ..rules import Rules, check_numbers
 from ..scoring.reward import RewardSpec
 from ..tools import AccessTool, SearchTool, Tool, Toolbox
 from ..types import Access, Call, Delegate, Judge, Task
@@ -88,7 +88,9 @@ class Options:
         for name in keywords:
             if name not in known:
                 raise CardError(unknown("environment option", name, known))
-        return cls(**keywords)
+        made = cls(**keywords)
+        check_numbers(made)
+        return made
 
 
 RULES = frozenset({f.name for f in fields(Rules)} & {f.name for f in fields(Options)})

@@ -182,8 +182,8 @@ class BM25Engine:
             seen_scores, seen = np.zeros(n, np.float32), np.zeros(n + 1, np.int32)
         columns = (index.data, index.indices, index.indptr, index.largest)
         if docs.shape[1] <= MOST:
-            columns = (*columns, index.rows, index.marks)
-            best_k(terms, weights, starts, *columns, seen_scores, seen, docs, scores)
+            bitmaps = (index.rows, index.marks)
+            best_k(terms, weights, starts, *columns, *bitmaps, seen_scores, seen, docs, scores)
         else:
             best_of_all(terms, weights, starts, *columns, seen_scores, seen, docs, scores)
         self._scratch.append((seen_scores, seen))

@@ -222,7 +222,8 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]], terms: int, passages: int)
         wanted = array.dtype == kind and array.shape == shapes[name] and array.flags.c_contiguous
         if not wanted:
             raise ValueError(f"{name} has the shape {array.shape} and the type {array.dtype}")
-    if wrong := fault(*(arrays[name] for name in _ARRAYS), passages):
+    check: Any = fault
+    if wrong := check(*(arrays[name] for name in _ARRAYS), passages):
         raise ValueError(f"{FAULTS[wrong]} holds impossible numbers")
 
 

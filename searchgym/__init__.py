@@ -6,9 +6,9 @@ below, and every package such as ``sg.curricula``, loads when it is first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ._lazy import attach
 from .registration import register_catalog
 
 __version__ = "0.2.0"
@@ -19,7 +19,10 @@ _WHERE = {
     "envs.vector": ("SearchVectorEnv",),
     "envs.session": ("Session", "Step"),
     "envs.unwrap": ("search_env",),
-    "checker": ("check_env",),
+    "checker": ("check_env", "check_vector_env"),
+    "spaces": ("FreeText",),
+    "registration": ("register_card",),
+    "cards": ("read_card",),
     "wrappers": ("CandidateActions", "CurriculumWrapper", "VectorCurriculumWrapper"),
     "episode": ("Episode",),
     "rules": ("EpisodeConfig", "Rules"),
@@ -28,9 +31,13 @@ _WHERE = {
     "drive": ("run_tools",),
     "types": (
         "ABSTAIN", "Access", "Agent", "Answer", "Call", "Failure", "Hit", "Passage", "Query",
-        "Search", "Task", "ToolCall", "ToolResult", "ToolSpec", "TurnRequest",
+        "Search", "SearchEngine", "Segment", "Task", "ToolCall", "ToolResult", "ToolSpec",
+        "TurnRequest",
     ),
-    "errors": ("CardError", "EngineError", "EpisodeError", "SearchGymError", "WorldError"),
+    "errors": (
+        "CardError", "CheckError", "DataError", "EngineError", "EpisodeError", "EvaluationError",
+        "SearchGymError", "WorldError",
+    ),
     # worlds, corpora, tasks, engines
     "worlds.loader": ("load_schema",),
     "worlds.generate": ("generate",),
@@ -42,7 +49,8 @@ _WHERE = {
     "answerability": ("answerability",),
     "engines.registry": ("build_engine",),
     "engines.searcher": ("Searcher",),
-    "curricula": ("AXES", "Driver", "make_curriculum"),
+    "curricula": ("AXES", "Curriculum", "Driver", "make_curriculum"),
+    "candidates.encoder": ("WordEncoder",),
     # agents and their evaluation
     "agents.oracle": ("OracleAgent",),
     "agents.scripted": (
@@ -59,7 +67,10 @@ _WHERE = {
         "transfer",
     ),
     # language models and their training
+    "transfer.training": ("CandidateRecipe", "CandidateTrainer"),
     "llms.base": ("Sampling",),
+    "llms.transformers_generator": ("TransformersGenerator",),
+    "llms.vllm_generator": ("VllmGenerator",),
     "llms.small": ("small_model", "train_tokenizer"),
     "policies.trainable": ("Lora", "TrainableLM"),
     "policies.causal_lm": ("CausalLMPolicy",),
@@ -71,15 +82,11 @@ _WHERE = {
     "rl.launch": ("load_policy",),
 }  # fmt: skip
 """Module → the public names it defines."""
-_LAZY = {name: module for module, names in _WHERE.items() for name in names}
-_PACKAGES = frozenset(
+_PACKAGES = (
     "agents candidates cards corpora curricula dialects engines envs evaluation kgs knower llms "
-    "policies reports rl scoring seeding serve tasks transfer types viewer warmstart worlds "
-    "wrappers".split()
-)
+    "policies reports rl scoring seeding serve tasks types viewer warmstart worlds wrappers"
+).split()
 """Packages and modules that are attributes: ``sg.wrappers`` needs no import of its own."""
-
-__all__ = ["__version__", *sorted(_LAZY)]
 
 if TYPE_CHECKING:
     from .agents.function import FunctionAgent as FunctionAgent
@@ -91,12 +98,16 @@ if TYPE_CHECKING:
     from .agents.scripted import RulesAgent as RulesAgent
     from .answerability import answerability as answerability
     from .audit import verify as verify
+    from .candidates.encoder import WordEncoder as WordEncoder
+    from .cards import read_card as read_card
     from .checker import check_env as check_env
+    from .checker import check_vector_env as check_vector_env
     from .corpora.corpus import Corpus as Corpus
     from .corpora.load import load_corpus as load_corpus
     from .corpora.load import load_questions as load_questions
     from .corpora.render import render as render
     from .curricula import AXES as AXES
+    from .curricula import Curriculum as Curriculum
     from .curricula import Driver as Driver
     from .curricula import make_curriculum as make_curriculum
     from .drive import run_tools as run_tools
@@ -109,8 +120,11 @@ if TYPE_CHECKING:
     from .envs.vector import SearchVectorEnv as SearchVectorEnv
     from .episode import Episode as Episode
     from .errors import CardError as CardError
+    from .errors import CheckError as CheckError
+    from .errors import DataError as DataError
     from .errors import EngineError as EngineError
     from .errors import EpisodeError as EpisodeError
+    from .errors import EvaluationError as EvaluationError
     from .errors import SearchGymError as SearchGymError
     from .errors import WorldError as WorldError
     from .evaluation.crossed import crossed_interval as crossed_interval
@@ -124,9 +138,12 @@ if TYPE_CHECKING:
     from .llms.base import Sampling as Sampling
     from .llms.small import small_model as small_model
     from .llms.small import train_tokenizer as train_tokenizer
+    from .llms.transformers_generator import TransformersGenerator as TransformersGenerator
+    from .llms.vllm_generator import VllmGenerator as VllmGenerator
     from .policies.causal_lm import CausalLMPolicy as CausalLMPolicy
     from .policies.trainable import Lora as Lora
     from .policies.trainable import TrainableLM as TrainableLM
+    from .registration import register_card as register_card
     from .rl.asynchronous.rollouts import AsyncRollouts as AsyncRollouts
     from .rl.critic import Critic as Critic
     from .rl.launch import load_policy as load_policy
@@ -138,6 +155,7 @@ if TYPE_CHECKING:
     from .rollout import run_episodes as run_episodes
     from .rules import EpisodeConfig as EpisodeConfig
     from .rules import Rules as Rules
+    from .spaces import FreeText as FreeText
     from .tasks.build import build_tasks as build_tasks
     from .trajectory import Trajectory as Trajectory
     from .transfer import Rung as Rung
@@ -147,6 +165,8 @@ if TYPE_CHECKING:
     from .transfer import real_rungs as real_rungs
     from .transfer import smoke_rung as smoke_rung
     from .transfer import transfer as transfer
+    from .transfer.training import CandidateRecipe as CandidateRecipe
+    from .transfer.training import CandidateTrainer as CandidateTrainer
     from .types import ABSTAIN as ABSTAIN
     from .types import Access as Access
     from .types import Agent as Agent
@@ -157,6 +177,8 @@ if TYPE_CHECKING:
     from .types import Passage as Passage
     from .types import Query as Query
     from .types import Search as Search
+    from .types import SearchEngine as SearchEngine
+    from .types import Segment as Segment
     from .types import Task as Task
     from .types import ToolCall as ToolCall
     from .types import ToolResult as ToolResult
@@ -168,17 +190,7 @@ if TYPE_CHECKING:
     from .wrappers import CurriculumWrapper as CurriculumWrapper
     from .wrappers import VectorCurriculumWrapper as VectorCurriculumWrapper
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
-    if name in _PACKAGES:
-        return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_PACKAGES})
-
+__getattr__, __dir__, _names = attach(__name__, _WHERE, modules=_PACKAGES)
+__all__ = ["__version__", *_names]
 
 register_catalog()

@@ -16,7 +16,8 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
-    "errors", "files", "processes", "types", "arguments", "seeding", "text", "spaces", "batching",
+    "_lazy", "errors", "files", "processes", "types", "arguments", "seeding", "text", "spaces",
+    "batching",
     "batch_queue", "search_batcher", "event_loop", "http_limits", "store", "state_file", "web",
     "records", "task_records", "cards", "worlds", "corpora", "kgs", "tasks", "schedules",
     "curricula", "scoring", "rules", "turns", "masks", "llms", "engines", "tools", "dialects",

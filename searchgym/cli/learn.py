@@ -16,7 +16,7 @@ from .targets import DataDir
 
 if TYPE_CHECKING:
     from ..cards import Card
-    from ..transfer.training import Recipe
+    from ..transfer.training import CandidateRecipe
 
 _LM = "Language models, by a recipe"
 Seconds = Annotated[
@@ -137,10 +137,10 @@ def _train_card(
     settings: list[str] | None, as_json: bool,
 ) -> None:  # fmt: skip
     """One agent per seed, by the card's train table."""
-    from ..transfer.training import Recipe, Trainer
+    from ..transfer.training import CandidateRecipe, CandidateTrainer
 
-    recipe = Recipe.of_card(agent_card(card))
-    trainer = Trainer(changed(recipe, settings), out)
+    recipe = CandidateRecipe.of_card(agent_card(card))
+    trainer = CandidateTrainer(changed(recipe, settings), out)
     rows = []
     for number in seed or [0]:
         with training_bar(f"seed {number}") as report:
@@ -169,7 +169,7 @@ def agent_card(name: str) -> Card:
     return card("agents", name)
 
 
-def changed(recipe: Recipe, settings: list[str] | None) -> Recipe:
+def changed(recipe: CandidateRecipe, settings: list[str] | None) -> CandidateRecipe:
     """The recipe with parts of its tables replaced; ``CardError`` for a table it has not."""
     import dataclasses
 
@@ -233,9 +233,9 @@ def quickstart(
     from dataclasses import replace
 
     from ..transfer.quickstart import quickstart as run
-    from ..transfer.training import Recipe
+    from ..transfer.training import CandidateRecipe
 
-    recipe = Recipe.of_card()
+    recipe = CandidateRecipe.of_card()
     recipe = replace(recipe, worlds=recipe.worlds[:worlds])  # encoding all six takes minutes
     done = run(
         out, recipe=recipe, budget_s=seconds, seeds=tuple(seed or [0]), data_dir=data_dir,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..transfer.ladder import Ladder
     from ..transfer.run import Contender
     from ..transfer.table import TransferTable
-    from ..transfer.training import Recipe
+    from ..transfer.training import CandidateRecipe
 
 _TRAIN = "Agents that are trained here"
 _ENGINES = "Engines of the far rungs"
@@ -239,16 +239,16 @@ def _learning(name: str) -> Card | None:
     return found if found is not None and "train" in found.body else None
 
 
-def _recipe(card: Card, train: list[str] | None) -> Recipe:
-    from ..transfer.training import Recipe
+def _recipe(card: Card, train: list[str] | None) -> CandidateRecipe:
+    from ..transfer.training import CandidateRecipe
     from .learn import changed
 
-    return changed(Recipe.of_card(card), train)
+    return changed(CandidateRecipe.of_card(card), train)
 
 
 def _ladder(
-    env: str | None, recipes: Sequence[Recipe], settings: list[str] | None, *, generator: Any,
-    remote: Any, recording: Path | None, remote_set: str | None, cache: Path, **options: Any,
+    env: str | None, recipes: Sequence[CandidateRecipe], settings: list[str] | None, *,
+    generator: Any, remote: Any, recording: Path | None, remote_set: str | None, cache: Path, **options: Any,
 ) -> Ladder:  # fmt: skip
     """Rungs above the environment, or above the first card's training world."""
     from ..transfer.ladder import Engines, full_ladder

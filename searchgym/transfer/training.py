@@ -28,7 +28,7 @@ _KEYS = frozenset({"env", "worlds", "dev", "encoder", "config"})
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CandidateRecipe:
     """What a candidate agent is trained on and how: the ``[train]`` table of its card."""
 
     env: Mapping[str, Any]
@@ -44,7 +44,7 @@ class Recipe:
     """Fields of ``TrainConfig``: every hyperparameter."""
 
     @classmethod
-    def of_card(cls, found: Card | str = "candidate") -> Recipe:
+    def of_card(cls, found: Card | str = "candidate") -> CandidateRecipe:
         """The recipe of an agent card; ``CardError`` for a key it should not have."""
         found = card("agents", found) if isinstance(found, str) else found
         body = found.body.get("train")
@@ -98,7 +98,7 @@ class Learned:
     path: Path
 
 
-class Trainer:
+class CandidateTrainer:
     """Trains one agent per seed in the same worlds, sharing features and vectors between seeds.
 
     Args:
@@ -110,10 +110,11 @@ class Trainer:
     """
 
     def __init__(
-        self, recipe: Recipe, out_dir: Path, *, builder: FeatureBuilder | None = None
+        self, recipe: CandidateRecipe, out_dir: Path | str, *, builder: FeatureBuilder | None = None
     ) -> None:
         from ..candidates.features import FeatureBuilder
 
+        out_dir = Path(out_dir)
         self.recipe, self.folder = recipe, out_dir / "agents"
         self.folder.mkdir(parents=True, exist_ok=True)
         if builder is None:

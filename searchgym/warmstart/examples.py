@@ -20,7 +20,7 @@ from .asked import asked_of
 from .clozes import clozes_of
 from .drills import drills_of
 from .reading import TraceRow, encode_traces, reader_tokenizer
-from .traces import ENTITIES, SETTING, Trace, traces_of
+from .traces import DEFAULTS, ENTITIES, Trace, traces_of
 
 KINDS = ("copy", "plan", "cloze", "drill", "one", "trace")
 CLOZES = 150
@@ -73,7 +73,7 @@ class Examples(NamedTuple):
 def examples(
     worlds: int,
     *,
-    keywords: Mapping[str, Any] = SETTING,
+    keywords: Mapping[str, Any] = DEFAULTS,
     entities: int = ENTITIES,
     paraphrases: bool = False,
     seed: int = 0,

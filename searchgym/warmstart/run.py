@@ -27,7 +27,7 @@ from .examples import examples
 from .lexicon import embed, known, lexicon_of, word_tokenizer
 from .measuring import OWN_TOKENS, renderer_of
 from .mixture import Mixture, Stage
-from .traces import ENTITIES, SETTING
+from .traces import DEFAULTS, ENTITIES
 from .training import OTHERS, PROJECTION, TraceTrainer, rows_read
 
 COPYING = 300
@@ -86,7 +86,7 @@ def warm_start(
     dtype: torch.dtype | None = None,
     encoder: WordEncoder | None = None,
     paraphrases: bool = False,
-    keywords: Mapping[str, Any] = SETTING,
+    keywords: Mapping[str, Any] = DEFAULTS,
     entities: int = ENTITIES,
     processes: int = 1,
     report: Callable[[Progress], None] | None = None,

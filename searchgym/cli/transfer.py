@@ -248,7 +248,8 @@ def _recipe(card: Card, train: list[str] | None) -> CandidateRecipe:
 
 def _ladder(
     env: str | None, recipes: Sequence[CandidateRecipe], settings: list[str] | None, *,
-    generator: Any, remote: Any, recording: Path | None, remote_set: str | None, cache: Path, **options: Any,
+    generator: Any, remote: Any, recording: Path | None, remote_set: str | None, cache: Path,
+    **options: Any,
 ) -> Ladder:  # fmt: skip
     """Rungs above the environment, or above the first card's training world."""
     from ..transfer.ladder import Engines, full_ladder

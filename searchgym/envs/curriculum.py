@@ -11,11 +11,12 @@ from gymnasium.vector.sync_vector_env import SyncVectorEnv
 
 from ..curricula import Curriculum, make_curriculum
 from ..errors import CardError
+from .recorded import Recorded
 from .search import SearchEnv
 from .vector import SearchVectorEnv
 
 
-class CurriculumWrapper(gym.Wrapper[Any, Any, Any, Any]):
+class CurriculumWrapper(Recorded, gym.Wrapper[Any, Any, Any, Any]):
     """Gives the ``SearchEnv`` inside ``env`` a curriculum in place of its own.
 
     The trainer need not know: the curriculum acts at every reset, with or without options, and
@@ -36,7 +37,8 @@ class CurriculumWrapper(gym.Wrapper[Any, Any, Any, Any]):
                 f"CurriculumWrapper needs a SearchEnv, got {type(env.unwrapped).__name__}; make "
                 "one with gym.make('SearchQA-v0')"
             )
-        super().__init__(env)
+        Recorded.__init__(self, curriculum=curriculum)
+        gym.Wrapper.__init__(self, env)
         self.curriculum: Curriculum = make_curriculum(curriculum)
         env.unwrapped.curriculum = self.curriculum
 

@@ -72,7 +72,7 @@ class WarmStart(NamedTuple):
 
 
 def warm_start(
-    out: Path,
+    out: Path | str,
     plan: Sequence[Stage],
     *,
     worlds: int = 60,
@@ -123,6 +123,7 @@ def warm_start(
     Raises:
         DataError: no stages, no examples, or the folder holds another run.
     """
+    out = Path(out)
     if not plan:
         raise DataError("a warm start needs at least one stage")
     check_width(width)

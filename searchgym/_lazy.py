@@ -48,4 +48,4 @@ def attach(
     def names() -> list[str]:
         return sorted({*this.__dict__, *home, *modules})
 
-    return get, names, sorted(home)
+    return get, names, list(home)

@@ -16,7 +16,7 @@ LAYERS = ("conv", "full_attention", "conv", "full_attention", "full_attention")
 
 
 def train_tokenizer(texts: Iterable[str], size: int = 2048) -> Any:
-    """A byte-level BPE tokenizer of ``texts``: any text round-trips; digits stand alone, so that
+    """Train a byte-level BPE tokenizer on ``texts``: any text round-trips; digits stand alone, so that
     numbers are copied digit by digit. Returns a ``PreTrainedTokenizerFast``."""
     try:
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -48,7 +48,7 @@ def check_width(width: int) -> None:
 
 
 def small_model(tokenizer: Any, *, width: int = 128, context: int = 2048, seed: int = 0) -> Any:
-    """An untrained LFM2 for this tokenizer: five layers, about a million parameters at width 128
+    """Make an untrained LFM2 for this tokenizer: five layers, about a million parameters at width 128
     and 1,024 tokens. Four heads at any width: with fewer, a narrow model learns to copy much later.
     Does not touch PyTorch's global generator."""
     import torch

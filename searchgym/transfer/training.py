@@ -29,7 +29,7 @@ _KEYS = frozenset({"env", "worlds", "dev", "encoder", "config"})
 
 @dataclass(frozen=True)
 class CandidateRecipe:
-    """What a candidate agent is trained on and how: the ``[train]`` table of its card."""
+    """Says what a candidate agent is trained on and how: the ``[train]`` table of its card."""
 
     env: Mapping[str, Any]
     """Environment options (``searchgym.envs.setup.Options``) shared by training and tests."""

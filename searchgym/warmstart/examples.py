@@ -33,7 +33,7 @@ ASKED: Mapping[str, int] = {"simple": 200, "chain-2": 200, "chain-3": 200}
 
 
 class Examples(NamedTuple):
-    """As texts."""
+    """Worked examples as texts, by kind."""
 
     traces: list[Trace]
     drills: list[Trace]
@@ -80,7 +80,8 @@ def examples(
     processes: int = 1,
     report: Callable[[int], None] | None = None,
 ) -> Examples:
-    """Of so many worlds of the train split; fixed by ``seed``.
+    """Write worked examples of ``worlds`` worlds of the train split; fixed by ``seed``.
+
     ``paraphrases``: three of four worlds are worded in its schema's paraphrases, too
     (:mod:`searchgym.worlds.paraphrases`).
 

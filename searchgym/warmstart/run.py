@@ -37,7 +37,7 @@ EMBEDDINGS = "*embed_tokens*"
 
 
 def stages(steps: int, *, few_episodes: bool = False) -> tuple[Stage, ...]:
-    """The stages of a warm start of so many steps in all; ``DataError`` below 600.
+    """Return the stages of a warm start of ``steps`` steps in all; ``DataError`` below 600.
 
     ``few_episodes``: after copying, one step in twenty is on whole episodes, and one of five of
     those on such of several hops. That leaves going on after the first hop to reinforcement
@@ -61,7 +61,7 @@ def stages(steps: int, *, few_episodes: bool = False) -> tuple[Stage, ...]:
 
 
 class WarmStart(NamedTuple):
-    """What came out."""
+    """A reader made by :func:`warm_start`, and how long it took."""
 
     model: Any
     tokenizer: Any

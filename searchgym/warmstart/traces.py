@@ -53,8 +53,8 @@ def pieces_of(segments: Sequence[Segment]) -> tuple[Piece, ...]:
 
 
 def traces_of(made: SearchEnv, *, seed: int = 0) -> Iterator[Trace]:
-    """The episodes of a setting's tasks that the oracle solves: where the engine shows too little,
-    there is nothing to learn from."""
+    """Yield the episodes of an environment's tasks that the oracle solves; where the engine shows
+    too little, there is nothing to learn from."""
     episodes = [episode_for(made, task, seed) for task in made.tasks]
     for episode in run_episodes(episodes, ThinkingOracle(made), made.toolbox):
         outcome = episode.outcome()
@@ -66,5 +66,5 @@ def traces_of(made: SearchEnv, *, seed: int = 0) -> Iterator[Trace]:
 def unseen_env(
     entities: int = ENTITIES, *, seed: int = 0, keywords: Mapping[str, Any] = DEFAULTS
 ) -> SearchEnv:
-    """A world of the dev split: other names and facts, the phrasings of training."""
+    """Make an environment of the dev split: other names and facts, the phrasings of training."""
     return SearchEnv(**{**keywords, "split": "dev", "world": {"entities": entities, "seed": seed}})

@@ -21,7 +21,7 @@ _WHERE = {
     "envs.unwrap": ("search_env",),
     "checker": ("check_env", "check_vector_env"),
     "spaces": ("FreeText",),
-    "registration": ("register_card",),
+    "registration": ("env_ids", "register_card"),
     "cards": ("read_card",),
     "wrappers": ("CandidateActions", "CurriculumWrapper", "VectorCurriculumWrapper"),
     "episode": ("Episode",),
@@ -143,6 +143,7 @@ if TYPE_CHECKING:
     from .policies.causal_lm import CausalLMPolicy as CausalLMPolicy
     from .policies.trainable import Lora as Lora
     from .policies.trainable import TrainableLM as TrainableLM
+    from .registration import env_ids as env_ids
     from .registration import register_card as register_card
     from .rl.asynchronous.rollouts import AsyncRollouts as AsyncRollouts
     from .rl.critic import Critic as Critic

@@ -22,16 +22,21 @@ PACKAGES = (
     "searchgym.knower",
     "searchgym.llms",
     "searchgym.reports",
+    "searchgym.rewards",
+    "searchgym.tools",
     "searchgym.warmstart",
 )
 
 
-def resolve_fields(package: str) -> None:
-    """Give the named tuples of a package field types in place of their names, which only their own
-    modules can read, and take out what Python says of every named tuple."""
+def load(package: str) -> None:
+    """Load a package's public names, and give its named tuples the types of their fields in place of
+    the types' names, which only their own modules can read.
+
+    What Python says of every named tuple ("Alias for field number 0") is taken out.
+    """
     module = importlib.import_module(package)
     for name in module.__all__:
-        value = getattr(module, name)
+        value = vars(module)[name] = getattr(module, name)
         if inspect.isclass(value) and issubclass(value, tuple) and hasattr(value, "_fields"):
             types = typing.get_type_hints(value)
             value.__annotations__ = types
@@ -49,14 +54,16 @@ def main(folder: Path) -> None:
     warnings.filterwarnings("error", module="pdoc")
     pages = {}
     for package in PACKAGES:
-        resolve_fields(package)
+        load(package)
         pages[package] = page = pdoc.doc.Module.from_name(package)
         page.submodules = []
     pdoc.render.configure(docformat="google", show_source=False)
     for package, page in pages.items():
         path = folder.joinpath(*package.split(".")).with_suffix(".html")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(pdoc.render.html_module(page, pages), encoding="utf-8")
+        html = pdoc.render.html_module(page, pages)
+        # "text::" before a block of code, which pdoc shows as it stands
+        path.write_text(html.replace("::</p>", ":</p>"), encoding="utf-8")
     (folder / "index.html").write_text(pdoc.render.html_index(pages), encoding="utf-8")
     (folder / "search.js").write_text(pdoc.render.search_index(pages), encoding="utf-8")
 

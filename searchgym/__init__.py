@@ -47,10 +47,15 @@ _WHERE = {
     "tasks.build": ("build_tasks",),
     "audit": ("verify",),
     "answerability": ("answerability",),
+    "tasks.family": ("Family", "family"),
     "engines.registry": ("build_engine",),
     "engines.searcher": ("Searcher",),
     "curricula": ("AXES", "Curriculum", "Driver", "make_curriculum"),
     "candidates.encoder": ("WordEncoder",),
+    # rewards, tools and dialects of your own
+    "rewards": ("Outcome", "RewardPart", "gate", "per_turn"),
+    "tools": ("Tool", "ToolContext"),
+    "dialects.base": ("Dialect",),
     # agents and their evaluation
     "agents.oracle": ("OracleAgent",),
     "agents.scripted": (
@@ -67,7 +72,7 @@ _WHERE = {
         "transfer",
     ),
     # language models and their training
-    "transfer.training": ("CandidateRecipe", "CandidateTrainer"),
+    "transfer.training": ("CandidateRecipe", "SeedTrainer"),
     "llms.base": ("Sampling",),
     "llms.transformers_generator": ("TransformersGenerator",),
     "llms.vllm_generator": ("VllmGenerator",),
@@ -84,7 +89,8 @@ _WHERE = {
 """Module → the public names it defines."""
 _PACKAGES = (
     "agents candidates cards corpora curricula dialects engines envs evaluation kgs knower llms "
-    "policies reports rl scoring seeding serve tasks types viewer warmstart worlds wrappers"
+    "policies reports rewards rl scoring seeding serve tasks tools types viewer warmstart worlds "
+    "wrappers"
 ).split()
 """Packages and modules that are attributes: ``sg.wrappers`` needs no import of its own."""
 
@@ -110,6 +116,7 @@ if TYPE_CHECKING:
     from .curricula import Curriculum as Curriculum
     from .curricula import Driver as Driver
     from .curricula import make_curriculum as make_curriculum
+    from .dialects.base import Dialect as Dialect
     from .drive import run_tools as run_tools
     from .engines.registry import build_engine as build_engine
     from .engines.searcher import Searcher as Searcher
@@ -145,6 +152,10 @@ if TYPE_CHECKING:
     from .policies.trainable import TrainableLM as TrainableLM
     from .registration import env_ids as env_ids
     from .registration import register_card as register_card
+    from .rewards import Outcome as Outcome
+    from .rewards import RewardPart as RewardPart
+    from .rewards import gate as gate
+    from .rewards import per_turn as per_turn
     from .rl.asynchronous.rollouts import AsyncRollouts as AsyncRollouts
     from .rl.critic import Critic as Critic
     from .rl.launch import load_policy as load_policy
@@ -158,6 +169,10 @@ if TYPE_CHECKING:
     from .rules import Rules as Rules
     from .spaces import FreeText as FreeText
     from .tasks.build import build_tasks as build_tasks
+    from .tasks.family import Family as Family
+    from .tasks.family import family as family
+    from .tools import Tool as Tool
+    from .tools import ToolContext as ToolContext
     from .trajectory import Trajectory as Trajectory
     from .transfer import Rung as Rung
     from .transfer import TransferTable as TransferTable
@@ -167,7 +182,7 @@ if TYPE_CHECKING:
     from .transfer import smoke_rung as smoke_rung
     from .transfer import transfer as transfer
     from .transfer.training import CandidateRecipe as CandidateRecipe
-    from .transfer.training import CandidateTrainer as CandidateTrainer
+    from .transfer.training import SeedTrainer as SeedTrainer
     from .types import ABSTAIN as ABSTAIN
     from .types import Access as Access
     from .types import Agent as Agent

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
 from .cards import Card, cards, read_card
 from .errors import CardError, unknown
+from .objects import bare_hint, check_fits, load_module, load_object, own_folder
 
 NAMESPACE = "searchgym"
 ENTRY_POINT = "searchgym.envs.search:SearchEnv"
@@ -23,14 +22,23 @@ def ids_of(card: Card) -> tuple[str, ...]:
 
 
 def register_card(card: Card) -> None:
-    """Register one environment card; entry points are strings, so nothing is imported."""
+    """Register one environment card; entry points are strings, so nothing is imported.
+
+    ``CardError`` if another environment has its id already.
+    """
     kwargs: dict[str, Any] = dict(card.body.get("kwargs", {}))
+    entry = card.body.get("use", ENTRY_POINT)
     for env_id in ids_of(card):
-        if env_id in gym.registry:
-            continue
+        if (there := gym.registry.get(env_id)) is not None:
+            if (there.entry_point, there.kwargs) == (entry, kwargs):
+                continue
+            raise CardError(
+                f"{card.folder / 'card.toml'}: another environment is registered as {env_id!r}: "
+                "give this one another id"
+            )
         gym.register(
             id=env_id,
-            entry_point=card.body.get("use", ENTRY_POINT),
+            entry_point=entry,
             vector_entry_point=card.body.get("vector_use", _vector_form(card.body.get("use"))),
             kwargs=kwargs,
             order_enforce=True,
@@ -60,19 +68,17 @@ def env_id(name: str) -> str:
     Raises:
         CardError: nothing of that name is registered; the nearest names are given.
     """
-    if (Path(name) / "card.toml").is_file():
-        own = read_card(Path(name), "envs")
-        register_card(own)
-        return own.id
-    if ":" in name:
-        module, _, rest = name.partition(":")
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise CardError(f"cannot import {module!r} of {name!r}: {error}") from error
-        name = rest
-    tried = [name, f"searchgym/{name}", f"{name}-v0", f"searchgym/{name}-v0"]
-    for candidate in tried:
+    module, colon, rest = name.rpartition(":")
+    if colon:
+        load_module(module, name)
+    for candidate in (rest, f"searchgym/{rest}", f"{rest}-v0", f"searchgym/{rest}-v0"):
         if candidate in gym.registry:
             return candidate
-    raise CardError(unknown("environment", name, [i.removeprefix("searchgym/") for i in env_ids()]))
+    if (folder := own_folder(name)) is not None:
+        own = read_card(folder, "envs")
+        if (use := own.body.get("use")) is not None:
+            check_fits("environment", use, load_object(use), gym.Env)
+        register_card(own)
+        return own.id
+    known = [i.removeprefix("searchgym/") for i in env_ids()]
+    raise CardError(unknown("environment", name, known) + bare_hint(name))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from .dialects import prompts, specs
+from .dialects.base import Dialect, get_dialect
+from .dialects.specs import Reference
 from .errors import CardError, EpisodeError
-from .scoring.reward import RewardSpec
+from .rewards.reward import Reward
 from .task_records import task_from_dict, task_to_dict
 from .types import Task, ToolSpec
 
@@ -24,12 +27,20 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{getattr(own, '__module__', '?')}:{getattr(own, '__qualname__', repr(own))}"
 
 
+def _exact_match() -> Reward:
+    """The reward of Search-R1."""
+    return Reward.of("em")
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The rules of every episode of an environment. Budgets live here, not in ``TimeLimit``."""
 
     tools: tuple[ToolSpec, ...]
-    dialect: str = "search_r1"
+    dialect: Reference = "search_r1"
+    instructions: str | None = None
+    """A prompt in place of the dialect's: the name of a published one, or a template
+    (:mod:`searchgym.dialects.prompts`)."""
     k: int = 3
     """Hits per query."""
     max_turns: int = 6
@@ -56,7 +67,7 @@ class Rules:
     delegate: bool = False
     may_abstain: bool = False
     """Whether the instructions offer to refuse."""
-    reward: RewardSpec = field(default_factory=RewardSpec)
+    reward: Reward = field(default_factory=_exact_match)
     needs_task: tuple[str, ...] = ()
     """Tools played by a language model that is told the task (simulated engines)."""
     max_retries: int = 2
@@ -71,20 +82,35 @@ class Rules:
         if self.max_tokens is not None and self.token_counter not in TOKEN_COUNTERS:
             known = ", ".join(TOKEN_COUNTERS)
             raise CardError(f"unknown token_counter {self.token_counter!r}; known: {known}")
+        if self.instructions is not None:
+            tools = [tool.name for tool in self.tools]
+            prompts.check(self.instructions, get_dialect(self.dialect), tools)
 
     def to_json(self) -> dict[str, Any]:
         out = {f.name: getattr(self, f.name) for f in fields(self)}
         out["tools"] = [list(t) for t in self.tools]
+        out["dialect"] = specs.to_json(self.dialect)
         out["needs_task"] = list(self.needs_task)
-        out["reward"] = dict(self.reward.weights)
+        out["reward"] = self.reward.to_json()
         return out
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Rules:
+    def from_json(
+        cls,
+        data: Mapping[str, Any],
+        dialect: Dialect | None = None,
+        reward: Any = None,
+        *,
+        trust: bool = False,
+        scored: bool = True,
+    ) -> Rules:
+        """The inverse of :meth:`to_json`; for the dialect see ``specs.from_json``, for the
+        reward :meth:`Reward.from_json`."""
         values = dict(data)
+        values["dialect"] = specs.from_json(values["dialect"], dialect)
         values["tools"] = tuple(ToolSpec(*t) for t in values["tools"])
         values["needs_task"] = tuple(values["needs_task"])
-        values["reward"] = RewardSpec.of(values["reward"])
+        values["reward"] = Reward.from_json(values["reward"], reward, trust=trust, scored=scored)
         return cls(**values)
 
 
@@ -120,13 +146,34 @@ class EpisodeConfig:
         return out
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> EpisodeConfig:
+    def from_json(
+        cls,
+        data: Mapping[str, Any],
+        dialect: Dialect | None = None,
+        reward: Any = None,
+        *,
+        trust: bool = False,
+        scored: bool = True,
+        reward_transforms: Sequence[Callable[[float], float]] = (),
+    ) -> EpisodeConfig:
+        """The inverse of :meth:`to_json`; for dialect and reward see :meth:`Rules.from_json`.
+
+        Raises:
+            EpisodeError: recorded transforms of the reward that are not those given.
+        """
         values = dict(data)
         values["task"] = task_from_dict(values["task"])
-        values["rules"] = Rules.from_json(values["rules"])
-        if transforms := values.pop("reward_transforms", None):
+        values["rules"] = Rules.from_json(
+            values["rules"], dialect, reward, trust=trust, scored=scored
+        )
+        names = values.pop("reward_transforms", [])
+        given = [name_of(function) for function in reward_transforms]
+        if scored and list(names) != given:
             raise EpisodeError(
-                f"rewards of this episode were changed by {', '.join(transforms)}, which a file "
-                "cannot hold: give the environment reward=… in place of the wrapper"
+                f"the rewards of this episode were changed by {', '.join(names) or 'no wrapper'}, "
+                f"which a record cannot hold, and the environment has "
+                f"{', '.join(given) or 'no such wrapper'}: restore it in an environment with the "
+                "same wrappers"
             )
+        values["reward_transforms"] = tuple(reward_transforms) if scored else ()
         return cls(**values)

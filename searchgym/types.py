@@ -154,7 +154,7 @@ class CallContext(NamedTuple):
     params: Mapping[str, float]
     """Difficulty parameters such as ``noise``; a curriculum drives them."""
     state: Any = None
-    """Per-episode state a stateless tool handed back last time."""
+    """What the tool (or one that shares its state) returned last in this episode; a copy."""
     task: Task | None = None
     """Set only for services that declare ``needs_task`` (engines played by a language model)."""
     attempt: int = 0
@@ -203,6 +203,7 @@ class ToolResult(NamedTuple):
     cost: float = 0.0
     meta: Mapping[str, Any] = {}
     state: Any = None
+    """JSON values that the episode keeps for the next call; None leaves what it has."""
 
 
 class Failure(NamedTuple):
@@ -246,6 +247,14 @@ class ToolSpec(NamedTuple):
     description: str
     parameters: Mapping[str, Any]
     """JSON schema of the arguments."""
+    shares: str = ""
+    """Name of the state that the tool keeps in an episode. Tools that name the same one read and
+    write one state; "": a state of its own, under the tool's name."""
+
+    @property
+    def state_key(self) -> str:
+        """The name under which an episode keeps the tool's state."""
+        return self.shares or self.name
 
 
 # --- actions ----------------------------------------------------------------------------------
@@ -324,6 +333,8 @@ class Segment(NamedTuple):
     visible: bool = True
     hits: tuple[Hit, ...] = ()
     """The passages this segment shows, for agents that read records rather than text."""
+    asked: str = ""
+    """The question alone, where the text is a whole prompt around it."""
 
     @property
     def text(self) -> str:
@@ -345,7 +356,8 @@ class TurnRequest(NamedTuple):
     stop: tuple[str, ...]
     tools: tuple[ToolSpec, ...]
     max_tokens: int | None
-    dialect: str
+    dialect: Any
+    """What ``searchgym.dialects.base.get_dialect`` takes: a name or import path, or the dialect."""
     turns_left: int
     queries_left: int | None
     """Searches and tool calls. None: unlimited. 0: asking is not (or no longer) possible."""

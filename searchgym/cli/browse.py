@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import CardError, TaskError
+from ..errors import CardError
 from .output import examples, progress, say, working
 from .targets import DataDir, Overrides, make_search_env, overrides
 
@@ -81,21 +80,8 @@ def _setting(name: str, split: str, settings: list[str] | None, data_dir: Path |
     told = "tasks" in keywords or "tasks" in keywords.get("world", {})
     if card is None or card.body["kind"] != "world" or told:
         return SearchEnv(**keywords)
-    return _with_tasks(keywords, card.body.get("world", {}).get("tasks", DEFAULT_TASKS))
-
-
-def _with_tasks(keywords: dict[str, Any], counts: Mapping[str, int]) -> SearchEnv:
-    """Where nobody said how many tasks, a world too small for ``counts`` is asked half as many, and
-    half again, down to one of each family: it is the world that is to be looked at."""
-    from ..envs.search import SearchEnv
-
-    while True:
-        try:
-            return SearchEnv(**{**keywords, "tasks": dict(counts)})
-        except TaskError:
-            if all(number <= 1 for number in counts.values()):
-                raise
-            counts = {family: (number + 1) // 2 for family, number in counts.items()}
+    counts = card.body.get("world", {}).get("tasks", DEFAULT_TASKS)
+    return SearchEnv(**{**keywords, "tasks": {**counts, "at_most": True}})
 
 
 def _write(atlas: Atlas, out: Path, limit: int) -> None:

@@ -8,9 +8,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cards import Card, cards, load_object, read_card
+from ..cards import Card, cards, read_card
 from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
+from ..objects import bare_hint, check_fits, load_object, own_folder
+from ..rl.recipe_files import shipped
 from ..types import Agent, Task
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ Maker = Callable[[SearchEnv, Sequence[Task]], Agent | None]
 def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
     """A maker of the agent that a name means.
 
-    A card of ``agents/`` (or a folder of yours with one), a ``.safetensors`` file written by
+    A card of ``agents/``, or a folder of yours with one (``./mine``: a bare name always means what
+    is shipped), a ``.safetensors`` file written by
     ``searchgym train``, the folder of a language model, ``untrained``, ``majority`` (the commonest
     answer), or ``module:Class``, or ``module:function`` (see ``searchgym.agents.function``).
     ``options``: arguments of the card's or named class, over the card's own; of a language model,
@@ -33,14 +36,14 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
         CardError: none of these; the nearest names are given. Options that it does not take.
     """
     options = dict(options or {})
-    if (Path(name) / "card.toml").is_file():
-        return _of_card(read_card(Path(name), "agents"), options)
     if name in (known := cards("agents")):
         return _of_card(known[name], options)
+    if (folder := own_folder(name)) is not None:
+        return _of_card(read_card(folder, "agents"), options)
     if ":" in name:
         return _of_object(name, load_object(name), options)
-    if (Path(name) / "config.json").is_file():
-        return _of_class(name, partial(_language_model, Path(name)), options)
+    if (folder := own_folder(name, "config.json")) is not None:
+        return _of_class(name, partial(_language_model, folder), options)
     if options:
         raise CardError(f"agent {name!r} takes no options, got {', '.join(options)}")
     if name == "majority":
@@ -51,32 +54,36 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
         if not Path(name).is_file():
             raise CardError(f"{name} does not exist; 'searchgym train' writes such files")
         return lambda env, tasks: _candidate(Path(name))
-    names = [*(n for n, c in known.items() if "use" in c.body), "untrained", "majority"]
+    if name in shipped():
+        raise CardError(
+            f"{name!r} is a recipe, not an agent: it trains a language model "
+            f"(searchgym train {name} --model MODEL); then pass the folder it writes"
+        )
+    names = [*known, "untrained", "majority"]
     raise CardError(
         f"{unknown('agent', name, names)}, a .safetensors file, the folder of a "
-        "language model, 'module:Class' or 'module:function'"
+        f"language model, 'module:Class' or 'module:function'{bare_hint(name)}"
     )
 
 
 def _of_card(card: Card, options: Mapping[str, Any]) -> Maker:
-    if "recipe" in card.body:
-        raise CardError(
-            f"{card.id!r} is a recipe, not an agent: it trains a language model "
-            f"(searchgym train {card.id} --model MODEL); then pass the folder it writes"
-        )
     if "train" in card.body:
         raise CardError(
             f"agent {card.id!r} has to be trained first: searchgym train {card.id}; then pass the "
             ".safetensors file it writes"
         )
     kwargs = {**card.body.get("kwargs", {}), **options}
-    return _of_class(card.id, load_object(card.body["use"]), kwargs)
+    make = load_object(card.body["use"])
+    check_fits("agent", card.body["use"], make, ("act",), functions=inspect.isfunction(make))
+    return _of_class(card.id, make, kwargs)
 
 
 def _of_object(name: str, made: Any, options: Mapping[str, Any]) -> Maker:
     """A maker of a named object: a function that plays, or what makes an agent."""
     from ..agents.function import FunctionAgent, form_of
 
+    if inspect.isclass(made) or inspect.isbuiltin(made):
+        check_fits("agent", name, made, ("act",))
     if form_of(made) is None:
         if inspect.isfunction(made) and _lacks(made, {"tasks", *options}):
             FunctionAgent(made)  # says what its parameter must be called

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import CardError, EvaluationError
+from ..trust import registered_only
 from .measured import Measured, print_measured, records
 from .output import JsonFlag, examples, print_json, progress, say, working
-from .targets import EnvId, Overrides, make_search_env, overrides
+from .targets import EnvId, Overrides, Trust, make_search_env, overrides
 
 if TYPE_CHECKING:
     from ..envs.search import SearchEnv
@@ -83,6 +85,7 @@ def evaluate(
         typer.Option("--retry-lost", help="Play what the infrastructure ended once more."),
     ] = False,
     settings: Overrides = None,
+    trust: Trust = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Evaluate agents on an environment: every question once, means with 95 % intervals."""
@@ -104,7 +107,8 @@ def evaluate(
     for entry in entries:
         player = entry.agent_for(shared, tasks)
         how = _How(seed, samples, batch, workers, closed_book, out, fresh, retry_lost, judging)
-        found.append(_measure(entry, player, shared, tasks, how))
+        with registered_only(out or "this file", trust=True) if trust else nullcontext():
+            found.append(_measure(entry, player, shared, tasks, how))
     if as_json:
         print_json(records(found, env))
     else:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import DataError, unknown
+from ..objects import bare_hint, is_path
+from ..trust import registered_only
 from .output import JsonFlag, examples, print_json, print_table, say, working
-from .targets import Overrides, make_search_env
+from .targets import Overrides, Trust, make_search_env
 
 if TYPE_CHECKING:
-    from ..evaluation.foreign import Scored
+    from ..evaluation.foreign import RunScores
     from ..trajectory import Trajectory
     from ..types import Task
 
@@ -43,15 +45,25 @@ def export(
                      f"{', '.join(ASKED)}."),
     ],
     settings: Overrides = None,
+    trust: Trust = False,
 ) -> None:  # fmt: skip
     """Write trajectories or questions in other programs' formats."""
     if to not in {**PLAYED, **ASKED}:
         raise DataError(unknown("format", to, {**PLAYED, **ASKED}))
-    if to in ASKED:
-        tasks, name = _tasks(source, settings)
-        say(f"{out}: {_write_tasks(to, tasks, name, out)} questions")
+    if to not in ASKED:
+        with registered_only(source, trust=trust):
+            say(f"{out}: {_write_played(to, source, out)} episodes")
+        return
+    if (path := _file(source)) is None:
+        tasks, name = _env_tasks(source, settings), source.rpartition("/")[2]
+    elif settings:
+        raise DataError(f"--set speaks of an environment, and {source} is a file")
     else:
-        say(f"{out}: {_write_played(to, source, out)} episodes")
+        name = path.name.split(".")[0]
+        with registered_only(source, trust=trust):
+            asked = {t.task_id: t.replay(scored=False).config.task for t in _trajectories(path)}
+        tasks = list(asked.values())
+    say(f"{out}: {_write_tasks(to, tasks, name, out)} questions")
 
 
 def score(
@@ -89,7 +101,7 @@ def score(
     _show(found, made, as_json)
 
 
-def _show(found: Scored, made: Path, as_json: bool) -> None:
+def _show(found: RunScores, made: Path, as_json: bool) -> None:
     if as_json:
         means = {name: interval._asdict() for name, interval in found.means.items()}
         print_json({"questions": found.questions, "missing": found.missing, "means": means})
@@ -125,27 +137,17 @@ def _write_played(to: str, source: str, out: Path) -> int:
 
     path = _file(source)
     if path is None:
-        raise DataError(f"{source} is no file; {PLAYED[to]} is made of trajectories")
+        raise DataError(f"{source} is no file; {to} is made of trajectories{bare_hint(source)}")
     if to == "parquet":
         return write_trajectories(out, _trajectories(path))
     if to == "jsonl":
         return write_jsonl(out, _trajectories(path))
     if to == "browsecomp-plus":
-        return write_runs(out, (t.replay() for t in _trajectories(path)))
-    shown = {t.task_id: list(t.replay().seen) for t in _trajectories(path)}
+        return write_runs(out, (t.replay(scored=False) for t in _trajectories(path)))
+    shown = {t.task_id: list(t.replay(scored=False).seen) for t in _trajectories(path)}
     tag = path.name.split(".")[0]
     write_run(out, run_of(shown), tag)
     return len(shown)
-
-
-def _tasks(source: str, settings: list[str] | None) -> tuple[list[Task], str]:
-    """The tasks of a file of trajectories or of an environment, and what to call them."""
-    if (path := _file(source)) is None:
-        return _env_tasks(source, settings), source.rpartition("/")[2]
-    if settings:
-        raise DataError(f"--set speaks of an environment, and {source} is a file")
-    tasks = {t.task_id: t.replay().config.task for t in _trajectories(path)}
-    return list(tasks.values()), path.name.split(".")[0]
 
 
 def _env_tasks(env: str, settings: list[str] | None) -> list[Task]:
@@ -163,6 +165,8 @@ def _trajectories(path: Path) -> Iterator[Trajectory]:
 def _file(source: str) -> Path | None:
     """The file of trajectories a person means; of a folder, the only one in it."""
     path = Path(source)
+    if not is_path(source) and not path.suffix:  # an environment's id
+        return None
     if path.is_file():
         return path
     if not path.is_dir() or (path / "card.toml").is_file():

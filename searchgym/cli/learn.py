@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import CardError
+from ..trust import registered_only
 from .output import JsonFlag, console, examples, print_json, progress, say
-from .targets import DataDir
+from .targets import DataDir, Trust
 
 if TYPE_CHECKING:
     from ..cards import Card
@@ -98,6 +99,7 @@ def train(
             "config.episodes=5000. Repeatable.",
         ),
     ] = None,
+    trust: Trust = False,
     as_json: JsonFlag = False,
 ) -> None:  # fmt: skip
     """Train a language model by a recipe, or an agent by its card.
@@ -120,9 +122,14 @@ def train(
         plan = plan_of(
             card, model=model, env=env, out=folder, resume=resume, steps=steps, lr=lr,
             seed=seed[0] if seed else None, changes=overrides(settings),
-            values={name: own[name] for name in names},
+            values={name: own[name] for name in names}, trust=trust,
         )  # fmt: skip
-        run(plan, folder, seconds=seconds, log=log or (), as_json=as_json)
+        with ExitStack() as reading:
+            if card is None:  # everything that is built now was named by the folder
+                reading.enter_context(
+                    registered_only(folder / "run.json", trust=trust, sources=plan.sources)
+                )
+            run(plan, folder, seconds=seconds, log=log or (), as_json=as_json)
         return
     if said := [f"--{name}" for name, value in own.items() if value is not None]:
         raise CardError(
@@ -137,10 +144,10 @@ def _train_card(
     settings: list[str] | None, as_json: bool,
 ) -> None:  # fmt: skip
     """One agent per seed, by the card's train table."""
-    from ..transfer.training import CandidateRecipe, CandidateTrainer
+    from ..transfer.training import CandidateRecipe, SeedTrainer
 
     recipe = CandidateRecipe.of_card(agent_card(card))
-    trainer = CandidateTrainer(changed(recipe, settings), out)
+    trainer = SeedTrainer(changed(recipe, settings), out)
     rows = []
     for number in seed or [0]:
         with training_bar(f"seed {number}") as report:
@@ -162,10 +169,8 @@ def _train_card(
 
 def agent_card(name: str) -> Card:
     """The agent's card of this name or folder."""
-    from ..cards import card, read_card
+    from ..cards import card
 
-    if (Path(name) / "card.toml").is_file():
-        return read_card(Path(name), "agents")
     return card("agents", name)
 
 

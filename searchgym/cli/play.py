@@ -81,7 +81,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         epilog=examples(
             "searchgym play",
-            "searchgym play DeepSearchQA-v0 --seed 7",
+            "searchgym play LongSearchQA-v0 --seed 7",
             "printf 'search: Rome\\nanswer: Italy\\n' | searchgym play SimpleQA-v0 --json",
         )
     )(play)

@@ -29,6 +29,14 @@ Overrides = Annotated[
         help="Override an environment option; dots nest: world.entities=2000. Repeatable.",
     ),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Run the code that the files read here name by import path; else only registered "
+        "items may be named in them.",
+    ),
+]
 DataDir = Annotated[
     Path | None, typer.Option(help="Where real sets lie (default: SEARCHGYM_DATA or the cache).")
 ]

@@ -232,11 +232,13 @@ def _compare(table: TransferTable, path: Path, name: str) -> None:
 
 def _learning(name: str) -> Card | None:
     """The card of an agent that is trained here, else None."""
-    from ..cards import cards, read_card
+    from ..cards import card, cards
+    from ..objects import own_folder
 
-    own = (Path(name) / "card.toml").is_file()
-    found = read_card(Path(name), "agents") if own else cards("agents").get(name)
-    return found if found is not None and "train" in found.body else None
+    if name not in cards("agents") and own_folder(name) is None:
+        return None
+    found = card("agents", name)
+    return found if "train" in found.body else None
 
 
 def _recipe(card: Card, train: list[str] | None) -> CandidateRecipe:

@@ -8,16 +8,20 @@ a keyword or a subclass changes is changed everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import gymnasium as gym
 
 from ..corpora.corpus import Corpus
-from ..curricula import checked_difficulty, make_curriculum
+from ..curricula import checked_difficulty, make_curriculum, next_task
+from ..dialects.base import get_dialect
 from ..drive import run_tools
 from ..episode import Episode
 from ..errors import CardError, EpisodeError, unknown
 from ..oracle import oracle_texts
+from ..rewards import Outcome, Reward
 from ..rules import EpisodeConfig, Rules
 from ..seeding import derive
 from ..spaces import FreeText
@@ -40,7 +44,8 @@ class SearchEnv(gym.Env[str, str]):
     Observation: the visible context as text (instructions, question, own actions, results).
     Action: the policy's text in the environment's dialect; any string is legal input, and one that
     is no action earns a corrective observation and costs a turn.
-    Reward: weighted named parts, see ``info["reward_parts"]``; default 1 for an exact match.
+    Reward: weighted named parts, built-in or one's own (:mod:`searchgym.rewards`), see
+    ``info["reward_parts"]``; default 1 for an exact match.
     ``terminated``: answered (or refused). ``truncated``: a budget ran out. Never both.
 
     Keywords are those of :class:`searchgym.envs.setup.Options`, and ``curriculum`` (a name,
@@ -48,7 +53,8 @@ class SearchEnv(gym.Env[str, str]):
     episodes), ``params`` (difficulty: axes of ``searchgym.curricula.AXES`` and other parameters),
     ``render_mode``.
 
-    Subclasses change how episodes begin by overriding :meth:`start`. Overriding ``step`` or
+    Subclasses change how episodes begin by overriding :meth:`start`, and what they are paid by
+    overriding :meth:`reward`: hooks that whatever plays episodes calls. Overriding ``step`` or
     ``reset`` changes this class alone: trainers and evaluation refuse such a subclass by name.
     """
 
@@ -121,7 +127,7 @@ class SearchEnv(gym.Env[str, str]):
     @property
     def rules(self) -> Rules:
         """The rules of every episode, before ``params`` act on them."""
-        return self.setup.rules
+        return self._rewarding(self.setup.rules)
 
     def task(self, task_id: str) -> Task:
         """The task of an id; ``CardError`` suggests near ones for an unknown id."""
@@ -151,6 +157,7 @@ class SearchEnv(gym.Env[str, str]):
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.params = dict(self.params)
+        other.__dict__.pop("_own_reward", None)  # it is bound to this one
         other._np_random, other._np_random_seed = None, None
         other._episode, other._playing = None, other
         return other
@@ -177,11 +184,15 @@ class SearchEnv(gym.Env[str, str]):
         Raises:
             CardError: a difficulty axis out of range, or one that cannot act here.
         """
-        merged = {**self.curriculum.params(), **self.params, **(params or {})}
+        task, merged = next_task(
+            self.curriculum,
+            self.setup.pool,
+            derive(key, "task"),
+            over={**self.params, **(params or {})},
+            task=task,
+        )
         rules, merged = apply_difficulty(self.setup, merged)
-        if task is None:
-            tasks = self.setup.pool.within(merged)
-            task = tasks[self.curriculum.choose(tasks, derive(key, "task"))]
+        rules = self._rewarding(rules)
         return Episode(
             EpisodeConfig(
                 task=task,
@@ -194,6 +205,24 @@ class SearchEnv(gym.Env[str, str]):
                 reward_transforms=self.reward_transforms,
             )
         )
+
+    def reward(self, outcome: Outcome) -> float | Mapping[str, float]:
+        """Say what a finished episode is paid: a number, or several by name, which are added.
+
+        Subclasses override it in place of the keyword ``reward``; it is then a part of the name
+        "reward", paid at the end. Here, the keyword's parts are paid, turn by turn.
+        """
+        raise NotImplementedError("the keyword 'reward' pays episodes of this environment")
+
+    def _rewarding(self, rules: Rules) -> Rules:
+        """The rules with this class's own reward, where it has one."""
+        if type(self).reward is SearchEnv.reward:
+            return rules
+        return replace(rules, reward=self._own_reward)
+
+    @cached_property
+    def _own_reward(self) -> Reward:
+        return Reward.of({"reward": self.reward})
 
     def ended(self, episode: Episode) -> None:
         """Take note of an episode's end: the curriculum is told, unless the infrastructure broke
@@ -311,10 +340,10 @@ class SearchEnv(gym.Env[str, str]):
         return self.episode.snapshot()
 
     def restore(self, snapshot: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continue an episode from its snapshot, without any outside call."""
-        self._episode = Episode.restore(snapshot)
+        """Continue an episode from its snapshot, without any outside call. Reward parts and a
+        dialect of one's own are this environment's."""
+        self._episode = episode = self.restored(snapshot)
         self._playing, self._printed = self, None
-        episode = self._episode
         return episode.observation(episode.contexts.active), step_info(episode)
 
     def set_params(self, **params: float) -> None:
@@ -327,9 +356,17 @@ class SearchEnv(gym.Env[str, str]):
         state["_episode"] = self._episode.snapshot() if self._episode else None
         split = self._playing.setup.options.split
         state["_playing"] = split if self._playing is not self else None
+        state.pop("_own_reward", None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._episode = Episode.restore(state["_episode"]) if state["_episode"] else None
+        self._episode = self.restored(state["_episode"]) if state["_episode"] else None
         self._playing = self if state["_playing"] is None else self.of_split(state["_playing"])
+
+    def restored(self, snapshot: Mapping[str, Any]) -> Episode:
+        """The episode of a snapshot, with this environment's reward and dialect."""
+        return Episode.restore(
+            snapshot, dialect=get_dialect(self.rules.dialect), reward=self.rules.reward,
+            reward_transforms=self.reward_transforms,
+        )  # fmt: skip

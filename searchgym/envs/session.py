@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..dialects.base import get_dialect
 from ..drive import run_tools
 from ..episode import Episode
-from ..errors import EpisodeError
+from ..errors import EpisodeError, unknown
 from ..showing import cut_hits
 from ..trajectory import evidence_recall
 from ..types import Access, Action, Answer, Call, Failure, Page, Search, ToolResult, ToolSpec
@@ -117,6 +118,10 @@ class Session:
         """
         if self.done:
             return ""
+        names = [spec.name for spec in self.tools]
+        if tool not in names:  # a turn like any other that is no action
+            self.step(json.dumps({"name": tool, "arguments": dict(args)}, default=str))
+            return unknown("tool", tool, names)
         action: Action
         if tool == "search" and isinstance(args.get("query"), str):
             action = Search((args["query"],))
@@ -188,10 +193,11 @@ class Session:
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Continue the episode of a snapshot, without any outside call."""
-        self.episode = Episode.restore(snapshot)
+        self.episode = self.env.restored(snapshot)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"env": self.env, "episode": self.snapshot()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.env, self.episode = state["env"], Episode.restore(state["episode"])
+        self.env = state["env"]
+        self.episode = self.env.restored(state["episode"])

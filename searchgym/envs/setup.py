@@ -12,21 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..arguments import check_schema
-from ..cards import load_object
 from ..corpora.corpus import Corpus
 from ..curricula import TaskPool
-from ..dialects.base import DIALECTS, SELF_SEARCH, get_dialect
+from ..dialects.prompts import prompt_of
+from ..dialects.specs import with_required_flags
 from ..errors import CardError, unknown
+from ..rewards.reward import Reward
 from ..rules import Rules
-from ..scoring.reward import RewardSpec
-from ..tools import AccessTool, SearchTool, Tool, Toolbox
-from ..types import Access, Call, Delegate, Judge, Task
+from ..tools import Toolbox, ToolContext, make_toolbox
+from ..types import Task
 from ..worlds.world import World
 from .self_mode import adapted
 from .sources import Components, load_components, own_files
 
-TOOLS = ("search", "access")
+OF_THE_ENVIRONMENT = frozenset({"curriculum", "params", "render_mode", "search_enabled"})
+"""Keywords of ``gym.make`` that are the environment's own and shared by no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,15 @@ class Options:
     engine: Any = "bm25"
     """``"bm25"``, ``"graph"``, a mapping with ``name`` and arguments, or a ``SearchEngine``.
     ``"self"``: no engine; the policy writes its own results (see ``searchgym.envs.self_mode``)."""
-    tools: Sequence[str] = ("search",)
-    """Any of ``"search"``, ``"access"``, and where a graph stands behind the corpus
-    ``"graph_facts"``, ``"graph_neighbors"``, ``"graph_path"``, ``"graph_rank"``,
-    ``"community_search"``, ``"graph_search"``."""
-    dialect: str = "search_r1"
+    tools: Sequence[Any] = ("search",)
+    """Each a name of ``searchgym.tools.TOOLS``, an import path, ``{"use": either, **options}``, a
+    class, a function or an object (``searchgym.tools.make_tool``)."""
+    dialect: Any = "search_r1"
+    """A name, options appended with ``+``; ``"package.module:Class"``; ``{"use": either,
+    **options}``; a class or an object (``searchgym.dialects.base.get_dialect``)."""
+    instructions: str | None = None
+    """A prompt in place of the dialect's: a text with ``{question}`` and other placeholders, or a
+    published prompt's name (``searchgym.dialects.prompts``)."""
     k: int = 3
     max_turns: int = 6
     max_queries: int | None = None
@@ -78,7 +82,8 @@ class Options:
     may_abstain: bool = False
     max_retries: int = 2
     reward: Any = "em"
-    """A reward part's name or weights per part, e.g. ``{"f1": 1, "search": -0.02}``."""
+    """A reward part's name, an import path, a function, a list of these, or weights by part,
+    e.g. ``{"f1": 1, "search": -0.02}``; see :class:`searchgym.rewards.Reward`."""
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any]) -> Options:
@@ -86,7 +91,7 @@ class Options:
         known = {f.name for f in fields(cls)}
         for name in keywords:
             if name not in known:
-                raise CardError(unknown("environment option", name, known))
+                raise CardError(unknown("environment option", name, known | OF_THE_ENVIRONMENT))
         return cls(**keywords)
 
 
@@ -112,7 +117,7 @@ class SearchSetup:
         if not self.tasks:
             raise CardError(f"no task is left for {options.corpus!r} split {options.split!r}")
         self.engine = components.engine
-        self.toolbox = Toolbox(self._tools())
+        self.toolbox = self._tools()
         self.rules = self._rules()
         self.variants: dict[tuple[int | None, ...], Rules] = {}
         """The rules at other difficulties (``envs.difficulty``)."""
@@ -122,33 +127,21 @@ class SearchSetup:
         """The tasks by number of hops, branches and blur."""
         return self.components.pool
 
-    def _tools(self) -> dict[str, Tool]:
-        from ..engines.graph.tools import GRAPH_TOOLS, make_tool
-        from ..engines.pages import CorpusPages, pages_of
-
-        names = tuple(self.options.tools)
-        for name in names:
-            if name not in TOOLS and name not in GRAPH_TOOLS:
-                raise CardError(unknown("tool", name, (*TOOLS, *GRAPH_TOOLS)))
-        made: dict[str, Tool] = {}
-        for name in names:  # in their order: the axis "tools" takes the first so many
-            if name == "search":
-                made[name] = SearchTool(self.engine, self.options.k, self.corpus)
-            elif name == "access":
-                made[name] = AccessTool(pages_of(self.engine, CorpusPages(self.corpus)))
-            else:
-                made[name] = make_tool(name, self.corpus, self.world)
-        for tool in made.values():
-            check_schema(tool.spec.parameters, tool.spec.name)
-        return made
+    def _tools(self) -> Toolbox:
+        context = ToolContext(self.corpus, self.engine, self.world, self.options.k)
+        return make_toolbox(self.options.tools, context)
 
     def _rules(self) -> Rules:
         options = self.options
         values = {name: getattr(options, name) for name in RULES - {"tools", "reward"}}
-        values["dialect"] = _able(options)
+        values["dialect"] = with_required_flags(
+            options.dialect, tools=tuple(self.toolbox.tools), max_parallel=options.max_parallel,
+            judge=options.judge, delegate=options.delegate,
+        )  # fmt: skip
+        values["instructions"] = prompt_of(options.instructions)
         return Rules(
             tools=self.toolbox.specs(tuple(self.toolbox.tools)),
-            reward=RewardSpec.of(options.reward),
+            reward=Reward.of(options.reward),
             needs_task=tuple(sorted(self.toolbox.needs_task)),
             **values,
         )
@@ -170,39 +163,10 @@ class SearchSetup:
             raise CardError(unknown("task id", str(task_id), known)) from None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return load_setup, (self.keywords,)
-
-
-def _able(options: Options) -> str:
-    """The dialect's name with every option switched on that the rules need, so that no tool is
-    offered which the policy has no way to call."""
-    called = [tool for tool in options.tools if tool not in TOOLS]
-    needs = {
-        "access": "access" in options.tools,
-        "parallel": options.max_parallel > 1,
-        "judge": options.judge,
-        "delegate": options.delegate,
-        "tools": bool(called),
-    }
-    name = options.dialect
-    base, *chosen = name.split("+")
-    get_dialect(name)  # a wrong name fails here, by name
-    flags = getattr(load_object(DIALECTS.get(base) or SELF_SEARCH.get(base, base)), "FLAGS", ())
-    kinds = {"access": Access, "judge": Judge, "delegate": Delegate, "tools": Call}
-    for flag, needed in needs.items():
-        if not needed or flag in chosen:
-            continue
-        if flag in flags:
-            name += f"+{flag}"
-        elif flag in kinds and kinds[flag] not in get_dialect(name).renders:
-            raise CardError(f"the dialect {base!r} has no way to say {flag!r}; choose another")
-    sayable: frozenset[str] | None = getattr(get_dialect(name), "CALLS", None)
-    if sayable is not None and (unsaid := sorted(set(called) - sayable)):
-        raise CardError(
-            f"the dialect {base!r} can call {', '.join(sorted(sayable))} only, not {unsaid[0]}; "
-            "use another, for example dialect='json_tools'"
-        )
-    return get_dialect(name).name
+        keywords = dict(self.keywords)
+        if not is_plain(keywords.get("reward")):  # an object that says what cannot be pickled
+            keywords["reward"] = self.rules.reward
+        return load_setup, (keywords,)
 
 
 _CACHE: OrderedDict[str, Components] = OrderedDict()
@@ -225,3 +189,12 @@ def load_setup(keywords: Mapping[str, Any]) -> SearchSetup:
     while len(_CACHE) > _CACHED:
         _CACHE.popitem(last=False)
     return setup
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is JSON."""
+    try:
+        json.dumps(value)
+    except TypeError:
+        return False
+    return True

@@ -14,11 +14,11 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from ..cards import load_object
 from ..curricula import Curriculum
 from ..drive import run_tools
 from ..episode import Episode
 from ..errors import CardError, EpisodeError
+from ..objects import load_object
 from ..oracle import oracle_texts
 from ..spaces import FreeText
 from ..types import Failure, ToolCall, ToolResult, TurnRequest
@@ -309,7 +309,7 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._episodes = [e and Episode.restore(e) for e in state["_episodes"]]
+        self._episodes = [e and self.env.restored(e) for e in state["_episodes"]]
 
     def render(self) -> tuple[str, ...] | None:
         """All transcripts, for ``render_mode="ansi"``."""

@@ -70,8 +70,8 @@ def questions_of(env: SearchEnv, tasks: Sequence[Task]) -> list[Question]:
     """
     curriculum = env.curriculum
     if isinstance(curriculum, Uniform):
-        return [(task, curriculum.params()) for task in tasks]
-    if getattr(curriculum, "adapts", True):
+        return [(task, {}) for task in tasks]
+    if curriculum.adapts:
         raise EvaluationError(
             f"the curriculum {type(curriculum).__name__} adapts to results, so every agent would "
             "be asked something else: evaluate with params={…}, or with a schedule such as "
@@ -80,15 +80,16 @@ def questions_of(env: SearchEnv, tasks: Sequence[Task]) -> list[Question]:
     schedule = copy.deepcopy(curriculum)
     questions: list[Question] = []
     for task in tasks:
-        params = dict(schedule.params())
+        params = dict(schedule.params(task))
         questions.append((task, params))
         schedule.observe(task.id, 0.0, params)
     return questions
 
 
 def fixed(env: SearchEnv) -> SearchEnv:
-    """Return the environment without its curriculum, whose parameters the questions carry."""
-    env.curriculum = Uniform()
+    """Return the environment without a curriculum whose parameters the questions carry."""
+    if not isinstance(env.curriculum, Uniform):
+        env.curriculum = Uniform()
     return env
 
 

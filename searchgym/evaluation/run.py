@@ -12,10 +12,12 @@ from typing import Any
 
 from ..agents.function import FunctionAgent
 from ..curricula import Uniform
+from ..dialects.base import get_dialect
 from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
 from ..errors import EvaluationError
 from ..rules import name_of
+from ..scoring import SCORING_VERSION
 from ..types import Agent, Task
 from .journal import Journal, discard, finished, trajectories_of
 from .machine import note_machine, versions
@@ -36,6 +38,7 @@ from .play import (
 from .result import EvalResult
 
 SCORING = {
+    "version": SCORING_VERSION,
     "answer": "of the action that ended the episode, as the dialect reads it",
     "normalisation": "SQuAD",
     "wrong_answers_retried": 0,
@@ -127,7 +130,12 @@ def evaluate(
         if progress is not None:
             progress(len(chosen))
         return found
-    with Journal(trajectories_of(out)) as journal:
+    how = {
+        "dialect": get_dialect(env.rules.dialect),
+        "reward": env.rules.reward,
+        "reward_transforms": env.reward_transforms,
+    }
+    with Journal(trajectories_of(out), **how) as journal:
         journal.check(chosen)
         if retry_lost:
             journal.forget([k for k, row in journal.rows.items() if row.infra_error])
@@ -225,7 +233,9 @@ def settings_of(
     told = [segment.text for segment in first if segment.kind == "instructions"]
     asked = [[task.id, task.question, task.answers] for task in tasks]
     return {
-        "environment": {k: _plain(v) for k, v in sorted(env.setup.keywords.items())},
+        "environment": {  # the reward stands in the rules
+            k: _plain(v) for k, v in sorted(env.setup.keywords.items()) if k != "reward"
+        },
         **_beyond_keywords(env),
         "corpus": {
             "name": env.corpus.name,

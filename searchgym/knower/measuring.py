@@ -24,7 +24,7 @@ from ..types import Task
 from ..warmstart.hops import walked
 from .knowledge import Knowledge
 from .lessons import practised
-from .recipe import Recipe, world_of
+from .recipe import KnowerRecipe, world_of
 from .run import MAX_TOKENS
 
 TASKS = {"simple": 100, "chain-2": 100, "chain-3": 100}
@@ -34,7 +34,7 @@ TURN_TOKENS = 112
 GREEDY = Sampling(max_tokens=TURN_TOKENS, temperature=0.0)
 
 
-def questions_for(recipe: Recipe, most: int) -> dict[str, int]:
+def questions_for(recipe: KnowerRecipe, most: int) -> dict[str, int]:
     """So many questions of one, two and three hops each; a world too small for them is asked half
     as many, and half again. ``TaskError`` if it has not even one of each."""
     while True:
@@ -49,7 +49,7 @@ def questions_for(recipe: Recipe, most: int) -> dict[str, int]:
             return tasks
 
 
-class Group(NamedTuple):
+class QuestionGroup(NamedTuple):
     """Questions that belong together."""
 
     hops: int
@@ -62,14 +62,14 @@ class Group(NamedTuple):
 class Measured(NamedTuple):
     """Everything, by groups of questions."""
 
-    closed_book: Mapping[Group, Interval]
+    closed_book: Mapping[QuestionGroup, Interval]
     """Exact match without search."""
     boundary: Mapping[str, Confusion]
     """Not searching (or not refusing, if that is what it was shown) against knowing, over all
     questions (``all``) and those whose unknown fact it was never shown (``unseen``)."""
-    self_search: Mapping[Group, Interval]
+    self_search: Mapping[QuestionGroup, Interval]
     """Exact match where the model writes its own results."""
-    stated: Mapping[Group, Interval]
+    stated: Mapping[QuestionGroup, Interval]
     """Share of the self-search texts of one hop whose information states the right object."""
 
 
@@ -90,16 +90,16 @@ def measured_tasks(made: SearchEnv, knowledge: Knowledge) -> list[Task]:
     return [t for t, f in facts if len(f) == 1 or not practised(knowledge.recipe.seed, f)]
 
 
-def group_of(task: Task, knowledge: Knowledge) -> Group:
+def group_of(task: Task, knowledge: Knowledge) -> QuestionGroup:
     """Where a simple or chain question belongs."""
     both = knowledge.recipe.inverse
     missing = [(e.fact, back) for e, back in walked(task) if e.fact not in knowledge.taught]
     if missing:
         fact, back = missing[0]
         shown = fact in knowledge.shown and (both or not back)
-        return Group(task.hops, "untaught, shown" if shown else "untaught")
+        return QuestionGroup(task.hops, "untaught, shown" if shown else "untaught")
     alone = not both and knowledge.backward(task)
-    return Group(task.hops, "backward" if alone else "taught")
+    return QuestionGroup(task.hops, "backward" if alone else "taught")
 
 
 def measure(
@@ -126,7 +126,7 @@ def measure(
 
 
 def boundaries(
-    rows: Sequence[Row], groups: Mapping[str, Group], knowledge: Knowledge
+    rows: Sequence[Row], groups: Mapping[str, QuestionGroup], knowledge: Knowledge
 ) -> dict[str, Confusion]:
     """Decisions against knowledge, see :attr:`Measured.boundary`. Questions taught only the other
     way round are left out: whether they are known is what an experiment is to tell."""
@@ -166,8 +166,8 @@ def states(text: str, answers: Sequence[str]) -> bool:
     return any(f" {normalise_answer(a)} " in body for a in answers for body in words)
 
 
-def _by_group(values: Iterable[tuple[Group, float]]) -> dict[Group, Interval]:
-    found: dict[Group, list[float]] = {}
+def _by_group(values: Iterable[tuple[QuestionGroup, float]]) -> dict[QuestionGroup, Interval]:
+    found: dict[QuestionGroup, list[float]] = {}
     for group, value in values:
         found.setdefault(group, []).append(value)
     return {group: mean_interval(found[group], unit=True) for group in sorted(found)}

@@ -15,7 +15,7 @@ Unknown = Literal["search", "abstain", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class KnowerRecipe:
     """What decides which facts are taught, and how. ``DataError`` for impossible values."""
 
     corpus: str = "encyclopedia"

@@ -16,7 +16,7 @@ from ..llms.transformers_generator import TransformersGenerator
 from ..state_file import placed, whole
 from .causal_lm import CausalLMPolicy
 from .rows import Row
-from .scoring import Scored, score
+from .scoring import TokenScores, score
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -153,7 +153,7 @@ class TrainableLM:
         """(B, T) log-probabilities of the rows' sampled tokens, 0 elsewhere; with gradient."""
         return self.score(rows).logp
 
-    def score(self, rows: Sequence[Row], *, entropy: bool = False) -> Scored:
+    def score(self, rows: Sequence[Row], *, entropy: bool = False) -> TokenScores:
         """As :meth:`logp`, with entropies if wanted."""
         import torch
 

@@ -273,7 +273,8 @@ class Trainer:
         recipe, config = self.recipe, self.config
 
         def plan(count: int) -> list[TaskPlan]:
-            return recipe.data.plan(self.env.tasks, count, self.steps, config.seed)
+            tasks = self.env.tasks
+            return recipe.data.plan(tasks, count, self.steps, config.seed, env=self.env)
 
         if self.rollouts is None:
             plans = plan(config.tasks)

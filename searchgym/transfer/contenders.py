@@ -19,7 +19,7 @@ from ..errors import CardError, unknown
 from ..types import Agent
 from .rungs import REAL_SETS
 from .table import TransferTable
-from .training import CandidateRecipe, CandidateTrainer, Learned, Report
+from .training import CandidateRecipe, Learned, Report, SeedTrainer
 
 SCRIPTS = ("first-hit", "best-sentence", "rules")
 """Scripted agents, the bars of an agent that has no untrained self."""
@@ -98,7 +98,7 @@ def trained(
             recipe = replace(recipe, env={**recipe.env, **source_options(source)})
             _check(recipe, source)
         folder = out / "sources" / _slug(source) if source else out
-        trainer = CandidateTrainer(recipe, folder, builder=builder or _builder(recipe, out))
+        trainer = SeedTrainer(recipe, folder, builder=builder or _builder(recipe, out))
         builder = trainer.builder
         learned = []
         for seed in seeds:

@@ -17,7 +17,7 @@ from .report import print_table, save_report
 from .run import Contender, oracle, transfer
 from .rungs import REAL_SETS, WORLD, Rung, generated_rungs, real_rungs, smoke_rung
 from .table import Contrast, TransferTable
-from .training import CandidateRecipe, CandidateTrainer, Learned
+from .training import CandidateRecipe, Learned, SeedTrainer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,7 +71,7 @@ def quickstart(
     out = console or Console(highlight=False)
     folder = Path(out_dir)
     chosen = recipe if isinstance(recipe, CandidateRecipe) else CandidateRecipe.of_card(recipe)
-    trainer = CandidateTrainer(chosen, folder)
+    trainer = SeedTrainer(chosen, folder)
     learned: list[Learned] = []
     share = budget_s / max(1, len(seeds))
     rungs, absent = ladder(chosen, data_dir, generated_questions, real_questions, sets)
@@ -121,7 +121,7 @@ def ladder(
     return generated + (real or [smoke_rung(rules=rules)]), absent
 
 
-def contenders(trainer: CandidateTrainer, learned: Sequence[Learned]) -> dict[str, Contender]:
+def contenders(trainer: SeedTrainer, learned: Sequence[Learned]) -> dict[str, Contender]:
     """The agents of the table, weakest first."""
     from ..agents.scripted import BestSentenceAgent, FirstHitAgent, RandomAgent, RulesAgent
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..candidates.encoder import WordEncoder
     from ..candidates.features import FeatureBuilder
     from ..rl.candidate.arena import Arena
-    from ..rl.candidate.trainer import TrainConfig
+    from ..rl.candidate.trainer import CandidateTrainConfig
 
 Report = Callable[[str, float, Mapping[str, float] | None], Any]
 """Told (what is happening, fraction done in [0, 1], the newest evaluation or None)."""
@@ -41,7 +41,7 @@ class CandidateRecipe:
     encoder: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of ``WordEncoder``, or ``{"none": true}`` to train without one."""
     config: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of ``TrainConfig``: every hyperparameter."""
+    """Fields of ``CandidateTrainConfig``: every hyperparameter."""
 
     @classmethod
     def of_card(cls, found: Card | str = "candidate") -> CandidateRecipe:
@@ -98,7 +98,7 @@ class Learned:
     path: Path
 
 
-class CandidateTrainer:
+class SeedTrainer:
     """Trains one agent per seed in the same worlds, sharing features and vectors between seeds.
 
     Args:
@@ -174,7 +174,7 @@ class CandidateTrainer:
         from ..agents.candidate import CandidateAgent
         from ..errors import DataError
         from ..evaluation.machine import note_machine
-        from ..rl.candidate.greedy import Point
+        from ..rl.candidate.greedy import GreedyPoint
         from ..rl.candidate.trainer import CandidateTrainer
 
         if (done := self.finished(seed, seconds)) is not None:
@@ -194,7 +194,7 @@ class CandidateTrainer:
                 )
                 checkpoint.unlink()
 
-        def watch(what: str, fraction: float, point: Point | None) -> None:
+        def watch(what: str, fraction: float, point: GreedyPoint | None) -> None:
             if report is not None:
                 report(what, fraction, asdict(point) if point is not None else None)
 
@@ -229,10 +229,10 @@ class CandidateTrainer:
         """Let go of the training worlds' visited states, which hold most of the memory."""
         self._arenas = None
 
-    def _config(self, seed: int, seconds: float | None) -> TrainConfig:
-        from ..rl.candidate.trainer import TrainConfig
+    def _config(self, seed: int, seconds: float | None) -> CandidateTrainConfig:
+        from ..rl.candidate.trainer import CandidateTrainConfig
 
-        return TrainConfig(**{**self.recipe.config, "seed": seed, "seconds": seconds})
+        return CandidateTrainConfig(**{**self.recipe.config, "seed": seed, "seconds": seconds})
 
     def _path(self, seed: int) -> Path:
         return self.folder / f"seed-{seed}.safetensors"

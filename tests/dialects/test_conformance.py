@@ -62,10 +62,10 @@ def test_third_party_names() -> None:
         ("serch_r1", "Did you mean 'search_r1'"),
         ("search_r1+paralel", "Did you mean 'parallel'"),
         ("plain+judge", "unknown option of dialect 'plain'"),
-        ("searchgym.dialects.nothing:X", "cannot be imported"),
-        ("searchgym.dialects.plain:Missing", "cannot be imported"),
-        ("collections:OrderedDict", "is not a dialect"),
-        (":", "unknown dialect"),
+        ("searchgym.dialects.nothing:X", "cannot load"),
+        ("searchgym.dialects.plain:Missing", "cannot load"),
+        ("collections:OrderedDict", "cannot be a dialect"),
+        (":", "is not of the form"),
     ],
 )
 def test_unknown_names_say_what_is_known(name: str, said: str) -> None:

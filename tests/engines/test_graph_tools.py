@@ -9,19 +9,26 @@ import gymnasium as gym
 import pytest
 
 import searchgym  # noqa: F401  (registers the environments)
+from searchgym.cards import load_object
 from searchgym.dialects.base import get_dialect
 from searchgym.engines.graph.index import graph_index
 from searchgym.engines.graph.modes import MODES
-from searchgym.engines.graph.tools import GRAPH_TOOLS, make_tool
 from searchgym.engines.registry import build_engine
 from searchgym.envs.vector import SearchVectorEnv
 from searchgym.errors import CardError, EngineError
 from searchgym.kgs.corpus import kg_corpus
 from searchgym.kgs.walks import neighbours
+from searchgym.tools import TOOLS, ToolContext
+from searchgym.tools import make_tool as made_tool
 from searchgym.types import Call, CallContext, Query, ToolCall
 from tests.kgs.random_graphs import films, generated
 
 CONTEXT = CallContext(0, "e", {})
+GRAPH_TOOLS = [name for name, path in TOOLS.items() if ".graph:" in path]
+
+
+def make_tool(name, corpus, world):
+    return made_tool(name, ToolContext(corpus, None, world))
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +238,8 @@ def test_rankings():
 def test_tools_fit_their_schemas():
     from searchgym.arguments import check_schema
 
-    for name, tool in GRAPH_TOOLS.items():
+    for name in GRAPH_TOOLS:
+        tool = load_object(TOOLS[name])
         check_schema(tool.spec.parameters, name)
         assert tool.spec.name == name
 

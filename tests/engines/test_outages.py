@@ -93,7 +93,8 @@ def test_none_that_is_lost_is_scored(episodes: list[Episode], rows: list[Row]) -
         if row.infra_error:
             outcome = episode.outcome()
             assert outcome is not None
-            assert outcome.parts == {}
+            assert outcome.parts["infra_error"] == 1.0
+            assert outcome.parts["em"] == outcome.parts["answered"] == 0.0
             assert sum(t.reward for t in episode.turns) == 0
             assert episode.truncated
             assert not episode.terminated

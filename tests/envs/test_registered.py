@@ -37,7 +37,7 @@ def test_check_env(env_id):
     check_env(build(env_id).unwrapped, seeds=3)
 
 
-@pytest.mark.parametrize("env_id", ["SearchQA-v0", "searchgym/DeepSearchQA-v0"])
+@pytest.mark.parametrize("env_id", ["SearchQA-v0", "searchgym/LongSearchQA-v0"])
 def test_vector_equals_single(env_id):
     check_vector_env(env_id)
 
@@ -68,7 +68,7 @@ PROGRAM = """
 import json, sys
 import gymnasium as gym, searchgym
 out = []
-for env_id in ("SearchQA-v0", "searchgym/DeepSearchQA-v0"):
+for env_id in ("SearchQA-v0", "searchgym/LongSearchQA-v0"):
     env = gym.make(env_id)
     for seed in range(6):
         out.append(env.reset(seed=seed))

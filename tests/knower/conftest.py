@@ -5,10 +5,10 @@ import pytest
 from searchgym.envs.search import SearchEnv
 from searchgym.knower.knowledge import Knowledge
 from searchgym.knower.lessons import Lessons, lessons
-from searchgym.knower.recipe import Recipe, world_of
+from searchgym.knower.recipe import KnowerRecipe, world_of
 from searchgym.worlds.world import World
 
-RECIPE = Recipe(entities=60, seed=4)
+RECIPE = KnowerRecipe(entities=60, seed=4)
 
 
 @pytest.fixture(scope="session")

@@ -19,15 +19,15 @@ from searchgym.evaluation.intervals import Interval
 from searchgym.evaluation.run import episode_for
 from searchgym.knower.knowledge import Knowledge
 from searchgym.knower.measuring import (
-    Group,
     Measured,
+    QuestionGroup,
     group_of,
     measure,
     questions_for,
     self_search_agent,
     states,
 )
-from searchgym.knower.recipe import Recipe
+from searchgym.knower.recipe import KnowerRecipe
 from searchgym.knower.run import Knower, make_knower
 from searchgym.llms.sft import Progress
 from searchgym.llms.transformers_generator import TransformersGenerator
@@ -36,7 +36,7 @@ from searchgym.rollout import run_episodes
 
 pytestmark = pytest.mark.timeout(300)
 
-RECIPE = Recipe(entities=20, seed=2, shown=0.7, inverse=False)
+RECIPE = KnowerRecipe(entities=20, seed=2, shown=0.7, inverse=False)
 TASKS = {"simple": 60}
 TINY: dict[str, Any] = {"steps": 12, "width": 32, "tokens": 400, "vocabulary": 300}
 
@@ -56,7 +56,7 @@ def measured(knower: Knower) -> Measured:
     return measure(knower.model, knower.tokenizer, knower.knowledge, tasks=TASKS)
 
 
-def mean(groups: Mapping[Group, Interval], *sides: str) -> float:
+def mean(groups: Mapping[QuestionGroup, Interval], *sides: str) -> float:
     some = [value for group, value in groups.items() if group.knowledge in sides]
     assert sum(v.n for v in some) >= 5
     return sum(v.mean * v.n for v in some) / sum(v.n for v in some)

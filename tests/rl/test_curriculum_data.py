@@ -113,3 +113,29 @@ def test_tasks_that_change_are_a_new_pool() -> None:
     assert policy.plan(list(TASKS), 4, 0, 0)
     with pytest.raises(CardError, match="no task is within hops 1"):
         policy.plan(long, 4, 1, 0)
+
+
+def test_a_data_policy_sees_the_world() -> None:
+    """The trainer hands the environment to the plan; this policy asks about rare things only."""
+    from searchgym.rl.data.uniform import Uniform
+
+    seen: list[Any] = []
+
+    class Rare(Uniform):
+        def choose(self, tasks: Any, key: int, seed: int) -> Any:
+            seen.append(self.env)
+            world = self.env.world
+            names = {world.titles[e] for e in world.entities_of(world.schema.type_index("film"))}
+            films = [t for t in tasks if any(n.value in names for n in t.graph.nodes)]
+            return films[key % len(films)], {}
+
+    lm, policy = player(1)
+    keywords = {"world": {"entities": 300}, "tasks": {"simple": 40}, "dialect": "plain"}
+    table = {**read("grpo"), "data": Rare()}
+    recipe = Recipe.of(table)
+    config = TrainConfig.of(recipe, steps=1, tasks=2, lr=1e-4, seed=1)
+    trainer = Trainer(SearchEnv(**keywords), lm, recipe, config, policy=policy)
+    list(trainer.train())
+    assert len(seen) == 2
+    for part in ("tasks", "corpus", "world", "engine", "toolbox", "rules"):
+        assert getattr(seen[0], part) is not None

@@ -114,7 +114,7 @@ class Seen(Slot):
         self.batch: Batch | None = None
 
     def estimate(self, batch: Batch, coef: Any) -> Any:
-        from searchgym.rl.estimators.ones import Ones
+        from searchgym.rl.advantages.ones import Ones
 
         self.batch = batch
         return Ones().estimate(batch, coef)

@@ -18,7 +18,7 @@ from searchgym.errors import EngineError
 from searchgym.rl.collapse import CollapseWarning, Watch
 from searchgym.rl.data.prioritized import Prioritized
 from searchgym.rl.log import Log
-from searchgym.rl.objectives.base import Objective
+from searchgym.rl.losses.base import WeightedLoss
 from searchgym.rl.recipe import read
 from searchgym.rl.slots.records import Rewards
 from searchgym.rl.trainer import Trainer
@@ -170,7 +170,7 @@ def test_a_learning_rate_follows_its_schedule() -> None:
     assert not torch.equal(weights(run.lm), before)
 
 
-class Explodes(Objective):
+class Explodes(WeightedLoss):
     """A loss without bounds."""
 
     def __call__(self, output: Any, batch: Any, totals: Any, coef: Any) -> Any:

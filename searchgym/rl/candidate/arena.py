@@ -161,7 +161,7 @@ class Arena:
 def reward(weights: Mapping[str, float], node: Node, pick: int) -> float:
     """The episode's total reward when it ends by answering ``pick`` at ``node``.
 
-    ``weights`` names the parts as ``RewardSpec`` does: f1, em, evidence, search.
+    ``weights`` names the parts as ``reward=`` does: f1, em, evidence, search.
     """
     return (
         weights.get("f1", 0.0) * float(node.f1[pick])

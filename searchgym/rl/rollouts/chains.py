@@ -29,6 +29,8 @@ class Chains(Slot):
             do log-probabilities' last digits: a training then does not repeat to the bit.
     """
 
+    registered = "chains"
+
     def __init__(self, size: int = 8, *, greedy_twin: bool = False, flow: bool = False) -> None:
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")

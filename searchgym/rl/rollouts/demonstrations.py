@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...agents.oracle import OracleAgent
-from ...cards import load_object
 from ...episode import Episode
 from ...errors import EngineError
 from ...llms.base import Completion
+from ...objects import load_object
 from ...policies.causal_lm import CausalLMPolicy
 from ...policies.record import Written
 from ...policies.renderer import Spelt
@@ -36,6 +36,8 @@ class Demonstrations(Slot):
             Default: the oracle of the setting's tasks.
         size: Episodes of a group; more than one only helps with an expert that varies.
     """
+
+    registered = "demonstrations"
 
     def __init__(self, expert: Any = None, *, size: int = 1) -> None:
         if size < 1:

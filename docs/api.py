@@ -29,8 +29,8 @@ PACKAGES = (
 
 
 def load(package: str) -> None:
-    """Load a package's public names, and give its named tuples the types of their fields in place of
-    the types' names, which only their own modules can read.
+    """Load a package's public names, and give its named tuples the types of their fields in place
+    of the types' names, which only their own modules can read.
 
     What Python says of every named tuple ("Alias for field number 0") is taken out.
     """

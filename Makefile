@@ -24,7 +24,7 @@ export SEARCHGYM_DATA ?= $(abspath $(wildcard ../shared/data))
 # What does not depend on another runs beside it: Chromium and the peers install while mypy checks.
 MAKEFLAGS += --jobs=3
 
-.PHONY: help quickstart test browser check lint types format bench slow readme clean vllm
+.PHONY: help quickstart test browser check lint types format bench slow readme api clean vllm
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -75,6 +75,10 @@ test: check browser $(PEERS_STAMP) ## Everything CI checks: lint, formatting, ty
 
 readme: $(STAMP) ## Write the catalogue's tables into README.md
 	$(BIN)/searchgym list --into README.md
+
+api: $(STAMP) ## Write the reference of the public names into build/api/
+	$(BIN)/python docs/api.py build/api
+	@echo "build/api/index.html"
 
 slow: $(STAMP) ## The tests that take minutes
 	$(PYTEST) -m slow $(ARGS)

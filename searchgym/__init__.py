@@ -6,9 +6,9 @@ below, and every package such as ``sg.curricula``, loads when it is first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ._lazy import attach
 from .registration import register_catalog
 
 __version__ = "0.2.0"
@@ -19,7 +19,10 @@ _WHERE = {
     "envs.vector": ("SearchVectorEnv",),
     "envs.session": ("Session", "Step"),
     "envs.unwrap": ("search_env",),
-    "checker": ("check_env",),
+    "checker": ("check_env", "check_vector_env"),
+    "spaces": ("FreeText",),
+    "registration": ("env_ids", "register_card"),
+    "cards": ("read_card",),
     "wrappers": ("CandidateActions", "CurriculumWrapper", "VectorCurriculumWrapper"),
     "episode": ("Episode",),
     "rules": ("EpisodeConfig", "Rules"),
@@ -28,9 +31,13 @@ _WHERE = {
     "drive": ("run_tools",),
     "types": (
         "ABSTAIN", "Access", "Agent", "Answer", "Call", "Failure", "Hit", "Passage", "Query",
-        "Search", "Task", "ToolCall", "ToolResult", "ToolSpec", "TurnRequest",
+        "Search", "SearchEngine", "Segment", "Task", "ToolCall", "ToolResult", "ToolSpec",
+        "TurnRequest",
     ),
-    "errors": ("CardError", "EngineError", "EpisodeError", "SearchGymError", "WorldError"),
+    "errors": (
+        "CardError", "CheckError", "DataError", "EngineError", "EpisodeError", "EvaluationError",
+        "SearchGymError", "WorldError",
+    ),
     # worlds, corpora, tasks, engines
     "worlds.loader": ("load_schema",),
     "worlds.generate": ("generate",),
@@ -40,9 +47,15 @@ _WHERE = {
     "tasks.build": ("build_tasks",),
     "audit": ("verify",),
     "answerability": ("measure_answerability",),
+    "tasks.family": ("Family", "family"),
     "engines.registry": ("build_engine",),
     "engines.searcher": ("Searcher",),
-    "curricula": ("AXES", "Driver", "make_curriculum"),
+    "curricula": ("AXES", "Curriculum", "Driver", "make_curriculum"),
+    "candidates.encoder": ("WordEncoder",),
+    # rewards, tools and dialects of your own
+    "rewards": ("Outcome", "RewardPart", "gate", "per_turn"),
+    "tools": ("Tool", "ToolContext"),
+    "dialects.base": ("Dialect",),
     # agents and their evaluation
     "agents.oracle": ("OracleAgent",),
     "agents.scripted": (
@@ -59,7 +72,10 @@ _WHERE = {
         "transfer",
     ),
     # language models and their training
+    "benchmark.training": ("CandidateRecipe", "SeedTrainer"),
     "llms.base": ("Sampling",),
+    "llms.transformers_generator": ("TransformersGenerator",),
+    "llms.vllm_generator": ("VllmGenerator",),
     "llms.small": ("small_model", "train_tokenizer"),
     "policies.trainable": ("Lora", "TrainableLM"),
     "policies.causal_lm": ("CausalLMPolicy",),
@@ -71,15 +87,12 @@ _WHERE = {
     "rl.launch": ("load_policy",),
 }  # fmt: skip
 """Module → the public names it defines."""
-_LAZY = {name: module for module, names in _WHERE.items() for name in names}
-_PACKAGES = frozenset(
+_PACKAGES = (
     "agents benchmark candidates cards corpora curricula dialects engines envs evaluation kgs "
     "knower llms policies reports rewards rl scoring seeding serve tasks tools types viewer "
-    "warmstart worlds wrappers".split()
-)
+    "warmstart worlds wrappers"
+).split()
 """Packages and modules that are attributes: ``sg.wrappers`` needs no import of its own."""
-
-__all__ = ["__version__", *sorted(_LAZY)]
 
 if TYPE_CHECKING:
     from .agents.function import FunctionAgent as FunctionAgent
@@ -98,14 +111,21 @@ if TYPE_CHECKING:
     from .benchmark import real_rungs as real_rungs
     from .benchmark import smoke_rung as smoke_rung
     from .benchmark import transfer as transfer
+    from .benchmark.training import CandidateRecipe as CandidateRecipe
+    from .benchmark.training import SeedTrainer as SeedTrainer
+    from .candidates.encoder import WordEncoder as WordEncoder
+    from .cards import read_card as read_card
     from .checker import check_env as check_env
+    from .checker import check_vector_env as check_vector_env
     from .corpora.corpus import Corpus as Corpus
     from .corpora.load import load_corpus as load_corpus
     from .corpora.load import load_questions as load_questions
     from .corpora.render import render as render
     from .curricula import AXES as AXES
+    from .curricula import Curriculum as Curriculum
     from .curricula import Driver as Driver
     from .curricula import make_curriculum as make_curriculum
+    from .dialects.base import Dialect as Dialect
     from .drive import run_tools as run_tools
     from .engines.registry import build_engine as build_engine
     from .engines.searcher import Searcher as Searcher
@@ -116,8 +136,11 @@ if TYPE_CHECKING:
     from .envs.vector import SearchVectorEnv as SearchVectorEnv
     from .episode import Episode as Episode
     from .errors import CardError as CardError
+    from .errors import CheckError as CheckError
+    from .errors import DataError as DataError
     from .errors import EngineError as EngineError
     from .errors import EpisodeError as EpisodeError
+    from .errors import EvaluationError as EvaluationError
     from .errors import SearchGymError as SearchGymError
     from .errors import WorldError as WorldError
     from .evaluation.crossed import crossed_interval as crossed_interval
@@ -131,9 +154,17 @@ if TYPE_CHECKING:
     from .llms.base import Sampling as Sampling
     from .llms.small import small_model as small_model
     from .llms.small import train_tokenizer as train_tokenizer
+    from .llms.transformers_generator import TransformersGenerator as TransformersGenerator
+    from .llms.vllm_generator import VllmGenerator as VllmGenerator
     from .policies.causal_lm import CausalLMPolicy as CausalLMPolicy
     from .policies.trainable import Lora as Lora
     from .policies.trainable import TrainableLM as TrainableLM
+    from .registration import env_ids as env_ids
+    from .registration import register_card as register_card
+    from .rewards import Outcome as Outcome
+    from .rewards import RewardPart as RewardPart
+    from .rewards import gate as gate
+    from .rewards import per_turn as per_turn
     from .rl.asynchronous.rollouts import AsyncRollouts as AsyncRollouts
     from .rl.critic import Critic as Critic
     from .rl.launch import load_policy as load_policy
@@ -145,7 +176,12 @@ if TYPE_CHECKING:
     from .rollout import run_episodes as run_episodes
     from .rules import EpisodeConfig as EpisodeConfig
     from .rules import Rules as Rules
+    from .spaces import FreeText as FreeText
     from .tasks.build import build_tasks as build_tasks
+    from .tasks.family import Family as Family
+    from .tasks.family import family as family
+    from .tools import Tool as Tool
+    from .tools import ToolContext as ToolContext
     from .trajectory import Trajectory as Trajectory
     from .types import ABSTAIN as ABSTAIN
     from .types import Access as Access
@@ -157,6 +193,8 @@ if TYPE_CHECKING:
     from .types import Passage as Passage
     from .types import Query as Query
     from .types import Search as Search
+    from .types import SearchEngine as SearchEngine
+    from .types import Segment as Segment
     from .types import Task as Task
     from .types import ToolCall as ToolCall
     from .types import ToolResult as ToolResult
@@ -168,17 +206,7 @@ if TYPE_CHECKING:
     from .wrappers import CurriculumWrapper as CurriculumWrapper
     from .wrappers import VectorCurriculumWrapper as VectorCurriculumWrapper
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
-    if name in _PACKAGES:
-        return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_PACKAGES})
-
+__getattr__, __dir__, _names = attach(__name__, _WHERE, modules=_PACKAGES)
+__all__ = ["__version__", *_names]
 
 register_catalog()

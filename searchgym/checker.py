@@ -45,7 +45,7 @@ def check_env(env: gym.Env[Any, Any], *, seeds: int = 5) -> None:
     _gymnasium(env)
     for seed in range(seeds):
         _resets(env, seed)
-        if isinstance(bare.action_space.sample(), str):
+        if isinstance(env.action_space.sample(), str):
             _any_text(env, seed)
         if isinstance(bare, SearchEnv):
             _no_leaks(bare, seed)

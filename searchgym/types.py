@@ -162,6 +162,8 @@ class CallContext(NamedTuple):
 
 
 class Query(NamedTuple):
+    """A query to an engine: its text, how many hits are wanted, and who asks."""
+
     text: str
     k: int
     ctx: CallContext
@@ -173,6 +175,8 @@ class PageRequest(NamedTuple):
 
 
 class ToolCall(NamedTuple):
+    """A call of a tool by the policy, as tools receive it."""
+
     tool: str
     args: Mapping[str, Any]
     position: int
@@ -191,6 +195,8 @@ Content = str | ImageRef
 
 
 class ToolResult(NamedTuple):
+    """What a tool gave back: parts to show, search results, and what the call cost."""
+
     parts: tuple[Content, ...] = ()
     """Free-form output (a page, a number). Search results live in ``hits``."""
     hits: tuple[Hit, ...] = ()
@@ -235,6 +241,8 @@ PageSource = Service[PageRequest, Page | None]
 
 
 class ToolSpec(NamedTuple):
+    """A tool as policies are told of it: its name, what it does, and its arguments."""
+
     name: str
     description: str
     parameters: Mapping[str, Any]

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, SupportsInt
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.error import InvalidAction
 from numpy.typing import NDArray
 
 from .candidates.actions import DEFAULT_LIMITS, Candidate, Limits
+from .candidates.encoder import WordEncoder
 from .candidates.features import FEATURE_NAMES, FeatureBuilder
 from .candidates.state import read_state
 from .dialects.base import get_dialect
 from .envs.curriculum import CurriculumWrapper, VectorCurriculumWrapper
+from .envs.recorded import Recorded
 from .envs.search import SearchEnv
-from .errors import CardError
+from .errors import CardError, unknown
 
 __all__ = ["CandidateActions", "CurriculumWrapper", "Observation", "VectorCurriculumWrapper"]
 
 Observation = dict[str, NDArray[Any]]
 
 
-class CandidateActions(gym.Wrapper[Any, Any, Any, Any]):
-    """A discrete, masked action space over the legal candidate actions of each state.
+class CandidateActions(Recorded, gym.Wrapper[Any, Any, Any, Any]):
+    """Offers the legal candidate actions of each state as a discrete, masked action space.
 
     Action i stands for the i-th candidate: search the question, search a mention, answer a span,
     refuse, … (``candidates.actions``). Observation: ``features`` (max_actions, F) float32, a row
@@ -31,32 +36,49 @@ class CandidateActions(gym.Wrapper[Any, Any, Any, Any]):
     ``action_masks()`` is what Stable-Baselines3-contrib's MaskablePPO asks for. ``info`` gains
     ``candidates`` (their number) and ``text_observation``.
 
+    ``gym.make(env.spec)`` makes an equal environment, wrapper included; with plain arguments the
+    spec can be written as JSON.
+
     Args:
-        env: a ``SearchEnv``, wrapped or not.
-        encoder: a ``WordEncoder`` for the soft columns; without one they equal the lexical ones.
-        max_actions: rows; candidates beyond are dropped (refusing, always last, is kept).
+        env: A ``SearchEnv``, wrapped or not.
+        encoder: Where the soft columns come from: a :class:`WordEncoder`, its arguments
+            (``{"path": "folder"}``), or True for the bundled one. Without one the soft columns
+            equal the lexical ones.
+        max_actions: Rows; candidates beyond are dropped (refusing, always last, is kept).
+        limits: How many candidates of each sort there are: ``Limits``, or those of its fields
+            that differ from the defaults (``{"answers": 50}``).
 
     Raises:
-        CardError: the environment is no ``SearchEnv``.
+        CardError: The environment is no ``SearchEnv``, or an argument is out of range.
     """
+
+    instead = (
+        "train the candidate agent (searchgym train candidate), or a library's agent in the "
+        "wrapped environment itself"
+    )
+    """What trainers and evaluation, which act by text, say when they are given this wrapper."""
 
     def __init__(
         self,
         env: gym.Env[str, str],
         *,
-        encoder: Any = None,
+        encoder: WordEncoder | Mapping[str, Any] | bool | None = None,
         max_actions: int = 200,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: Limits | Mapping[str, int] = DEFAULT_LIMITS,
     ) -> None:
         if not isinstance(env.unwrapped, SearchEnv):
             raise CardError(
                 f"CandidateActions needs a SearchEnv, got {type(env.unwrapped).__name__}; make one "
                 "with gym.make('SearchQA-v0')"
             )
-        super().__init__(env)
+        if max_actions < 1:
+            raise CardError(f"max_actions must be at least 1, got {max_actions}")
+        limits = limits if isinstance(limits, Limits) else _limits(limits)
+        Recorded.__init__(self, encoder=encoder, max_actions=max_actions, limits=asdict(limits))
+        gym.Wrapper.__init__(self, env)
         self.search_env: SearchEnv = env.unwrapped
         self.max_actions = max_actions
-        self.builder = FeatureBuilder(encoder, limits=limits, states=2_000)
+        self.builder = FeatureBuilder(_encoder(encoder), limits=limits, states=2_000)
         self.action_space = spaces.Discrete(max_actions)
         self.observation_space = spaces.Dict(
             {
@@ -73,10 +95,19 @@ class CandidateActions(gym.Wrapper[Any, Any, Any, Any]):
         return self._observe(text, info)
 
     def step(self, action: SupportsInt) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Take candidate ``action``; one that is masked out is an invalid action to the episode."""
+        """Take candidate ``action``.
+
+        A masked action is legal, as any text is: the episode answers that it was no action, and a
+        turn is spent.
+
+        Raises:
+            InvalidAction: The action is no element of ``action_space``.
+        """
         index = int(action)
+        if not 0 <= index < self.max_actions:
+            raise InvalidAction(f"{index} is no action of {self.action_space}")
         text = ""
-        if 0 <= index < len(self.candidates):
+        if index < len(self.candidates):
             dialect = get_dialect(self.search_env.rules.dialect)
             text = dialect.render_action(self.candidates[index].action)
         observation, reward, terminated, truncated, info = self.env.step(text)
@@ -94,12 +125,12 @@ class CandidateActions(gym.Wrapper[Any, Any, Any, Any]):
         if requests:
             state = read_state(requests[0])
             self.builder.prepare([state])
-            found, rows = self.builder(state)
-            if len(found) > self.max_actions:
-                keep = [*range(self.max_actions - 1), len(found) - 1]
-                found, rows = tuple(found[i] for i in keep), rows[keep]
-            self.candidates = found
-            features[: len(found)] = rows
+            offered, rows = self.builder(state)
+            if len(offered) > self.max_actions:
+                keep = [*range(self.max_actions - 1), len(offered) - 1]
+                offered, rows = tuple(offered[i] for i in keep), rows[keep]
+            self.candidates = offered
+            features[: len(offered)] = rows
         observation: Observation = {
             "features": features,
             "mask": self.action_masks().astype(np.int8),
@@ -107,3 +138,19 @@ class CandidateActions(gym.Wrapper[Any, Any, Any, Any]):
         return observation, {
             **info, "candidates": len(self.candidates), "text_observation": text,
         }  # fmt: skip
+
+
+def _limits(given: Mapping[str, int]) -> Limits:
+    known = asdict(DEFAULT_LIMITS)
+    for name in given:
+        if name not in known:
+            raise CardError(unknown("limit", name, known))
+    return Limits(**given)
+
+
+def _encoder(given: WordEncoder | Mapping[str, Any] | bool | None) -> WordEncoder | None:
+    if isinstance(given, Mapping):
+        return WordEncoder(**given)
+    if isinstance(given, bool):
+        return WordEncoder() if given else None
+    return given

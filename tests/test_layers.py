@@ -16,13 +16,14 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
-    "errors", "files", "processes", "types", "arguments", "seeding", "text", "spaces",
-    "batching", "batch_queue", "search_batcher", "event_loop", "http_limits", "store",
-    "state_file", "web", "records", "task_records", "trust", "objects", "cards", "masks",
+    "_lazy", "errors", "files", "processes", "types", "arguments", "seeding", "text",
+    "spaces", "batching", "batch_queue", "search_batcher", "event_loop", "http_limits", "store",
+    "state_file", "web", "records", "task_records", "trust", "objects", "cards",
+    "registration", "masks",
     "dialects", "worlds", "corpora", "kgs", "tasks", "schedules", "curricula", "scoring", "turns",
     "rewards", "rules", "llms", "engines", "tools", "contexts", "showing", "episode", "drive",
     "trajectory", "oracle", "self_search", "audit", "candidates", "envs", "wrappers",
-    "registration", "checker", "rollout", "agents", "policies", "evaluation", "answerability",
+    "checker", "rollout", "agents", "policies", "evaluation", "answerability",
     "warmstart", "knower", "rl", "reports", "benchmark", "world_browser", "viewer", "serve",
     "integrations", "cli", "__main__",
 )  # fmt: skip
@@ -110,5 +111,5 @@ def test_the_reader_of_imports_sees_every_form(tmp_path: Path) -> None:
     assert {"errors", "types", "cards", "envs", "episode"} <= seen
     oracle = {t for _, t in imported(PACKAGE / "oracle.py")}
     assert oracle == {"dialects", "episode", "errors", "types"}
-    setting = {t for _, t in imported(PACKAGE / "envs" / "setting.py")}
-    assert "engines" in setting, "imports inside functions must count"
+    sources = {t for _, t in imported(PACKAGE / "envs" / "sources.py")}
+    assert "engines" in sources, "imports inside functions must count"

@@ -13,6 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+ENVS = (ROOT / "envs" / "README.md").read_text(encoding="utf-8")
+OF_ENVS = re.findall(r"```python\n(.*?)```", ENVS, re.DOTALL)
 PAGES = [
     ROOT / "README.md",
     *(ROOT / kind / "README.md" for kind in ("envs", "corpora", "agents", "notebooks")),
@@ -23,6 +25,11 @@ def test_there_are_programs() -> None:
     assert len(PROGRAMS) >= 2
     agent = next(p for p in PROGRAMS if "class " in p)
     assert len([line for line in agent.splitlines() if line.strip()]) <= 20
+
+
+def test_the_programs_of_envs_run() -> None:
+    assert len(OF_ENVS) >= 3
+    test_a_program_runs("\n".join(OF_ENVS))
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.strip().splitlines()[0][:30])

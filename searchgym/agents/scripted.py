@@ -36,7 +36,7 @@ class _Scripted(ABC):
 
 
 class RandomAgent(_Scripted):
-    """Uniform over the legal candidate actions."""
+    """Draws uniformly from the legal candidate actions."""
 
     def __init__(self, seed: int = 0, *, builder: FeatureBuilder | None = None) -> None:
         self.seed = seed
@@ -132,7 +132,7 @@ class RulesAgent(_Scripted):
 
 
 class ConstantAgent:
-    """Always the same answer without searching: "yes", the majority answer, or a refusal."""
+    """Gives always the same answer without searching: "yes", the majority answer, or a refusal."""
 
     def __init__(self, answer: str = ABSTAIN) -> None:
         self.answer = answer

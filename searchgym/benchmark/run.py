@@ -27,7 +27,7 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[int], Any]]]
 
 
 def oracle(env: SearchEnv, tasks: Sequence[Task]) -> Agent | None:
-    """The oracle agent where every task with evidence has gold queries, else None."""
+    """Make the oracle agent where every task with evidence has gold queries, else None."""
     from ..agents.oracle import OracleAgent
 
     # without gold passages "all the evidence was shown" would be true at once

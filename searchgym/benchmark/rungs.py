@@ -96,8 +96,8 @@ def generated_rungs(
     tasks: Mapping[str, int] | None = None,
     make: Callable[..., Any] = SearchEnv,
 ) -> list[Rung]:
-    """From the training environment outwards: its own world, another world (unseen names and
-    facts), and another world in phrasings that training never used.
+    """Return the three generated rungs: the training environment's own world, another world (unseen
+    names and facts), and another world in phrasings that training never used.
 
     ``keywords`` are those the agent was trained with; ``tasks`` replaces the counts per family.
     """
@@ -124,7 +124,7 @@ def real_rungs(
     rules: Mapping[str, Any] | None = None,
     make: Callable[..., Any] = SearchEnv,
 ) -> tuple[list[Rung], list[str]]:
-    """Rungs of the real sets on this machine, and one line per absent set saying how to get it.
+    """Return rungs of the real sets on this machine, and a line per absent set: how to get it.
 
     ``rules``: environment options such as ``max_turns``, which should be those of training.
     """

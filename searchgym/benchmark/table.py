@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..evaluation.crossed import crossed_interval, crossed_p
 from ..evaluation.intervals import Interval, holm
@@ -25,6 +25,9 @@ from .gains import (
     transfer_ratio,
 )
 from .joint import Joint
+
+if TYPE_CHECKING:
+    from ..reports.figure import Figure
 
 SHOWN = ("em", "f1", "evidence_recall", "searches")
 """Metrics of the printed table; all others are in the JSON."""
@@ -190,6 +193,12 @@ class TransferTable:
             for metric in (*SHOWN, *(m for m in METRICS if m not in SHOWN))
             if (interval := self.cell(rung, agent, metric)) is not None and interval.n
         ]  # fmt: skip
+
+    def figure(self) -> Figure:
+        """Draw the ladder: every agent's score on every rung, with its interval."""
+        from ..reports.ladders import figure_of
+
+        return figure_of(self.to_json())
 
     def to_json(self, contrasts: Sequence[Contrast] = ()) -> dict[str, Any]:
         """The table, its comparisons and, per rung, the settings that move its numbers."""

@@ -29,7 +29,7 @@ _KEYS = frozenset({"env", "worlds", "dev", "encoder", "config"})
 
 @dataclass(frozen=True)
 class CandidateRecipe:
-    """What a candidate agent is trained on and how: the ``[train]`` table of its card."""
+    """Says what a candidate agent is trained on and how: the ``[train]`` table of its card."""
 
     env: Mapping[str, Any]
     """Environment options (``searchgym.envs.setup.Options``) shared by training and tests."""
@@ -110,10 +110,11 @@ class SeedTrainer:
     """
 
     def __init__(
-        self, recipe: CandidateRecipe, out_dir: Path, *, builder: FeatureBuilder | None = None
+        self, recipe: CandidateRecipe, out_dir: Path | str, *, builder: FeatureBuilder | None = None
     ) -> None:
         from ..candidates.features import FeatureBuilder
 
+        out_dir = Path(out_dir)
         self.recipe, self.folder = recipe, out_dir / "agents"
         self.folder.mkdir(parents=True, exist_ok=True)
         if builder is None:

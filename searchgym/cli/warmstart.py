@@ -75,7 +75,7 @@ def warmstart(
         try:
             from ..candidates.encoder import WordEncoder
             from ..warmstart.run import stages, warm_start
-            from ..warmstart.traces import OPENING, SETTING
+            from ..warmstart.traces import DEFAULTS, OPENING
         except ImportError as error:
             raise MissingExtraError("training a language model", "llm") from error
     plan = stages(steps, few_episodes=few_episodes)
@@ -99,7 +99,7 @@ def warmstart(
             out, plan, worlds=worlds, width=width, seed=seed, report=report, written=written,
             encoder=WordEncoder() if word_vectors else None, paraphrases=paraphrases,
             processes=min(8, os.cpu_count() or 1),
-            keywords={**(OPENING if open_pages else SETTING), "corpus": corpus, "k": results},
+            keywords={**(OPENING if open_pages else DEFAULTS), "corpus": corpus, "k": results},
         )  # fmt: skip
     facts: dict[str, Any] = {
         "model": str(out),

@@ -39,7 +39,7 @@ def is_files(source: str) -> bool:
 def load_corpus(
     source: str | Path | Iterable[str | Path], *, name: str | None = None, url: str | None = None
 ) -> Corpus:
-    """Passages from one or several files, or from a folder of text files (see ``load_folder``).
+    """Load passages from one or several files, or from a folder of text files.
 
     A record has ``id`` (or ``_id``), ``text`` and optionally ``title`` and ``url``; or, as in
     Search-R1's wiki-18, ``id`` and ``contents`` whose first line is the quoted title. TSV rows are
@@ -69,7 +69,7 @@ def load_corpus(
 def load_questions(
     source: str | Path, *, split: Split | None = None, skip_split_answers: bool = False
 ) -> list[Task]:
-    """Questions with answers as tasks of family "real", in the file's order.
+    """Load questions with answers as tasks of family "real", in the file's order.
 
     JSON lines, TSV, or parquet; parquet also in Search-R1's layout (``corpora.parquet``).
 

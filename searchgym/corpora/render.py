@@ -27,7 +27,7 @@ def render(
     distractors: int = 0,
     name: str | None = None,
 ) -> GeneratedCorpus:
-    """One page per entity, in the entities' order; ``corpus.page_of[e] == e``.
+    """Render one page per entity, in the entities' order; ``corpus.page_of[e] == e``.
 
     A page is a first sentence and one sentence per property, in a hashed order, with
     ``distractors`` further sentences that state no property. Each fact is stated exactly once: its

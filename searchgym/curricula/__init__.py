@@ -5,7 +5,7 @@ difficulty (:data:`AXES`) the next episode is, and which task it plays. It acts 
 start, also inside vector environments, where autoreset passes no options. Give an environment one
 by ``gym.make(…, curriculum=…)`` or around it (``searchgym.wrappers.CurriculumWrapper``), our
 trainers by a recipe's ``data = {use = "curriculum", curriculum = …}``. It is written as a name, a
-table ``{"use": name, …}``, an import path, or an object (:func:`make_curriculum`)::
+table ``{"use": name, …}``, an import path, or an object (:func:`make_curriculum`):
 
     {"use": "zerosearch", "end": 0.5, "total": 200}
     {"use": "staged", "max_hops": [1, 2, 4], "threshold": 0.7, "max_episodes": 5000}

@@ -11,6 +11,7 @@ from gymnasium.vector.sync_vector_env import SyncVectorEnv
 
 from ..curricula import Curriculum, make_curriculum
 from ..errors import CardError
+from .recorded import Recorded
 from .search import SearchEnv
 from .vector import SearchVectorEnv
 
@@ -20,7 +21,7 @@ else:
     _VectorWrapper = VectorWrapper  # generic since gymnasium 1.4
 
 
-class CurriculumWrapper(gym.Wrapper[Any, Any, Any, Any]):
+class CurriculumWrapper(Recorded, gym.Wrapper[Any, Any, Any, Any]):
     """Gives the ``SearchEnv`` inside ``env`` a curriculum in place of its own.
 
     The trainer need not know: the curriculum acts at every reset, with or without options, and
@@ -41,7 +42,8 @@ class CurriculumWrapper(gym.Wrapper[Any, Any, Any, Any]):
                 f"CurriculumWrapper needs a SearchEnv, got {type(env.unwrapped).__name__}; make "
                 "one with gym.make('SearchQA-v0')"
             )
-        super().__init__(env)
+        Recorded.__init__(self, curriculum=curriculum)
+        gym.Wrapper.__init__(self, env)
         self.curriculum: Curriculum = make_curriculum(curriculum)
         env.unwrapped.curriculum = self.curriculum
 

@@ -89,6 +89,8 @@ class SearchEnv(gym.Env[str, str]):
         self.observation_space = FreeText(MAX_TEXT)
         self._episode: Episode | None = None
         self._playing: SearchEnv = self
+        self._printed: tuple[int, str] | None = None
+        """How far the current episode has been printed: its turns and its phase."""
 
     # --- what it is made of -------------------------------------------------------------------
     @property
@@ -256,6 +258,7 @@ class SearchEnv(gym.Env[str, str]):
         super().reset(seed=seed)
         key = int(self.np_random.integers(1 << 62))
         self._playing, self._episode = self.begin(key, options)
+        self._printed = None
         if self.render_mode == "human":
             self.render()
         return self._episode.observation(), step_info(self._episode)
@@ -301,11 +304,18 @@ class SearchEnv(gym.Env[str, str]):
         )
 
     def render(self) -> str | None:
-        """``ansi``: the transcript as text. ``human``: print what is new, with colours."""
+        """Return the transcript as text (``ansi``), or print what is new, with colours (``human``).
+
+        In ``human`` mode ``reset`` and ``step`` print by themselves, and another call prints
+        nothing twice.
+        """
         if self.render_mode == "ansi":
             return transcript(self.episode)
         if self.render_mode == "human":
-            print_turn(self.episode)
+            reached = (len(self.episode.turns), self.episode.phase)
+            if reached != self._printed:
+                print_turn(self.episode)
+                self._printed = reached
         return None
 
     # --- beyond Gymnasium ---------------------------------------------------------------------
@@ -333,7 +343,7 @@ class SearchEnv(gym.Env[str, str]):
         """Continue an episode from its snapshot, without any outside call. Reward parts and a
         dialect of one's own are this environment's."""
         self._episode = episode = self.restored(snapshot)
-        self._playing = self
+        self._playing, self._printed = self, None
         return episode.observation(episode.contexts.active), step_info(episode)
 
     def set_params(self, **params: float) -> None:

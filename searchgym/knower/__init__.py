@@ -1,1 +1,19 @@
 """A small causal LM that knows a chosen share of its world by heart, fact by fact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._lazy import attach
+
+_WHERE = {
+    "knowledge": ("Knowledge",),
+    "measuring": ("self_search_agent",),
+}
+"""Module → the public names it defines."""
+
+if TYPE_CHECKING:
+    from .knowledge import Knowledge as Knowledge
+    from .measuring import self_search_agent as self_search_agent
+
+__getattr__, __dir__, __all__ = attach(__name__, _WHERE)

@@ -112,8 +112,9 @@ class Knowledge:
             }
 
     @classmethod
-    def load(cls, folder: Path) -> Knowledge:
-        """What ``save`` wrote; ``DataError`` for anything missing or broken."""
+    def load(cls, folder: Path | str) -> Knowledge:
+        """Read what ``save`` wrote; ``DataError`` for anything missing or broken."""
+        folder = Path(folder)
         try:
             about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
             text = (folder / FACTS).read_text(encoding="utf-8")

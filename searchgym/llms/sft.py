@@ -82,7 +82,9 @@ class Example(NamedTuple):
 
 
 def encode(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) -> list[Example]:
-    """Examples that end with the end-of-sequence token; those of more tokens are left out.
+    """Encode pairs as examples that end with the end-of-sequence token.
+
+    Those of more than ``max_tokens`` tokens are left out.
 
     Prompt and completion are encoded apart, as they are when the model is used. ``DataError`` if
     nothing is left.

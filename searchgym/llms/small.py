@@ -16,8 +16,10 @@ LAYERS = ("conv", "full_attention", "conv", "full_attention", "full_attention")
 
 
 def train_tokenizer(texts: Iterable[str], size: int = 2048) -> Any:
-    """A byte-level BPE tokenizer of ``texts``: any text round-trips; digits stand alone, so that
-    numbers are copied digit by digit. Returns a ``PreTrainedTokenizerFast``."""
+    """Train a byte-level BPE tokenizer on ``texts``; return a ``PreTrainedTokenizerFast``.
+
+    Any text round-trips. Digits stand alone, so that numbers are copied digit by digit.
+    """
     try:
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
         from transformers import PreTrainedTokenizerFast
@@ -48,9 +50,11 @@ def check_width(width: int) -> None:
 
 
 def small_model(tokenizer: Any, *, width: int = 128, context: int = 2048, seed: int = 0) -> Any:
-    """An untrained LFM2 for this tokenizer: five layers, about a million parameters at width 128
-    and 1,024 tokens. Four heads at any width: with fewer, a narrow model learns to copy much later.
-    Does not touch PyTorch's global generator."""
+    """Make an untrained LFM2 for a tokenizer, without touching PyTorch's global generator.
+
+    It has five layers, and about a million parameters at width 128 and 1,024 tokens. It has four
+    heads at any width: with fewer, a narrow model learns to copy much later.
+    """
     import torch
     from transformers import AutoModelForCausalLM, Lfm2Config
 

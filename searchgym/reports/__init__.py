@@ -3,3 +3,22 @@
 ``sources`` reads folders, ``training``, ``evaluations`` and ``ladders`` say what is shown of each
 kind, ``charts`` draws it (Vega-Altair), ``page`` puts it on the page shell of ``searchgym.web``.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._lazy import attach
+
+_WHERE = {
+    "ladders": ("figure_of", "ladder_figure"),
+    "training": ("learning_figure",),
+}
+"""Module → the public names it defines."""
+
+if TYPE_CHECKING:
+    from .ladders import figure_of as figure_of
+    from .ladders import ladder_figure as ladder_figure
+    from .training import learning_figure as learning_figure
+
+__getattr__, __dir__, __all__ = attach(__name__, _WHERE)

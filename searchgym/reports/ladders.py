@@ -164,7 +164,7 @@ def ladder_figure(
 
 
 def figure_of(table: Mapping[str, Any], *, short: bool = False) -> Figure:
-    """The ladder of one table (``TransferTable.to_json()``), for notebooks and pages.
+    """Draw the ladder of one table (``TransferTable.to_json()``), for notebooks and pages.
 
     ``short``: of the agents that are there to be measured against only rules and oracle.
     """

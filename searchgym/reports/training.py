@@ -73,7 +73,7 @@ def training_report(runs: Sequence[Run]) -> Report:
 
 
 def learning_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
-    """How candidate agents learned, by name: what a notebook shows of ``Learned.curve``."""
+    """Draw how candidate agents learned, by name: what a notebook shows of ``Learned.curve``."""
     groups = [RunGroup(name, (Curve(0, tuple(rows)),), {}) for name, rows in curves.items()]
     return _figure(_charts(CANDIDATE, groups)[0], groups, "episodes", ())
 

@@ -20,7 +20,7 @@ from .asked import asked_of
 from .clozes import clozes_of
 from .drills import drills_of
 from .reading import TraceRow, encode_traces, reader_tokenizer
-from .traces import ENTITIES, SETTING, Trace, traces_of
+from .traces import DEFAULTS, ENTITIES, Trace, traces_of
 
 KINDS = ("copy", "plan", "cloze", "drill", "one", "trace")
 CLOZES = 150
@@ -33,7 +33,7 @@ ASKED: Mapping[str, int] = {"simple": 200, "chain-2": 200, "chain-3": 200}
 
 
 class Examples(NamedTuple):
-    """As texts."""
+    """Worked examples as texts, by kind."""
 
     traces: list[Trace]
     drills: list[Trace]
@@ -73,14 +73,15 @@ class Examples(NamedTuple):
 def examples(
     worlds: int,
     *,
-    keywords: Mapping[str, Any] = SETTING,
+    keywords: Mapping[str, Any] = DEFAULTS,
     entities: int = ENTITIES,
     paraphrases: bool = False,
     seed: int = 0,
     processes: int = 1,
     report: Callable[[int], None] | None = None,
 ) -> Examples:
-    """Of so many worlds of the train split; fixed by ``seed``.
+    """Write worked examples of ``worlds`` worlds of the train split; fixed by ``seed``.
+
     ``paraphrases``: three of four worlds are worded in its schema's paraphrases, too
     (:mod:`searchgym.worlds.paraphrases`).
 

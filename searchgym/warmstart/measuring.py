@@ -20,7 +20,7 @@ OWN_TOKENS = 128
 
 
 class ByHops(NamedTuple):
-    """Exact match of the questions of so many hops."""
+    """Exact match of the questions of one number of hops."""
 
     hops: int
     questions: int
@@ -30,7 +30,7 @@ class ByHops(NamedTuple):
 
 
 def reader_policy(model: Any, tokenizer: Any, *, temperature: float = 0.0) -> CausalLMPolicy:
-    """A model and tokenizer of a warm start as a policy; greedy unless told otherwise."""
+    """Return the policy of a warm start's model and tokenizer; greedy by default."""
     return CausalLMPolicy(
         TransformersGenerator(model, tokenizer),
         renderer_of(tokenizer),
@@ -39,19 +39,19 @@ def reader_policy(model: Any, tokenizer: Any, *, temperature: float = 0.0) -> Ca
 
 
 def renderer_of(tokenizer: Any) -> Literal["names", "bare"]:
-    """How a warm start's model reads episodes."""
+    """Return the name of the renderer by which a warm start's model reads episodes."""
     return "names" if has_slots(tokenizer) else "bare"
 
 
 def play(agent: Agent, made: SearchEnv, *, seed: int = 0, batch: int = 256) -> list[Episode]:
-    """Every task of a setting once, to its end."""
+    """Play every task of an environment once, to its end."""
     return run_episodes(
         [episode_for(made, task, seed) for task in made.tasks], agent, made.toolbox, batch=batch
     )
 
 
 def by_hops(episodes: Sequence[Episode]) -> list[ByHops]:
-    """Exact match by number of hops, ascending; an episode without an answer counts 0."""
+    """Measure the exact match by number of hops; an episode without an answer counts 0."""
     found: list[ByHops] = []
     for hops in sorted({e.config.task.hops for e in episodes}):
         some = [e for e in episodes if e.config.task.hops == hops]

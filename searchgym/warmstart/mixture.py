@@ -19,7 +19,7 @@ _BUCKET = 256
 
 
 class Stage(NamedTuple):
-    """A stretch of training."""
+    """A part of a training: how many steps, and on what kinds of rows."""
 
     steps: int
     shares: Mapping[str, float]

@@ -75,7 +75,7 @@ class TraceRow(NamedTuple):
 def encode_traces(
     tokenizer: Any, traces: Sequence[Trace], max_tokens: int = 1024
 ) -> list[TraceRow]:
-    """Rows whose ids are those that a policy would have read and written, with
+    """Encode traces as rows of the ids that a policy would have read and written, with
     :class:`BareRenderer`, or :class:`NamesRenderer` if the tokenizer has slots; longer ones are
     left out, with a warning if they are many. ``DataError`` if nothing is left."""
     if has_slots(tokenizer):

@@ -27,7 +27,7 @@ from .examples import examples
 from .lexicon import embed, known, lexicon_of, word_tokenizer
 from .measuring import OWN_TOKENS, renderer_of
 from .mixture import Mixture, Stage
-from .traces import ENTITIES, SETTING
+from .traces import DEFAULTS, ENTITIES
 from .training import OTHERS, PROJECTION, TraceTrainer, rows_read
 
 COPYING = 300
@@ -37,7 +37,7 @@ EMBEDDINGS = "*embed_tokens*"
 
 
 def stages(steps: int, *, few_episodes: bool = False) -> tuple[Stage, ...]:
-    """The stages of a warm start of so many steps in all; ``DataError`` below 600.
+    """Return the stages of a warm start of ``steps`` steps in all; ``DataError`` below 600.
 
     ``few_episodes``: after copying, one step in twenty is on whole episodes, and one of five of
     those on such of several hops. That leaves going on after the first hop to reinforcement
@@ -61,7 +61,7 @@ def stages(steps: int, *, few_episodes: bool = False) -> tuple[Stage, ...]:
 
 
 class WarmStart(NamedTuple):
-    """What came out."""
+    """A reader made by :func:`warm_start`, and how long it took."""
 
     model: Any
     tokenizer: Any
@@ -72,7 +72,7 @@ class WarmStart(NamedTuple):
 
 
 def warm_start(
-    out: Path,
+    out: Path | str,
     plan: Sequence[Stage],
     *,
     worlds: int = 60,
@@ -86,7 +86,7 @@ def warm_start(
     dtype: torch.dtype | None = None,
     encoder: WordEncoder | None = None,
     paraphrases: bool = False,
-    keywords: Mapping[str, Any] = SETTING,
+    keywords: Mapping[str, Any] = DEFAULTS,
     entities: int = ENTITIES,
     processes: int = 1,
     report: Callable[[Progress], None] | None = None,
@@ -123,6 +123,7 @@ def warm_start(
     Raises:
         DataError: no stages, no examples, or the folder holds another run.
     """
+    out = Path(out)
     if not plan:
         raise DataError("a warm start needs at least one stage")
     check_width(width)

@@ -11,7 +11,7 @@ from ..rollout import run_episodes
 from ..types import Segment
 from .oracle import ThinkingOracle
 
-SETTING: Mapping[str, Any] = {
+DEFAULTS: Mapping[str, Any] = {
     "corpus": "encyclopedia",
     "tasks": {"simple": 100, "chain-2": 80, "chain-3": 80},
     "k": 3,
@@ -19,7 +19,7 @@ SETTING: Mapping[str, Any] = {
     "max_turns": 5,
 }
 OPENING: Mapping[str, Any] = {
-    **SETTING,
+    **DEFAULTS,
     "tools": ("search", "access"),
     "k": 3,
     "snippet_chars": 120,
@@ -53,8 +53,8 @@ def pieces_of(segments: Sequence[Segment]) -> tuple[Piece, ...]:
 
 
 def traces_of(made: SearchEnv, *, seed: int = 0) -> Iterator[Trace]:
-    """The episodes of a setting's tasks that the oracle solves: where the engine shows too little,
-    there is nothing to learn from."""
+    """Yield the episodes of an environment's tasks that the oracle solves; where the engine shows
+    too little, there is nothing to learn from."""
     episodes = [episode_for(made, task, seed) for task in made.tasks]
     for episode in run_episodes(episodes, ThinkingOracle(made), made.toolbox):
         outcome = episode.outcome()
@@ -63,8 +63,8 @@ def traces_of(made: SearchEnv, *, seed: int = 0) -> Iterator[Trace]:
             yield Trace(task.id, task.hops, pieces_of(episode.contexts.visible(0)))
 
 
-def unseen_setting(
-    entities: int = ENTITIES, *, seed: int = 0, keywords: Mapping[str, Any] = SETTING
+def unseen_env(
+    entities: int = ENTITIES, *, seed: int = 0, keywords: Mapping[str, Any] = DEFAULTS
 ) -> SearchEnv:
-    """A world of the dev split: other names and facts, the phrasings of training."""
+    """Make an environment of the dev split: other names and facts, the phrasings of training."""
     return SearchEnv(**{**keywords, "split": "dev", "world": {"entities": entities, "seed": seed}})

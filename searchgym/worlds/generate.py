@@ -39,7 +39,7 @@ def generate(
     homonyms: float = 0.0,
     lookalikes: float = 0.0,
 ) -> World:
-    """A world of ``entities`` entities; the same arguments give the same bytes everywhere.
+    """Generate a world of ``entities`` entities; the same arguments give the same bytes everywhere.
 
     ``graph_seed``, ``names_seed`` and ``values_seed`` default to ``seed`` and change only their
     part. ``zipf``: exponent of the out-degrees of multi-valued relations, cut at ``max_degree``.

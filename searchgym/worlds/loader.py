@@ -36,7 +36,7 @@ _KINDS = {str: "text", float: "a number", int: "a whole number", bool: "true or 
 
 
 def load_schema(source: str | Path | Mapping[str, Any]) -> Schema:
-    """A validated schema from a TOML file, a mapping of the same shape, or a shipped world's id.
+    """Load a schema from a TOML file, a mapping of the same shape, or a shipped world's id.
 
     Raises ``WorldError`` naming the first thing that is wrong: a misspelt key or type, too few or
     overlapping phrasings, a relation that no world could satisfy.

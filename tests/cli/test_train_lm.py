@@ -410,10 +410,10 @@ def test_a_warm_start_names_what_its_corpus_lacks(cli: Cli, tmp_path: Path) -> N
 def test_a_warm_start_shows_as_many_results_as_its_examples_do() -> None:
     """The default is written where help can show it without loading what trains."""
     from searchgym.cli.warmstart import warmstart
-    from searchgym.warmstart.traces import OPENING, SETTING
+    from searchgym.warmstart.traces import DEFAULTS, OPENING
 
     default = inspect.signature(warmstart).parameters["results"].default
-    assert default == SETTING["k"] == OPENING["k"]
+    assert default == DEFAULTS["k"] == OPENING["k"]
 
 
 @pytest.mark.slow  # a tokenizer and examples take most of a minute

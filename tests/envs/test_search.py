@@ -339,3 +339,21 @@ def test_the_dialect_is_made_able_to_say_what_the_rules_offer():
     assert env().rules.dialect == "search_r1"
     assert env(dialect="plain", max_parallel=3).rules.dialect == "plain"
     assert env(dialect="json_tools", delegate=True).rules.dialect == "json_tools"
+
+
+def test_human_mode_prints_nothing_twice(capsys):
+    e = env(render_mode="human")
+    e.reset(seed=0, options={"task_id": "t1"})
+    assert capsys.readouterr().out.count("In which town") == 1
+    e.render()
+    assert capsys.readouterr().out == ""
+    e.step("no action")
+    assert capsys.readouterr().out.count("NOT AN ACTION") == 1
+    e.render()
+    assert capsys.readouterr().out == ""
+    e.reset(seed=0, options={"task_id": "t1"})  # another episode of the same name
+    assert capsys.readouterr().out.count("In which town") == 1
+    snapshot = e.snapshot()
+    e.restore(snapshot)
+    e.render()  # what another process has printed is not on this screen
+    assert capsys.readouterr().out.count("In which town") == 1

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from searchgym.envs.search import SearchEnv
-from searchgym.warmstart.traces import OPENING, SETTING, Trace, traces_of
+from searchgym.warmstart.traces import DEFAULTS, OPENING, Trace, traces_of
 
 TASKS = {"simple": 40, "chain-2": 30, "chain-3": 20}
 
@@ -11,7 +11,7 @@ TASKS = {"simple": 40, "chain-2": 30, "chain-3": 20}
 @pytest.fixture(scope="session", params=["results", "pages"])
 def world(request: pytest.FixtureRequest) -> SearchEnv:
     """Facts are read off the results, or off pages that are opened."""
-    base = SETTING if request.param == "results" else OPENING
+    base = DEFAULTS if request.param == "results" else OPENING
     return SearchEnv(**{**base, "world": {"entities": 300, "seed": 11}, "tasks": TASKS})
 
 

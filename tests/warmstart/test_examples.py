@@ -17,9 +17,9 @@ from searchgym.warmstart.drills import MOST, drills_of
 from searchgym.warmstart.examples import KINDS, examples
 from searchgym.warmstart.mixture import Mixture, Stage
 from searchgym.warmstart.reading import TraceRow
-from searchgym.warmstart.traces import SETTING, Trace
+from searchgym.warmstart.traces import DEFAULTS, Trace
 
-KEYWORDS = {**SETTING, "tasks": {"simple": 12, "chain-2": 6}}
+KEYWORDS = {**DEFAULTS, "tasks": {"simple": 12, "chain-2": 6}}
 
 
 @pytest.fixture(scope="module")

@@ -23,10 +23,10 @@ from searchgym.warmstart.measuring import by_hops, play, reader_policy
 from searchgym.warmstart.mixture import Stage
 from searchgym.warmstart.reading import MARKS
 from searchgym.warmstart.run import stages, warm_start
-from searchgym.warmstart.traces import SETTING
+from searchgym.warmstart.traces import DEFAULTS
 from tests.warmstart.test_lexicon import FewWords
 
-KEYWORDS = {**SETTING, "tasks": {"simple": 12, "chain-2": 6}}
+KEYWORDS = {**DEFAULTS, "tasks": {"simple": 12, "chain-2": 6}}
 SMALL = (
     Stage(3, {"copy": 1.0}),
     Stage(4, {"plan": 0.2, "cloze": 0.2, "drill": 0.2, "one": 0.2, "trace": 0.2}),

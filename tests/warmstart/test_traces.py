@@ -14,7 +14,7 @@ from searchgym.rollout import run_episodes
 from searchgym.types import ABSTAIN
 from searchgym.warmstart.hops import hops_of, start_of
 from searchgym.warmstart.oracle import ThinkingOracle, findings
-from searchgym.warmstart.traces import SETTING, Trace, traces_of, unseen_setting
+from searchgym.warmstart.traces import DEFAULTS, Trace, traces_of, unseen_env
 
 THOUGHT = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 
@@ -101,7 +101,7 @@ def test_pages_are_opened_before_they_are_read(world: SearchEnv, traces: list[Tr
 def test_the_oracle_believes_only_what_it_is_shown() -> None:
     """Snippets too short to state anything: every episode ends in a refusal, no trace is made."""
     blind = SearchEnv(
-        **{**SETTING, "world": {"entities": 300, "seed": 11}, "tasks": {"simple": 20},
+        **{**DEFAULTS, "world": {"entities": 300, "seed": 11}, "tasks": {"simple": 20},
          "snippet_chars": 4}
     )  # fmt: skip
     episodes = [episode_for(blind, task, 0) for task in blind.tasks]
@@ -118,15 +118,17 @@ def test_names_of_the_unseen_world_were_never_seen() -> None:
     seen: set[str] = set()
     for seed in range(4):
         made = SearchEnv(
-            **{**SETTING, "world": {"entities": 300, "seed": seed}, "tasks": {"simple": 1}}
+            **{**DEFAULTS, "world": {"entities": 300, "seed": seed}, "tasks": {"simple": 1}}
         )
         seen.update(passage.title for passage in made.corpus)
-    unseen = {passage.title for passage in unseen_setting().corpus}
+    unseen = {passage.title for passage in unseen_env().corpus}
     assert len(unseen & seen) <= 0.03 * len(unseen)
 
 
 def test_it_refuses_what_it_cannot_explain(world: SearchEnv) -> None:
-    counted = SearchEnv({**SETTING, "world": {"entities": 300, "seed": 11}, "tasks": {"count": 5}})
+    counted = SearchEnv(
+        **{**DEFAULTS, "world": {"entities": 300, "seed": 11}, "tasks": {"count": 5}}
+    )
     with pytest.raises(TaskError, match="simple and chain"):
         ThinkingOracle(counted)
     with pytest.raises(DialectError, match="tag dialects"):

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 
 class AsyncRollouts:
-    """Given to a trainer, it plays the groups instead of the trainer's own process::
+    """Plays a trainer's groups in processes of their own, beside the training.
 
         with AsyncRollouts(make, workers=2, eta=1) as rollouts:
-            trainer = Trainer(lm, policy, env, "decoupled_ppo", rollouts=rollouts)
+            trainer = Trainer(
+                env, lm, "decoupled_ppo", policy=policy, rollouts=rollouts
+            )
 
     Each group is trained on at most ``eta`` updates after it began (``waiting.py``), usually by
     weights it was not sampled with: use the loss ``decoupled``. Workers take over new weights

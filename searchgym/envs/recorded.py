@@ -1,0 +1,44 @@
+"""Wrappers that remember their arguments, so that ``gym.make(env.spec)`` makes them again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils import RecordConstructorArgs
+
+from ..errors import CardError
+
+
+class _Spec(EnvSpec):
+    """A spec that says what to pass where it cannot be written as JSON."""
+
+    def to_json(self) -> str:
+        try:
+            return super().to_json()
+        except TypeError as error:
+            raise CardError(
+                f"this spec holds an object and cannot be written as JSON ({error}); give the "
+                "environment and its wrappers names, import paths ('package.module:Object') or "
+                "tables such as {'use': 'staged', …}"
+            ) from error
+
+
+class Recorded(RecordConstructorArgs):
+    """Records a wrapper's arguments; put it before ``gym.Wrapper`` and call its ``__init__`` first.
+
+    Objects among the arguments are recorded as they are, not copied: an encoder holds a model, and
+    a curriculum may be shared by several environments.
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(_disable_deepcopy=True, **arguments)
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """The environment's spec with this wrapper; ``CardError`` from its ``to_json`` where an
+        argument is an object."""
+        spec: EnvSpec | None = super().spec  # type: ignore[misc]
+        if spec is not None:
+            spec.__class__ = _Spec
+        return spec

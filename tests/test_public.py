@@ -1,0 +1,133 @@
+"""``import searchgym as sg`` is enough: no program of a page or notebook imports from within."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import searchgym as sg
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted(
+    page
+    for page in ROOT.rglob("*.md")
+    if not any(part.startswith(".") or part in ("build", "dist") for part in page.parts)
+)
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+LAZY = ("searchgym", *(f"searchgym.{name}" for name in ("knower", "llms", "reports", "warmstart")))
+"""Packages whose public names load when they are first used."""
+
+
+def programs(path: Path) -> list[str]:
+    """The fenced Python of a page, or the code cells of a notebook."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        return ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def deep_imports(program: str) -> list[str]:
+    """Imports of what is inside the package, within strings of code, too."""
+    deep = []
+    for node in ast.walk(ast.parse(program)):
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names = re.findall(r"^\s*(?:from|import) (searchgym\.\S+)", node.value, re.MULTILINE)
+        else:
+            continue
+        deep += [name for name in names if name.startswith("searchgym.")]
+    return deep
+
+
+def test_deep_imports_are_seen() -> None:
+    assert deep_imports("from searchgym.rl.trainer import Trainer") == ["searchgym.rl.trainer"]
+    assert deep_imports("def f():\n    import searchgym.rl as rl") == ["searchgym.rl"]
+    assert deep_imports("s = 'import searchgym.llms.base'") == ["searchgym.llms.base"]
+    assert not deep_imports("import searchgym as sg\nfrom searchgym import Trainer")
+
+
+@pytest.mark.parametrize("path", [*PAGES, *NOTEBOOKS], ids=lambda p: str(p.relative_to(ROOT)))
+def test_nothing_is_imported_from_inside(path: Path) -> None:
+    assert [name for program in programs(path) for name in deep_imports(program)] == []
+
+
+def test_the_pages_hold_programs() -> None:
+    counts = {path.name: len(programs(path)) for path in [ROOT / "README.md", *NOTEBOOKS]}
+    assert all(count >= 3 for count in counts.values()), counts
+
+
+def declared(package: str) -> dict[str, str]:
+    """Public name → module, as the type checker is told under ``if TYPE_CHECKING``."""
+    tree = ast.parse(Path(str(importlib.import_module(package).__file__)).read_text("utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    return {
+        str(alias.asname): str(node.module)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_the_type_checker_is_told_the_same(package: str) -> None:
+    module = importlib.import_module(package)
+    table = {name: home for home, names in module._WHERE.items() for name in names}
+    assert declared(package) == table
+    assert set(module.__all__) - {"__version__"} == set(table)
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_every_public_name_is_documented(package: str) -> None:
+    module = importlib.import_module(package)
+    for name in set(module.__all__) - {"__version__"}:
+        value = getattr(module, name)
+        if inspect.isclass(value) or inspect.isroutine(value):
+            own = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
+            assert own, f"{package}.{name} has no docstring"
+            assert not own.startswith(f"{name}("), f"{package}.{name}: only its signature"
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_a_public_name_is_not_hidden_by_a_module_of_its_name(package: str) -> None:
+    """A function stays one, before and after the module of its name is loaded."""
+    module = importlib.import_module(package)
+    for name in set(module.__all__) - {"__version__"}:
+        first = getattr(module, name)
+        try:
+            importlib.import_module(f"{package}.{name}")
+        except ModuleNotFoundError:
+            continue
+        assert not isinstance(first, ModuleType)
+        assert getattr(module, name) is first
+
+
+def test_wrappers_and_packages_need_no_import() -> None:
+    code = (
+        "import sys, searchgym as sg\n"
+        "before = {m for m in ('torch', 'numba', 'transformers') if m in sys.modules}\n"
+        "print(sg.wrappers.CandidateActions is sg.CandidateActions, sg.curricula.CURRICULA != {}, "
+        "sg.cards.cards('envs') != {}, sorted(before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.strip() == "True True True []"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'evaluat'"):
+        sg.evaluat  # type: ignore[attr-defined]  # noqa: B018
+    assert {"evaluate", "wrappers", "__version__"} <= set(dir(sg))

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..arguments import check_schema
+from ..arguments import check_tools
 from ..cards import load_object
 from ..corpora.corpus import Corpus
 from ..curricula import TaskPool
@@ -131,8 +131,7 @@ class Setting:
                 made[name] = AccessTool(pages_of(self.engine, CorpusPages(self.corpus)))
             else:
                 made[name] = make_tool(name, self.corpus, self.world)
-        for tool in made.values():
-            check_schema(tool.spec.parameters, tool.spec.name)
+        check_tools(tool.spec for tool in made.values())
         return made
 
     def _rules(self) -> Rules:

@@ -217,7 +217,9 @@ def train(
     }
     settings = json.loads(json.dumps(settings))
     if (out / STATE).exists():
-        load_state(trainer, settings, out / STATE)
+        trainer.step, trainer.seconds = load_state(
+            out / STATE, trainer.weights(), trainer.optimizers, settings=settings
+        )
     lines = _logged(out / LOG, trainer.step)
     _keep_tokenizer(tokenizer, out)
     if started is not None and trainer.step < trainer.config.steps:
@@ -237,7 +239,10 @@ def train(
             if last or trainer.step % save_every == 0:
                 trainer.settle()
                 trainer.model.save_pretrained(out)
-                save_state(trainer, settings, out / STATE)
+                save_state(
+                    out / STATE, trainer.weights(), trainer.optimizers,
+                    settings=settings, step=trainer.step, seconds=trainer.seconds,
+                )  # fmt: skip
     return trainer
 
 

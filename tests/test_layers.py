@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
     "errors", "files", "processes", "types", "arguments", "seeding", "text", "spaces", "batching",
-    "batch_queue", "search_batcher", "event_loop", "http_limits", "store", "state_file", "web",
+    "event_loop", "http_limits", "store", "state_file", "web",
     "records", "task_records", "cards", "worlds", "corpora", "kgs", "tasks", "schedules",
     "curricula", "scoring", "rules", "turns", "masks", "llms", "engines", "tools", "dialects",
     "contexts", "showing", "episode", "drive", "trajectory", "oracle", "self_search", "audit",

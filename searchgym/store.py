@@ -75,11 +75,6 @@ class Store:
             ).fetchall()
         return iter(rows)
 
-    def namespaces(self) -> dict[str, int]:
-        """Namespace → number of entries."""
-        with self._connection() as db:
-            return dict(db.execute("SELECT namespace, count(*) FROM entries GROUP BY 1 ORDER BY 1"))
-
     def count(self, namespace: str) -> int:
         with self._connection() as db:
             row = db.execute("SELECT count(*) FROM entries WHERE namespace = ?", (namespace,))

@@ -41,8 +41,7 @@ def test_round_trip(tmp_path: Path) -> None:
         assert store.get("n", b"k") == b"v"
         assert store.get("m", b"k") == b""
         assert store.get_many("n", [b"none", b"\x07\x00\xff", b"k"]) == [None, b"\x07", b"v"]
-        assert store.namespaces() == {"m": 1, "n": 201}
-        assert store.count("n") == 201
+        assert (store.count("m"), store.count("n"), store.count("none")) == (1, 201, 0)
         assert dict(store.items("m")) == {b"k": b""}
         store.put("n", b"k", b"w")
         assert store.get("n", b"k") == b"w"
@@ -51,7 +50,7 @@ def test_round_trip(tmp_path: Path) -> None:
         store.delete("n", [b"k"])
         assert store.get("n", b"k") is None
         store.delete("n")
-        assert store.namespaces() == {"m": 1}
+        assert (store.count("m"), store.count("n")) == (1, 0)
         store.check()
 
 

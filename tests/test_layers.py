@@ -16,8 +16,8 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
-    "errors", "files", "processes", "types", "arguments", "seeding", "text", "spaces", "batching",
-    "event_loop", "http_limits", "store", "state_file", "web",
+    "errors", "utils", "types", "arguments", "seeding", "text", "spaces", "batching",
+    "web",
     "records", "task_records", "cards", "worlds", "corpora", "kgs", "tasks", "schedules",
     "curricula", "scoring", "rules", "turns", "masks", "llms", "engines", "tools", "dialects",
     "contexts", "showing", "episode", "drive", "trajectory", "oracle", "self_search", "audit",

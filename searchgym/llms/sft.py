@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError, EngineError
-from ..files import write_whole
 from ..seeding import stream
+from ..utils.files import write_whole
 from .optimizers import optimizers_of, set_rate
 from .sft_checkpoint import load_state, save_state
 from .small import END

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ..errors import DataError
-from ..state_file import load_optimizer, optimizer_tensors, read_state, write_state
+from ..utils.state_file import load_optimizer, optimizer_tensors, read_state, write_state
 
 
 def save_state(

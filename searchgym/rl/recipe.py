@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..cards import cards, load_object, read_card
 from ..errors import CardError, unknown
-from ..state_file import under
+from ..utils.state_file import under
 from .schedules import READ
 from .slots.protocols import (
     AdvantageEstimator,

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from .errors import DataError
+from ..errors import DataError
 
 VERSION = 1
 """Of the table layout, in ``PRAGMA user_version``."""

@@ -69,7 +69,7 @@ class ChatClient:
         seeded: Send ``seed``, made of each request's key.
         extra: Further fields of every request; one that is None is left out, which removes a field
             that a server refuses (``{"max_tokens": None, "max_completion_tokens": 500}``).
-        cache: File of replies kept for ever (``searchgym.utils.store``): equal requests, equal ones.
+        cache: File of replies kept for ever (``searchgym.utils.store``): equal requests, one reply.
             Requests that differ in nothing but their key are equal at temperature 0, else samples.
         price_in, price_out: US dollars per million tokens read and written.
         budget: US dollars after which no more is asked. Calls under way then are still paid for;

@@ -203,7 +203,8 @@ def _in_words(error: ValidationError) -> str:
         missing = next(name for name in limit if name not in value)
         return f"the argument {inside + missing!r} is missing"
     if keyword == "additionalProperties" and limit is False:
-        listed = error.schema.get("properties", {})  # type: ignore[union-attr]
+        properties: Any = error.schema  # a mapping: only these have this keyword
+        listed: dict[str, Any] = properties.get("properties", {})
         name = next(name for name in value if name not in listed)
         near = difflib.get_close_matches(name, listed, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(listed)}"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from .arguments import refusal
+from .arguments import rejection_reason
 from .contexts import Contexts
 from .dialects.base import Dialect, View, get_dialect
 from .dialects.prompts import opening_of
@@ -234,7 +234,7 @@ class Episode:
             if "access" not in self._tool_names:
                 return Invalid("access is not available in this episode")
         elif isinstance(action, Call):
-            if (wrong := refusal(self._tools, action)) is not None:
+            if (wrong := rejection_reason(self._tools, action)) is not None:
                 return Invalid(wrong)
             if rules.max_queries is not None and self.queries >= rules.max_queries:
                 return Invalid("the query budget allows 0 more")

@@ -278,7 +278,7 @@ class Answer(NamedTuple):
 
 class Call(NamedTuple):
     """Use any other tool, by name. ``args``: JSON values by argument name; whether they fit the
-    tool is the episode's to say (:func:`searchgym.arguments.misfit`)."""
+    tool is the episode's to say (:func:`searchgym.arguments.argument_error`)."""
 
     tool: str
     args: Mapping[str, Any]

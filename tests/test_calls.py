@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from searchgym.arguments import check_schema, misfit
+from searchgym.arguments import argument_error, check_schema
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.info import step_info
 from searchgym.episode import Episode
@@ -173,7 +174,7 @@ def test_a_shown_fact_counts_as_its_passage():
     ],
 )
 def test_misfits_are_named(schema, value, said):
-    assert said in misfit({"type": "object", "properties": {"x": schema}}, {"x": value})
+    assert said in argument_error({"type": "object", "properties": {"x": schema}}, {"x": value})
 
 
 def test_what_fits():
@@ -182,17 +183,63 @@ def test_what_fits():
         "o": {"type": "object"}, "any": {}}, "additionalProperties": True}  # fmt: skip
     check_schema(schema, "t")
     good = {"n": 1, "l": [1, 2], "o": {"deep": [1]}, "any": None, "other": "x"}
-    assert misfit(schema, good) is None
-    assert misfit({}, {}) is None
+    assert argument_error(schema, good) is None
+    assert argument_error({}, {}) is None
 
 
 @pytest.mark.parametrize(
-    "schema",
-    [{"properties": {"x": {"pattern": "a"}}}, {"type": "text"}, {"items": 3}, {"anyOf": []}],
+    ("schema", "said"),
+    [
+        ({"properties": {"x": {"patern": "a"}}}, r"t.properties.x: .* 'patern'.*'pattern'"),
+        (
+            {"properties": {"x": {"items": {"format": "hue"}}}},
+            r"t.properties.x.items.format: 'hue'",
+        ),
+        ({"type": "text"}, r"t.type: 'text'"),
+        ({"items": 3}, r"t.items: 3"),
+        ({"anyOf": []}, r"t.anyOf: \[\]"),
+        ({"properties": {"a": {"$ref": "#/$defs/b"}}}, r"t: \$ref '#/\$defs/b' leads to nothing"),
+        ({"$ref": "http://127.0.0.1:9/s.json"}, r"t.\$ref: 'http"),
+        ([], "t: a schema is a mapping"),
+    ],
 )
-def test_schemas_that_cannot_be_checked_are_refused(schema):
-    with pytest.raises(CardError, match=r"^t(\.x|\[\])?: "):
+def test_schemas_that_cannot_be_checked_are_refused(schema: Any, said: str) -> None:
+    with pytest.raises(CardError, match=said):
         check_schema(schema, "t")
+
+
+def test_a_schema_of_parts_is_closed_as_well() -> None:
+    place = {"type": "object", "properties": {"name": {"type": "string", "pattern": "^[a-z]+$"}}}
+    schema = {
+        "$defs": {"place": place},
+        "properties": {"at": {"$ref": "#/$defs/place"}, "to": {"type": ["string", "null"]}},
+        "allOf": [{"properties": {"n": {"const": 3}}}],
+    }
+    check_schema(schema, "t")
+    assert argument_error(schema, {"at": {"name": "x"}, "to": None, "n": 3}) is None
+    assert "must be a text or null, got 3" in str(argument_error(schema, {"to": 3}))
+    assert "'at.name': 'X' does not match" in str(argument_error(schema, {"at": {"name": "X"}}))
+    assert "'z' was unexpected" in str(argument_error(schema, {"at": {"z": 1}}))
+    assert "'q' was unexpected" in str(argument_error(schema, {"q": 1}))
+
+
+def test_arguments_however_deep_are_judged() -> None:
+    schema = {"properties": {"x": {"type": "array", "items": {"$ref": "#/properties/x"}}}}
+    check_schema(schema, "t")
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+    assert argument_error(schema, {"x": deep}) == "the arguments are nested too deeply"
+    assert argument_error(schema, {"x": [[], [[]]]}) is None
+
+
+def test_a_validator_is_built_once_for_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    schemas = [{"properties": {"x": {"minimum": i}}} for i in range(300)]
+    for i, schema in enumerate(schemas):
+        assert argument_error(schema, {"x": i}) is None
+        assert argument_error(schema, {"x": i - 1}) == f"'x' must be at least {i}, got {i - 1}"
+    monkeypatch.setattr("searchgym.arguments._compiled", None)
+    assert argument_error(schemas[-1], {"x": 0}) == "'x' must be at least 299, got 0"
 
 
 def test_answers_end_as_ever():
@@ -202,17 +249,16 @@ def test_answers_end_as_ever():
 
 
 @pytest.mark.parametrize(
-    "schema",
+    ("schema", "where"),
     [
-        {"type": ["string", "null"]},
-        {"properties": []},
-        {"properties": {"a": {"minimum": "3"}}},
-        {"properties": {"a": {"maxLength": 2.5}}},
-        {"required": "abc"},
-        {"enum": 3},
-        {"additionalProperties": {"type": "string"}},
+        ({"properties": []}, r"t\.properties: "),
+        ({"properties": {"a": {"minimum": "3"}}}, r"t\.properties\.a\.minimum: "),
+        ({"properties": {"a": {"maxLength": 2.5}}}, r"t\.properties\.a\.maxLength: "),
+        ({"required": "abc"}, r"t\.required: "),
+        ({"enum": 3}, r"t\.enum: "),
+        ({"additionalProperties": 3}, r"t\.additionalProperties: "),
     ],
 )
-def test_keywords_with_other_values_are_refused(schema: dict[str, object]) -> None:
-    with pytest.raises(CardError, match=r"^t[.:]"):
+def test_keywords_with_other_values_are_refused(schema: dict[str, object], where: str) -> None:
+    with pytest.raises(CardError, match=f"^{where}"):
         check_schema(schema, "t")

@@ -10,6 +10,7 @@ HEAVY = (
     "torch", "numba", "networkx", "bm25s", "typer", "rich", "pydantic", "scipy",
     "sentence_transformers", "transformers", "matplotlib", "huggingface_hub", "safetensors",
     "Stemmer", "faiss", "fastapi", "uvicorn", "httpx", "msgpack", "openai", "vllm",
+    "jsonschema", "mcp", "prometheus_client",
 )  # fmt: skip
 FACTOR, ROUNDS = 2.5, 5
 

@@ -16,15 +16,13 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
-    "_lazy", "errors", "files", "processes", "types", "arguments", "seeding", "text",
-    "spaces", "batching", "batch_queue", "search_batcher", "event_loop", "http_limits", "store",
-    "state_file", "web", "records", "task_records", "trust", "objects", "cards",
-    "registration", "masks",
+    "_lazy", "errors", "utils", "types", "arguments", "seeding", "text", "spaces", "batching",
+    "web", "records", "task_records", "trust", "objects", "cards", "registration", "masks",
     "dialects", "worlds", "corpora", "kgs", "tasks", "schedules", "curricula", "scoring", "turns",
     "rewards", "rules", "llms", "engines", "tools", "contexts", "showing", "episode", "drive",
-    "trajectory", "oracle", "self_search", "audit", "candidates", "envs", "wrappers",
-    "checker", "rollout", "agents", "policies", "evaluation", "answerability",
-    "warmstart", "knower", "rl", "reports", "benchmark", "world_browser", "viewer", "serve",
+    "trajectory", "oracle", "self_search", "audit", "candidates", "envs", "wrappers", "checker",
+    "rollout", "agents", "policies", "evaluation", "answerability", "warmstart", "knower", "rl",
+    "reports", "benchmark", "world_browser", "viewer", "serve",
     "integrations", "cli", "__main__",
 )  # fmt: skip
 """Groups, lowest first. ``rollout`` stands before ``agents``: it needs only their protocol, which

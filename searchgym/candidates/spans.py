@@ -40,10 +40,6 @@ _LEADS = frozenset("a an the".split())
 _AS = frozenset("as become became called named like into".split())
 
 
-def _is_date_word(lower: str) -> bool:
-    return lower in MONTHS
-
-
 def _dates(w: Words, body: int) -> Iterator[Found]:
     """ "5 May 1990", "May 5, 1990", "May 1990", "May 5"."""
     n = len(w.lower)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, MissingExtraError
-from ..files import write_whole
+from ..utils.files import write_whole
 from .data import MANIFEST, data_directory, how_to_get, real_card, sha256_of
 from .lines import Line, Unique, id_of, read_json, text_of
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..errors import EvaluationError
-
-if TYPE_CHECKING:
-    from .result import EvalResult
 
 IGNORED = ("agent", "batch", "questions", "environment.data_dir", "instructions", "tokens", "judge")
 """The agent is what is compared, and who counts its tokens is its own; the batch size and the
@@ -19,6 +16,17 @@ rules. The judge matters only where its verdicts are compared."""
 BEHIND = {"judge": "judge", "tokens_in": "tokens", "tokens_out": "tokens"}
 """Metric → the ignored setting that matters to it after all."""
 SHOWN = 6
+
+
+class Evaluated(Protocol):
+    """What is asked of a result: who played, under which settings and seed."""
+
+    @property
+    def agent(self) -> str: ...
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+    @property
+    def seed(self) -> int: ...
 
 
 def differing(
@@ -35,7 +43,7 @@ def differing(
 
 
 def check_comparable(
-    a: EvalResult, b: EvalResult, despite: Collection[str] = (), metric: str = ""
+    a: Evaluated, b: Evaluated, despite: Collection[str] = (), metric: str = ""
 ) -> None:
     """Raise ``EvaluationError`` naming what differs, unless it is (in) one of ``despite``.
 

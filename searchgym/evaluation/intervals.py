@@ -2,7 +2,9 @@
 
 Everything is deterministic: random numbers come from ``seeding.stream``. A bootstrap of a mean
 needs only how often each distinct value is drawn, so resamples are multinomial counts over the
-distinct values: the distribution of drawing questions one by one, and far cheaper for EM or F1.
+distinct values: the distribution of drawing questions one by one, and far cheaper for EM. (BCa by
+``scipy.stats.bootstrap`` takes 17 to 250 times as long for 100 to 7,405 questions right or wrong;
+from the same resamples it gives the same ends, which a test pins to 1e-9.)
 
 Measured coverage of nominal 95 % intervals for 58 questions with 10 % right: percentile 0.92,
 BCa 0.95, and Wilson's score interval (0/1 values only) 0.95. BCa is the default. Of paired
@@ -107,12 +109,11 @@ def mean_interval(
 
 
 def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a proportion."""
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    p = successes / n
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
-    return max(0.0, min(p, centre - half)), min(1.0, max(p, centre + half))
+    """Wilson's score interval of a proportion: ``scipy``'s, imported at the first call."""
+    from scipy.stats import binomtest
+
+    ends = binomtest(round(successes), n).proportion_ci(level, method="wilson")
+    return float(ends.low), float(ends.high)
 
 
 def _bootstrap(

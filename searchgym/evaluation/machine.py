@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ..files import write_whole
+from ..utils.files import write_whole
 
 NOTE = "machine.json"
 PACKAGES = (

@@ -1,6 +1,8 @@
 """Walks over a knowledge graph: neighbours within two hops, and shortest paths.
 
-Facts are walked in both directions; values (dates, numbers) are never walked through.
+Facts are walked in both directions; values (dates, numbers) are never walked through. Over the
+graph's own arrays: ``networkx`` would need a second copy of the graph (a kilobyte an entity), and
+leaves open which of several shortest paths it gives.
 """
 
 from __future__ import annotations

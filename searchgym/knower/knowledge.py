@@ -12,9 +12,9 @@ import numpy as np
 
 from ..envs.search import SearchEnv
 from ..errors import DataError, TaskError
-from ..files import write_whole
 from ..tasks.names import Names
 from ..types import Task
+from ..utils.files import write_whole
 from ..warmstart.hops import walked
 from ..worlds.storage import world_digest
 from ..worlds.world import World

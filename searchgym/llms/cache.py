@@ -12,13 +12,13 @@ import numpy as np
 
 from ..batching import run_batch
 from ..errors import DataError
-from ..store import Store
 from ..types import Failure, Service
+from ..utils.store import Store
 from .base import Completion, Floats, Generator, GenRequest, Ids, check, request_key
 
 
 class Cached:
-    """Any generator behind a completion cache in one SQLite file (``searchgym.store.Store``).
+    """Any generator behind a completion cache in one SQLite file (``searchgym.utils.store.Store``).
 
     Entries are keyed by (the generator's fingerprint, prompt, sampling, key, needs), so weights
     that change never meet old texts, and two tries of one prompt need two keys. A text is on disk

@@ -1,7 +1,11 @@
 """Muon: momentum whose update is made orthogonal (Jordan et al., 2024), for matrices.
 
-In float32 and with matrices of one shape taken together, which suits small models on CPUs; here it
-learns to copy in several times fewer steps than AdamW.
+In float32 (or autocast's precision) and with matrices of one shape taken together, which suits
+small models on CPUs; here it learns to copy in several times fewer steps than AdamW.
+
+``torch.optim.Muon`` makes the same steps, always in bfloat16: on processors without instructions
+for it (AVX2) a step over 28 matrices of width 160 takes 1,064 ms instead of 69, over 20 of width 64
+66 instead of 3. Where there are such instructions, ours takes as long under autocast as torch's.
 """
 
 from __future__ import annotations

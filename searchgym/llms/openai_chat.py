@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import EngineError
-from ..event_loop import all_of
-from ..store import Store
 from ..types import Failure
+from ..utils.event_loop import all_of
+from ..utils.store import Store
 from .probe import only_model
 from .wire import Reply, Wire
 
@@ -69,7 +69,7 @@ class ChatClient:
         seeded: Send ``seed``, made of each request's key.
         extra: Further fields of every request; one that is None is left out, which removes a field
             that a server refuses (``{"max_tokens": None, "max_completion_tokens": 500}``).
-        cache: File of replies kept for ever (``searchgym.store``): equal requests get equal ones.
+        cache: File of replies kept for ever (``searchgym.utils.store``): equal requests, one reply.
             Requests that differ in nothing but their key are equal at temperature 0, else samples.
         price_in, price_out: US dollars per million tokens read and written.
         budget: US dollars after which no more is asked. Calls under way then are still paid for;

@@ -11,8 +11,8 @@ from typing import Any, Self, TypeVar, cast
 import numpy as np
 
 from ..errors import EngineError
-from ..event_loop import all_of
 from ..types import Failure
+from ..utils.event_loop import all_of
 from .base import Completion, Floats, GenRequest, Ids, Message, check, form, request_key, require
 from .openai_json import (
     PATHS,

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError, EngineError
-from ..files import write_whole
 from ..seeding import stream
+from ..utils.files import write_whole
 from .optimizers import optimizers_of, set_rate
 from .sft_checkpoint import load_state, save_state
 from .small import END
@@ -219,7 +219,9 @@ def train(
     }
     settings = json.loads(json.dumps(settings))
     if (out / STATE).exists():
-        load_state(trainer, settings, out / STATE)
+        trainer.step, trainer.seconds = load_state(
+            out / STATE, trainer.weights(), trainer.optimizers, settings=settings
+        )
     lines = _logged(out / LOG, trainer.step)
     _keep_tokenizer(tokenizer, out)
     if started is not None and trainer.step < trainer.config.steps:
@@ -239,7 +241,10 @@ def train(
             if last or trainer.step % save_every == 0:
                 trainer.settle()
                 trainer.model.save_pretrained(out)
-                save_state(trainer, settings, out / STATE)
+                save_state(
+                    out / STATE, trainer.weights(), trainer.optimizers,
+                    settings=settings, step=trainer.step, seconds=trainer.seconds,
+                )  # fmt: skip
     return trainer
 
 

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from ..errors import DataError
-from ..state_file import load_optimizer, optimizer_tensors, read_state, write_state
-
-if TYPE_CHECKING:
-    from .sft import SftTrainer
+from ..utils.state_file import load_optimizer, optimizer_tensors, read_state, write_state
 
 
-def save_state(run: SftTrainer, settings: dict[str, Any], path: Path) -> None:
+def save_state(
+    path: Path,
+    weights: Mapping[str, Tensor],
+    optimizers: Sequence[Optimizer],
+    *,
+    settings: Mapping[str, Any],
+    step: int,
+    seconds: float,
+) -> None:
     """Write a run; the old file stays until the new one is whole and on disk."""
-    tensors: dict[str, Tensor] = {
-        f"model/{name}": p.detach().clone() for name, p in run.weights().items()
-    }
-    for i, optimizer in enumerate(run.optimizers):
+    tensors = {f"model/{name}": p.detach().clone() for name, p in weights.items()}
+    for i, optimizer in enumerate(optimizers):
         tensors |= optimizer_tensors(optimizer, f"optimizer/{i}")
-    write_state(path, tensors, {"settings": settings, "step": run.step, "seconds": run.seconds})
+    write_state(path, tensors, {"settings": settings, "step": step, "seconds": seconds})
 
 
-def load_state(run: SftTrainer, settings: dict[str, Any], path: Path) -> None:
-    """Put a run back where ``save_state`` found it.
+def load_state(
+    path: Path,
+    weights: Mapping[str, Tensor],
+    optimizers: Sequence[Optimizer],
+    *,
+    settings: Mapping[str, Any],
+) -> tuple[int, float]:
+    """Put weights and optimisers back where ``save_state`` found them; steps and seconds so far.
 
     Raises:
         DataError: not a checkpoint of this trainer, or one of a run with other settings.
@@ -41,8 +52,8 @@ def load_state(run: SftTrainer, settings: dict[str, Any], path: Path) -> None:
             "folder, or delete this one to start afresh"
         )
     with torch.no_grad():
-        for name, p in run.weights().items():
+        for name, p in weights.items():
             p.copy_(tensors[f"model/{name}"])
-    for i, optimizer in enumerate(run.optimizers):
+    for i, optimizer in enumerate(optimizers):
         load_optimizer(optimizer, tensors, f"optimizer/{i}")
-    run.step, run.seconds = header["step"], header["seconds"]
+    return header["step"], header["seconds"]

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import EngineError, MissingExtraError
-from ..event_loop import LoopClient
-from ..http_limits import ACCEPTED, TooLong, on_this_machine, read_body
 from ..seeding import derive, unit
 from ..types import Failure
+from ..utils.event_loop import LoopClient
+from ..utils.http_limits import ACCEPTED, TooLong, on_this_machine, read_body
 
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses that may pass; other errors are the request's fault and are not tried again."""

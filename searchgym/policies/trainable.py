@@ -13,7 +13,7 @@ from ..errors import EngineError, MissingExtraError
 from ..llms.causal import loaded
 from ..llms.ropes import check_length
 from ..llms.transformers_generator import TransformersGenerator
-from ..state_file import placed, whole
+from ..utils.state_file import placed, whole
 from .causal_lm import CausalLMPolicy
 from .rows import Row
 from .scoring import TokenScores, score

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from ..errors import DataError
-from ..state_file import load_optimizer, optimizer_tensors, read_state, under, write_state
+from ..utils.state_file import load_optimizer, optimizer_tensors, read_state, under, write_state
 from .settings import settings_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ..curricula import Uniform
 from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
 from ..objects import load_known
-from ..state_file import under
+from ..utils.state_file import under
 from .data.curriculum import ByCurriculum
 from .data.uniform import UniformTasks
 from .recipe_files import read, shipped

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from ..errors import CardError, MissingExtraError, unknown
-from ..files import write_whole
+from ..utils.files import write_whole
 
 PROJECT = "searchgym"
 IDENTITY = "tracked_as.txt"

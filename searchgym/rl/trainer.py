@@ -27,7 +27,7 @@ from ..policies.causal_lm import CausalLMPolicy
 from ..policies.rows import Row
 from ..policies.trainable import TrainableLM
 from ..seeding import stream
-from ..state_file import whole
+from ..utils.state_file import whole
 from .agreement import limit_of, require_agreement
 from .asynchronous.rollouts import AsyncRollouts
 from .checkpoint import load_checkpoint, save_checkpoint

@@ -3,7 +3,7 @@
 A hop to another thread and back costs more than a BM25 query over some ten thousand passages. So
 the engines that answer from memory (``in_memory``) are timed at the start on titles of the corpus,
 and requests that will be done within a millisecond are answered on the spot, together with those
-that arrived in the same turn of the event loop. All others go through a ``SearchBatcher``.
+that arrived in the same turn of the event loop. All others go through a ``Batcher``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 from ..batching import run_batch
 from ..corpora.corpus import Corpus
 from ..errors import EngineError
-from ..search_batcher import SearchBatcher
 from ..seeding import derive
 from ..types import CallContext, Failure, Query, Ranking, SearchEngine
+from .batcher import Batcher
 from .limits import HttpError
 from .metrics import Board
 
@@ -52,13 +52,12 @@ class Answerer:
                 "server cannot send; serve another engine"
             )
         self.engine, self._board = engine, board
-        self.batcher: SearchBatcher[Query, Ranking] = SearchBatcher(
+        self.batcher: Batcher[Query, Ranking] = Batcher(
             engine,
             max_batch=max_batch,
             max_wait_s=max_wait_s,
             max_queue=max_queue,
             max_in_flight=max_in_flight,
-            when_full="reject",
             deadline_s=deadline_s,
             on_batch=lambda size, seconds: board.batch(size),
         )

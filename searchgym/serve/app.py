@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,6 @@ from .documents import Writer, encode_json
 from .limits import (
     JSON_TYPE,
     HttpError,
-    Limits,
     Scope,
     check_token,
     read_body,
@@ -49,19 +48,44 @@ Reply = tuple[int, bytes, tuple[bytes, bytes], int]
 """Status, body, content type header, number of queries answered."""
 
 
-class Route:
-    """An ASGI callable that reads a body, answers it, and counts; errors become JSON."""
+Handler = Callable[[Scope, Any, Any], Awaitable[tuple[int, int]]]
+"""Answers an ASGI request; status and number of queries answered."""
 
-    def __init__(
-        self,
-        name: str,
-        answer: Callable[[bytes], Awaitable[Reply]],
-        board: Board,
-        limits: Limits,
-        token: str | None,
-    ) -> None:
-        self.name, self._answer, self._board = name, answer, board
-        self._most, self._token = limits.body_bytes, token.encode() if token else None
+
+def whole(answer: Callable[[bytes], Awaitable[Reply]], most: int) -> Handler:
+    """A handler that reads a body of at most ``most`` bytes, then answers it."""
+
+    async def handle(scope: Scope, receive: Any, send: Any) -> tuple[int, int]:
+        status, reply, kind, queries = await answer(await read_body(scope, receive, most))
+        await respond(send, status, reply, (kind,))
+        return status, queries
+
+    return handle
+
+
+def foreign(app: Callable[[Scope, Any, Any], Awaitable[None]]) -> Handler:
+    """A handler that leaves all to an ASGI application, which counts its queries itself."""
+
+    async def handle(scope: Scope, receive: Any, send: Any) -> tuple[int, int]:
+        status = 500
+
+        async def noted(message: Any) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        await app(scope, receive, noted)
+        return status, 0
+
+    return handle
+
+
+class Route:
+    """An ASGI callable that answers and counts; errors become JSON."""
+
+    def __init__(self, name: str, handler: Handler, board: Board, token: str | None) -> None:
+        self.name, self._handler, self._board = name, handler, board
+        self._token = token.encode() if token else None
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         start = now()
@@ -70,9 +94,7 @@ class Route:
         try:
             if self._token is not None:
                 check_token(scope["headers"], self._token)
-            body = await read_body(scope, receive, self._most)
-            status, reply, kind, queries = await self._answer(body)
-            await respond(send, status, reply, (kind,))
+            status, queries = await self._handler(scope, receive, send)
         except HttpError as error:
             status = error.status
             await refuse(send, error)
@@ -111,13 +133,18 @@ def build_app(
         deadline_s=settings.deadline_s,
     )  # fmt: skip
     writer = Writer(method)
+    tools = Mcp(answerer, corpus, settings, board)
     limits, source = settings.limits, pages or pages_of(engine, CorpusPages(corpus))
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
-        board.ready()
-        yield
-        board.ready(False)
+        async with tools.run():
+            board.ready()
+            flushing = asyncio.create_task(board.keep_flushing())
+            yield
+            board.ready(False)
+            flushing.cancel()
+            board.flush()
         # By now everybody has his answer; calls of the engine that still run are for nobody.
         if not await answerer.close(LAST_CALLS_S):
             LOG.warning("calls of the engine that did not end were given up")
@@ -159,15 +186,16 @@ def build_app(
 
         return access
 
-    def add(path: str, kind: str, answer: Callable[[bytes], Awaitable[Reply]]) -> None:
-        route = Route(kind, answer, board, limits, settings.token)
-        app.router.routes.append(StarletteRoute(path, route, methods=["POST"]))
+    def add(path: str, kind: str, handler: Handler, methods: Sequence[str] = ("POST",)) -> None:
+        route = Route(kind, handler, board, settings.token)
+        app.router.routes.append(StarletteRoute(path, route, methods=methods))
 
     for name in DIALECTS:
         prefix = "" if name == "auto" else f"/{name}"
-        add(f"{prefix}/retrieve", "retrieve", retrieval(name if prefix else settings.dialect))
-        add(f"{prefix}/access", "access", accessing(name if prefix else settings.dialect))
-    add("/mcp", "mcp", Mcp(answerer, corpus, settings.default_k, limits).answer)
+        spoken = name if prefix else settings.dialect
+        add(f"{prefix}/retrieve", "retrieve", whole(retrieval(spoken), limits.body_bytes))
+        add(f"{prefix}/access", "access", whole(accessing(spoken), limits.body_bytes))
+    add("/mcp", "mcp", foreign(tools), ("GET", "POST", "DELETE"))
 
     add_admin(app, engine, corpus, answerer, board, settings.token)
     return app

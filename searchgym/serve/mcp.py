@@ -1,133 +1,139 @@
-"""The Model Context Protocol over HTTP, as far as two tools need it: ``search`` and
-``get_document``, with the names and fields of BrowseComp-Plus.
-
-Stateless: every POST holds one JSON-RPC message and is answered at once, without sessions or event
-streams (the "streamable HTTP" transport allows that).
+"""The Model Context Protocol over streamable HTTP by the ``mcp`` package: two tools, ``search`` and
+``get_document``, with the names and fields of BrowseComp-Plus. Without sessions or event streams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from .. import __version__
 from ..corpora.corpus import Corpus
+from ..errors import MissingExtraError
 from .answering import Answerer
-from .asking import decode, texts
+from .asking import texts
 from .dialects import contents
 from .documents import encode_json
-from .limits import JSON_TYPE, HttpError, Limits
+from .limits import HttpError, Scope
+from .metrics import Board
+from .settings import LOOPBACK, Settings
 
-VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
-"""Protocol versions spoken, newest first."""
 _SNIPPET = 2000
-_BAD_REQUEST, _NO_METHOD, _BAD_PARAMS = -32600, -32601, -32602
-
-TOOLS = [
-    {
-        "name": "search",
-        "description": "Search the corpus; returns docid, score and snippet of the best passages.",
-        "inputSchema": {
-            "type": "object",
-            "properties": {"query": {"type": "string", "description": "What to look for."}},
-            "required": ["query"],
-        },
-    },
-    {
-        "name": "get_document",
-        "description": "The full text of a document by its docid.",
-        "inputSchema": {
-            "type": "object",
-            "properties": {"docid": {"type": "string", "description": "As search returns it."}},
-            "required": ["docid"],
-        },
-    },
-]
-
-
-class _RpcError(Exception):
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
+_TOOLS = {
+    "search": (
+        "query", "What to look for.",
+        "Search the corpus; returns docid, score and snippet of the best passages.",
+    ),
+    "get_document": (
+        "docid", "As search returns it.", "The full text of a document by its docid.",
+    ),
+}  # fmt: skip
+"""Name → its one argument, what that is, what the tool does."""
 
 
 class Mcp:
-    """Answers one JSON-RPC message."""
+    """The protocol's endpoint as an ASGI application; :meth:`run` must be entered around it.
 
-    def __init__(self, answerer: Answerer, corpus: Corpus, k: int, limits: Limits) -> None:
-        self._answerer, self._corpus, self._k, self._limits = answerer, corpus, k, limits
+    On this machine and without a token, requests of foreign web pages are refused by their Host and
+    Origin (DNS rebinding); elsewhere the token is what protects.
+    """
 
-    async def answer(self, body: bytes) -> tuple[int, bytes, tuple[bytes, bytes], int]:
-        """Status, body, content type, number of queries."""
-        message = decode(body, False)
-        if "id" not in message:  # a notification: nothing is answered
-            return 202, b"", JSON_TYPE, 0
-        head = {"jsonrpc": "2.0", "id": message["id"]}
-        queries = 0
+    def __init__(
+        self, answerer: Answerer, corpus: Corpus, settings: Settings, board: Board
+    ) -> None:
         try:
-            if message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str):
-                raise _RpcError(_BAD_REQUEST, "not a JSON-RPC 2.0 request")
-            params = message.get("params") or {}
-            if not isinstance(params, dict):
-                raise _RpcError(_BAD_PARAMS, "params must be an object")
-            result, queries = await self._call(message["method"], params)
-        except _RpcError as error:
-            shown = {"code": error.code, "message": str(error)}
-            return 200, encode_json({**head, "error": shown}), JSON_TYPE, 0
-        return 200, encode_json({**head, "result": result}), JSON_TYPE, queries
+            from mcp.server.lowlevel import Server
+            from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+            from mcp.server.transport_security import TransportSecuritySettings
+        except ImportError as error:
+            raise MissingExtraError("the server's tools (mcp)", "serve") from error
 
-    async def _call(self, method: str, params: Mapping[str, Any]) -> tuple[Any, int]:
-        if method == "initialize":
-            asked = params.get("protocolVersion")
-            return {
-                "protocolVersion": asked if asked in VERSIONS else VERSIONS[0],
-                "capabilities": {"tools": {}},
-                "serverInfo": {"name": "searchgym", "version": __version__},
-            }, 0
-        if method == "ping":
-            return {}, 0
-        if method == "tools/list":
-            return {"tools": TOOLS}, 0
-        if method != "tools/call":
-            raise _RpcError(_NO_METHOD, f"unknown method {method!r}")
-        name, given = params.get("name"), params.get("arguments") or {}
-        wanted = {"search": "query", "get_document": "docid"}.get(str(name))
-        if wanted is None:
-            raise _RpcError(_BAD_PARAMS, f"unknown tool {name!r}; there are search, get_document")
-        value = given.get(wanted) if isinstance(given, dict) else None
+        self._answerer, self._corpus, self._board = answerer, corpus, board
+        self._k, self._limits = settings.default_k, settings.limits
+        names = [f"[{name}]" if ":" in name else name for name in sorted(LOOPBACK)]
+        hosts = [host for name in names for host in (name, f"{name}:*")]
+        server = Server(
+            "searchgym", version=__version__, on_list_tools=self._list, on_call_tool=self._call
+        )
+        self._manager = StreamableHTTPSessionManager(
+            server,
+            stateless=True,
+            json_response=True,
+            max_request_body_size=settings.limits.body_bytes,
+            security_settings=TransportSecuritySettings(
+                enable_dns_rebinding_protection=settings.host in LOOPBACK and not settings.token,
+                allowed_hosts=hosts,
+                allowed_origins=[f"http://{host}" for host in hosts],
+            ),
+        )
+
+    def run(self) -> AbstractAsyncContextManager[None]:
+        """What the application's life is spent in; once only."""
+        return self._manager.run()
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        await self._manager.handle_request(scope, receive, send)
+
+    async def _list(self, context: Any, params: Any) -> Any:
+        from mcp.types import ListToolsResult, Tool
+
+        return ListToolsResult(
+            tools=[
+                Tool(
+                    name=name,
+                    description=description,
+                    input_schema={
+                        "type": "object",
+                        "properties": {argument: {"type": "string", "description": meaning}},
+                        "required": [argument],
+                    },
+                )
+                for name, (argument, meaning, description) in _TOOLS.items()
+            ]
+        )
+
+    async def _call(self, context: Any, params: Any) -> Any:
+        from mcp.shared.exceptions import MCPError
+        from mcp.types import INVALID_PARAMS
+
+        if params.name not in _TOOLS:
+            known = ", ".join(_TOOLS)
+            raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r:.80}; there are {known}")
+        argument = _TOOLS[params.name][0]
+        value = (params.arguments or {}).get(argument)
         if not isinstance(value, str):
-            raise _RpcError(_BAD_PARAMS, f"{name} needs {wanted!r}, a text")
-        if name == "search":
-            return await self._search(value), 1
-        return self._document(value), 0
+            raise MCPError(INVALID_PARAMS, f"{params.name} needs {argument!r}, a text")
+        return await self._search(value) if params.name == "search" else self._document(value)
 
-    async def _search(self, query: str) -> dict[str, Any]:
+    async def _search(self, query: str) -> Any:
+        self._board.asked(1)
         try:
             texts([query], "query", self._limits)
             (ranking,) = await self._answerer.answer([query], self._k)
         except HttpError as error:  # the tool failed, not the protocol
-            return _tool_error(error.detail)
-        found = [
+            return _failed(error.detail)
+        hits = [
             {"docid": p.id, "score": float(score), "snippet": contents(p)[:_SNIPPET]}
             for p, score in ranking
         ]
-        return _tool_result(found)
+        return _result(hits, {"result": hits})
 
-    def _document(self, docid: str) -> dict[str, Any]:
+    def _document(self, docid: str) -> Any:
         if docid not in self._corpus:
-            return _tool_error(f"there is no document {docid!r}")
+            return _failed(f"there is no document {docid!r:.200}")
         passage = self._corpus.passage(docid)
-        return _tool_result({"docid": docid, "text": contents(passage), "url": passage.url})
+        document = {"docid": docid, "text": contents(passage), "url": passage.url}
+        return _result(document, document)
 
 
-def _tool_result(value: Any) -> dict[str, Any]:
-    shown = value if isinstance(value, dict) else {"result": value}
-    return {
-        "content": [{"type": "text", "text": encode_json(value).decode()}],
-        "structuredContent": shown,
-        "isError": False,
-    }
+def _result(value: Any, structured: dict[str, Any]) -> Any:
+    from mcp.types import CallToolResult, TextContent
+
+    text = TextContent(type="text", text=encode_json(value).decode())
+    return CallToolResult(content=[text], structured_content=structured)
 
 
-def _tool_error(message: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": message}], "isError": True}
+def _failed(message: str) -> Any:
+    from mcp.types import CallToolResult, TextContent
+
+    return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)

@@ -7,6 +7,7 @@ import gc
 import json
 import logging
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError, SearchGymError
-from .metrics import Board
+from .metrics import FOLDER, Board, bury, ready_file
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -109,8 +110,8 @@ def supervise(
     """Start ``settings.workers`` processes, restart those that die, end them together.
 
     Each gets one line of JSON on its standard input: ``payload`` and ``settings`` (with the port),
-    ``worker``, ``board``. The pipe stays open: when it ends, so does the worker. The first is
-    awaited before the others start, so that an index is built once. Returns an exit code.
+    ``board`` (the counters' folder). The pipe stays open: when it ends, so does the worker. The
+    first is awaited before the others start, so that an index is built once. Returns an exit code.
     """
     if settings.port:
         bind(settings).close()  # or a second server would share the port of the first
@@ -119,37 +120,39 @@ def supervise(
     stopping = threading.Event()
     for sig in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sig, lambda *_: stopping.set())
-    with tempfile.TemporaryDirectory(prefix="searchgym-serve-") as folder:
-        path = Path(folder) / "board"
-        path.touch(mode=0o600)
-        board = Board(path, workers=settings.workers)
+    with tempfile.TemporaryDirectory(prefix="searchgym-serve-") as board:
+        folder = Path(board)
         told = json.loads(settings.to_json()) | {"port": port}
         failed = 0
 
-        def start(worker: int) -> subprocess.Popen[bytes]:
-            line = {**payload, "settings": json.dumps(told), "worker": worker, "board": str(path)}
-            process = subprocess.Popen(command, stdin=subprocess.PIPE)
+        def start() -> subprocess.Popen[bytes]:
+            line = {**payload, "settings": json.dumps(told), "board": board}
+            environment = {**os.environ, FOLDER: board}
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
             assert process.stdin is not None
             process.stdin.write(json.dumps(line).encode() + b"\n")
             process.stdin.flush()
             return process
 
-        workers: list[subprocess.Popen[bytes]] = [start(0)]
+        def answers(process: subprocess.Popen[bytes]) -> bool:
+            return ready_file(folder, process.pid).exists()
+
+        workers = [start()]
         try:
             announced = False
             while not stopping.wait(0.05):
                 for i, process in enumerate(workers):
                     if process.poll() is None:
                         continue
-                    failed = 0 if board.is_ready(i) else failed + 1
+                    failed = 0 if answers(process) else failed + 1
                     if failed >= _GIVE_UP_AFTER or not announced:
                         return process.returncode or 1
                     LOG.error("worker %d ended (%s); starting it anew", i, process.returncode)
-                    board.clear_ready(i)
-                    workers[i] = start(i)
-                if len(workers) < settings.workers and board.is_ready(0):
-                    workers += [start(i) for i in range(1, settings.workers)]
-                if not announced and board.ready_workers() == settings.workers:
+                    bury(folder, process.pid)
+                    workers[i] = start()
+                if len(workers) < settings.workers and answers(workers[0]):
+                    workers += [start() for _ in range(1, settings.workers)]
+                if not announced and sum(map(answers, workers)) == settings.workers:
                     announce(port)
                     announced = True
             return 0
@@ -182,13 +185,19 @@ def worker(
         line += piece
     told = json.loads(line)
     settings = Settings.from_json(told["settings"])
-    board = Board(Path(told["board"]), workers=settings.workers, worker=told["worker"])
+    board = Board(Path(told["board"]), workers=settings.workers)
+    alone = threading.Event()
 
     def watch() -> None:
         while os.read(0, 1):  # not sys.stdin: its lock would be held when the interpreter ends
             pass
+        alone.set()
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="supervisor-watch", daemon=True).start()
-    make = build(told, settings)
-    serve(make, settings, bind(settings, shared=True), board, lambda port: None)
+    try:
+        make = build(told, settings)
+        serve(make, settings, bind(settings, shared=True), board, lambda port: None)
+    finally:
+        if alone.is_set():  # there is no supervisor left to do it
+            shutil.rmtree(told["board"], ignore_errors=True)

@@ -19,11 +19,6 @@ from .taskset import TaskSet
 SPLITS: tuple[Split, ...] = get_args(Split)
 
 
-def hub_types(schema: Schema) -> frozenset[str]:
-    """Entity types that may appear on both sides of a split."""
-    return frozenset(t.name for t in schema.types if t.hub)
-
-
 def entities_of(task: Task, entity_types: frozenset[str]) -> frozenset[str]:
     """Titles of a task's topic, bridge and answer entities of the given types.
 
@@ -95,17 +90,6 @@ def shared_entities(
     pairs = (("train", "dev"), ("train", "test"), ("dev", "test"))
     found = {f"{a}/{b}": tuple(sorted(seen[a] & seen[b])) for a, b in pairs}
     return {pair: entities for pair, entities in found.items() if entities}
-
-
-def check_disjoint(
-    train: Iterable[Task], dev: Iterable[Task], test: Iterable[Task], schema: Schema
-) -> None:
-    """Raise ``TaskError`` with examples if two splits share an entity (hub types exempt)."""
-    for pair, entities in shared_entities(train, dev, test, schema).items():
-        raise TaskError(
-            f"{pair} share {len(entities)} entities, e.g. {', '.join(entities[:3])}; "
-            "use split_disjoint, or separate worlds"
-        )
 
 
 def _counted(schema: Schema) -> frozenset[str]:

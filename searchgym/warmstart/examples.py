@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from ..envs.search import SearchEnv
 from ..errors import DataError
-from ..processes import mapped
 from ..seeding import stream
+from ..utils.processes import mapped
 from .asked import asked_of
 from .clozes import clozes_of
 from .drills import drills_of
@@ -87,8 +87,8 @@ def examples(
 
     Drills show one passage per search, so that there is one place to look; episodes as many as
     ``keywords`` say. ``processes`` share the worlds; with more than one, ``keywords`` must pickle
-    (:func:`searchgym.processes.mapped`). ``report`` is told how many worlds are done. ``DataError``
-    if nothing came of them.
+    (:func:`searchgym.utils.processes.mapped`). ``report`` is told how many worlds are done.
+    ``DataError`` if nothing came of them.
     """
     made = Examples([], [], [], [])
     of = partial(of_world, keywords=keywords, entities=entities, paraphrases=paraphrases, seed=seed)

@@ -22,7 +22,7 @@ from ..llms.precision import fast_dtype
 from ..llms.sft import STATE, Progress, SftConfig, train
 from ..llms.small import check_width, small_model
 from ..policies.note import save_note
-from ..state_file import read_state
+from ..utils.state_file import read_state
 from .examples import examples
 from .lexicon import embed, known, lexicon_of, word_tokenizer
 from .measuring import OWN_TOKENS, renderer_of

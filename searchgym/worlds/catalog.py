@@ -1,16 +1,12 @@
-"""Where shipped worlds live, and building a world from its card."""
+"""Where shipped worlds live."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from ..cards import Card, card, catalog
-from ..errors import CardError, WorldError, unknown
+from ..cards import catalog
+from ..errors import WorldError, unknown
 from ..objects import bare_hint, is_path
-
-if TYPE_CHECKING:
-    from .world import World
 
 
 def shipped_worlds() -> tuple[str, ...]:
@@ -35,27 +31,3 @@ def schema_path(source: str | Path) -> Path:
         return path
     shown = ", ".join(shipped_worlds())
     raise WorldError(f"no schema at {path}; give the path of a schema.toml or one of: {shown}")
-
-
-def world_from_card(source: str | Card, **overrides: Any) -> World:
-    """Generate the world a card describes.
-
-    ``source`` is a shipped id, the path of a card's folder, or a card; ``overrides`` replace
-    entries of its ``[world]`` table: the keywords of ``generate``, and ``schema``, a file in the
-    card's folder, a path, or a shipped world's id. Raises ``CardError`` or ``WorldError``.
-    """
-    from .generate import generate
-    from .loader import load_schema
-
-    found = source if isinstance(source, Card) else card("corpora", source)
-    where = found.folder / "card.toml"
-    if found.body.get("kind") != "world":
-        raise CardError(f"{where}: kind must be 'world', got {found.body.get('kind')!r}")
-    options = dict(found.body.get("world", {})) | overrides
-    schema = options.pop("schema", "schema.toml")
-    if isinstance(schema, str) and (found.folder / schema).is_file():
-        schema = found.folder / schema
-    try:
-        return generate(load_schema(schema), **options)
-    except TypeError as error:
-        raise CardError(f"{where}: [world]: {error}") from None

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .schema import Property, Schema
+from .values import format_value
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -96,6 +97,28 @@ class World:
         return np.flatnonzero(self.type_of == type_index)
 
     def to_networkx(self) -> nx.MultiDiGraph[Any]:
-        from .export import to_networkx
+        """The world as a graph. Nodes are entity numbers with ``title, name, type`` and one entry
+        per attribute (its written value); edges are relation facts keyed by the relation's name,
+        their number as ``fact``."""
+        import networkx as nx
 
-        return to_networkx(self)
+        graph: nx.MultiDiGraph[Any] = nx.MultiDiGraph(name=self.schema.name, seed=self.seed)
+        types = self.schema.types
+        for e in range(self.n_entities):
+            graph.add_node(
+                e, title=self.titles[e], name=self.names[e], type=types[int(self.type_of[e])].name
+            )
+        for row, (s, p, o) in enumerate(
+            zip(
+                self.subject_of.tolist(),
+                self.property_of.tolist(),
+                self.object_of.tolist(),
+                strict=True,
+            )
+        ):
+            prop = self.schema.properties[p]
+            if prop.is_relation:
+                graph.add_edge(s, o, key=prop.name, fact=row)
+            else:
+                graph.nodes[s][prop.name] = format_value(prop, o)
+        return graph

@@ -16,7 +16,7 @@ from statistics import median
 
 import pytest
 
-from searchgym.search_batcher import SearchBatcher
+from searchgym.serve.batcher import Batcher
 
 from .table import show
 
@@ -45,7 +45,7 @@ class Encoderlike:
 
 
 async def micro(service: Encoderlike) -> float:
-    async with SearchBatcher(service, max_batch=EPISODES, max_in_flight=1) as batcher:
+    async with Batcher(service, max_batch=EPISODES, max_in_flight=1) as batcher:
 
         async def episode(number: int) -> None:
             for step in range(SEARCHES):

@@ -17,8 +17,8 @@ from searchgym.engines import build_engine
 from searchgym.engines.registry import ENGINES
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Failure, Passage, Query, Ranking, Task
-from searchgym.worlds.catalog import world_from_card
 from searchgym.worlds.world import World
+from tests.worlds.shipped import world_from_card
 
 from .factories import CAPABILITIES, ENTRIES, Entry, Place
 

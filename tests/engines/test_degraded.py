@@ -26,9 +26,9 @@ from searchgym.envs.vector import SearchVectorEnv
 from searchgym.errors import CardError, EngineError
 from searchgym.seeding import derive
 from searchgym.types import CallContext, Charged, Failure, PageRequest, Query, Ranking
-from searchgym.worlds.catalog import world_from_card
 from searchgym.worlds.values import value_answers
 from searchgym.worlds.world import World
+from tests.worlds.shipped import world_from_card
 
 from ..small import CORPUS, TASKS
 

@@ -10,8 +10,8 @@ from searchgym.corpora.render import render
 from searchgym.engines.graph import OBJECT_SCORE, SUBJECT_SCORE, GraphEngine
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Query
-from searchgym.worlds.catalog import world_from_card
 from searchgym.worlds.world import World
+from tests.worlds.shipped import world_from_card
 
 CONTEXT = CallContext(0, "e", {})
 

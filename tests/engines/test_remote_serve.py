@@ -30,7 +30,7 @@ def running(dialect: str, corpus: Corpus = CORPUS) -> Iterator[str]:
     app = build_app(BM25Engine(corpus), corpus, Settings(dialect=dialect), method="bm25")
     bound = socket.socket()
     bound.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
     thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
     thread.start()
     try:

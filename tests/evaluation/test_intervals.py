@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from searchgym.errors import EvaluationError
+from searchgym.evaluation import intervals
 from searchgym.evaluation.crossed import crossed_interval
 from searchgym.evaluation.intervals import (
     holm,
@@ -44,11 +45,35 @@ def test_bca_follows_the_skew() -> None:
     assert bca.high - bca.mean > bca.mean - bca.low
 
 
-def test_bca_agrees_with_scipy() -> None:
-    x = np.random.Generator(np.random.PCG64(1)).gamma(1.0, size=80)
-    theirs = stats.bootstrap((x,), np.mean, n_resamples=40_000, random_state=1).confidence_interval
-    ours = mean_interval(x, resamples=40_000)
-    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.012)
+@pytest.mark.parametrize("kind", ["right or wrong", "partial", "skewed"])
+def test_bca_is_scipys_of_the_same_resamples(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.Generator(np.random.PCG64(1))
+    x = {
+        "right or wrong": (rng.random(150) < 0.2).astype(np.float64),
+        "partial": rng.random(80).round(1),
+        "skewed": rng.gamma(1.0, size=80),
+    }[kind]
+    kept = []
+    levels = intervals._bca_levels
+    monkeypatch.setattr(
+        intervals,
+        "_bca_levels",
+        lambda x, means, tail: kept.append(means) or levels(x, means, tail),
+    )
+    ours = mean_interval(x)
+    resampled = stats.bootstrap((x,), np.mean, n_resamples=2, rng=1, method="basic")
+    resampled.bootstrap_distribution = kept[0]
+    theirs = stats.bootstrap((x,), np.mean, n_resamples=0, bootstrap_result=resampled, method="BCa")
+    assert (ours.low, ours.high) == pytest.approx(tuple(theirs.confidence_interval), abs=1e-9)
+
+
+def test_wilson_is_the_formula() -> None:
+    z = stats.norm.ppf(0.975)
+    for hits, n in ((0, 7), (3, 7), (7, 7), (58, 250), (4_000, 7_405)):
+        p = hits / n
+        centre, half = p + z * z / (2 * n), z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
+        ends = ((centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n))
+        assert wilson(hits, n) == pytest.approx(ends, abs=1e-9)
 
 
 def test_equal_values_keep_an_honest_width() -> None:

@@ -11,8 +11,8 @@ from searchgym.corpora.corpus import GeneratedCorpus
 from searchgym.corpora.render import render
 from searchgym.kgs.build import Entity, from_triples
 from searchgym.kgs.graph import KnowledgeGraph
-from searchgym.worlds.catalog import world_from_card
 from searchgym.worlds.world import World
+from tests.worlds.shipped import world_from_card
 
 FILMS = (
     ("inception", "director", "nolan"),

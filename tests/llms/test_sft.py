@@ -214,6 +214,27 @@ def test_muon_computes_in_half_precision_under_autocast() -> None:
     assert 0 < (halved - exact).norm() / exact.norm() < 0.05
 
 
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch.optim.Muon came with 2.9")
+def test_muon_is_torchs_up_to_its_bfloat16() -> None:
+    draws = torch.Generator().manual_seed(0)
+    start = [torch.randn(*shape, generator=draws) for shape in ((24, 24), (64, 24), (24, 64))]
+    ours, theirs = ([torch.nn.Parameter(m.clone()) for m in start] for _ in range(2))
+    optimizers = [
+        Muon(ours, lr=0.1),
+        torch.optim.Muon(theirs, lr=0.1, weight_decay=0.0, momentum=0.95),
+    ]
+    for _ in range(5):
+        for a, b in zip(ours, theirs, strict=True):
+            a.grad = torch.randn(a.shape, generator=draws)
+            b.grad = a.grad.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    for old, a, b in zip(start, ours, theirs, strict=True):
+        moved = (a - old).norm()
+        assert moved > 0.2
+        assert 0 < (a - b).norm() < 0.03 * moved
+
+
 def test_muon_takes_the_matrices_within_layers_only() -> None:
     trainer, _ = made()
     names = {id(p): n for n, p in trainer.model.named_parameters()}

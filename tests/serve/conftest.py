@@ -70,12 +70,12 @@ async def client_of(
     """The application, without a network."""
     app = build_app(engine, corpus, settings, method="bm25")
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client,
+    ):
         client.app = app  # type: ignore[attr-defined]
-        try:
-            yield client
-        finally:
-            await app.state.answerer.close()
+        yield client
 
 
 class ServerProcess:

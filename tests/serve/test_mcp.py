@@ -1,74 +1,125 @@
-"""The Model Context Protocol, message by message; a real client speaks it in ``test_peers``."""
+"""The Model Context Protocol by the official client, and by hand what it would never send."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
+from mcp import ClientSession, MCPError
+from mcp.client.streamable_http import streamable_http_client
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
+from searchgym.serve.settings import Settings
 
-from .conftest import client_of
+from .conftest import DEFAULT, client_of
 from .engines import FailingEngine
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+HELLO = {
+    "jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "by hand", "version": "0"}}}  # fmt: skip
 
 
-async def call(client: httpx.AsyncClient, method: str, params: Any = None, **more: Any) -> Any:
-    message = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params, **more}
-    reply = await client.post("/mcp", json=message)
-    assert reply.status_code == 200, reply.text
-    assert reply.json()["id"] == 7
-    return reply.json()
-
-
-async def tool(client: httpx.AsyncClient, name: str, **arguments: Any) -> Any:
-    reply = await call(client, "tools/call", {"name": name, "arguments": arguments})
-    return reply["result"]
+@asynccontextmanager
+async def session_of(
+    engine: Any, corpus: Corpus, settings: Settings = DEFAULT
+) -> AsyncIterator[tuple[ClientSession, httpx.AsyncClient]]:
+    """The official client's session with the application, and a plain client of it."""
+    headers = {"authorization": f"Bearer {settings.token}"} if settings.token else {}
+    async with client_of(engine, corpus, settings) as plain:
+        app = plain.app  # type: ignore[attr-defined]
+        async with (
+            httpx2.AsyncClient(transport=httpx2.ASGITransport(app), headers=headers) as http,
+            streamable_http_client("http://127.0.0.1:8000/mcp", http_client=http) as streams,
+            ClientSession(*streams[:2]) as session,
+        ):
+            yield session, plain
 
 
 async def test_a_session_from_greeting_to_document(engine: BM25Engine, corpus: Corpus) -> None:
-    async with client_of(engine, corpus) as client:
-        hello = (await call(client, "initialize", {"protocolVersion": "2025-06-18"}))["result"]
-        assert hello["protocolVersion"] == "2025-06-18"
-        assert hello["serverInfo"]["name"] == "searchgym"
-        newest = (await call(client, "initialize", {"protocolVersion": "1999"}))["result"]
-        assert newest["protocolVersion"] > "2025-06-18"
-        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        assert (await client.post("/mcp", json=note)).status_code == 202
-        tools = (await call(client, "tools/list"))["result"]["tools"]
-        assert [t["name"] for t in tools] == ["search", "get_document"]
-        found = await tool(client, "search", query="blue house")
-        items = json.loads(found["content"][0]["text"])
-        assert items == found["structuredContent"]["result"]
+    async with session_of(engine, corpus) as (session, plain):
+        hello = await session.initialize()
+        assert hello.server_info.name == "searchgym"
+        assert hello.capabilities.tools is not None
+        await session.send_ping()
+        tools = (await session.list_tools()).tools
+        assert [t.name for t in tools] == ["search", "get_document"]
+        assert tools[0].input_schema["required"] == ["query"]
+        found = await session.call_tool("search", {"query": "blue house"})
+        items = json.loads(found.content[0].text)  # type: ignore[union-attr]
+        assert items == found.structured_content["result"]  # type: ignore[index]
         assert set(items[0]) == {"docid", "score", "snippet"}
         ranking = engine.search(["blue house"], 3)[0]
         assert [(i["docid"], i["score"]) for i in items] == [
             (h.passage.id, h.score) for h in ranking
         ]
-        got = await tool(client, "get_document", docid="p2")
-        assert "It stands in Zürich." in json.loads(got["content"][0]["text"])["text"]
-        assert (await client.get("/stats")).json()["queries"] == 1
+        got = await session.call_tool("get_document", {"docid": "p2"})
+        assert "It stands in Zürich." in json.loads(got.content[0].text)["text"]  # type: ignore[union-attr]
+        stats = (await plain.get("/stats")).json()
+        assert stats["queries"] == 1
+        assert set(stats["responses"]) <= {"200", "202", "405"}  # 405: there is no event stream
 
 
 async def test_mistakes_are_answered_by_kind(engine: BM25Engine, corpus: Corpus) -> None:
-    async with client_of(engine, corpus) as client:
-        assert (await call(client, "nonsense"))["error"]["code"] == -32601
-        assert (await call(client, "ping", jsonrpc="1.0"))["error"]["code"] == -32600
-        assert (await call(client, "ping", [1]))["error"]["code"] == -32602
-        assert (await call(client, "tools/call", {"name": "open"}))["error"]["code"] == -32602
-        bad = {"name": "search", "arguments": {"query": 3}}
-        assert (await call(client, "tools/call", bad))["error"]["code"] == -32602
-        missing = await tool(client, "get_document", docid="p99")
-        assert missing["isError"]
-        assert "p99" in missing["content"][0]["text"]
+    async with session_of(engine, corpus) as (session, plain):
+        await session.initialize()
+        for name, arguments, said in (
+            ("open", {}, "there are search, get_document"),
+            ("search", {"query": 3}, "needs 'query', a text"),
+            ("get_document", {}, "needs 'docid', a text"),
+        ):
+            with pytest.raises(MCPError, match=said) as refused:
+                await session.call_tool(name, arguments)
+            assert refused.value.code == -32602
+        missing = await session.call_tool("get_document", {"docid": "p99"})
+        assert missing.is_error
+        assert "p99" in missing.content[0].text  # type: ignore[union-attr]
+        for body, status in (
+            (b"{", 400),
+            (json.dumps({"jsonrpc": "2.0", "id": 1, "method": "nonsense"}).encode(), 200),
+            (b"[" * 100_000, 400),
+        ):
+            reply = await plain.post(
+                "/mcp", content=body, headers={"content-type": "application/json"}
+            )
+            assert reply.status_code == status, reply.text
+            assert reply.json()["error"]["code"] < 0
 
 
 async def test_a_failing_engine_is_a_tool_error(corpus: Corpus) -> None:
-    async with client_of(FailingEngine(corpus), corpus) as client:
-        failed = await tool(client, "search", query="unavailable")
-        assert failed["isError"]
-        assert "on purpose" in failed["content"][0]["text"]
+    async with session_of(FailingEngine(corpus), corpus) as (session, _):
+        await session.initialize()
+        failed = await session.call_tool("search", {"query": "unavailable"})
+        assert failed.is_error
+        assert "on purpose" in failed.content[0].text  # type: ignore[union-attr]
+
+
+async def test_foreign_pages_are_refused(engine: BM25Engine, corpus: Corpus) -> None:
+    """As the protocol's transport demands: DNS rebinding and other sites' scripts."""
+    good = ({}, {"host": "localhost:8000"}, {"origin": "http://127.0.0.1:9"},
+            {"host": "[::1]:8000", "origin": "http://localhost"})  # fmt: skip
+    bad = ({"host": "evil.example"}, {"origin": "http://evil.example"}, {"origin": "null"},
+           {"host": "localhost.evil.example"}, {"content-type": "text/plain"})  # fmt: skip
+    async with client_of(engine, corpus) as plain:
+        for headers in good:
+            reply = await plain.post("/mcp", json=HELLO, headers=headers)
+            assert reply.status_code == 200, (headers, reply.text)
+        for headers in bad:
+            reply = await plain.post("/mcp", json=HELLO, headers=headers)
+            assert reply.status_code in (400, 403, 421), (headers, reply.text)
+    async with session_of(engine, corpus, Settings(token="s3cret")) as (session, plain):
+        await session.initialize()
+        assert (await plain.post("/mcp", json=HELLO)).status_code == 401
+
+
+async def test_a_body_has_a_limit(engine: BM25Engine, corpus: Corpus) -> None:
+    async with client_of(engine, corpus) as plain:
+        big = HELLO | {"junk": "x" * DEFAULT.limits.body_bytes}
+        assert (await plain.post("/mcp", json=big)).status_code == 413

@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from searchgym.engines.bm25 import BM25Engine
+from searchgym.serve.metrics import FOLDER
 
 from .conftest import ROOT, ServerProcess, Start
 
@@ -38,6 +39,13 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def counters(pid: int) -> Path:
+    """The folder of a worker's counters, from its environment."""
+    environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    prefix = f"{FOLDER}=".encode()
+    return Path(next(x for x in environment if x.startswith(prefix))[len(prefix) :].decode())
 
 
 def children(pid: int) -> list[int]:
@@ -159,19 +167,22 @@ def test_workers_share_a_port_and_are_replaced_when_they_die(
     wanted = [hit.passage.id for hit in engine.search(BODY["queries"], 2)[0]]  # type: ignore[arg-type]
     for reply in replies:
         assert [item["document"]["id"] for item in reply["result"][0]] == wanted
-    stats = server.stats()
-    assert stats["queries"] == 60, "either worker tells of both"
+    until(lambda: server.stats()["queries"] == 60, "either worker's telling of both", 5)
     old = children(pid)
     assert len(old) == 2
     os.kill(old[0], signal.SIGKILL)
     until(lambda: _whole_again(server, pid, old), "a new worker")
     for _ in range(20):
         server.post("/retrieve", BODY)
-    assert server.stats()["queries"] == 80, "what the dead worker counted is kept"
+    until(lambda: server.stats()["queries"] == 80, "keeping what the dead worker counted", 5)
+    until(lambda: server.stats()["in_flight"] == 0, "a true gauge", 5)
+    assert server.stats()["restarts"] == 1
     workers = children(pid)
+    folder = counters(workers[0])
     server.signal(signal.SIGTERM)
     assert server.process.wait(40) == 0
     assert not any(map(alive, workers))
+    assert not folder.exists()
 
 
 def _whole_again(server: ServerProcess, pid: int, old: list[int]) -> bool:
@@ -187,8 +198,11 @@ def test_workers_end_when_their_supervisor_is_killed(start: Start, passage_file:
     server = start(passage_file, "--workers", 2)
     workers = children(server.process.pid)
     assert len(workers) == 2
+    folder = counters(workers[0])
+    assert folder.is_dir()
     server.signal(signal.SIGKILL)
     until(lambda: not any(map(alive, workers)), "the workers' end")
+    assert not folder.exists()
 
 
 def test_a_worker_that_cannot_start_ends_the_server(passage_file: Path) -> None:

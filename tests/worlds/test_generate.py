@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchgym.errors import WorldError
-from searchgym.worlds.catalog import shipped_worlds, world_from_card
+from searchgym.worlds.catalog import shipped_worlds
 from searchgym.worlds.generate import generate
 from searchgym.worlds.loader import load_schema
 from searchgym.worlds.schema import Property
@@ -21,6 +21,7 @@ from searchgym.worlds.storage import world_digest
 from searchgym.worlds.world import World
 
 from .schemas import small
+from .shipped import world_from_card
 
 SMALL = load_schema(small())
 DEFAULT = load_schema("encyclopedia")

@@ -85,7 +85,10 @@ class DegradedEngine:
 
     def pages(self, default: PageSource) -> PageSource:
         """The inner engine's page source, degraded alike."""
-        return DegradedPages(pages_of(self.inner, default), self)
+        return DegradedPages(
+            pages_of(self.inner, default), self.rates, self.weather, self.documents,
+            dead_as=self.dead_as, settings_digest=self.settings_digest,
+        )  # fmt: skip
 
     def run(self, batch: Sequence[Query], /) -> list[Ranking | Failure]:
         """Answer every query in order, with one call of the inner engine for the whole batch."""

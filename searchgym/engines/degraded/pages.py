@@ -3,62 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...batching import run_batch
 from ...types import ChargedPage, Failure, Page, PageRequest, PageSource
+from .documents import Documents
 from .rates import Rates, episode_key, strikes
-
-if TYPE_CHECKING:
-    from .engine import DegradedEngine
+from .service import Weather
 
 NOT_FOUND = "404 Not Found. The page you are looking for has been moved or no longer exists."
 
 
 class DegradedPages:
-    """A page source under the rates of an engine; with all rates 0 it is the inner source."""
+    """A page source under the rates, weather and documents of an engine; with all rates 0 it is the
+    inner source."""
 
     degrades = True
 
-    def __init__(self, inner: PageSource, engine: DegradedEngine) -> None:
-        self.inner, self.engine = inner, engine
+    def __init__(
+        self,
+        inner: PageSource,
+        rates: Rates,
+        weather: Weather,
+        documents: Documents,
+        *,
+        dead_as: str,
+        settings_digest: str,
+    ) -> None:
+        self.inner, self.rates, self.dead_as = inner, rates, dead_as
+        self.weather, self.documents = weather, documents
         self.needs_task = inner.needs_task
-        self.fingerprint = f"degraded:{engine.settings_digest}:{inner.fingerprint}"
+        self.fingerprint = f"degraded:{settings_digest}:{inner.fingerprint}"
 
     def cache_key(self, request: PageRequest, /) -> bytes | None:
         """The inner key where nothing is degraded; else no answer is shared."""
-        rates = self.engine.rates.under(request.ctx.params)
+        rates = self.rates.under(request.ctx.params)
         return None if any(rates) else self.inner.cache_key(request)
 
     def run(self, batch: Sequence[PageRequest], /) -> list[Page | Failure | None]:
         """One page, ``None`` or failure per request, in order."""
-        engine = self.engine
-        rates = [engine.rates.under(request.ctx.params) for request in batch]
+        rates = [self.rates.under(request.ctx.params) for request in batch]
         if not any(map(any, rates)):
             return list(run_batch(self.inner, batch))
         answers: list[Any] = [None] * len(batch)
         seconds = [0.0] * len(batch)
         asked: list[int] = []
         for i, (request, rate) in enumerate(zip(batch, rates, strict=True)):
-            seconds[i], answers[i] = engine.weather.strike(rate, request.ctx)
+            seconds[i], answers[i] = self.weather.strike(rate, request.ctx)
             if answers[i] is not None:
                 continue
             if strikes(rate.dead, episode_key(request.ctx), "dead", request.url.strip()):
                 answers[i] = self._dead(request.url)
-            elif any(rate) and (page := engine.documents.page(request.url, request.ctx)):
+            elif any(rate) and (page := self.documents.page(request.url, request.ctx)):
                 answers[i] = page
             else:
                 asked.append(i)
         for i, page in zip(asked, run_batch(self.inner, [batch[i] for i in asked]), strict=True):
             answers[i] = page
-        engine.weather.wait(max(seconds, default=0.0))
+        self.weather.wait(max(seconds, default=0.0))
         return [
             self._told(request, rate, answer, spent)
             for request, rate, answer, spent in zip(batch, rates, answers, seconds, strict=True)
         ]
 
     def _dead(self, url: str) -> Page | None:
-        if self.engine.dead_as == "missing":
+        if self.dead_as == "missing":
             return None
         return Page(url.strip(), "404 Not Found", NOT_FOUND, ())
 
@@ -70,16 +79,16 @@ class DegradedPages:
             return page
         told: dict[str, Any] = {}
         if strikes(rates.stale, episode_key(request.ctx), "stale", page.url):
-            old = self.engine.documents.old_page(page, request.ctx)
+            old = self.documents.old_page(page, request.ctx)
             if old is not None:
                 page, told["stale"] = _like(page, old), list(old.passage_ids)
-        if about := self.engine.documents.attack_at(page.url):
+        if about := self.documents.attack_at(page.url):
             told["injected"] = [about.told()]
         if seconds:
             told["latency"] = seconds
         if not told:
             return page
-        cost = getattr(page, "cost", 0.0) + seconds * self.engine.weather.cost_per_second
+        cost = getattr(page, "cost", 0.0) + seconds * self.weather.cost_per_second
         meta = {**getattr(page, "meta", {}), "degraded": told}
         return ChargedPage.of(page, cost, meta)
 

@@ -21,7 +21,6 @@ from typing import Any, Generic, Literal, TypeVar
 from ...batching import run_batch
 from ...corpora.corpus import Corpus
 from ...errors import EngineError, unknown
-from ...store import Store
 from ...types import (
     Failure,
     Page,
@@ -31,6 +30,7 @@ from ...types import (
     Ranking,
     Service,
 )
+from ...utils.store import Store
 from ...worlds.world import World
 from ..pages import pages_of
 from ..registry import build_engine

@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 from ...arguments import is_number
 from ...errors import EngineError, MissingExtraError
-from ...event_loop import LoopClient
-from ...http_limits import ACCEPTED, TooLong, on_this_machine, read_body
 from ...types import Failure
+from ...utils.event_loop import LoopClient
+from ...utils.http_limits import ACCEPTED, TooLong, on_this_machine, read_body
 from .wire import Ask, Reply, Trouble
 
 T = TypeVar("T")

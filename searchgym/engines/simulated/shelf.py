@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from ...errors import DataError
-from ...store import Store
 from ...types import Page, PageRequest, PageSource, Passage
+from ...utils.store import Store
 from .parse import SITE
 
 KEPT = 200_000

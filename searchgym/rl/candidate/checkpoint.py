@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from ...errors import DataError
-from ...state_file import load_optimizer, optimizer_tensors, read_state, under, write_state
+from ...utils.state_file import load_optimizer, optimizer_tensors, read_state, under, write_state
 from .greedy import GreedyPoint
 
 if TYPE_CHECKING:

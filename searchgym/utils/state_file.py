@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import DataError
+from ..errors import DataError
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from searchgym.event_loop import BackgroundLoop
+from searchgym.utils.event_loop import BackgroundLoop
 
 NAME = "test-loop"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.processes import mapped
+from searchgym.utils.processes import mapped
 
 
 def slow_square(x: int) -> tuple[int, int]:
@@ -50,7 +50,7 @@ def test_an_error_is_the_callers(processes: int) -> None:
 
 SCRIPT = """
 import os, sys, time
-from searchgym.processes import mapped
+from searchgym.utils.processes import mapped
 
 def work(x):
     print(os.getpid(), flush=True)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from .errors import DataError
+from ..errors import DataError
 
 VERSION = 1
 """Of the table layout, in ``PRAGMA user_version``."""
@@ -74,11 +74,6 @@ class Store:
                 "SELECT key, value FROM entries WHERE namespace = ? ORDER BY key", (namespace,)
             ).fetchall()
         return iter(rows)
-
-    def namespaces(self) -> dict[str, int]:
-        """Namespace → number of entries."""
-        with self._connection() as db:
-            return dict(db.execute("SELECT namespace, count(*) FROM entries GROUP BY 1 ORDER BY 1"))
 
     def count(self, namespace: str) -> int:
         with self._connection() as db:

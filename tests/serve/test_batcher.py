@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.errors import EngineError
-from searchgym.search_batcher import SearchBatcher
+from searchgym.serve.batcher import Batcher
 from searchgym.types import CallContext, Failure, Passage, Query
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.anyio]
@@ -67,14 +66,14 @@ async def until(done: Callable[[], bool]) -> None:
 
 
 async def test_a_lone_request_leaves_at_once() -> None:
-    async with SearchBatcher(Doubler(), max_wait_s=LONG) as batcher:
+    async with Batcher(Doubler(), max_wait_s=LONG) as batcher:
         assert await asyncio.wait_for(batcher.submit(4), LONG / 2) == 8
 
 
 async def test_requests_that_gather_during_a_call_leave_together() -> None:
     gate = Gate(1)
     service = Doubler(gate)
-    async with SearchBatcher(service, max_in_flight=1) as batcher:
+    async with Batcher(service, max_in_flight=1) as batcher:
         tasks = [asyncio.create_task(batcher.submit(1))]
         await asyncio.to_thread(gate.reached.wait)
         tasks += [asyncio.create_task(batcher.submit(n)) for n in range(2, 12)]
@@ -87,7 +86,7 @@ async def test_requests_that_gather_during_a_call_leave_together() -> None:
 async def test_a_full_batch_does_not_wait() -> None:
     gate = Gate(0)
     service = Doubler(gate)
-    async with SearchBatcher(service, max_batch=4, max_wait_s=LONG) as batcher:
+    async with Batcher(service, max_batch=4, max_wait_s=LONG) as batcher:
         first = asyncio.create_task(batcher.submit(0))
         await asyncio.to_thread(gate.reached.wait)
         assert await asyncio.wait_for(batcher.submit_many([1, 2, 3, 4]), LONG / 2) == [2, 4, 6, 8]
@@ -99,7 +98,7 @@ async def test_a_full_batch_does_not_wait() -> None:
 async def test_a_batch_leaves_when_its_oldest_request_has_waited() -> None:
     gate = Gate(0)
     service = Doubler(gate)
-    async with SearchBatcher(service, max_wait_s=0.05) as batcher:
+    async with Batcher(service, max_wait_s=0.05) as batcher:
         first = asyncio.create_task(batcher.submit(0))
         await asyncio.to_thread(gate.reached.wait)
         start = time.monotonic()
@@ -113,7 +112,7 @@ async def test_a_batch_leaves_when_its_oldest_request_has_waited() -> None:
 async def test_equal_requests_are_asked_once_also_while_the_call_runs() -> None:
     gate = Gate(7)
     service = Doubler(gate)
-    async with SearchBatcher(service) as batcher:
+    async with Batcher(service) as batcher:
         tasks = [asyncio.create_task(batcher.submit(7)) for _ in range(5)]
         await asyncio.to_thread(gate.reached.wait)
         tasks += [asyncio.create_task(batcher.submit(7)) for _ in range(5)]
@@ -126,7 +125,7 @@ async def test_equal_requests_are_asked_once_also_while_the_call_runs() -> None:
 
 async def test_requests_without_a_key_are_never_shared() -> None:
     service = Doubler()
-    async with SearchBatcher(service) as batcher:
+    async with Batcher(service) as batcher:
         assert await batcher.submit_many([-1, -1, -1]) == [-2, -2, -2]
     assert sum(map(len, service.calls)) == 3
 
@@ -138,14 +137,14 @@ async def test_no_episode_waits_for_a_batch_it_is_not_in() -> None:
     service = Doubler(gate)
     ended: set[int] = set()
 
-    async def episode(number: int, batcher: SearchBatcher[int, int]) -> None:
+    async def episode(number: int, batcher: Batcher[int, int]) -> None:
         for step in range(20):
             request = number * 100 + step
             assert await batcher.submit(request) == 2 * request
             await asyncio.sleep(0.001 * (number % 4))
         ended.add(number)
 
-    async with SearchBatcher(service, max_batch=3, max_wait_s=0.002, max_in_flight=5) as batcher:
+    async with Batcher(service, max_batch=3, max_wait_s=0.002, max_in_flight=5) as batcher:
         tasks = [asyncio.create_task(episode(n, batcher)) for n in range(16)]
 
         def held() -> set[int]:
@@ -163,11 +162,11 @@ async def test_no_episode_waits_for_a_batch_it_is_not_in() -> None:
 async def test_a_deadline_answers_late_requests_with_a_failure() -> None:
     gate = Gate(1)
     service = Doubler(gate)
-    async with SearchBatcher(service, max_in_flight=1) as batcher:
+    async with Batcher(service, max_in_flight=1, deadline_s=0.1) as batcher:
         start = time.monotonic()
-        running = asyncio.create_task(batcher.submit(1, deadline_s=0.1))
+        running = asyncio.create_task(batcher.submit(1))
         await asyncio.to_thread(gate.reached.wait)
-        queued = asyncio.create_task(batcher.submit(2, deadline_s=0.05))
+        queued = asyncio.create_task(batcher.submit(2))
         answers = await asyncio.gather(running, queued)
         assert time.monotonic() - start < LONG / 2
         for answer in answers:
@@ -176,14 +175,15 @@ async def test_a_deadline_answers_late_requests_with_a_failure() -> None:
             assert answer.retryable
         assert batcher.queued == 0, "nobody waits for it, so it is not asked"
         gate.open.set()
+        batcher.deadline_s = LONG
         assert await batcher.submit(3) == 6
     assert service.calls == [[1], [3]]
 
 
 async def test_a_deadline_keeps_the_answers_that_are_there() -> None:
     gate = Gate(2)
-    async with SearchBatcher(Doubler(gate), max_batch=1, max_in_flight=2) as batcher:
-        answers = await batcher.submit_many([1, 2], deadline_s=0.3)
+    async with Batcher(Doubler(gate), max_batch=1, max_in_flight=2, deadline_s=0.3) as batcher:
+        answers = await batcher.submit_many([1, 2])
         gate.open.set()
     assert answers[0] == 2
     assert isinstance(answers[1], Failure)
@@ -192,7 +192,7 @@ async def test_a_deadline_keeps_the_answers_that_are_there() -> None:
 async def test_cancelling_withdraws_a_request_and_leaves_its_twin_alone() -> None:
     gate = Gate(1)
     service = Doubler(gate)
-    async with SearchBatcher(service, max_in_flight=1) as batcher:
+    async with Batcher(service, max_in_flight=1) as batcher:
         running = asyncio.create_task(batcher.submit(1))
         await asyncio.to_thread(gate.reached.wait)
         alone = asyncio.create_task(batcher.submit(2))
@@ -215,7 +215,7 @@ async def test_failures_are_per_item() -> None:
             answers = super().run(batch)
             return [Failure("unavailable", "no") if n % 2 else a for n, a in zip(batch, answers)]  # noqa: B905
 
-    async with SearchBatcher(Picky()) as batcher:
+    async with Batcher(Picky()) as batcher:
         answers = await batcher.submit_many([1, 2, 3, 4])
     assert [isinstance(a, Failure) for a in answers] == [True, False, True, False]
 
@@ -232,7 +232,7 @@ async def test_a_crash_reaches_everybody_in_the_call_and_nobody_else(fault: str)
             return answers
 
     service = Breaking()
-    async with SearchBatcher(service, max_batch=8, max_in_flight=1) as batcher:
+    async with Batcher(service, max_batch=8, max_in_flight=1) as batcher:
         group = batcher.submit_many(list(range(10, 18)))
         found = await asyncio.gather(group, batcher.submit(99), return_exceptions=True)
         assert isinstance(found[0], EngineError)
@@ -240,101 +240,59 @@ async def test_a_crash_reaches_everybody_in_the_call_and_nobody_else(fault: str)
         assert found[0].__cause__ is not None
         assert found[1] == 198
         assert await batcher.submit(5) == 10, "the next call is tried anew"
-        with pytest.raises(EngineError), ThreadPoolExecutor(1) as pool:
-            pool.submit(batcher.submit_sync, 13).result(LONG)
+        with pytest.raises(EngineError):
+            await batcher.submit(13)
 
 
 async def test_an_outage_of_the_service_is_a_failure_not_a_crash() -> None:
     def down(batch: list[int]) -> None:
         raise ConnectionError("no route")
 
-    async with SearchBatcher(Doubler(down)) as batcher:
+    async with Batcher(Doubler(down)) as batcher:
         assert await batcher.submit(1) == Failure("unavailable", "no route")
 
 
-async def test_a_full_queue_rejects_or_holds_back() -> None:
+async def test_a_full_queue_rejects() -> None:
     gate = Gate(0)
     service = Doubler(gate)
-    batcher = SearchBatcher(service, max_queue=3, max_batch=2, max_in_flight=1)
-    async with batcher:
+    async with Batcher(service, max_queue=3, max_batch=2, max_in_flight=1) as batcher:
         tasks = [asyncio.create_task(batcher.submit(0))]
         await asyncio.to_thread(gate.reached.wait)
-        tasks += [asyncio.create_task(batcher.submit(n)) for n in range(1, 10)]
-        await asyncio.sleep(0.02)
-        assert batcher.queued == 3
-        refused = await batcher.submit(50, when_full="reject")
+        tasks += [asyncio.create_task(batcher.submit(n)) for n in range(1, 4)]
+        await until(lambda: batcher.queued == 3)
+        refused = await batcher.submit(50)
         assert isinstance(refused, Failure)
         assert refused.kind == "rejected"
         assert refused.retryable
-        late = await batcher.submit(51, deadline_s=0.02)
-        assert isinstance(late, Failure), "a deadline counts while held back, too"
         gate.open.set()
-        assert await asyncio.gather(*tasks) == [2 * n for n in range(10)]
+        assert await asyncio.gather(*tasks) == [0, 2, 4, 6]
+        # more than the queue holds enter an empty one: else they never would
         assert await batcher.submit_many(list(range(20, 40))) == list(range(40, 80, 2))
-    assert not {50, 51} & {request for call in service.calls for request in call}
+    assert 50 not in {request for call in service.calls for request in call}
 
 
-def test_threads_share_calls_and_a_batcher_is_a_service() -> None:
+async def test_closing_answers_what_is_queued() -> None:
     gate = Gate(0)
-    service = Doubler(gate)
-    with SearchBatcher(service, max_in_flight=1) as batcher, ThreadPoolExecutor(20) as pool:
-        assert batcher.fingerprint == service.fingerprint
-        assert batcher.cache_key(3) == service.cache_key(3)
-        first = pool.submit(batcher.submit_sync, 0)
-        assert gate.reached.wait(LONG)
-        rest = [pool.submit(batcher.run, [n, n + 100]) for n in range(1, 16)]
-        stop = time.monotonic() + LONG
-        while batcher.queued < 30 and time.monotonic() < stop:
-            time.sleep(0.001)
-        gate.open.set()
-        assert first.result(LONG) == 0
-        assert [f.result(LONG) for f in rest] == [[2 * n, 2 * n + 200] for n in range(1, 16)]
-    assert len(service.calls) == 2
-
-
-def test_two_event_loops_and_threads_at_once() -> None:
-    service = Doubler(lambda batch: time.sleep(0.001))
-
-    async def ask(batcher: SearchBatcher[int, int], start: int) -> list[Any]:
-        return await asyncio.gather(*(batcher.submit(start + i) for i in range(100)))
-
-    with SearchBatcher(service) as batcher, ThreadPoolExecutor(4) as pool:
-        jobs = [pool.submit(lambda s=s: asyncio.run(ask(batcher, s))) for s in (0, 1000)]
-        jobs += [pool.submit(batcher.run, list(range(s, s + 100))) for s in (2000, 3000)]
-        for job, start in zip(jobs, (0, 1000, 2000, 3000), strict=True):
-            assert job.result(LONG) == [2 * n for n in range(start, start + 100)]
-
-
-@pytest.mark.parametrize("drain", [True, False])
-async def test_closing_answers_or_refuses_what_is_queued(drain: bool) -> None:
-    gate = Gate(0)
-    service = Doubler(gate)
-    batcher = SearchBatcher(service, max_queue=4, max_in_flight=1)
+    batcher = Batcher(Doubler(gate), max_in_flight=1, max_batch=2)
     tasks = [asyncio.create_task(batcher.submit(0))]
     await asyncio.to_thread(gate.reached.wait)
-    tasks += [asyncio.create_task(batcher.submit(n)) for n in range(1, 9)]  # four are held back
-    await until(lambda: batcher.queued == 4)
-    closing = asyncio.create_task(batcher.aclose(drain=drain))
+    tasks += [asyncio.create_task(batcher.submit(n)) for n in range(1, 9)]
+    await until(lambda: batcher.queued == 8)
+    closing = asyncio.create_task(batcher.aclose())
     await asyncio.sleep(0.02)
     with pytest.raises(EngineError, match="closed"):
         await batcher.submit(77)
     gate.open.set()
-    await closing
-    answers = await asyncio.gather(*tasks)
-    assert answers[0] == 0, "a call that runs is waited for"
-    if drain:
-        assert answers == [2 * n for n in range(9)]
-    else:
-        assert all(isinstance(a, Failure) and a.kind == "unavailable" for a in answers[1:])
-    batcher.close()
-    left = [t.name for t in threading.enumerate() if t.name.startswith("search-batcher")]
-    assert not left
+    assert await closing
+    assert await asyncio.gather(*tasks) == [2 * n for n in range(9)]
+    assert await batcher.aclose()
+    await until(lambda: not any(t.name == "search-batcher" for t in threading.enumerate()))
 
 
 async def test_a_batch_observer_sees_every_call() -> None:
     seen: list[int] = []
     service = Doubler()
-    async with SearchBatcher(
+    async with Batcher(
         service, on_batch=lambda size, seconds: seen.append(size), max_batch=3
     ) as batcher:
         await batcher.submit_many(list(range(10)))
@@ -344,16 +302,15 @@ async def test_a_batch_observer_sees_every_call() -> None:
 
 async def test_nothing_asked_nothing_done() -> None:
     service = Doubler()
-    async with SearchBatcher(service) as batcher:
+    async with Batcher(service) as batcher:
         assert await batcher.submit_many([]) == []
-        assert batcher.run([]) == []
     assert service.calls == []
 
 
 def test_impossible_sizes_are_refused() -> None:
     for wrong in ({"max_batch": 0}, {"max_queue": 0}, {"max_in_flight": 0}, {"max_wait_s": -1}):
         with pytest.raises(EngineError, match=next(iter(wrong))):
-            SearchBatcher(Doubler(), **wrong)  # type: ignore[arg-type]
+            Batcher(Doubler(), **wrong)  # type: ignore[arg-type]
 
 
 async def test_an_engine_answers_the_same_through_a_batcher() -> None:
@@ -364,18 +321,17 @@ async def test_an_engine_answers_the_same_through_a_batcher() -> None:
     ]
     engine = BM25Engine(Corpus("c", passages))
     queries = [Query(f"{a} {b}", 1 + i % 4, CONTEXT) for a in words for i, b in enumerate(words)]
-    async with SearchBatcher(engine, max_batch=4) as batcher:
+    async with Batcher(engine, max_batch=4) as batcher:
         found = await asyncio.gather(*(batcher.submit(query) for query in queries))
     assert found == [engine.run([query])[0] for query in queries]
 
 
-def test_closing_does_not_wait_for_ever_for_a_call_that_hangs() -> None:
+async def test_closing_does_not_wait_for_ever_for_a_call_that_hangs() -> None:
     gate = Gate(1)
-    batcher = SearchBatcher(Doubler(gate))
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(batcher.submit_sync, 1)
-        assert gate.reached.wait(LONG)
-        assert not batcher.close(timeout_s=0.05)
-        gate.open.set()
-        assert batcher.close(timeout_s=LONG)
-        assert asked.result(LONG) == 2
+    batcher = Batcher(Doubler(gate))
+    asked = asyncio.create_task(batcher.submit(1))
+    await asyncio.to_thread(gate.reached.wait)
+    assert not await batcher.aclose(timeout_s=0.05)
+    gate.open.set()
+    assert await batcher.aclose(timeout_s=LONG)
+    assert await asked == 2

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import DataError, unknown
+from ..scoring import SCORING_VERSION
 from .output import JsonFlag, examples, print_json, print_table, say, working
 from .targets import Overrides, make_search_env
 
@@ -92,7 +93,14 @@ def score(
 def _show(found: Scored, made: Path, as_json: bool) -> None:
     if as_json:
         means = {name: interval._asdict() for name, interval in found.means.items()}
-        print_json({"questions": found.questions, "missing": found.missing, "means": means})
+        print_json(
+            {
+                "questions": found.questions,
+                "missing": found.missing,
+                "scoring_version": SCORING_VERSION,
+                "means": means,
+            }
+        )
         return
     rows = [
         {"metric": name.replace("_", " "), "mean [95 % interval]": str(v), "questions": v.n}

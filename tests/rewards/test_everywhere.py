@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -289,3 +290,28 @@ def searchgym_baseline() -> Any:
 
 def last_words(request: Any) -> str:
     return f"<answer>{' '.join(request.segments[1].text.split()[-2:])}</answer>"
+
+
+class Paying(SearchEnv):
+    """An environment whose own method is its reward."""
+
+    def __init__(self, **options: Any) -> None:
+        self.bonus = 0.5
+        super().__init__(reward=self.pay, **options)
+
+    def pay(self, outcome: Any) -> dict[str, float]:
+        return {"right": outcome.em, "bonus": self.bonus}
+
+
+def test_a_method_of_an_environment_survives_forks_snapshots_and_pickles() -> None:
+    env = Paying(**OWN)
+    env.reset(options={"task_id": "t1"})
+    env.step(SCRIPTS["t1"][0])
+    twin, copy = env.fork(), pickle.loads(pickle.dumps(env))
+    assert copy is not env
+    assert copy.setting.rules.reward.parts[0].measure.__self__ is copy
+    other = Paying(**OWN)
+    other.restore(json.loads(json.dumps(env.snapshot())))
+    for each in (env, twin, copy, other):
+        reward, _, _, info = each.step("<answer>Quell</answer>")[1:]
+        assert (reward, info["outcome"]["pay.bonus"]) == (1.5, 0.5)

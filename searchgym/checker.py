@@ -180,7 +180,7 @@ def _replay(env: SearchEnv, seed: int) -> None:
             _fail("forks and snapshots continue alike", seed, f"they differ after {action!r:.80}")
         if env.episode.phase == "done":
             break
-    again = Episode.restore(env.snapshot())
+    again = Episode.restore(env.snapshot(), reward=env.setting.rules.reward)
     if again.observation() != env.episode.observation():
         _fail("a snapshot replays to the same text", seed, "it does not")
 

@@ -10,6 +10,7 @@ import typer
 
 from ..errors import DataError, unknown
 from ..objects import bare_hint, is_path
+from ..scoring import SCORING_VERSION
 from ..trust import registered_only
 from .output import JsonFlag, examples, print_json, print_table, say, working
 from .targets import Overrides, Trust, make_search_env
@@ -104,7 +105,14 @@ def score(
 def _show(found: RunScores, made: Path, as_json: bool) -> None:
     if as_json:
         means = {name: interval._asdict() for name, interval in found.means.items()}
-        print_json({"questions": found.questions, "missing": found.missing, "means": means})
+        print_json(
+            {
+                "questions": found.questions,
+                "missing": found.missing,
+                "scoring_version": SCORING_VERSION,
+                "means": means,
+            }
+        )
         return
     rows = [
         {"metric": name.replace("_", " "), "mean [95 % interval]": str(v), "questions": v.n}

@@ -81,7 +81,8 @@ def avg_at(
         raise EvaluationError(f"Avg@k needs k ≥ 1, got {k}")
     first = {task_id: samples[:k] for task_id, samples in by_question(rows, metric).items()}
     found = [np.mean(s) if s else np.nan for s in _known(first, k, f"Avg@{k}")]
-    return mean_interval(np.array(found), seed=seed, resamples=resamples, unit=METRICS[metric])
+    unit = METRICS.get(metric, False)  # not known of a reward's own part
+    return mean_interval(np.array(found), seed=seed, resamples=resamples, unit=unit)
 
 
 def by_question(rows: Sequence[Row], metric: str) -> dict[str, list[float]]:

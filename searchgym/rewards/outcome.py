@@ -78,7 +78,7 @@ class Outcome:
     @property
     def params(self) -> Mapping[str, float]:
         """Difficulty parameters that the episode was begun with."""
-        return self._episode.config.params
+        return MappingProxyType(self._episode.config.params)
 
     # --- the end ------------------------------------------------------------------------------
     @property

@@ -9,23 +9,18 @@ end tells what the gate is about to say.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from functools import cache, cached_property
-from numbers import Real
+import pickle
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from ..errors import CardError, RewardError, unknown
-from ..objects import load_known
+from ..errors import CardError, unknown
+from .measure import Values, Writer, of_action, of_end, writer
 from .outcome import Outcome
-from .part import GATE, KIND, Part, check_digest, make_part, told
-from .registry import FINAL, PUBLIC, REWARDS, TURN
-
-Values = dict[str, float]
-Measure = Callable[[Outcome], float]
-Writer = Callable[[Outcome, Values], None]
-"""Measures an own part and writes its value, and what it says in detail, into values."""
+from .part import KIND, Part
+from .registry import FINAL, PUBLIC, TURN
+from .source import told
+from .spec import parts_of
 
 
 class Reward:
@@ -66,7 +61,7 @@ class Reward:
             CardError: an unknown part or option, a weight that is no finite number, a name that is
                 taken or occurs twice, or none of these.
         """
-        return spec if isinstance(spec, Reward) else cls(_parts(spec))
+        return spec if isinstance(spec, Reward) else cls(parts_of(spec))
 
     # --- weights ------------------------------------------------------------------------------
     @cached_property
@@ -134,14 +129,14 @@ class Reward:
     @cached_property
     def _on_turn(self) -> tuple[tuple[str, Writer, tuple[type, ...]], ...]:
         return tuple(
-            (p.name, _writer(p, measure), p.after or ())
+            (p.name, writer(p, measure), p.after or ())
             for p in self.own
             if (measure := p.on_turn) is not None
         )
 
     @cached_property
     def _on_end(self) -> tuple[Writer, ...]:
-        return tuple(_writer(p, measure) for p in self.own if (measure := p.on_end) is not None)
+        return tuple(writer(p, measure) for p in self.own if (measure := p.on_end) is not None)
 
     def of_turn(self, outcome: Outcome, weights: Mapping[str, float]) -> tuple[Values, float]:
         """The parts that the latest turn earned, zeros of the standard ones left out, and what they
@@ -149,7 +144,7 @@ class Reward:
         values: Values = {}
         worth = 0.0
         kind: type = type(outcome.action)
-        for name, measure in _of_action(kind):
+        for name, measure in of_action(kind):
             if value := measure(outcome):
                 values[name] = value
                 if name in weights:
@@ -174,7 +169,7 @@ class Reward:
 
     def of_end(self, outcome: Outcome, weights: Mapping[str, float]) -> tuple[Values, float]:
         """The parts of the end, zeros included, and what they are worth, no gate applied."""
-        values = {name: measure(outcome) for name, measure in _of_end()}
+        values = {name: measure(outcome) for name, measure in of_end()}
         for write in self._on_end:
             write(outcome, values)
         worth = 0.0
@@ -241,8 +236,10 @@ class Reward:
             CardError: a part that is not registered, neither given nor trusted; or one whose
                 source is not what it was.
         """
+        from .record import recorded_part
+
         known = {part.name: part for part in Reward.of(given).parts} if given is not None else {}
-        return cls(_recorded(name, said, known, trust, scored) for name, said in record.items())
+        return cls(recorded_part(name, said, known, trust, scored) for name, said in record.items())
 
     def __eq__(self, other: object) -> bool:
         return self.parts == other.parts if isinstance(other, Reward) else NotImplemented
@@ -269,137 +266,8 @@ class Reward:
         return Reward, (self.parts,)
 
 
-def _parts(spec: Any) -> Iterable[Part]:
-    """The parts that a specification names, in its order."""
-    if isinstance(spec, Mapping) and "use" not in spec:
-        return [_weighted(key, value) for key, value in spec.items()]
-    if isinstance(spec, Sequence) and not isinstance(spec, str):
-        return [part for item in spec for part in _parts(item)]
-    if isinstance(spec, Reward):
-        return spec.parts
-    if spec is None or isinstance(spec, (bool, int, float)):
-        raise CardError(
-            f"a reward is a part's name, an import path, a function, a list of these or a table "
-            f"of weights, got {spec!r}"
-        )
-    return [make_part(spec)]
-
-
-def _weighted(key: Any, value: Any) -> Part:
-    """A part of a table of weights: name or object, and weight, table or object."""
-    if isinstance(value, Mapping):
-        if not isinstance(key, str) or ":" in key:
-            return make_part({"use": key, **value})
-        return make_part({"use": key, **value}, name=key)
-    if isinstance(key, str) and ":" not in key:
-        if callable(value) or hasattr(value, "turn") or hasattr(value, "final"):
-            return make_part(value, name=key)
-        if isinstance(value, str) and ":" in value:
-            return make_part(value, name=key)
-        return make_part(key, _weight(value, key))
-    return make_part(key, _weight(value, key))
-
-
-def _weight(value: Any, key: Any) -> Any:
-    if value is None:
-        raise CardError(f"the weight of {KIND} {key!r} is a number or {GATE!r}, got None")
-    return value
-
-
-def _recorded(name: str, said: Any, known: Mapping[str, Part], trust: bool, scored: bool) -> Part:
-    if not isinstance(said, Mapping):
-        if name not in REWARDS:  # an import path has a table of its own, and says its digest
-            raise CardError(unknown(KIND, name, REWARDS))
-        return make_part(name, said)
-    use = said.get("use", "")
-    if use in REWARDS:
-        return make_part(said, name=name)
-    weight = said.get("weight", 1.0)
-    given = known.get(name)
-    if given is not None:
-        if use and given.use != use:
-            raise CardError(
-                f"the reward part {name!r} was recorded as {use!r}, and the one given is "
-                f"{given.use or told(given.measure)!r}"
-            )
-        if "digest" in said:
-            check_digest(given, said["digest"])
-        gates = weight == GATE
-        return replace(given, weight=1.0 if gates else float(weight), gates=gates)
-    if not scored:
-        return Part(name, _nothing, 1.0 if weight == GATE else float(weight), weight == GATE)
-    if not use:
-        raise CardError(
-            f"the reward part {name!r} ({said.get('unnamed')}) has no import path, so a record "
-            "cannot bring it back; pass the object: reward=…"
-        )
-    if not trust:
-        raise CardError(
-            f"the reward part {name!r} is code of its own ({use!r}), and a record may not say what "
-            "is run; pass the object (reward=…), or trust=True if you know where the record is from"
-        )
-    return make_part(said, name=name)
-
-
-def _nothing(outcome: Outcome) -> float:
-    """Stands in for a part that is not to be measured."""
-    return 0.0
-
-
-@cache
-def _of_action(kind: type) -> tuple[tuple[str, Measure], ...]:
-    """The standard parts of turns that a kind of action may earn."""
-    parts = [(name, load_known(REWARDS[name])) for name in TURN]
-    return tuple((name, measure) for name, measure in parts if kind in measure.per_turn)
-
-
-@cache
-def _of_end() -> tuple[tuple[str, Measure], ...]:
-    return tuple((name, load_known(REWARDS[name])) for name in FINAL)
-
-
-def _writer(part: Part, function: Callable[[Outcome], Any]) -> Writer:
-    """``function``, its value written down as a finite float; ``RewardError`` names the part."""
-    name, where = part.name, part.use or told(part.measure)
-
-    def write(outcome: Outcome, values: Values) -> None:
-        try:
-            value = function(outcome)
-        except Exception as error:
-            raise RewardError(
-                f"the reward part {name!r} ({where}) failed on task {outcome.task.id!r}: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        if isinstance(value, Mapping):
-            detail = {f"{name}.{key}": number(each) for key, each in value.items()}
-            if None not in detail.values():
-                values.update(detail)  # type: ignore[arg-type]
-                values[name] = math.fsum(detail.values())  # type: ignore[arg-type]
-                return
-        elif (plain := number(value)) is not None:
-            values[name] = plain
-            return
-        raise RewardError(
-            f"the reward part {name!r} ({where}) must give a finite number, or several by name, "
-            f"and gave {value!r:.80} on task {outcome.task.id!r}"
-        )
-
-    return write
-
-
-def number(value: Any) -> float | None:
-    """A finite float of a number, a truth value or a NumPy or PyTorch scalar; ``None`` of anything
-    else."""
-    if isinstance(value, Real) or getattr(value, "shape", None) == ():
-        with suppress(TypeError, ValueError, OverflowError):
-            plain = float(value)
-            return plain if math.isfinite(plain) else None
-    return None
-
-
 def _unreachable(measure: Any) -> bool:
-    import pickle
-
+    """Whether an object cannot be pickled."""
     try:
         pickle.dumps(measure)
     except (pickle.PicklingError, AttributeError, TypeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 import searchgym  # noqa: F401 (registers the environments)
 from searchgym.envs.search import SearchEnv
+from searchgym.errors import SearchGymError
 from searchgym.evaluation.metrics import own_metrics
 from searchgym.evaluation.result import EvalResult, compare
 from searchgym.evaluation.run import evaluate
@@ -120,15 +122,15 @@ def test_results_keep_own_parts_and_refuse_another_scoring(tmp_path: Path) -> No
     path.write_text(json.dumps(data))
     older = EvalResult.load(path)
     assert (older.scoring_version, result.scoring_version) == (1, 2)
-    with pytest.raises(Exception, match=r"different scoring\.version \(1 and 2\)"):
+    with pytest.raises(SearchGymError, match=r"different scoring\.version \(1 and 2\)"):
         compare(older, result)
     assert compare(older, result, despite=("scoring",)).difference.mean == 0
 
 
 def test_a_changed_own_part_is_another_environment(tmp_path: Path) -> None:
-    first = evaluate(Scripted(), SearchEnv(**{**OWN, "reward": own.brevity}), name="a")
-    second = evaluate(Scripted(), SearchEnv(**{**OWN, "reward": own.novelty}), name="b")
-    with pytest.raises(Exception, match=r"rules\.reward\.brevity"):
+    first = evaluate(Scripted(), SearchEnv(**OWN, reward=own.brevity), name="a")
+    second = evaluate(Scripted(), SearchEnv(**OWN, reward=own.novelty), name="b")
+    with pytest.raises(SearchGymError, match=r"rules\.reward\.brevity"):
         compare(first, second)
 
 
@@ -164,9 +166,11 @@ def test_signals_of_a_recipe_see_the_same_numbers() -> None:
     assert np.isnan(parts["brevity"][2])
     turns = TurnParts(["novelty"]).measure(found, workers)[0]["turn_novelty"]
     assert turns[0].tolist()[:2] == [1.0, 1.0]
-    with pytest.raises(Exception, match=r"unknown reward part 'brevety'.*name it in the environm"):
+    with pytest.raises(
+        SearchGymError, match=r"unknown reward part 'brevety'.*name it in the environm"
+    ):
         Parts(["brevety"]).measure(found, workers)
-    with pytest.raises(Exception, match="unknown part of turns 'brevity'"):
+    with pytest.raises(SearchGymError, match="unknown part of turns 'brevity'"):
         TurnParts(["brevity"]).measure(found, workers)
 
 
@@ -176,7 +180,7 @@ def test_curricula_set_the_weight_of_own_parts() -> None:
     assert env.step("<answer>Mira Venn</answer>")[1] == 1.0 + 2.0
     env.reset(options={"task_id": "t2", "params": {"w_brevity": 0.25}})
     assert env.step("<answer>Mira Venn</answer>")[1] == 1.25
-    with pytest.raises(Exception, match="unknown reward part 'brevety'"):
+    with pytest.raises(SearchGymError, match="unknown reward part 'brevety'"):
         env.reset(options={"params": {"w_brevety": 1}})
 
 
@@ -231,3 +235,84 @@ def test_the_example_of_the_readme() -> None:
     task = env.unwrapped.episode.config.task
     assert env.step(f"<search> {task.queries[0]} </search>")[1] == -0.02
     assert env.step(f"<answer> {task.answers[0]} </answer>")[1] == pytest.approx(1.1)
+
+
+def test_an_environment_with_own_rewards_keeps_its_promises() -> None:
+    from searchgym.checker import check_env
+
+    check_env(
+        SearchEnv(**{**OWN, "max_turns": 6}, reward=[{"em": 1, own.brevity: 0.5}, own.novelty])
+    )
+    check_env(SearchEnv(**{**OWN, "max_turns": 6}, reward={"em": 1, "half": lambda outcome: 0.5}))
+
+
+def test_info_tells_nothing_of_gold_passages_before_the_end() -> None:
+    env = SearchEnv(**OWN, reward={"em": 1, own.novelty: 0})
+    env.reset(options={"task_id": "t1"})
+    assert env.step(SCRIPTS["t1"][0])[-1]["reward_parts"] == {"search": 1.0}
+    env.step(SCRIPTS["t1"][1])
+    info = env.step(SCRIPTS["t1"][2])[-1]
+    assert info["outcome"]["evidence_recall"] == 1.0
+    assert info["outcome"]["novelty"] == 2.0
+    paid = SearchEnv(**OWN, reward={"em": 1, "evidence": 0.5})
+    paid.reset(options={"task_id": "t1"})
+    assert paid.step(SCRIPTS["t1"][0])[-1]["reward_parts"] == {"search": 1.0, "evidence": 0.5}
+
+
+def test_groups_travel_between_processes() -> None:
+    from searchgym.rl.packing import pack, unpack
+
+    (group,) = groups(SPEC)
+    packed = json.loads(json.dumps([(snapshot,) for snapshot, *_ in pack(group)]))
+    again = unpack(group.plan, [(snapshot, (), "train", None) for (snapshot,) in packed])
+    assert [m.episode.turns for m in again.members] == [m.episode.turns for m in group.members]
+    nameless = {"em": 1, "half": lambda outcome: 0.5}
+    (group,) = groups(nameless)
+    with pytest.raises(SearchGymError, match=r"'half' .* has no import path"):
+        unpack(group.plan, pack(group))
+    rewards = group.members[0].episode.config.rules.reward
+    assert unpack(group.plan, pack(group), rewards).members[0].episode.turns[-1].reward == 1.5
+
+
+def test_processes_of_an_evaluation_share_a_named_reward() -> None:
+    made = setting({"world": {"entities": 60}, "tasks": {"simple": 4}, "reward": own.brevity})
+    alone = evaluate(searchgym_baseline(), made)
+    shared = evaluate(searchgym_baseline(), made, workers=2)
+    assert [row.reward for row in shared.rows] == [row.reward for row in alone.rows]
+    assert alone.means["brevity"].n == len(made.tasks)
+
+
+def searchgym_baseline() -> Any:
+    """An agent that pickles: it answers with the question's last two words."""
+    from searchgym.agents.function import FunctionAgent
+
+    return FunctionAgent(last_words)
+
+
+def last_words(request: Any) -> str:
+    return f"<answer>{' '.join(request.segments[1].text.split()[-2:])}</answer>"
+
+
+class Paying(SearchEnv):
+    """An environment whose own method is its reward."""
+
+    def __init__(self, **options: Any) -> None:
+        self.bonus = 0.5
+        super().__init__(reward=self.pay, **options)
+
+    def pay(self, outcome: Any) -> dict[str, float]:
+        return {"right": outcome.em, "bonus": self.bonus}
+
+
+def test_a_method_of_an_environment_survives_forks_snapshots_and_pickles() -> None:
+    env = Paying(**OWN)
+    env.reset(options={"task_id": "t1"})
+    env.step(SCRIPTS["t1"][0])
+    twin, copy = env.fork(), pickle.loads(pickle.dumps(env))
+    assert copy is not env
+    assert copy.setting.rules.reward.parts[0].measure.__self__ is copy
+    other = Paying(**OWN)
+    other.restore(json.loads(json.dumps(env.snapshot())))
+    for each in (env, twin, copy, other):
+        reward, _, _, info = each.step("<answer>Quell</answer>")[1:]
+        assert (reward, info["outcome"]["pay.bonus"]) == (1.5, 0.5)

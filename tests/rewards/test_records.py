@@ -15,7 +15,7 @@ from searchgym.envs.search import SearchEnv
 from searchgym.episode import Episode
 from searchgym.errors import CardError
 from searchgym.rewards import Reward
-from searchgym.rewards.part import source_digest
+from searchgym.rewards.source import source_digest
 from searchgym.trajectory import Trajectory
 
 from ..small import CORPUS, TASKS, episode, play

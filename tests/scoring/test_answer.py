@@ -1,6 +1,9 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from searchgym.scoring.answer import score_answer
+from searchgym.text import normalise_answer
 from searchgym.types import ABSTAIN, Task
 
 
@@ -20,12 +23,35 @@ def _task(*answers: str, abstain: bool = False) -> Task:
         ("3.5", "35", 1, 1, 1),
         ("é", "é", 1, 1, 1),
         ("ﬁne", "fine", 0, 0, 0),  # no Unicode folding
+        ("I do not know anything", "no", 0, 0, 0),  # whole words cover, not parts of them
+        ("1922", "2", 0, 0, 0),
+        ("No, it is not", "no", 0, 0.4, 1),
+        ("It was 2 or 12", "2", 0, 1 / 3, 1),
+        ("12 and 2", "2", 0, 0.5, 1),
+        ("in Quelle", "Quell", 0, 0, 0),
+        ("東京都です", "東京", 0, 0, 1),  # no blanks between words
+        ("서울은 크다", "서울", 0, 0, 0),  # Korean has them
+        ("Größe 5m²", "5m²", 0, 2 / 3, 1),
     ],
 )
 def test_hand_checked(answer: str, gold: str, em: float, f1: float, cover: float) -> None:
     assert score_answer(_task(gold), answer) == pytest.approx(
         {"em": em, "f1": f1, "cover_em": cover}
     )
+
+
+WORDS = st.lists(st.sampled_from(["no", "not", "2", "12", "quell", "a", "The", "x-y"]), max_size=6)
+
+
+@given(WORDS, WORDS, WORDS)
+def test_cover_em_is_a_run_of_words(before: list[str], gold: list[str], after: list[str]) -> None:
+    said, answer = " ".join([*before, *gold, *after]), " ".join(gold)
+    words, run = normalise_answer(said).split(), normalise_answer(answer).split()
+    stands = any(words[i : i + len(run)] == run for i in range(len(words) - len(run) + 1))
+    assert score_answer(_task(answer), said)["cover_em"] == float(bool(run) and stands)
+    other = " ".join(["elsewhere", *gold])
+    listed = any(words[i : i + len(run) + 1] == ["elsewhere", *run] for i in range(len(words)))
+    assert score_answer(_task(other), said)["cover_em"] == float(listed)
 
 
 def test_best_over_the_answers() -> None:

@@ -6,9 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...rewards.outcome import MEASURES
+from ...rewards.registry import FINAL
 from ..record import Hit, Observation, Record, Token, Turn
 
 NAME = "searchgym"
+COUNTS = frozenset(MEASURES).difference(FINAL)
+"""Measures of an episode that the record tells in other ways."""
 TOOL_OF = {"Search": "search", "Access": "access"}
 
 
@@ -32,7 +36,7 @@ def read(value: Mapping[str, Any]) -> Record:
         answer=value["answer"],
         end=value["end"] or "",
         reward=training.get("reward", value["ret"]),
-        parts=value["parts"],
+        parts={k: v for k, v in value["parts"].items() if k not in COUNTS and v is not None},
         family=value["family"],
         hops=(task.get("difficulty") or {}).get("hops", task.get("hops")),
         step=training.get("step"),

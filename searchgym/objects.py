@@ -139,7 +139,7 @@ def from_spec(
         check_fits(kind, use, loaded, accepts, functions=functions)
     if inspect.isroutine(loaded):
         if options:
-            check_options(f"{kind} {use!r}", loaded, options, given=1)
+            check_options(f"{kind} {use!r}", loaded, options, bound=True)
         return functools.partial(loaded, **options) if options else loaded
     if not inspect.isclass(loaded):
         if options:
@@ -172,9 +172,14 @@ def _options_of(base: type) -> list[str]:
     return [p.name for p in parameters if p.kind in named]
 
 
-def check_options(what: str, make: Any, options: Mapping[str, Any], *, given: int = 0) -> None:
-    """``CardError`` for an option that ``make`` does not take or one that it needs; ``given``:
-    positional arguments that it gets besides."""
+def check_options(
+    what: str, make: Any, options: Mapping[str, Any], *, given: int = 0, bound: bool = False
+) -> None:
+    """``CardError`` for an option that ``make`` does not take or one that it needs.
+
+    ``given``: positional arguments that it gets besides. ``bound``: it is called later, with what
+    its place gives it, so nothing is missed now.
+    """
     try:
         parameters = list(inspect.signature(make).parameters.values())[given:]
     except (TypeError, ValueError):  # some built-in ones have no signature
@@ -184,6 +189,8 @@ def check_options(what: str, make: Any, options: Mapping[str, Any], *, given: in
         for name in options:
             if name not in named:
                 raise CardError(unknown(f"option of {what}", str(name), named))
+    if bound:
+        return
     lacking = [n for n, p in named.items() if p.default is p.empty and n not in options]
     if lacking:
         raise CardError(f"{what} needs {', '.join(map(repr, lacking))}; options: {sorted(named)}")

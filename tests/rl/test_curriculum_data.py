@@ -117,11 +117,11 @@ def test_tasks_that_change_are_a_new_pool() -> None:
 
 def test_a_data_policy_sees_the_world() -> None:
     """The trainer hands the environment to the plan; this policy asks about rare things only."""
-    from searchgym.rl.data.uniform import Uniform
+    from searchgym.rl.data.uniform import UniformTasks
 
     seen: list[Any] = []
 
-    class Rare(Uniform):
+    class Rare(UniformTasks):
         def choose(self, tasks: Any, key: int, seed: int) -> Any:
             seen.append(self.env)
             world = self.env.world

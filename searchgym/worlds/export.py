@@ -5,40 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .values import format_value
 from .world import World
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-
-def to_networkx(world: World) -> nx.MultiDiGraph[Any]:
-    """Nodes are entity numbers with ``title, name, type`` and one entry per attribute (its written
-    value); edges are relation facts keyed by the relation's name, their number as ``fact``."""
-    import networkx as nx
-
-    graph: nx.MultiDiGraph[Any] = nx.MultiDiGraph(name=world.schema.name, seed=world.seed)
-    types = world.schema.types
-    for e in range(world.n_entities):
-        graph.add_node(
-            e, title=world.titles[e], name=world.names[e], type=types[int(world.type_of[e])].name
-        )
-    for row, (s, p, o) in enumerate(
-        zip(
-            world.subject_of.tolist(),
-            world.property_of.tolist(),
-            world.object_of.tolist(),
-            strict=True,
-        )
-    ):
-        prop = world.schema.properties[p]
-        if prop.is_relation:
-            graph.add_edge(s, o, key=prop.name, fact=row)
-        else:
-            graph.nodes[s][prop.name] = format_value(prop, o)
-    return graph
 
 
 def entity_records(world: World) -> Iterator[dict[str, Any]]:
@@ -85,4 +55,4 @@ def to_graphml(world: World, path: str | Path) -> None:
     """Write the ``networkx`` graph as GraphML (Gephi, yEd, Cytoscape read it)."""
     import networkx as nx
 
-    nx.write_graphml(to_networkx(world), str(path))
+    nx.write_graphml(world.to_networkx(), str(path))

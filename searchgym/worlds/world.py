@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .schema import Property, Schema
+from .values import format_value
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -96,6 +97,21 @@ class World:
         return np.flatnonzero(self.type_of == type_index)
 
     def to_networkx(self) -> nx.MultiDiGraph[Any]:
-        from .export import to_networkx
+        """The world as a graph: nodes are entity numbers with ``title, name, type`` and one entry
+        per attribute (its written value); edges are relation facts keyed by the relation's name,
+        their number as ``fact``."""
+        import networkx as nx
 
-        return to_networkx(self)
+        graph: nx.MultiDiGraph[Any] = nx.MultiDiGraph(name=self.schema.name, seed=self.seed)
+        for entity in range(self.n_entities):
+            kind = self.schema.types[int(self.type_of[entity])].name
+            title, name = self.titles[entity], self.names[entity]
+            graph.add_node(entity, title=title, name=name, type=kind)
+        for row in range(self.n_facts):
+            fact = self.fact(row)
+            prop = self.prop(fact)
+            if prop.is_relation:
+                graph.add_edge(fact.subject, fact.object, key=prop.name, fact=row)
+            else:
+                graph.nodes[fact.subject][prop.name] = format_value(prop, fact.object)
+        return graph

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ...batching import run_batch
 from ...types import ChargedPage, Failure, Page, PageRequest, PageSource
 from .rates import Rates, episode_key, strikes
 
-if TYPE_CHECKING:
-    from .engine import DegradedEngine
-
 NOT_FOUND = "404 Not Found. The page you are looking for has been moved or no longer exists."
+
+
+class Degrades(Protocol):
+    """What pages need to know of the engine whose rates they are under."""
+
+    rates: Rates
+    settings_digest: str
+    documents: Any
+    weather: Any
+    dead_as: Any
 
 
 class DegradedPages:
@@ -20,7 +27,7 @@ class DegradedPages:
 
     degrades = True
 
-    def __init__(self, inner: PageSource, engine: DegradedEngine) -> None:
+    def __init__(self, inner: PageSource, engine: Degrades) -> None:
         self.inner, self.engine = inner, engine
         self.needs_task = inner.needs_task
         self.fingerprint = f"degraded:{engine.settings_digest}:{inner.fingerprint}"

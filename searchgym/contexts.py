@@ -54,11 +54,12 @@ class Contexts:
         text: str,
         hits: tuple[Hit, ...] = (),
         stub: str | None = None,
+        asked: str = "",
     ) -> None:
         """Append a segment to the active context. ``stub`` replaces it once it has been read."""
         context, position = self._stack[-1], len(self.segments)
         segment_id = f"s{position}"
-        self.segments.append(Segment(segment_id, context, author, kind, (text,), True, hits))
+        self.segments.append(Segment(segment_id, context, author, kind, (text,), True, hits, asked))
         self._where[context].append(position)
         self.chars += len(text)
         rendered, ids = self._text[context], self._ids[context]

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from .arguments import refusal
 from .contexts import Contexts
 from .dialects.base import Dialect, View, get_dialect
+from .dialects.prompts import opening_of
 from .errors import EpisodeError
 from .records import events_from_json, events_to_json
 from .rewards.outcome import Outcome, measures
@@ -123,7 +124,7 @@ class Episode:
         """What the policy is asked now: one request while ``phase == "act"``, else none."""
         if self.phase != "act":
             return ()
-        top = self.contexts.active
+        top, rules = self.contexts.active, self._rules
         return (
             TurnRequest(
                 self.config.episode_id,
@@ -135,12 +136,12 @@ class Episode:
                 self._dialect.stop,
                 self._tools,
                 None,
-                self._rules.dialect,
+                rules.dialect if isinstance(rules.dialect, str) else self._dialect,
                 self.turns_left,
                 self.queries_left,
-                self._rules.max_parallel,
-                self._rules.may_abstain,
-                self._rules.max_queries if self._asks else 0,
+                rules.max_parallel,
+                rules.may_abstain,
+                rules.max_queries if self._asks else 0,
             ),
         )
 
@@ -171,9 +172,13 @@ class Episode:
         )
 
     def _introduce(self, text: str, kind: str) -> None:
-        add = self.contexts.add
-        add("env", "instructions", self._dialect.instructions(self._view()))
-        add("env", kind, self._dialect.question(text))
+        # an executor's part is the dialect's to explain: a prompt speaks of the whole question
+        prompt = self._rules.instructions if kind == "question" else None
+        opening = opening_of(prompt, self._dialect, self._view(), text)
+        if opening.instructions or not opening.whole:
+            self.contexts.add("env", "instructions", opening.instructions)
+        asked = text if opening.whole else ""
+        self.contexts.add("env", kind, opening.question, asked=asked)
 
     # --- acting -------------------------------------------------------------------------------
     def act(self, text: str, *, context: int | None = None) -> tuple[ToolCall, ...]:
@@ -561,6 +566,7 @@ class Episode:
         cls,
         snapshot: Mapping[str, Any],
         *,
+        dialect: Dialect | None = None,
         reward: Any = None,
         trust: bool = False,
         scored: bool = True,
@@ -573,6 +579,8 @@ class Episode:
 
         Args:
             snapshot: As :meth:`snapshot` gave it.
+            dialect: The object it was played under, if that has no name or import path by which a
+                snapshot could record it.
             reward: Where the episode's reward holds parts of one's own: the reward again, as
                 ``Reward.of`` takes it, or one with more parts. Names and weights are the record's.
             trust: Import and run what the snapshot names, instead.
@@ -593,6 +601,7 @@ class Episode:
             episode = cls(
                 EpisodeConfig.from_json(
                     snapshot["config"],
+                    dialect,
                     reward,
                     trust=trust,
                     scored=scored,

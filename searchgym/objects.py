@@ -139,7 +139,7 @@ def from_spec(
         check_fits(kind, use, loaded, accepts, functions=functions)
     if inspect.isroutine(loaded):
         if options:
-            check_options(f"{kind} {use!r}", loaded, options, bound=True)
+            check_options(f"{kind} {use!r}", loaded, options, complete=False)
         return functools.partial(loaded, **options) if options else loaded
     if not inspect.isclass(loaded):
         if options:
@@ -173,12 +173,12 @@ def _options_of(base: type) -> list[str]:
 
 
 def check_options(
-    what: str, make: Any, options: Mapping[str, Any], *, given: int = 0, bound: bool = False
+    what: str, make: Any, options: Mapping[str, Any], *, given: int = 0, complete: bool = True
 ) -> None:
-    """``CardError`` for an option that ``make`` does not take or one that it needs.
+    """Raise ``CardError`` for an option that ``make`` does not take, or one that it needs.
 
-    ``given``: positional arguments that it gets besides. ``bound``: it is called later, with what
-    its place gives it, so nothing is missed now.
+    ``given``: positional arguments that it gets besides. ``complete=False``: the rest of its
+    arguments comes when it is called.
     """
     try:
         parameters = list(inspect.signature(make).parameters.values())[given:]
@@ -189,10 +189,8 @@ def check_options(
         for name in options:
             if name not in named:
                 raise CardError(unknown(f"option of {what}", str(name), named))
-    if bound:
-        return
     lacking = [n for n, p in named.items() if p.default is p.empty and n not in options]
-    if lacking:
+    if lacking and complete:
         raise CardError(f"{what} needs {', '.join(map(repr, lacking))}; options: {sorted(named)}")
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from typing import Any
 
+from .dialects import prompts, specs
+from .dialects.base import Dialect, get_dialect
+from .dialects.specs import Reference
 from .errors import CardError, EpisodeError
 from .rewards.reward import Reward
 from .task_records import task_from_dict, task_to_dict
@@ -29,12 +33,25 @@ def _exact_match() -> Reward:
     return Reward.of("em")
 
 
+_OPTIONAL = frozenset({"max_queries", "max_tokens", "snippet_chars", "page_stub_chars"})
+"""Rules that may be None: no limit."""
+_LEAST = {
+    **dict.fromkeys(("k", "max_turns", "max_parallel", "max_chars", "max_action_chars"), 1),
+    **dict.fromkeys(("max_tokens", "snippet_chars", "page_chars"), 1),
+    **dict.fromkeys(("max_queries", "page_stub_chars", "max_retries"), 0),
+}
+"""The least value of each rule that is a whole number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The rules of every episode of an environment. Budgets live here, not in ``TimeLimit``."""
 
     tools: tuple[ToolSpec, ...]
-    dialect: str = "search_r1"
+    dialect: Reference = "search_r1"
+    instructions: str | None = None
+    """A prompt in place of the dialect's: the name of a published one, or a template
+    (:mod:`searchgym.dialects.prompts`)."""
     k: int = 3
     """Hits per query."""
     max_turns: int = 6
@@ -68,18 +85,28 @@ class Rules:
     """How often a failed call is tried again before the episode ends with ``infra_error``."""
 
     def __post_init__(self) -> None:
-        for name in ("k", "max_turns", "max_parallel", "max_chars", "max_action_chars"):
-            if (value := getattr(self, name)) < 1:
-                raise CardError(f"{name} must be at least 1, got {value}")
-        if self.max_queries is not None and self.max_queries < 0:
-            raise CardError(f"max_queries must not be negative, got {self.max_queries}")
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is None and name in _OPTIONAL:
+                continue
+            if isinstance(value, bool) or not isinstance(value, Integral):
+                raise CardError(f"{name} must be a whole number, got {value!r}")
+            if value < least:
+                raise CardError(f"{name} must be at least {least}, got {value}")
+        for name in ("judge", "delegate", "may_abstain"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise CardError(f"{name} must be true or false, got {value!r}")
         if self.max_tokens is not None and self.token_counter not in TOKEN_COUNTERS:
             known = ", ".join(TOKEN_COUNTERS)
             raise CardError(f"unknown token_counter {self.token_counter!r}; known: {known}")
+        if self.instructions is not None:
+            tools = [tool.name for tool in self.tools]
+            prompts.check(self.instructions, get_dialect(self.dialect), tools)
 
     def to_json(self) -> dict[str, Any]:
         out = {f.name: getattr(self, f.name) for f in fields(self)}
         out["tools"] = [list(t) for t in self.tools]
+        out["dialect"] = specs.to_json(self.dialect)
         out["needs_task"] = list(self.needs_task)
         out["reward"] = self.reward.to_json()
         return out
@@ -88,13 +115,16 @@ class Rules:
     def from_json(
         cls,
         data: Mapping[str, Any],
+        dialect: Dialect | None = None,
         reward: Any = None,
         *,
         trust: bool = False,
         scored: bool = True,
     ) -> Rules:
-        """The inverse of :meth:`to_json`; for the reward see :meth:`Reward.from_json`."""
+        """The inverse of :meth:`to_json`; for the dialect see ``specs.from_json``, for the
+        reward :meth:`Reward.from_json`."""
         values = dict(data)
+        values["dialect"] = specs.from_json(values["dialect"], dialect)
         values["tools"] = tuple(ToolSpec(*t) for t in values["tools"])
         values["needs_task"] = tuple(values["needs_task"])
         values["reward"] = Reward.from_json(values["reward"], reward, trust=trust, scored=scored)
@@ -136,20 +166,23 @@ class EpisodeConfig:
     def from_json(
         cls,
         data: Mapping[str, Any],
+        dialect: Dialect | None = None,
         reward: Any = None,
         *,
         trust: bool = False,
         scored: bool = True,
         reward_transforms: Sequence[Callable[[float], float]] = (),
     ) -> EpisodeConfig:
-        """The inverse of :meth:`to_json`; for the reward see :meth:`Reward.from_json`.
+        """The inverse of :meth:`to_json`; for dialect and reward see :meth:`Rules.from_json`.
 
         Raises:
             EpisodeError: recorded transforms of the reward that are not those given.
         """
         values = dict(data)
         values["task"] = task_from_dict(values["task"])
-        values["rules"] = Rules.from_json(values["rules"], reward, trust=trust, scored=scored)
+        values["rules"] = Rules.from_json(
+            values["rules"], dialect, reward, trust=trust, scored=scored
+        )
         names = values.pop("reward_transforms", [])
         given = [name_of(function) for function in reward_transforms]
         if scored and list(names) != given:

@@ -117,8 +117,8 @@ class Trajectory:
     def replay(self, **how: Any) -> Episode:
         """Replay the episode, exactly; without any outside call.
 
-        ``how`` says what to do about parts of the reward that are one's own, and about wrappers:
-        ``reward``, ``trust``, ``scored`` and ``reward_transforms`` of :meth:`Episode.restore`.
+        ``how`` brings back what is one's own: ``dialect``, ``reward``, ``trust``, ``scored`` and
+        ``reward_transforms`` of :meth:`Episode.restore`.
         """
         return Episode.restore(self.snapshot, **how)
 

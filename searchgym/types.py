@@ -325,6 +325,8 @@ class Segment(NamedTuple):
     visible: bool = True
     hits: tuple[Hit, ...] = ()
     """The passages this segment shows, for agents that read records rather than text."""
+    asked: str = ""
+    """The question alone, where the text is a whole prompt around it."""
 
     @property
     def text(self) -> str:
@@ -346,7 +348,8 @@ class TurnRequest(NamedTuple):
     stop: tuple[str, ...]
     tools: tuple[ToolSpec, ...]
     max_tokens: int | None
-    dialect: str
+    dialect: Any
+    """What ``searchgym.dialects.base.get_dialect`` takes: a name or import path, or the dialect."""
     turns_left: int
     queries_left: int | None
     """Searches and tool calls. None: unlimited. 0: asking is not (or no longer) possible."""

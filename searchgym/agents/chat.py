@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..dialects.base import Dialect, View, get_dialect
+from ..dialects.escape import escape_controls
 from ..errors import DialectError, EngineError, EpisodeError
 from ..llms.openai_chat import ChatClient, ChatRequest, Said
 from ..seeding import derive
@@ -40,7 +41,8 @@ class Step(NamedTuple):
 
 def question_of(request: TurnRequest) -> str:
     """The question (or task) as the environment puts it."""
-    return "".join(s.text for s in request.segments if s.kind in ("question", "task")).strip()
+    asked = (s for s in request.segments if s.kind in ("question", "task"))
+    return escape_controls("".join(s.asked or s.text for s in asked).strip())
 
 
 def steps_of(request: TurnRequest, dialect: Dialect) -> list[Step]:
@@ -67,7 +69,7 @@ def _seen(segment: Segment, action: Action) -> str:
     explain the dialect, which the model does not know."""
     if segment.kind == "invalid":
         return WRONG_FORM if isinstance(action, Invalid) else NOT_POSSIBLE
-    return segment.text.strip()
+    return escape_controls(segment.text.strip())
 
 
 def view_of(request: TurnRequest) -> View:

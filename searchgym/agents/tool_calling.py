@@ -137,7 +137,7 @@ def action_of(use: ToolUse) -> Action:
 
 def _parallel(request: TurnRequest) -> bool:
     return request.max_parallel > 1 and bool(
-        getattr(get_dialect(request.dialect), "parallel", request.dialect.startswith("plain"))
+        getattr(get_dialect(request.dialect), "parallel", False)
     )
 
 

@@ -39,7 +39,7 @@ def read_state(request: TurnRequest) -> State:
     turn = 0
     for segment in request.segments:
         if segment.kind in ("question", "task") and not question:
-            match = _WRAPPED.match(segment.text)
+            match = _WRAPPED.match(segment.asked or segment.text)
             question = match.group(1) if match else segment.text
         elif segment.kind == "action" and segment.author == "policy":
             action = dialect.parse(segment.text).action

@@ -1,4 +1,4 @@
-"""What a dialect is, and how one is found by name.
+"""What a dialect is, and how one is found by name, table, class or object.
 
 A dialect is pure and stateless (a bounded cache of rendered passages aside): the same call gives
 the same text, so one object serves all episodes and threads.
@@ -6,12 +6,13 @@ the same text, so one object serves all episodes and threads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from searchgym.errors import CardError, DialectError, unknown
-from searchgym.objects import check_fits, load_known, load_object
+from searchgym.objects import from_spec, load_known, load_object
 from searchgym.types import Action, Call, Page, Parsed, Ranking, ToolSpec
 
 
@@ -43,7 +44,8 @@ class Dialect(Protocol):
 
     @property
     def name(self) -> str:
-        """``get_dialect(name)`` gives an equal dialect."""
+        """What people read in messages and tables; of a registered dialect or a class that can be
+        imported without other options than flags, ``get_dialect(name)`` gives an equal one."""
         ...
 
     @property
@@ -136,6 +138,38 @@ class Dialect(Protocol):
         ...
 
 
+class Described:
+    """Base of the dialects here: an object that knows the options it was made with.
+
+    So an object, and a subclass's too, is recorded by name or import path and options wherever
+    these can be written down (:func:`searchgym.dialects.specs.reference`).
+    """
+
+    BASE: ClassVar[str]
+    """Registered name. A subclass without one of its own is known by its import path."""
+    FLAGS: ClassVar[tuple[str, ...]] = ()
+    """Options that are on or off, and can be appended to a name with ``+``."""
+
+    name: str
+    options: Mapping[str, Any] | None
+    """Keywords of the constructor; ``None`` where it was given positional arguments."""
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        made = super().__new__(cls)
+        made.options = None if args else options
+        use = vars(cls).get("BASE") or import_path(cls) or f"{cls.__module__}.{cls.__qualname__}"
+        made.name = "+".join([use, *(flag for flag in cls.FLAGS if options.get(flag))])
+        return made
+
+
+def import_path(cls: type) -> str | None:
+    """``"package.module:Class"`` where another process finds the class by it; ``None`` for classes
+    made inside a function or in the program that is run."""
+    if cls.__module__ == "__main__" or not cls.__qualname__.isidentifier():
+        return None
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
 DIALECTS: dict[str, str] = {
     "search_r1": "searchgym.dialects.search_r1:SearchR1",
     "asearcher": "searchgym.dialects.asearcher:ASearcher",
@@ -149,32 +183,78 @@ SELF_SEARCH: dict[str, str] = {"search_r1_self": "searchgym.dialects.self_search
 Kept apart from ``DIALECTS``: they write answers only."""
 
 
-@lru_cache(maxsize=256)
-def get_dialect(name: str) -> Dialect:
-    """The dialect of this name; equal names share one object.
+def get_dialect(spec: str | Mapping[str, Any] | type | Dialect) -> Dialect:
+    """Return the dialect that ``spec`` names or is; equal names and tables share one object.
 
-    ``"search_r1"``, or with options appended ``"search_r1+parallel+judge"``, or somebody else's
-    ``"package.module:Class"``.
+    Args:
+        spec: ``"search_r1"``, or with options appended ``"search_r1+parallel+judge"``; somebody
+            else's ``"package.module:Class"``, with ``+`` as well; a table ``{"use": either,
+            **options}`` for options that are more than on or off; a class; or a dialect itself.
 
     Raises:
-        DialectError: unknown name, unknown option, or a class that cannot be imported.
+        DialectError: An unknown name, an unknown option, or what is no dialect.
     """
-    base, *flags = name.split("+")
-    where = DIALECTS.get(base) or SELF_SEARCH.get(base)
-    if where is None and ":" not in base:
-        raise DialectError(unknown("dialect", base, DIALECTS))
-    try:
-        make = load_known(where) if where else load_object(base)
-        check_fits("dialect", base, make, Dialect)
-    except CardError as error:
-        raise DialectError(str(error)) from error
-    known = getattr(make, "FLAGS", ())
+    if isinstance(spec, str):
+        return _named(spec) if ":" not in spec else _imported(spec, "{}")
+    if isinstance(spec, Described):
+        return spec
+    if isinstance(spec, Mapping):
+        options = dict(spec)
+        use = options.pop("use", None)
+        if not isinstance(use, str):
+            raise DialectError(
+                "a dialect table names its dialect: {use = 'name or package.module:Class', …}, "
+                f"got {sorted(map(str, spec))}"
+            )
+        try:
+            return _imported(use, json.dumps(options, sort_keys=True))
+        except (TypeError, ValueError) as error:
+            raise DialectError(f"the options of dialect {use!r} are no JSON: {error}") from error
+    if isinstance(spec, type):
+        return _checked(_built(spec.__qualname__, lambda: spec()), spec.__qualname__)
+    return _checked(spec, type(spec).__qualname__)
+
+
+@lru_cache(maxsize=256)
+def _named(name: str) -> Dialect:
+    return _imported(name, "{}")
+
+
+def _imported(name: str, options: str) -> Dialect:
+    """The dialect of a name or path with flags, and JSON options. A path is looked up each time,
+    so that who may not import is refused also what was imported before."""
+    use = name.partition("+")[0]
+    where = DIALECTS.get(use) or SELF_SEARCH.get(use)
+    if where is None and ":" not in use:
+        raise DialectError(unknown("dialect", use, DIALECTS) + ", or 'package.module:Class'")
+    return _cached(
+        _built(use, lambda: load_known(where) if where else load_object(use)), name, options
+    )
+
+
+@lru_cache(maxsize=256)
+def _cached(make: Any, name: str, options: str) -> Dialect:
+    use, *flags = name.split("+")
     for flag in flags:
-        if flag not in known:
-            raise DialectError(unknown(f"option of dialect {base!r}", flag, known))
-    made = make(**dict.fromkeys(flags, True))
+        if flag not in (known := getattr(make, "FLAGS", ())):
+            raise DialectError(unknown(f"option of dialect {use!r}", flag, known))
+    table = {"use": use, **dict.fromkeys(flags, True), **json.loads(options)}
+    made = _built(
+        use, lambda: from_spec("dialect", table, {**DIALECTS, **SELF_SEARCH}, accepts=Dialect)
+    )
+    return _checked(made, use)
+
+
+def _built(name: str, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except (CardError, TypeError, ValueError) as error:
+        raise DialectError(f"dialect {name!r}: {error}") from error
+
+
+def _checked(made: Any, name: str) -> Dialect:
     if not isinstance(made, Dialect):
         raise DialectError(
-            f"{base} is not a dialect: expected the methods of searchgym.dialects.base.Dialect"
+            f"{name} is not a dialect: expected the methods of searchgym.dialects.base.Dialect"
         )
     return made

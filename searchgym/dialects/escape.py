@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -27,7 +28,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]++")
 _DROP_CONTROL = dict.fromkeys([*range(9), *range(11, 32), 127])
 INVISIBLE: Final = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 """Characters (for a regular expression's class) that show nothing, so that a reader or a
 tokenizer's normaliser may drop them from inside a tag."""
@@ -41,6 +43,11 @@ def loosely(name: str) -> str:
     return f"[{INVISIBLE}]*+".join(map(re.escape, name))
 
 
+_LESS: Final = "<\ufe64\uff1c"
+"""``<`` and what Unicode's compatibility form (NFKC), which some tokenizers read, makes it."""
+_BAR: Final = "|\uff5c"
+
+
 def opener(names: Iterable[str]) -> re.Pattern[str]:
     """Matches the ``<`` of anything resembling an opening or closing tag of these names, and of a
     chat template's special token (``<|im_end|>``)."""
@@ -48,11 +55,54 @@ def opener(names: Iterable[str]) -> re.Pattern[str]:
     loose = "|".join(map(loosely, names))
     first = "".join(sorted({re.escape(name[0]) for name in names}))  # refuses most at a glance
     return re.compile(
-        rf"<(?=[\s/\\{INVISIBLE}]*+(?:(?=[{first}])(?:{loose})(?!\w)|\|))", re.IGNORECASE
+        rf"[{_LESS}](?=[\s/\\{INVISIBLE}]*+(?:(?=[{first}])(?:{loose})(?!\w)|[{_BAR}]))",
+        re.IGNORECASE,
     )
 
 
 _RESERVED = opener(TAGS)
+_COMPATIBLE = (
+    (0xAA, 0x250), (0x2B0, 0x300), (0x1D2C, 0x1DC0), (0x2070, 0x20A0), (0x2100, 0x2190),
+    (0x2460, 0x2500), (0x2C7C, 0x2C7E), (0x3200, 0x3400), (0xA69C, 0xA69E), (0xA770, 0xA800),
+    (0xAB5C, 0xAB70), (0xFB00, 0xFB07), (0xFE33, 0xFE70), (0xFF01, 0xFFF0), (0x10780, 0x107C0),
+    (0x1CCD6, 0x1CD00), (0x1D400, 0x1D800), (0x1F100, 0x1F200),
+)  # fmt: skip
+"""Where the characters stand that NFKC turns into letters."""
+
+
+def _lookalikes(names: Iterable[str]) -> re.Pattern[str]:
+    """As :func:`opener`, for names any letter of which is written in a form that NFKC makes plain
+    (full width, mathematical, circled, several in one sign)."""
+    names = list(names)
+    parts = {name[i:j] for name in names for i in range(len(name)) for j in range(i + 1, i + 5)}
+    signs: dict[str, str] = {part: part.upper() + part for part in parts if len(part) == 1}
+    for first, last in _COMPATIBLE:
+        for sign in map(chr, range(first, last)):
+            plain = unicodedata.normalize("NFKC", sign).lower()
+            if plain in parts:
+                signs[plain] = signs.get(plain, "") + sign
+
+    def spelt(ends: set[str]) -> str:
+        """Any of these ends of names in any spelling; what they begin with is read once."""
+        parts = sorted({end[:n] for end in ends for n in range(1, 5)} & signs.keys())
+        ways = [
+            f"[{re.escape(signs[part])}][{INVISIBLE}]*+"
+            + spelt({end.removeprefix(part) for end in ends if end.startswith(part)})
+            for part in parts
+        ]
+        if "" in ends:
+            ways.append(r"(?!\w)")
+        return f"(?:{'|'.join(ways)})"
+
+    heads = sorted({name[:n] for name in names for n in range(1, 5)} & signs.keys())
+    low = "".join(re.escape(c) for head in heads for c in signs[head] if c <= "\uffff")
+    before = rf"[\s/\\\uff0f\ufe68\uff3c{INVISIBLE}]"
+    return re.compile(  # refuses most at a glance: what lies above counts as one range there
+        rf"[{_LESS}](?={before}*+(?:(?=[{low}\U00010000-\U0010ffff]){spelt(set(names))}|[{_BAR}]))"
+    )
+
+
+_LOOKALIKE = _lookalikes(TAGS)
 
 
 def clean(text: str) -> str:
@@ -70,9 +120,29 @@ def clean(text: str) -> str:
 
 
 def escape_tags(text: str) -> str:
-    """``clean``, and ``<`` becomes ``&lt;`` wherever a reserved tag might be seen."""
+    """``clean``, and ``<`` becomes ``&lt;`` wherever a reserved tag might be seen, by a reader or
+    by a tokenizer that writes look-alikes (``＜ａｎｓｗｅｒ＞``) in plain letters first."""
     text = clean(text)
-    return _RESERVED.sub("&lt;", text) if "<" in text else text
+    if text.isascii():
+        return _RESERVED.sub("&lt;", text) if "<" in text else text
+    if not any(sign in text for sign in _LESS):
+        return text
+    return _LOOKALIKE.sub("&lt;", text)
+
+
+_CONTROLS = re.compile(
+    r"<(?=[|｜]|/?(?:s|bos|eos|pad|unk|mask|cls|sep|(?:start|end)_of_(?:turn|image|utterance))>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|AVAILABLE_TOOLS|CLS|SEP|"
+    r"PAD|MASK|UNK)\])",
+    re.IGNORECASE,
+)
+
+
+def escape_controls(text: str) -> str:
+    """Rewrite what controls a model in the published families (``</s>``, ``<|im_end|>``,
+    ``<end_of_turn>``, ``[/INST]``), for texts that go to a server whose tokenizer is not at hand;
+    where it is, ``searchgym.llms.foreign`` reads every text safely."""
+    return _CONTROLS.sub(lambda match: f"&#{ord(match[0])};", text)
 
 
 def one_line(text: str) -> str:

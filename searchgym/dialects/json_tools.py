@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from searchgym.dialects.base import View
+from searchgym.dialects.base import Described, View
 from searchgym.dialects.calls import OWN_FORM, call_of, canonical_call, read_object, write_call
 from searchgym.dialects.calls import dumps as _dumps
 from searchgym.dialects.calls import loads as _loads
@@ -60,14 +60,14 @@ def _decode(literal: str) -> str | None:
         return None
 
 
-class JsonTools:
+class JsonTools(Described):
     """Options: ``parallel``, several calls of ``search`` in one turn, or a list ``queries``;
     ``tools``, calls of any other tool by its name."""
 
+    BASE: ClassVar[str] = "json_tools"
     FLAGS: ClassVar[tuple[str, ...]] = ("parallel", "tools")
 
     def __init__(self, *, parallel: bool = False, tools: bool = False) -> None:
-        self.name = "json_tools" + "+parallel" * parallel + "+tools" * tools
         self.parallel, self._calls = parallel, tools
         # Where several calls may follow each other, generation must not stop after the first.
         self.stop: tuple[str, ...] = (_ANSWER.close,) if parallel else (_CALL.close, _ANSWER.close)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from searchgym.dialects.base import View
+from searchgym.dialects.base import Described, View
 from searchgym.dialects.calls import canonical_call, listed, read_call, write_call
 from searchgym.dialects.escape import INVISIBLE, PassageCache, clean, loosely, one_line
 from searchgym.dialects.instructions import NO_SEARCH, callable_tools, limits, opening
@@ -51,14 +51,15 @@ def _lookalike(words: Sequence[str]) -> re.Pattern[str]:
     )
 
 
-class Plain:
+class Plain(Described):
     """Minimal. Observations are lines that can never look like an action. Option ``tools``: calls
     of any other tool, ``call: {"name": …, "arguments": {…}}``."""
 
+    BASE: ClassVar[str] = "plain"
     FLAGS: ClassVar[tuple[str, ...]] = ("tools",)
+    parallel: ClassVar[bool] = True
 
     def __init__(self, *, tools: bool = False) -> None:
-        self.name = "plain+tools" if tools else "plain"
         self.stop: tuple[str, ...] = ()
         kinds = {Search, Access, Answer, Judge, Delegate}
         self.renders: frozenset[type] = frozenset(kinds | {Call} if tools else kinds)

@@ -46,9 +46,8 @@ class SearchR1(TagDialect):
         quoted: bool = False,
     ) -> None:
         super().__init__(
-            parallel=parallel, access=access, judge=judge, delegate=delegate, tools=tools,
-            quoted=quoted,
-        )  # fmt: skip
+            parallel=parallel, access=access, judge=judge, delegate=delegate, tools=tools
+        )
         self._quoted = quoted
         self._tail = PassageCache(self._write_tail)
         chosen = {"access": access, "tools": tools, "judge": judge, "delegate": delegate}

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
+from searchgym.dialects.base import Described
 from searchgym.dialects.calls import canonical_call, read_call, write_call
 from searchgym.dialects.escape import clean, escape_tags, one_line
 from searchgym.errors import DialectError
@@ -131,7 +132,7 @@ def spread_hashes(query: str) -> str:
     return _DOUBLE_HASH.sub("# ", query)
 
 
-class TagDialect(ABC):
+class TagDialect(Described, ABC):
     """Actions as tags. Options: ``parallel`` splits a search on ``##`` (ParallelSearch, arXiv
     2508.09303); ``access``, ``judge`` (ReSeek, arXiv 2510.00568) and ``delegate`` (CoDA) add tags;
     ``tools`` adds calls of any other tool, ``<tool>{"name": …, "arguments": {…}}</tool>``.
@@ -154,11 +155,7 @@ class TagDialect(ABC):
         judge: bool = False,
         delegate: bool = False,
         tools: bool = False,
-        **extra: bool,
     ) -> None:
-        chosen = {"parallel": parallel, "access": access, "judge": judge, "delegate": delegate}
-        chosen |= {"tools": tools, **extra}
-        self.name = "+".join([self.BASE, *(f for f in self.FLAGS if chosen[f])])
         self.parallel = parallel
         kinds = ["search"]
         kinds += ["access"] * access + ["tool"] * tools + ["judge"] * judge

@@ -16,6 +16,7 @@ import gymnasium as gym
 
 from ..corpora.corpus import Corpus
 from ..curricula import checked_difficulty, make_curriculum, next_task
+from ..dialects.base import get_dialect
 from ..drive import run_tools
 from ..episode import Episode
 from ..errors import CardError, EpisodeError, unknown
@@ -329,11 +330,10 @@ class SearchEnv(gym.Env[str, str]):
         return self.episode.snapshot()
 
     def restore(self, snapshot: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Continue an episode from its snapshot, without any outside call. Reward parts of one's
-        own are this environment's."""
-        self._episode = self.restored(snapshot)
+        """Continue an episode from its snapshot, without any outside call. Reward parts and a
+        dialect of one's own are this environment's."""
+        self._episode = episode = self.restored(snapshot)
         self._playing = self
-        episode = self._episode
         return episode.observation(episode.contexts.active), step_info(episode)
 
     def set_params(self, **params: float) -> None:
@@ -355,7 +355,8 @@ class SearchEnv(gym.Env[str, str]):
         self._playing = self if state["_playing"] is None else self.of_split(state["_playing"])
 
     def restored(self, snapshot: Mapping[str, Any]) -> Episode:
-        """The episode of a snapshot, with this environment's reward."""
+        """The episode of a snapshot, with this environment's reward and dialect."""
         return Episode.restore(
-            snapshot, reward=self.rules.reward, reward_transforms=self.reward_transforms
-        )
+            snapshot, dialect=get_dialect(self.rules.dialect), reward=self.rules.reward,
+            reward_transforms=self.reward_transforms,
+        )  # fmt: skip

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..dialects.base import SELF_SEARCH
+from ..dialects.base import get_dialect
+from ..dialects.specs import is_self_search, self_search_form
 from ..errors import CardError, EngineError
 from ..types import Query
 
@@ -56,26 +57,18 @@ def adapted(options: Options, keywords: Mapping[str, Any]) -> Options:
             raise CardError(f"the engine 'self' takes no options, got {sorted(set(engine))}")
         engine = NAME
     chosen = isinstance(engine, NoEngine) or (isinstance(engine, str) and engine == NAME)
-    base, *flags = options.dialect.split("+")
     if not chosen:
-        if base in SELF_SEARCH:
-            raise CardError(f"the dialect {base!r} is for self-search: add engine='self'")
+        if is_self_search(options.dialect):
+            name = get_dialect(options.dialect).name
+            raise CardError(f"the dialect {name!r} is for self-search: add engine='self'")
         return options
     for name in ("judge", "delegate"):
         if getattr(options, name):
             raise CardError(f"{name}=True needs turns; engine='self' is one uninterrupted text")
-    if base not in SELF_SEARCH:
-        base += "_self"
-        if base not in SELF_SEARCH:
-            known = ", ".join(repr(name.removesuffix("_self")) for name in SELF_SEARCH)
-            raise CardError(
-                f"the dialect {options.dialect!r} has no self-search form; with engine='self' use "
-                f"dialect={known}"
-            )
     return replace(
         options,
         engine=NoEngine(),
-        dialect="+".join([base, *(f for f in flags if f not in ("access", "parallel", "tools"))]),
+        dialect=self_search_form(options.dialect),
         tools=(),
         max_turns=1,
         max_parallel=1,

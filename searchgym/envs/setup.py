@@ -12,16 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..arguments import OWN_ACTIONS
 from ..corpora.corpus import Corpus
 from ..curricula import TaskPool
-from ..dialects.base import DIALECTS, SELF_SEARCH, get_dialect
+from ..dialects.prompts import prompt_of
+from ..dialects.specs import with_required_flags
 from ..errors import CardError, unknown
-from ..objects import load_known, load_object
 from ..rewards.reward import Reward
 from ..rules import Rules
 from ..tools import Toolbox, ToolContext, make_toolbox
-from ..types import Access, Call, Delegate, Judge, Task
+from ..types import Task
 from ..worlds.world import World
 from .self_mode import adapted
 from .sources import Components, load_components, own_files
@@ -61,7 +60,12 @@ class Options:
     tools: Sequence[Any] = ("search",)
     """Each a name of ``searchgym.tools.TOOLS``, an import path, ``{"use": either, **options}``, a
     class, a function or an object (``searchgym.tools.make_tool``)."""
-    dialect: str = "search_r1"
+    dialect: Any = "search_r1"
+    """A name, options appended with ``+``; ``"package.module:Class"``; ``{"use": either,
+    **options}``; a class or an object (``searchgym.dialects.base.get_dialect``)."""
+    instructions: str | None = None
+    """A prompt in place of the dialect's: a text with ``{question}`` and other placeholders, or a
+    published prompt's name (``searchgym.dialects.prompts``)."""
     k: int = 3
     max_turns: int = 6
     max_queries: int | None = None
@@ -88,7 +92,13 @@ class Options:
         for name in keywords:
             if name not in known:
                 raise CardError(unknown("environment option", name, known | OF_THE_ENVIRONMENT))
-        return cls(**keywords)
+        options = cls(**keywords)
+        most, families = options.max_tasks, options.families
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+            raise CardError(f"max_tasks must be a whole number of at least 1, got {most!r}")
+        if isinstance(families, str):
+            raise CardError(f"families is a list, for example [{families!r}]; got {families!r}")
+        return options
 
 
 RULES = frozenset({f.name for f in fields(Rules)} & {f.name for f in fields(Options)})
@@ -130,7 +140,11 @@ class SearchSetup:
     def _rules(self) -> Rules:
         options = self.options
         values = {name: getattr(options, name) for name in RULES - {"tools", "reward"}}
-        values["dialect"] = _able(options, tuple(self.toolbox.tools))
+        values["dialect"] = with_required_flags(
+            options.dialect, tools=tuple(self.toolbox.tools), max_parallel=options.max_parallel,
+            judge=options.judge, delegate=options.delegate,
+        )  # fmt: skip
+        values["instructions"] = prompt_of(options.instructions)
         return Rules(
             tools=self.toolbox.specs(tuple(self.toolbox.tools)),
             reward=Reward.of(options.reward),
@@ -159,39 +173,6 @@ class SearchSetup:
         if not is_plain(keywords.get("reward")):  # an object that says what cannot be pickled
             keywords["reward"] = self.rules.reward
         return load_setup, (keywords,)
-
-
-def _able(options: Options, tools: tuple[str, ...]) -> str:
-    """The dialect's name with every option switched on that the rules need, so that no tool is
-    offered which the policy has no way to call."""
-    called = [tool for tool in tools if tool not in OWN_ACTIONS]
-    needs = {
-        "access": "access" in tools,
-        "parallel": options.max_parallel > 1,
-        "judge": options.judge,
-        "delegate": options.delegate,
-        "tools": bool(called),
-    }
-    name = options.dialect
-    base, *chosen = name.split("+")
-    get_dialect(name)  # a wrong name fails here, by name
-    where = DIALECTS.get(base) or SELF_SEARCH.get(base)
-    flags = getattr(load_known(where) if where else load_object(base), "FLAGS", ())
-    kinds = {"access": Access, "judge": Judge, "delegate": Delegate, "tools": Call}
-    for flag, needed in needs.items():
-        if not needed or flag in chosen:
-            continue
-        if flag in flags:
-            name += f"+{flag}"
-        elif flag in kinds and kinds[flag] not in get_dialect(name).renders:
-            raise CardError(f"the dialect {base!r} has no way to say {flag!r}; choose another")
-    sayable: frozenset[str] | None = getattr(get_dialect(name), "CALLS", None)
-    if sayable is not None and (unsaid := sorted(set(called) - sayable)):
-        raise CardError(
-            f"the dialect {base!r} can call {', '.join(sorted(sayable))} only, not {unsaid[0]}; "
-            "use another, for example dialect='json_tools'"
-        )
-    return get_dialect(name).name
 
 
 _CACHE: OrderedDict[str, Components] = OrderedDict()

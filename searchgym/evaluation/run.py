@@ -12,6 +12,7 @@ from typing import Any
 
 from ..agents.function import FunctionAgent
 from ..curricula import Uniform
+from ..dialects.base import get_dialect
 from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
 from ..errors import EvaluationError
@@ -129,7 +130,11 @@ def evaluate(
         if progress is not None:
             progress(len(chosen))
         return found
-    how = {"reward": env.rules.reward, "reward_transforms": env.reward_transforms}
+    how = {
+        "dialect": get_dialect(env.rules.dialect),
+        "reward": env.rules.reward,
+        "reward_transforms": env.reward_transforms,
+    }
     with Journal(trajectories_of(out), **how) as journal:
         journal.check(chosen)
         if retry_lost:

@@ -118,9 +118,10 @@ def form(prompt: str | Ids | tuple[Message, ...]) -> Literal["text", "ids", "cha
     if isinstance(prompt, str):
         return "text"
     if isinstance(prompt, tuple) and prompt:
-        if all(isinstance(part, int | np.integer) for part in prompt):
+        kinds = set(map(type, prompt))  # a prompt's ids are never walked in Python
+        if all(issubclass(kind, int | np.integer) for kind in kinds):
             return "ids"
-        if all(isinstance(part, Message) for part in prompt):
+        if all(issubclass(kind, Message) for kind in kinds):
             return "chat"
     raise EngineError(
         f"a prompt is a string, token ids or Messages (a non-empty tuple), got {prompt!r:.80}"
@@ -159,7 +160,7 @@ def request_key(request: GenRequest) -> bytes:
     sampling = request.sampling
     fields = [
         kind,
-        parts if kind == "text" else [[*p] if kind == "chat" else int(p) for p in parts],
+        parts if kind == "text" else list(map(list if kind == "chat" else int, parts)),
         [sampling.max_tokens, float(sampling.temperature), float(sampling.top_p), sampling.top_k],
         list(sampling.stop),
         int(request.key) if sampling.temperature > 0 else 0,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 from ..types import Failure
 from .base import GenRequest, Ids, Message, form
+from .foreign import foreign
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,14 +26,50 @@ class Codec:
 
     def encode(self, request: GenRequest) -> Ids:
         """The prompt's ids; a chat through the model's own template, ready for the reply (or, if
-        the last message is the assistant's, ready to continue it)."""
+        the last message is the assistant's, ready to continue it).
+
+        Texts and messages are foreign text (:mod:`.foreign`): a special token that one of them
+        spells out is ordinary characters. Who wants special tokens gives ids.
+        """
         kind = form(request.prompt)
         if kind == "ids":
-            return tuple(int(i) for i in cast(Ids, request.prompt))
+            ids = cast(Ids, request.prompt)
+            return ids if set(map(type, ids)) == {int} else tuple(map(int, ids))
         if kind == "text":
-            return tuple(self.tokenizer(request.prompt)["input_ids"])
-        text = self.chat_text(cast("tuple[Message, ...]", request.prompt))
-        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+            return self._text(cast(str, request.prompt))
+        return self._chat(cast("tuple[Message, ...]", request.prompt))
+
+    def _text(self, text: str) -> Ids:
+        """With the special tokens that the tokenizer itself puts around a text."""
+        reading = foreign(self.tokenizer)
+        if not reading.suspicious(text):
+            return tuple(self.tokenizer(text)["input_ids"])
+        around = tuple(self.tokenizer("")["input_ids"])
+        before = around[:1] if around[:1] == (self.tokenizer.bos_token_id,) else ()
+        return (*before, *reading.encode(text), *around[len(before) :])
+
+    def _chat(self, messages: tuple[Message, ...]) -> Ids:
+        """The template's own special tokens, and none of the messages': a content that spells one
+        is kept out of the template, which a mark stands in for."""
+        reading = foreign(self.tokenizer)
+        mark = _unused("".join(m.content for m in messages))
+        kept = [m.content for m in messages if reading.suspicious(m.content)]
+        if not kept:
+            text = self.chat_text(messages)
+            return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        marked, numbers = [], count()
+        for m in messages:
+            hold = reading.suspicious(m.content)
+            content = f"{mark}{next(numbers)}{mark}" if hold else m.content
+            marked.append(Message(m.role, content))
+        ids: list[int] = []
+        pieces = re.split(f"{mark}(\\d+){mark}", self.chat_text(marked))
+        for at, piece in enumerate(pieces):
+            if at % 2:
+                ids += reading.encode(kept[int(piece)])
+            elif piece:
+                ids += self.tokenizer(piece, add_special_tokens=False)["input_ids"]
+        return tuple(ids)
 
     def chat_text(self, messages: Sequence[Message]) -> str:
         """A chat written out by the model's template."""
@@ -54,6 +93,11 @@ class Codec:
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         words = backend.to_str() if backend is not None else json.dumps(self.tokenizer.get_vocab())
         return json.dumps([words, getattr(self.tokenizer, "chat_template", None)], default=str)
+
+
+def _unused(text: str) -> str:
+    """A private-use character that does not stand in a text."""
+    return next(c for c in map(chr, range(0xE000, 0xF900)) if c not in text)
 
 
 def refusal(prompt: Ids, room: int, context: int | None) -> Failure | None:

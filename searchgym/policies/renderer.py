@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from ..errors import EngineError
 from ..llms.base import Completion, Ids
+from ..llms.foreign import foreign_encoder
 from ..llms.prompts import Codec
 from ..llms.tokens import Reader
 from ..types import Segment, TurnRequest
@@ -65,7 +66,7 @@ class PlainRenderer:
 
     def __init__(self, tokenizer: Any, *, bos: bool | None = None) -> None:
         self.tokenizer = tokenizer
-        self.encode = _encoder(tokenizer)
+        self.encode = foreign_encoder(tokenizer)
         first: int | None = tokenizer.bos_token_id
         wanted = first in tokenizer("a")["input_ids"][:1] if bos is None else bos
         if wanted and first is None:
@@ -134,7 +135,7 @@ class ChatRenderer:
             raise EngineError(f"unstable is 'refuse' or 'split', got {unstable!r}")
         self.tokenizer, self.system, self.unstable = tokenizer, system, unstable
         self.options = options
-        self.encode = _encoder(tokenizer)
+        self.encode = foreign_encoder(tokenizer)
         self._special = {i for i, t in tokenizer.added_tokens_decoder.items() if t.special}
         self._frames = lru_cache(maxsize=1024)(self._read_frames)
 
@@ -231,20 +232,3 @@ def spelt(tokenizer: Any, ids: Ids) -> Spelt:
 
 def _content(segment: Segment, written: Mapping[str, Ids], encode: Callable[[str], Ids]) -> Ids:
     return written[segment.id] if segment.author == "policy" else encode(segment.text)
-
-
-def _encoder(tokenizer: Any) -> Callable[[str], Ids]:
-    """Text to ids without special tokens, neither added nor read; texts seen lately are kept."""
-
-    @lru_cache(maxsize=4096)
-    def encode(text: str) -> Ids:
-        ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-        return tuple(ids)
-
-    for token in tokenizer.all_special_tokens:
-        if set(encode(token)) & set(tokenizer.all_special_ids):
-            raise EngineError(
-                f"this tokenizer reads {token!r} in a text as its special token whatever it is "
-                "told, so that a passage could end a turn: use its fast version"
-            )
-    return encode

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from searchgym.envs.setting import setting
 
 from searchgym import trust
 from searchgym.cards import cards
+from searchgym.envs.search import SearchEnv
 from searchgym.rl.recipe import read
 
 from .conftest import SMALL, Cli
@@ -272,7 +272,7 @@ def test_a_snapshot_names_registered_items_or_what_is_known_here(here: Path) -> 
         with pytest.raises(DialectError, match="names code"):
             restore(snapshot)
     assert not (here / "PWNED").exists()
-    assert setting(_small()).tasks
+    assert SearchEnv(**_small()).tasks
 
 
 def _small() -> dict[str, Any]:

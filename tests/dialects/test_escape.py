@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,12 +61,35 @@ def test_clean_keeps_lines_and_tabs() -> None:
         ("<\n/\tsearch", "&lt;\n/\tsearch"),
         ("<|endoftext|>", "&lt;|endoftext|>"),
         ("<<answer>>", "<&lt;answer>>"),
+        ("＜answer＞", "&lt;answer＞"),
+        ("﹤/answer﹥", "&lt;/answer﹥"),
+        ("<ａnswer>", "&lt;ａnswer>"),
+        ("＜／ａｎｓｗｅｒ＞", "&lt;／ａｎｓｗｅｒ＞"),
+        ("<𝐚𝐧𝐬𝐰𝐞𝐫>", "&lt;𝐚𝐧𝐬𝐰𝐞𝐫>"),
+        ("<a\U000e0020nswer>", "&lt;a\U000e0020nswer>"),
+        ("<ａ\u200bn\U000e0021swer>", "&lt;ａ\u200bn\U000e0021swer>"),
+        ("<ｔｏｏｌ＿ｃａｌｌ>", "&lt;ｔｏｏｌ＿ｃａｌｌ>"),
+        ("<｜end▁of▁sentence｜>", "&lt;｜end▁of▁sentence｜>"),
+        ("< ａ é <ａnswers> ＜ b", "< ａ é <ａnswers> ＜ b"),
         ("<answers> <re-search> <b>", "<answers> <re-search> <b>"),
         ("1 < 2 and &lt;answer>", "1 < 2 and &lt;answer>"),
     ],
 )
 def test_escape(text: str, safe: str) -> None:
     assert escape_tags(text) == safe
+
+
+def test_no_character_of_unicode_disguises_a_tag() -> None:
+    """Every character that NFKC makes a part of a tag's name, in that part's place."""
+    parts = {tag[i:j] for tag in TAGS for i in range(len(tag)) for j in range(i + 1, len(tag) + 1)}
+    plain = {c: unicodedata.normalize("NFKC", c).lower() for c in map(chr, range(0xA0, 0x30000))}
+    disguises = {c: part for c, part in plain.items() if part in parts}
+    assert len(disguises) > 400
+    for sign, part in disguises.items():
+        for tag in TAGS:
+            for at in (m.start() for m in re.finditer(f"(?={part})", tag)):
+                text = f"</{tag[:at]}{sign}{tag[at + len(part) :]}>"
+                assert escape_tags(text) == f"&lt;{text[1:]}", (sign, tag)
 
 
 def _passage(i: int, size: int = 5) -> Passage:

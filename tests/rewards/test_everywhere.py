@@ -10,7 +10,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from searchgym.envs.setting import setting
 
 import searchgym  # noqa: F401 (registers the environments)
 from searchgym.envs.search import SearchEnv
@@ -61,8 +60,10 @@ class Scripted:
 def by_hand(task_id: str) -> list[float]:
     """Rewards of the turns from an episode alone."""
     task = next(t for t in TASKS if t.id == task_id)
-    e = episode(task, reward=Reward.of(SPEC), max_turns=3, tools=setting(OWN).rules.tools)
-    return [turn.reward for turn in play(e, *SCRIPTS[task_id], run=setting(OWN).toolbox.run).turns]
+    e = episode(task, reward=Reward.of(SPEC), max_turns=3, tools=SearchEnv(**OWN).rules.tools)
+    return [
+        turn.reward for turn in play(e, *SCRIPTS[task_id], run=SearchEnv(**OWN).toolbox.run).turns
+    ]
 
 
 def steps(env: gym.Env[Any, Any], task_id: str) -> list[float]:
@@ -86,7 +87,7 @@ def test_through_every_door(form: str, tmp_path: Path) -> None:
         envs.close()
     result = evaluate(
         Scripted(),
-        setting({**OWN, "reward": spec}),
+        SearchEnv(**{**OWN, "reward": spec}),
         name="scripted",
         out=tmp_path / "scripted.json",
     )
@@ -101,7 +102,7 @@ def test_through_every_door(form: str, tmp_path: Path) -> None:
     # what is on disk is taken up again with the environment's own reward
     again = evaluate(
         Scripted(),
-        setting({**OWN, "reward": spec}),
+        SearchEnv(**{**OWN, "reward": spec}),
         name="scripted",
         out=tmp_path / "scripted.json",
     )
@@ -109,7 +110,7 @@ def test_through_every_door(form: str, tmp_path: Path) -> None:
 
 
 def test_results_keep_own_parts_and_refuse_another_scoring(tmp_path: Path) -> None:
-    made = setting({**OWN, "reward": SPEC})
+    made = SearchEnv(**{**OWN, "reward": SPEC})
     result = evaluate(Scripted(), made, name="a")
     path = result.save(tmp_path / "a.json")
     assert EvalResult.load(path) == result
@@ -125,8 +126,8 @@ def test_results_keep_own_parts_and_refuse_another_scoring(tmp_path: Path) -> No
 
 
 def test_a_changed_own_part_is_another_environment(tmp_path: Path) -> None:
-    first = evaluate(Scripted(), setting({**OWN, "reward": own.brevity}), name="a")
-    second = evaluate(Scripted(), setting({**OWN, "reward": own.novelty}), name="b")
+    first = evaluate(Scripted(), SearchEnv(**{**OWN, "reward": own.brevity}), name="a")
+    second = evaluate(Scripted(), SearchEnv(**{**OWN, "reward": own.novelty}), name="b")
     with pytest.raises(Exception, match=r"rules\.reward\.brevity"):
         compare(first, second)
 
@@ -135,7 +136,7 @@ def groups(spec: Any, *, broken: bool = False) -> list[Group]:
     """One group of both tasks' episodes, played; the last lost, if asked."""
     from searchgym.types import Failure
 
-    made = setting({**OWN, "reward": spec})
+    made = SearchEnv(**{**OWN, "reward": spec})
     members = []
     for task in TASKS:
         e = episode(task, reward=made.rules.reward, max_turns=3, tools=made.rules.tools)

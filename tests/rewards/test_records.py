@@ -130,7 +130,7 @@ def test_environments_pickle_with_what_has_a_name(reward: Any) -> None:
     env.reset(options={"task_id": "t1"})
     env.step("<search>Aldor founder</search>")
     twin = pickle.loads(pickle.dumps(env))
-    assert twin.setting.rules.reward == env.setting.rules.reward
+    assert twin.rules.reward == env.rules.reward
     for text in ("<search>Mira Venn born</search>", "<answer>Quell</answer>"):
         assert twin.step(text)[1] == env.step(text)[1]
 
@@ -147,8 +147,8 @@ def test_an_environment_with_a_nameless_reward_says_why_it_does_not_pickle() -> 
 def test_a_function_makes_no_second_world() -> None:
     plain = SearchEnv(world={"entities": 60}, tasks={"simple": 4})
     own_env = SearchEnv(world={"entities": 60}, tasks={"simple": 4}, reward=own.brevity)
-    assert own_env.setting.corpus is plain.setting.corpus
-    assert own_env.setting.engine is plain.setting.engine
+    assert own_env.corpus is plain.corpus
+    assert own_env.engine is plain.engine
 
 
 def test_trajectories_carry_reward_and_scoring_version(tmp_path: Path) -> None:

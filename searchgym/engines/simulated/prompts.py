@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ...dialects.escape import escape_controls
+
 
 class Role(NamedTuple):
     """One search as the simulator sees it."""
@@ -80,10 +82,11 @@ STYLES: dict[str, Callable[[Role], str]] = {"sft": sft_prompt, "prompt": few_sho
 
 
 def _line(text: str, words: int, chars: int) -> str:
-    """A text on one line, without what is no character, cut like search engines cut queries."""
+    """A text on one line, without what is no character and what would control the model, cut like
+    search engines cut queries."""
     plain = text.encode("utf-8", "replace").decode("utf-8")
     plain = "".join(" " if ord(c) < 32 or c == "\x7f" else c for c in plain)
-    return " ".join(plain.split()[:words])[:chars]
+    return escape_controls(" ".join(plain.split()[:words])[:chars])
 
 
 def _query(role: Role) -> str:

@@ -1,0 +1,123 @@
+"""Text of others as token ids: whatever a page, a query or a question holds, none of its ids is a
+special token's. So no text can end a turn, open one, or call a tool.
+
+One encoder serves policies, chats and simulated engines. Whoever hands *strings* to a chat template
+that is not ours uses :func:`neutralise`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import Any
+
+from ..errors import EngineError
+from .base import Ids
+
+_ROLE = re.compile(
+    r"<｜[^<>\s]*｜>|<\|(?:user|human|assistant|bot|system|tool|observation)\|>", re.IGNORECASE
+)
+"""Marks of speakers, which some tokenizers hold as ordinary added tokens (``<｜User｜>``)."""
+
+
+class Foreign:
+    """A tokenizer's reading of foreign text.
+
+    Args:
+        tokenizer: Of transformers.
+        size: Texts seen lately whose ids are kept.
+    """
+
+    def __init__(self, tokenizer: Any, size: int = 4096) -> None:
+        self.tokenizer = tokenizer
+        special = {t.content: i for i, t in tokenizer.added_tokens_decoder.items() if t.special}
+        special |= dict(zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True))
+        added = {t.content: i for i, t in tokenizer.added_tokens_decoder.items()}
+        roles = {text: i for text, i in added.items() if _ROLE.fullmatch(text)}
+        self.special = frozenset(special.values())
+        """Ids that foreign text never has."""
+        self.strings = frozenset(filter(None, {**special, **roles}))
+        """How the tokens that control a model are spelt."""
+        self._controls = _any_of(self.strings)
+        self._roles = _any_of(frozenset(roles) - frozenset(special))
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        self._normaliser = getattr(backend, "normalizer", None)
+        self.encode: Callable[[str], Ids] = lru_cache(maxsize=size)(self._encode)
+        """Ids of a text, special tokens in it as ordinary characters; ``EngineError`` from
+        tokenizers that cannot leave one alone."""
+
+    def suspicious(self, text: str) -> bool:
+        """Whether a text spells a controlling token, as it stands or as the tokenizer reads it."""
+        if self._controls is None:
+            return False
+        if self._controls.search(text):
+            return True
+        if self._normaliser is None or text.isascii():
+            return False
+        return bool(self._controls.search(self._normaliser.normalize_str(text)))
+
+    def _encode(self, text: str) -> Ids:
+        if self._roles is not None and self._roles.search(text):
+            # such a token is left alone only where it is cut
+            at = [0, *(m.start() + 1 for m in self._roles.finditer(text)), len(text)]
+            pieces = [self._encode(text[i:j]) for i, j in pairwise(at)]
+            return tuple(chain.from_iterable(pieces))
+        ids = tuple(
+            self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        )
+        if not self.special.isdisjoint(ids):
+            found = next(i for i in ids if i in self.special)
+            token = self.tokenizer.convert_ids_to_tokens(found)
+            raise EngineError(
+                f"this tokenizer reads {token!r} in a text as its special token whatever it is "
+                "told, so that a passage could end a turn: use its fast version"
+            )
+        return ids
+
+
+@lru_cache(maxsize=16)
+def _foreign(tokenizer: Any, size: int) -> Foreign:
+    return Foreign(tokenizer)
+
+
+def foreign(tokenizer: Any) -> Foreign:
+    """Return the one :class:`Foreign` of a tokenizer (a new one once it has got further tokens)."""
+    return _foreign(tokenizer, len(tokenizer))
+
+
+def foreign_encoder(tokenizer: Any) -> Callable[[str], Ids]:
+    """Return a function from foreign text to ids.
+
+    Raises:
+        EngineError: The tokenizer reads one of its special tokens in any text; said at once.
+    """
+    encode = foreign(tokenizer).encode
+    for token in tokenizer.all_special_tokens:
+        encode(token)
+    return encode
+
+
+def neutralise(text: str, tokenizer: Any) -> str:
+    """Return a text in which no string of the tokenizer's special tokens is left: the first
+    character of each becomes an HTML reference (``&#60;/s>``), which people and models still read.
+
+    For whoever must hand strings to a chat template (adapters to other trainers); texts that hold
+    none are returned as they are.
+    """
+    here = foreign(tokenizer)
+    controls, normaliser = here._controls, here._normaliser
+    if controls is None:
+        return text
+    if not controls.search(text) and here.suspicious(text):
+        text = str(normaliser.normalize_str(text))  # so that what is hidden can be seen
+    while controls.search(text):
+        text = controls.sub(lambda m: f"&#{ord(m[0][0])};{m[0][1:]}", text)
+    return text
+
+
+def _any_of(strings: frozenset[str]) -> re.Pattern[str] | None:
+    if not strings:
+        return None
+    return re.compile("|".join(map(re.escape, sorted(strings, key=len, reverse=True))))

@@ -20,7 +20,8 @@ from searchgym.seeding import stream
 from searchgym.tasks.families import FAMILIES
 from searchgym.types import Access, Action, Search, Task
 
-OPTIONS = {"corpus": "encyclopedia", "max_turns": 10, "may_abstain": True}
+OPTIONS = {"corpus": "encyclopedia", "max_turns": 42, "may_abstain": True}
+"""Turns enough for the largest group of the family ``aggregate``, a search for each member."""
 
 
 def in_dialect(shared: SearchEnv, dialect: str) -> SearchEnv:

@@ -54,7 +54,7 @@ def world(name: str, split: str, settings: Sequence[str] | None) -> GeneratedWor
 
 def corpus(name: str, split: str, data_dir: Path | None = None) -> Corpus:
     """The passages of a world, a real set, a knowledge graph, a file or a folder of text."""
-    from ..kgs.files import PREFIX
+    from ..kgs import PREFIX
 
     if name.startswith(PREFIX):
         from ..kgs.corpus import kg_corpus

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,13 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..types import Page, Passage
+
+
+def is_files(source: str) -> bool:
+    """Whether a name means files of yours rather than a card of the catalogue."""
+    return ("/" in source or source.endswith((".jsonl", ".gz", ".tsv", ".parquet"))) and not (
+        Path(source) / "card.toml"
+    ).is_file()
 
 
 class Corpus(Sequence[Passage]):

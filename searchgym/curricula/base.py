@@ -72,7 +72,7 @@ def next_task(
         task: The task, where somebody else has chosen it.
 
     Returns:
-        The task and all its parameters, axes as whole numbers where they are such.
+        The task and all its parameters.
 
     Raises:
         CardError: an axis is out of its range, or leaves no task.
@@ -84,8 +84,7 @@ def next_task(
         tasks = pool.within(difficulty_of(limits))
         task = tasks[curriculum.choose(tasks, key)]
         above = {**limits, **above}
-    params = {**curriculum.params(task), **above}
-    return task, {**params, **difficulty_of(params)}
+    return task, {**curriculum.params(task), **above}
 
 
 class Uniform:

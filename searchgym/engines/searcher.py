@@ -34,8 +34,9 @@ class Searcher:
         data_dir: str | None = None,
     ) -> None:
         if isinstance(corpus, str):
+            from ..corpora.corpus import is_files
             from ..corpora.data import load_set
-            from ..corpora.load import is_files, load_corpus
+            from ..corpora.load import load_corpus
 
             own = is_files(corpus)
             corpus = load_corpus(corpus) if own else load_set(corpus, data_dir=data_dir)[0]

@@ -94,6 +94,10 @@ class Options:
                 raise CardError(unknown("environment option", name, known | OF_THE_ENVIRONMENT))
         options = cls(**keywords)
         check_numbers(options)
+        if isinstance(options.families, str):
+            raise CardError(
+                f"families is a list, for example [{options.families!r}]; got {options.families!r}"
+            )
         return options
 
 

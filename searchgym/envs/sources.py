@@ -11,18 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..cards import Card, card
-from ..corpora.corpus import Corpus, GeneratedCorpus
-from ..corpora.load import is_files, load_corpus, load_questions
+from ..corpora.corpus import Corpus, GeneratedCorpus, is_files
 from ..curricula import TaskPool
 from ..errors import CardError
-from ..kgs.corpus import KGCorpus, kg_corpus
-from ..kgs.files import PREFIX, load_kg
-from ..kgs.graph import KnowledgeGraph
+from ..kgs import PREFIX
 from ..seeding import derive
 from ..types import SearchEngine, Task
 from ..worlds.world import World
 
 if TYPE_CHECKING:
+    from ..kgs.corpus import KGCorpus
     from .setup import Options
 
 SPLITS = ("train", "dev", "test")
@@ -63,6 +61,8 @@ def load_components(options: Options) -> Components:
     if isinstance(source, Corpus):
         corpus, tasks = source, _own_tasks(options)
     elif isinstance(source, str) and is_files(source):
+        from ..corpora.load import load_corpus
+
         corpus, tasks = load_corpus(source), _own_tasks(options)
     else:
         found = card("corpora", str(source))
@@ -79,19 +79,24 @@ def load_components(options: Options) -> Components:
 def kg_source(source: Any, data_dir: Any = None) -> KGCorpus | None:
     """The passages of a knowledge graph, if ``source`` names one: "kg:PATH", a card of kind
     "graph", a graph, or its corpus."""
-    if isinstance(source, KGCorpus):
-        return source
-    if isinstance(source, KnowledgeGraph):
-        return kg_corpus(source)
     if not isinstance(source, str):
-        return None
+        from ..kgs.corpus import KGCorpus, kg_corpus
+        from ..kgs.graph import KnowledgeGraph
+
+        if isinstance(source, KnowledgeGraph):
+            return kg_corpus(source)
+        return source if isinstance(source, KGCorpus) else None
     if source.startswith(PREFIX):
+        from ..kgs.corpus import kg_corpus
+        from ..kgs.files import load_kg
+
         return kg_corpus(load_kg(source))
     if is_files(source):
         return None
     found = card("corpora", source)
     if found.body["kind"] != "graph":
         return None
+    from ..kgs.corpus import kg_corpus
     from ..kgs.sets import load_kg_card
 
     return kg_corpus(load_kg_card(found, data_dir))
@@ -175,6 +180,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _own_tasks(options: Options) -> Sequence[Task]:
     if isinstance(options.tasks, str):
+        from ..corpora.load import load_questions
+
         return load_questions(options.tasks)
     if isinstance(options.tasks, Sequence) and all(isinstance(t, Task) for t in options.tasks):
         return options.tasks
@@ -206,7 +213,6 @@ def generate_world(found: Card, options: Options) -> GeneratedWorld:
     from ..corpora.render import render
     from ..worlds.generate import generate
     from ..worlds.loader import load_schema
-    from ..worlds.paraphrases import FILE, paraphrased
 
     if options.split not in SPLITS:
         raise CardError(f"split must be one of {', '.join(SPLITS)}, got {options.split!r}")
@@ -218,6 +224,8 @@ def generate_world(found: Card, options: Options) -> GeneratedWorld:
     phrasing = wording.pop("phrasing", "heldout" if options.split == "test" else "train")
     wording_seed = int(wording.pop("seed", 0))
     if wording.pop("paraphrases", False):
+        from ..worlds.paraphrases import FILE, paraphrased
+
         schema = paraphrased(schema, found.folder / FILE)
     world = generate(schema, seed=seed, **recipe)
     name = f"{found.id}-{options.split}"

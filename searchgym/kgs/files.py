@@ -11,6 +11,7 @@ from typing import Any
 
 from ..corpora.lines import Line, Unique, is_tsv, read_json, read_lines
 from ..errors import DataError
+from . import PREFIX
 from .build import Entity, from_networkx, from_triples
 from .graph import KnowledgeGraph
 
@@ -23,8 +24,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 SPLIT = "split"
 _LABELS = ("label", "title", "name")
 _DESCRIPTIONS = ("description", "definition", "text")
-PREFIX = "kg:"
-"""``corpus="kg:PATH"`` of an environment or a command means ``load_kg(PATH)``."""
 
 
 def load_kg(

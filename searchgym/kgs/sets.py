@@ -8,7 +8,8 @@ from pathlib import Path
 from ..cards import Card, card
 from ..corpora.data import data_directory, graph_sets, how_to_get
 from ..errors import DataError, unknown
-from .files import PREFIX, load_kg
+from . import PREFIX
+from .files import load_kg
 from .graph import KnowledgeGraph
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from ..worlds.schema import Phrases
 from .context import Context, pick
 from .count import HOW_MANY
-from .draft import Draft, Sketch
-from .family import family
+from .draft import Draft, Sketch, family
 from .grammar import capitalised
 from .groups import describable_relations, describe_group
 from .names import amount_answers

@@ -20,9 +20,8 @@ from ..text import normalise_answer
 from ..types import Task
 from ..worlds.world import World
 from .context import Context
-from .draft import Draft
+from .draft import Draft, Family
 from .families import AT_MOST, wanted_families
-from .family import Family
 from .wording import Voice
 
 PATIENCE = 3_000

@@ -6,8 +6,7 @@ import numpy as np
 
 from ..errors import TaskError
 from .context import Context
-from .draft import Draft
-from .family import family
+from .draft import Draft, family
 from .simple import ends, lookup
 
 HOPS = (2, 2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 5, 2, 3, 2, 4, 6)

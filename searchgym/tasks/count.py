@@ -6,8 +6,7 @@ import numpy as np
 
 from ..worlds.schema import Phrases
 from .context import Context
-from .draft import Draft, Sketch
-from .family import family
+from .draft import Draft, Sketch, family
 from .grammar import capitalised
 from .groups import describe_group, random_group
 from .names import number_answers

@@ -7,8 +7,7 @@ import numpy as np
 from ..worlds.schema import Phrases
 from .comparison import keyed_path
 from .context import Context, pick
-from .draft import Draft, Sketch
-from .family import family
+from .draft import Draft, Sketch, family
 from .grammar import capitalised
 from .names import amount_answers
 from .parallel import YEARS_APART

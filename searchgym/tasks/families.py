@@ -10,7 +10,7 @@ from typing import Any
 
 from ..cards import from_spec
 from ..errors import TaskError, unknown
-from .family import SAME_ANSWER, Family
+from .draft import SAME_ANSWER, Family
 
 _HERE = "searchgym.tasks."
 FAMILIES: dict[str, str] = {
@@ -33,7 +33,7 @@ def make_family(spec: Any, name: str = "") -> Family:
     Args:
         spec: A name of :data:`FAMILIES`, ``chain-2`` to ``chain-6`` (chains of that many hops), an
             import path, ``{"use": either, **options}``, a function or a class with ``propose``
-            (:class:`searchgym.tasks.family.Propose`), or an object.
+            (:class:`searchgym.tasks.draft.Propose`), or an object.
         name: What tasks call it; by default what it calls itself.
 
     Raises:

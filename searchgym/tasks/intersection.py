@@ -16,8 +16,7 @@ import numpy as np
 
 from ..worlds.schema import Phrases
 from .context import Context, both_sides, pick
-from .draft import Draft, Sketch
-from .family import family
+from .draft import Draft, Sketch, family
 from .grammar import capitalised, clause, indefinite, listed
 from .paths import Path, Step, backward, forward
 from .wording import Voice

@@ -12,8 +12,7 @@ import numpy as np
 
 from ..worlds.schema import Phrases
 from .context import Context
-from .draft import Draft, Sketch
-from .family import family
+from .draft import Draft, Sketch, family
 from .simple import ends
 from .wording import Voice
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from ..worlds.schema import Phrases
 from .context import Context
-from .draft import Draft, Sketch
-from .family import family
+from .draft import Draft, Sketch, family
 from .grammar import capitalised, listed
 from .names import joined_answers, number_answers
 from .paths import Path

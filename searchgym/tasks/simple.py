@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .context import Context, pick
-from .draft import Draft, Sketch
-from .family import family
+from .draft import Draft, Sketch, family
 from .paths import Path, Step, backward, forward
 
 

@@ -7,8 +7,7 @@ import numpy as np
 from ..worlds.schema import Phrases
 from .comparison import comparable, is_phrase
 from .context import Context, pick
-from .draft import Draft, Sketch
-from .family import family
+from .draft import Draft, Sketch, family
 from .grammar import capitalised
 from .groups import describe_group, random_group
 from .paths import forward

@@ -9,8 +9,7 @@ import numpy as np
 
 from ..types import ABSTAIN
 from .context import Context, pick
-from .draft import Draft, Sketch
-from .family import family
+from .draft import Draft, Sketch, family
 from .paths import Path, Step
 from .wording import Voice
 

@@ -5,10 +5,9 @@ A tool is written as a name of :data:`TOOLS`, as ``"package.module:Object"``, as
 all of them. See :class:`Tool` for how one is written.
 """
 
-from .base import Tool, ToolContext, ToolProtocol
+from .base import Tool, Toolbox, ToolContext, ToolProtocol
 from .registry import TOOLS, make_tool, make_toolbox
 from .retrieval import AccessTool, SearchTool
-from .toolbox import Toolbox
 
 __all__ = [
     "TOOLS",

@@ -105,6 +105,7 @@ class FactDatabase:
             other = target if target != prop.source else f"other_{target}"
             self._tables[name] = Table(name, {prop.source: prop.source, other: target})
             self._of[i] = name, other
+        self._names = {name.lower() for name in self._tables}
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._process = -1
@@ -188,7 +189,7 @@ class FactDatabase:
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_READ:
             name = str(first).lower()  # no column is read where rows of a WITH table are counted
-            if name in self._tables or not (second or name.startswith(("sqlite_", "pragma_"))):
+            if name in self._names or not (second or name.startswith(("sqlite_", "pragma_"))):
                 return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_FUNCTION:
             if str(second).lower() in FUNCTIONS:
@@ -216,16 +217,15 @@ class FactDatabase:
             mine = rows[bounds[i] : bounds[i + 1]]
             subjects = world.subject_of[mine].tolist()
             objects = self._objects(prop, world.object_of[mine].tolist())
-            table, column = self._of[i]
+            where, column = self._of[i]
             if prop.functional:
-                values.setdefault(table, {})[column] = dict(zip(subjects, objects, strict=True))
+                values.setdefault(where, {})[column] = dict(zip(subjects, objects, strict=True))
             else:
                 pairs = zip([world.titles[s] for s in subjects], objects, strict=True)
-                _insert(connection, table, 2, pairs)
+                _insert(connection, where, 2, pairs)
         for i, kind in enumerate(schema.types):
-            columns_of = [
-                values.get(kind.name, {}).get(c, {}) for c in self._tables[kind.name].columns
-            ]
+            by_column = values.get(kind.name, {})
+            columns_of = [by_column.get(c, {}) for c in self._tables[kind.name].columns]
             _insert(
                 connection, kind.name, len(columns_of),
                 (
@@ -234,8 +234,8 @@ class FactDatabase:
                 ),
             )  # fmt: skip
         for table in self.tables:  # one index per column of titles: joins and look-ups take them
-            for column, kind in table.columns.items():
-                if column == "name" or kind in schema._types:
+            for column, holds in table.columns.items():
+                if column == "name" or holds in schema._types:
                     name = _quoted(f"{table.name} by {column}")
                     on = f"{_quoted(table.name)} ({_quoted(column)})"
                     connection.execute(f"CREATE INDEX {name} ON {on}")

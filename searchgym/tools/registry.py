@@ -11,8 +11,7 @@ from ..arguments import check_schema
 from ..errors import CardError
 from ..objects import from_spec
 from ..types import ToolSpec
-from .base import FunctionTool, ToolContext, ToolProtocol
-from .toolbox import Toolbox
+from .base import FunctionTool, Toolbox, ToolContext, ToolProtocol
 
 _GRAPH = "searchgym.tools.graph:"
 TOOLS: dict[str, str] = {

@@ -16,7 +16,6 @@ from ..errors import WorldError
 from ..seeding import stream
 from . import relations as rel
 from .attributes import draw_values
-from .lookalikes import plan_lookalikes
 from .names import add_homonyms, draw_names
 from .schema import Property, Schema
 from .titles import draw_titles
@@ -80,6 +79,8 @@ def generate(
     obj = np.concatenate([c[2] for c in columns])
     facet_of = layout.facet_of
     if lookalikes:
+        from .lookalikes import plan_lookalikes
+
         plan = plan_lookalikes(schema, type_of, facet_of, subject, prop, obj, lookalikes, graph)
         type_of, facet_of = plan.type_of, plan.facet_of
         subject, prop, obj = plan.subject, plan.property, plan.object

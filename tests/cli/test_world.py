@@ -11,6 +11,7 @@ import pytest
 from searchgym.corpora.load import load_corpus
 from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.run import evaluate
+from searchgym.tasks.families import FAMILIES
 from searchgym.tasks.taskset import TaskSet
 from tests.cli.conftest import Cli
 
@@ -23,7 +24,7 @@ def written(cli: Cli, tmp_path: Path) -> Path:
     done = cli("world", "generate", "encyclopedia", *SMALL, "--tasks", 5, "--out", out, "--json")
     facts = done.json
     assert facts["entities"] == facts["passages"] == 400
-    assert facts["tasks proved"] + facts["tasks dropped"] == 8 * 5
+    assert facts["tasks proved"] + facts["tasks dropped"] == len(FAMILIES) * 5
     assert len(TaskSet.load(out / "tasks.jsonl")) == facts["tasks proved"]
     assert load_corpus(out / "passages.jsonl").digest == facts["corpus digest"]
     return out
@@ -34,9 +35,9 @@ def test_a_written_world_is_an_environment(written: Path) -> None:
 
     shared = SearchEnv(
         **{"corpus": str(written / "passages.jsonl"), "tasks": str(written / "tasks.jsonl"),
-         "max_turns": 8, "may_abstain": True}
+         "max_turns": 42, "may_abstain": True}
     )  # fmt: skip
-    assert len({task.family for task in shared.tasks}) == 8
+    assert len({task.family for task in shared.tasks}) == len(FAMILIES)
     result = evaluate(OracleAgent(shared.tasks), shared)
     assert result.means["em"].mean == 1.0
 

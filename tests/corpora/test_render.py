@@ -13,9 +13,8 @@ from searchgym.corpora.render import page_url, render
 from searchgym.corpora.render_pages import PageRenderer
 from searchgym.corpora.render_stream import iter_rendered, read_rendered, render_to_disk
 from searchgym.errors import DataError, WorldError
-from searchgym.worlds.catalog import shipped_worlds
 from searchgym.worlds.generate import generate
-from searchgym.worlds.loader import load_schema
+from searchgym.worlds.loader import load_schema, shipped_worlds
 from searchgym.worlds.storage import world_digest
 from searchgym.worlds.values import STYLES, format_value
 from searchgym.worlds.world import World

@@ -276,8 +276,8 @@ def test_an_agent_solves_a_chain_with_the_graph_alone(dialect):
 def test_a_vector_of_environments_mixes_tools_and_searches():
     env = SearchVectorEnv(4, tools=ALL, dialect="json_tools", max_turns=9, **SMALL)
     env.reset(seed=0)
-    words = get_dialect(env.rules.dialect)
-    title = env.world.titles[0]
+    words = get_dialect(env.env.rules.dialect)
+    title = env.env.world.titles[0]
     actions = [
         words.render_action(Call("graph_neighbors", {"node": title, "hops": 2})),
         env.oracle()[1][0],

@@ -275,7 +275,7 @@ def test_groups_travel_between_processes() -> None:
 
 
 def test_processes_of_an_evaluation_share_a_named_reward() -> None:
-    made = setting({"world": {"entities": 60}, "tasks": {"simple": 4}, "reward": own.brevity})
+    made = SearchEnv(world={"entities": 60}, tasks={"simple": 4}, reward=own.brevity)
     alone = evaluate(searchgym_baseline(), made)
     shared = evaluate(searchgym_baseline(), made, workers=2)
     assert [row.reward for row in shared.rows] == [row.reward for row in alone.rows]

@@ -28,7 +28,7 @@ def trained(reward: Any, out: Path | None = None) -> list[dict[str, float]]:
         recipe, tasks=2, steps=2, seed=3, lr=5e-3, save_rollouts=4 if out else 0
     )
     here = setting().under(reward=reward)
-    return list(Trainer(model, policy, here, recipe, config, out=out).train())
+    return list(Trainer(here, model, recipe, config, policy=policy, out=out).train())
 
 
 def test_the_trainer_pays_what_the_episodes_say(tmp_path: Path) -> None:
@@ -63,5 +63,5 @@ def test_another_reward_is_another_training() -> None:
 def test_the_file_that_fits_on_a_page_is_paid_alike() -> None:
     lm, policy = player(3)
     config = minimal.Config(steps=1, tasks=2, group=3, lr=5e-3, seed=3)
-    (metrics,) = minimal.grpo(lm, policy, setting().under(reward=SPEC), config)
+    (metrics,) = minimal.grpo(setting().under(reward=SPEC), lm, policy, config)
     assert metrics["reward"] == pytest.approx(trained(SPEC)[0]["reward"], abs=1e-6)

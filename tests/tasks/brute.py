@@ -55,6 +55,10 @@ def answers(graph: ReasoningGraph, world: World) -> set[str]:
             return set()
         best = (min if operation == "argmin" else max)(value for _, value in rows)
         return {who[2] for who, value in rows if value == best}  # type: ignore[index]
+    if operation == "sum":
+        member, _, value = arguments.partition("=")
+        values = {b[member]: b[value][1] for b in found}  # type: ignore[index]
+        return {str(sum(values.values()))} if values else set()  # type: ignore[arg-type]
     nodes = arguments.split(",") if arguments else [graph.answer]
     rows_ = {tuple(b[n] for n in nodes) for b in found}
     if operation == "count":

@@ -290,3 +290,30 @@ def test_states_of_tools_of_one_name_and_task_are_the_episodes_alone() -> None:
     assert call(two, toolbox, "put", item="b") == "1 things"
     assert isinstance(TASKS[0], Task)
     assert step_info(one)["tool"] == "put"
+
+
+def test_the_examples_of_the_environments_page_run() -> None:
+    """The blocks of code under Tools and Task families, as they are printed."""
+    import re
+    from datetime import date
+
+    from searchgym.cards import catalog
+    from searchgym.envs.search import SearchEnv
+
+    text = (catalog("envs") / "README.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Tools\n")[2].partition("\n## Difficulty\n")[0]
+    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    assert len(blocks) == 3
+    names: dict[str, Any] = {
+        "gym": gym, "searchgym": searchgym, "ToolSpec": ToolSpec, "ToolResult": ToolResult,
+        "Task": Task, "date": date,
+    }  # fmt: skip
+    for block in blocks:
+        exec(compile(block, "envs/README.md", "exec"), names)
+    e, toolbox = begin(names["days_between"], names["Notes"])
+    assert call(e, toolbox, "days_between", first="1931-03-12", second="1931-03-01") == "11"
+    call(e, toolbox, "note", text="a")
+    assert call(e, toolbox, "note", text="b") == "a\nb"
+    assert e.tool_states == {"notes": ["a", "b"]}
+    env = SearchEnv(world={"entities": 300}, tasks={names["born_before"]: 9})
+    assert len(env.tasks) == 9

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchgym.errors import WorldError
-from searchgym.worlds.catalog import shipped_worlds
 from searchgym.worlds.generate import generate
-from searchgym.worlds.loader import load_schema
+from searchgym.worlds.loader import load_schema, shipped_worlds
 from searchgym.worlds.schema import Property
 from searchgym.worlds.storage import world_digest
 from searchgym.worlds.world import World

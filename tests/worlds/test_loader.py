@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from searchgym.errors import WorldError
-from searchgym.worlds.catalog import shipped_worlds
-from searchgym.worlds.loader import load_schema, schema_to_dict
+from searchgym.worlds.loader import load_schema, schema_to_dict, shipped_worlds
 
 from .schemas import small
 

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from searchgym.errors import WorldError
 from searchgym.text import normalise_answer
-from searchgym.worlds.catalog import shipped_worlds
 from searchgym.worlds.generate import generate
 from searchgym.worlds.grammar import SHIPPED, check_grammar, parse_grammar
-from searchgym.worlds.loader import load_schema
+from searchgym.worlds.loader import load_schema, shipped_worlds
 from searchgym.worlds.names import name_key
 from searchgym.worlds.syllables import stop_names, stop_words
 from searchgym.worlds.titles import draw_titles

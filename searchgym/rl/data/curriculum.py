@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...curricula import Curriculum, TaskPool, make_curriculum, next_task
+from ...curricula import Curriculum, TaskPool, difficulty_of, make_curriculum, next_task
 from ...seeding import derive
 from ...types import Task
 from ..slots.records import Scored, TaskPlan
@@ -39,7 +39,8 @@ class ByCurriculum(UniformTasks):
     ) -> tuple[Task, Mapping[str, float]]:
         if self._pool is None or self._pool.tasks is not tasks:
             self._pool = TaskPool(tasks)
-        return next_task(self.curriculum, self._pool, derive(key, "task"))
+        task, params = next_task(self.curriculum, self._pool, derive(key, "task"))
+        return task, {**params, **difficulty_of(params)}
 
     def observe(self, scored: Scored) -> None:
         plan = scored.group.plan

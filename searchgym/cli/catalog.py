@@ -99,7 +99,7 @@ def _describe(name: str) -> tuple[dict[str, Any], str]:
 
 
 def _environment(name: str) -> tuple[dict[str, Any], str]:
-    from ..envs.search import MAX_TEXT
+    from ..envs.observe import MAX_TEXT
     from ..registration import ENTRY_POINT, ids_of
     from ..spaces import FreeText
     from .listing import readme_summary

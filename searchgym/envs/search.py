@@ -16,18 +16,17 @@ from ..oracle import oracle_texts
 from ..spaces import FreeText
 from ..types import TurnRequest
 from .info import step_info
+from .observe import MAX_TEXT, view_of
 from .render import print_turn, transcript
 from .setting import Setting, setting
 from .start import start_episode, tell
 
-MAX_TEXT = 8_000_000
-"""Characters of the text spaces: above any ``max_chars`` plus one observation."""
 
-
-class SearchEnv(gym.Env[str, str]):
+class SearchEnv(gym.Env[Any, str]):
     """Ask, read, ask again, answer.
 
-    Observation: the visible context as text (instructions, question, own actions, results).
+    Observation: the visible context as text (instructions, question, own actions, results), or
+    with ``observation="messages"`` as a chat with tool schemas (``searchgym.messages``).
     Action: the policy's text in the environment's dialect; any string is legal input, and one that
     is no action earns a corrective observation and costs a turn.
     Reward: weighted named parts, see ``info["reward_parts"]``; default 1 for an exact match.
@@ -51,6 +50,7 @@ class SearchEnv(gym.Env[str, str]):
         curriculum: Any = None,
         search_enabled: bool = True,
         params: Mapping[str, float] | None = None,
+        observation: str = "text",
         **options: Any,
     ) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
@@ -61,7 +61,7 @@ class SearchEnv(gym.Env[str, str]):
         self.search_enabled = search_enabled
         self.params = dict(params or {})
         self.action_space = FreeText(MAX_TEXT)
-        self.observation_space = FreeText(MAX_TEXT)
+        self.observation_space, self._observe = view_of(observation)
         self._episode: Episode | None = None
 
     @property
@@ -73,7 +73,7 @@ class SearchEnv(gym.Env[str, str]):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode. ``seed`` (or ``options["task_id"]``) determines the task."""
         super().reset(seed=seed)
         key = int(self.np_random.integers(1 << 62))
@@ -82,9 +82,9 @@ class SearchEnv(gym.Env[str, str]):
         )
         if self.render_mode == "human":
             self.render()
-        return self._episode.observation(), step_info(self._episode)
+        return self._observe(self._episode), step_info(self._episode)
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Let the policy's text act; tools run at once."""
         if not isinstance(action, str):
             raise TypeError(f"an action is a string, got {type(action).__name__}: {action!r:.80}")
@@ -97,9 +97,8 @@ class SearchEnv(gym.Env[str, str]):
             tell(self.curriculum, episode)
         if self.render_mode == "human":
             self.render()
-        observation = episode.observation(episode.contexts.active)
         return (
-            observation,
+            self._observe(episode),
             episode.turns[-1].reward,
             episode.terminated,
             episode.truncated,
@@ -137,11 +136,11 @@ class SearchEnv(gym.Env[str, str]):
         """The current episode as JSON values."""
         return self.episode.snapshot()
 
-    def restore(self, snapshot: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    def restore(self, snapshot: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Continue an episode from its snapshot, without any outside call."""
         own = get_dialect(self.setting.rules.dialect)
         self._episode = episode = Episode.restore(snapshot, dialect=own)
-        return episode.observation(episode.contexts.active), step_info(episode)
+        return self._observe(episode), step_info(episode)
 
     def set_params(self, **params: float) -> None:
         """Difficulty parameters from the next reset on."""

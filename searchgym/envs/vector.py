@@ -20,17 +20,17 @@ from ..oracle import oracle_texts
 from ..spaces import FreeText
 from ..types import ToolCall, TurnRequest
 from .info import step_info
-from .search import MAX_TEXT
+from .observe import MAX_TEXT, view_of
 from .setting import Setting, setting
 from .stack import stack_infos
 from .start import start_episode, tell
 
 Arrays = tuple[
-    tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
+    tuple[Any, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
 ]
 
 
-class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
+class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
     """``num_envs`` independent episodes with the same results as as many ``SearchEnv``s.
 
     ``step`` takes a sequence of strings. All tool calls of a step run as one batch. Slot i is
@@ -54,6 +54,7 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         search_enabled: bool = True,
         params: Mapping[str, float] | None = None,
         gc_freeze: bool = True,
+        observation: str = "text",
         **options: Any,
     ) -> None:
         if num_envs < 1:
@@ -69,7 +70,7 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         self.search_enabled = search_enabled
         self.params = dict(params or {})
         self.single_action_space = FreeText(MAX_TEXT)
-        self.single_observation_space = FreeText(MAX_TEXT)
+        self.single_observation_space, self._observe = view_of(observation)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._episodes: list[Episode | None] = [None] * num_envs
@@ -93,7 +94,7 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         *,
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
-    ) -> tuple[tuple[str, ...], dict[str, Any]]:
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Begin new episodes in all slots, or where ``options["reset_mask"]`` is true."""
         options = dict(options or {})
         mask = self._mask(options.pop("reset_mask", None))
@@ -137,8 +138,8 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         self._finished[i] = False
         return step_info(episode)
 
-    def _observations(self) -> tuple[str, ...]:
-        return tuple([e.observation(e.contexts.active) for e in self.episodes])
+    def _observations(self) -> tuple[Any, ...]:
+        return tuple([self._observe(e) for e in self.episodes])
 
     # --- step ---------------------------------------------------------------------------------
     def step(self, actions: Sequence[str]) -> Arrays:
@@ -202,7 +203,7 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
                 out.infos[i] = step_info(episode)
         current = self._episodes[i]
         assert current is not None
-        out.observations[i] = current.observation(current.contexts.active)
+        out.observations[i] = self._observe(current)
 
     def _ended(self, i: int, episode: Episode) -> dict[str, Any]:
         tell(self.curriculum, episode)
@@ -210,7 +211,7 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         if self.autoreset_mode != AutoresetMode.SAME_STEP:
             self._finished[i] = True
             return info
-        last = episode.observation(episode.contexts.active)
+        last = self._observe(episode)
         return {**self._begin(i), "final_obs": last, "final_info": info}
 
     # --- beyond Gymnasium ---------------------------------------------------------------------
@@ -247,7 +248,7 @@ class _Columns:
     """The results of one step, a place per slot."""
 
     def __init__(self, n: int) -> None:
-        self.observations = [""] * n
+        self.observations: list[Any] = [None] * n
         self.rewards = np.zeros(n)
         self.terminated = np.zeros(n, dtype=np.bool_)
         self.truncated = np.zeros(n, dtype=np.bool_)

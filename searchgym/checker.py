@@ -129,7 +129,8 @@ def _no_leaks(env: SearchEnv, seed: int) -> None:
     task = env.episode.config.task
     question = normalise_answer(task.question)
     instructions = normalise_answer(env.episode.contexts.segments[0].text)
-    shown = [observation, *(s for k, v in info.items() if k != "task_id" for s in _strings(v))]
+    told = (s for k, v in info.items() if k != "task_id" for s in _strings(v))
+    shown = [*_strings(observation), *told]
     for text in shown:
         for evidence in task.evidence:
             if evidence in text:

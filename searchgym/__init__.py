@@ -1,7 +1,7 @@
 """SearchGym: Gymnasium environments in which search agents are trained and compared.
 
-``import searchgym`` registers the catalogue's environments and stays light; everything else loads
-when it is used.
+``import searchgym as sg`` registers the catalogue's environments and stays light: every public name
+below, and every package such as ``sg.curricula``, loads when it is first used.
 """
 
 from __future__ import annotations
@@ -11,50 +11,174 @@ from typing import TYPE_CHECKING, Any
 
 from .registration import register_catalog
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-_LAZY = {
-    "Answer": "types", "Access": "types", "Search": "types", "Passage": "types", "Task": "types",
-    "TurnRequest": "types", "Agent": "types", "ABSTAIN": "types",
-    "Corpus": "corpora.corpus", "Episode": "episode", "EpisodeConfig": "rules", "Rules": "rules",
-    "Trajectory": "trajectory", "SearchEnv": "envs.search", "SearchVectorEnv": "envs.vector",
-    "check_env": "checker", "run_episode": "rollout", "run_episodes": "rollout",
-    "CandidateActions": "wrappers", "SearchGymError": "errors",
+_WHERE = {
+    # environments and episodes
+    "envs.search": ("SearchEnv",),
+    "envs.vector": ("SearchVectorEnv",),
+    "envs.session": ("Session", "Step"),
+    "envs.unwrap": ("search_env",),
+    "checker": ("check_env",),
+    "wrappers": ("CandidateActions", "CurriculumWrapper", "VectorCurriculumWrapper"),
+    "episode": ("Episode",),
+    "rules": ("EpisodeConfig", "Rules"),
+    "trajectory": ("Trajectory",),
+    "rollout": ("run_episode", "run_episodes"),
+    "drive": ("run_tools",),
+    "types": (
+        "ABSTAIN", "Access", "Agent", "Answer", "Call", "Failure", "Hit", "Passage", "Query",
+        "Search", "Task", "ToolCall", "ToolResult", "ToolSpec", "TurnRequest",
+    ),
+    "errors": ("CardError", "EngineError", "EpisodeError", "SearchGymError", "WorldError"),
+    # worlds, corpora, tasks, engines
+    "worlds.loader": ("load_schema",),
+    "worlds.generate": ("generate",),
+    "corpora.render": ("render",),
+    "corpora.corpus": ("Corpus",),
+    "corpora.load": ("load_corpus", "load_questions"),
+    "tasks.build": ("build_tasks",),
+    "audit": ("verify",),
+    "answerability": ("answerability",),
+    "engines.registry": ("build_engine",),
+    "engines.searcher": ("Searcher",),
+    "curricula": ("AXES", "Driver", "make_curriculum"),
+    # agents and their evaluation
+    "agents.oracle": ("OracleAgent",),
+    "agents.scripted": (
+        "BestSentenceAgent", "ConstantAgent", "FirstHitAgent", "RandomAgent", "RulesAgent",
+    ),
+    "agents.function": ("FunctionAgent",),
+    "evaluation.run": ("episode_for", "evaluate"),
+    "evaluation.result": ("EvalResult", "compare"),
+    "evaluation.crossed": ("crossed_interval", "crossed_p"),
+    "evaluation.intervals": ("holm",),
+    "evaluation.power": ("power_note",),
+    "transfer": (
+        "Rung", "TransferTable", "generated_rungs", "oracle", "real_rungs", "smoke_rung",
+        "transfer",
+    ),
+    # language models and their training
+    "llms.base": ("Sampling",),
+    "llms.small": ("small_model", "train_tokenizer"),
+    "policies.trainable": ("Lora", "TrainableLM"),
+    "policies.causal_lm": ("CausalLMPolicy",),
+    "rl.trainer": ("TrainConfig", "Trainer"),
+    "rl.recipe": ("Recipe",),
+    "rl.critic": ("Critic",),
+    "rl.processes": ("Processes",),
+    "rl.asynchronous.rollouts": ("AsyncRollouts",),
+    "rl.launch": ("load_policy",),
 }  # fmt: skip
+"""Module → the public names it defines."""
+_LAZY = {name: module for module, names in _WHERE.items() for name in names}
+_PACKAGES = frozenset(
+    "agents candidates cards corpora curricula dialects engines envs evaluation kgs knower llms "
+    "policies reports rl scoring seeding serve tasks transfer types viewer warmstart worlds "
+    "wrappers".split()
+)
+"""Packages and modules that are attributes: ``sg.wrappers`` needs no import of its own."""
 
 __all__ = ["__version__", *sorted(_LAZY)]
 
 if TYPE_CHECKING:
+    from .agents.function import FunctionAgent as FunctionAgent
+    from .agents.oracle import OracleAgent as OracleAgent
+    from .agents.scripted import BestSentenceAgent as BestSentenceAgent
+    from .agents.scripted import ConstantAgent as ConstantAgent
+    from .agents.scripted import FirstHitAgent as FirstHitAgent
+    from .agents.scripted import RandomAgent as RandomAgent
+    from .agents.scripted import RulesAgent as RulesAgent
+    from .answerability import answerability as answerability
+    from .audit import verify as verify
     from .checker import check_env as check_env
     from .corpora.corpus import Corpus as Corpus
+    from .corpora.load import load_corpus as load_corpus
+    from .corpora.load import load_questions as load_questions
+    from .corpora.render import render as render
+    from .curricula import AXES as AXES
+    from .curricula import Driver as Driver
+    from .curricula import make_curriculum as make_curriculum
+    from .drive import run_tools as run_tools
+    from .engines.registry import build_engine as build_engine
+    from .engines.searcher import Searcher as Searcher
     from .envs.search import SearchEnv as SearchEnv
+    from .envs.session import Session as Session
+    from .envs.session import Step as Step
+    from .envs.unwrap import search_env as search_env
     from .envs.vector import SearchVectorEnv as SearchVectorEnv
     from .episode import Episode as Episode
+    from .errors import CardError as CardError
+    from .errors import EngineError as EngineError
+    from .errors import EpisodeError as EpisodeError
     from .errors import SearchGymError as SearchGymError
+    from .errors import WorldError as WorldError
+    from .evaluation.crossed import crossed_interval as crossed_interval
+    from .evaluation.crossed import crossed_p as crossed_p
+    from .evaluation.intervals import holm as holm
+    from .evaluation.power import power_note as power_note
+    from .evaluation.result import EvalResult as EvalResult
+    from .evaluation.result import compare as compare
+    from .evaluation.run import episode_for as episode_for
+    from .evaluation.run import evaluate as evaluate
+    from .llms.base import Sampling as Sampling
+    from .llms.small import small_model as small_model
+    from .llms.small import train_tokenizer as train_tokenizer
+    from .policies.causal_lm import CausalLMPolicy as CausalLMPolicy
+    from .policies.trainable import Lora as Lora
+    from .policies.trainable import TrainableLM as TrainableLM
+    from .rl.asynchronous.rollouts import AsyncRollouts as AsyncRollouts
+    from .rl.critic import Critic as Critic
+    from .rl.launch import load_policy as load_policy
+    from .rl.processes import Processes as Processes
+    from .rl.recipe import Recipe as Recipe
+    from .rl.trainer import TrainConfig as TrainConfig
+    from .rl.trainer import Trainer as Trainer
     from .rollout import run_episode as run_episode
     from .rollout import run_episodes as run_episodes
     from .rules import EpisodeConfig as EpisodeConfig
     from .rules import Rules as Rules
+    from .tasks.build import build_tasks as build_tasks
     from .trajectory import Trajectory as Trajectory
+    from .transfer import Rung as Rung
+    from .transfer import TransferTable as TransferTable
+    from .transfer import generated_rungs as generated_rungs
+    from .transfer import oracle as oracle
+    from .transfer import real_rungs as real_rungs
+    from .transfer import smoke_rung as smoke_rung
+    from .transfer import transfer as transfer
     from .types import ABSTAIN as ABSTAIN
     from .types import Access as Access
     from .types import Agent as Agent
     from .types import Answer as Answer
+    from .types import Call as Call
+    from .types import Failure as Failure
+    from .types import Hit as Hit
     from .types import Passage as Passage
+    from .types import Query as Query
     from .types import Search as Search
     from .types import Task as Task
+    from .types import ToolCall as ToolCall
+    from .types import ToolResult as ToolResult
+    from .types import ToolSpec as ToolSpec
     from .types import TurnRequest as TurnRequest
+    from .worlds.generate import generate as generate
+    from .worlds.loader import load_schema as load_schema
     from .wrappers import CandidateActions as CandidateActions
+    from .wrappers import CurriculumWrapper as CurriculumWrapper
+    from .wrappers import VectorCurriculumWrapper as VectorCurriculumWrapper
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+    if name in _PACKAGES:
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_PACKAGES})
 
 
 register_catalog()

@@ -16,7 +16,7 @@ UNSET: Any = object()
 """Stands for an answer that has not come."""
 
 
-class Group:
+class QueuedGroup:
     """One caller's requests, answered together. ``wake`` runs once, in the caller's world."""
 
     __slots__ = ("answers", "done", "entries", "error", "event", "future", "loop", "missing")
@@ -56,7 +56,7 @@ class Entry:
 
     def __init__(self, request: Any, key: bytes | None, born: float) -> None:
         self.request, self.key, self.born = request, key, born
-        self.waiters: list[tuple[Group, int]] = []
+        self.waiters: list[tuple[QueuedGroup, int]] = []
         self.live = 0
         self.started = False
 
@@ -71,7 +71,7 @@ class RequestQueue:
     def __init__(self, most: int, grown: Callable[[int, int], None]) -> None:
         self.most, self._grown = most, grown
         self._waiting: OrderedDict[int, Entry] = OrderedDict()
-        self._held_back: deque[tuple[Group, Sequence[Any], Sequence[bytes | None]]] = deque()
+        self._held_back: deque[tuple[QueuedGroup, Sequence[Any], Sequence[bytes | None]]] = deque()
         self._by_key: dict[bytes, Entry] = {}
 
     def __len__(self) -> int:
@@ -89,7 +89,7 @@ class RequestQueue:
 
     def add(
         self,
-        group: Group,
+        group: QueuedGroup,
         requests: Sequence[Any],
         keys: Sequence[bytes | None],
         *,
@@ -113,7 +113,7 @@ class RequestQueue:
         self._admit()
         return batch
 
-    def answer(self, entry: Entry, answer: Any) -> list[Group]:
+    def answer(self, entry: Entry, answer: Any) -> list[QueuedGroup]:
         """Give an answer to everybody who still waits for a started entry."""
         self._forget(entry)
         finished = []
@@ -127,7 +127,7 @@ class RequestQueue:
                 finished.append(group)
         return finished
 
-    def crash(self, entry: Entry, what: str, error: BaseException) -> list[Group]:
+    def crash(self, entry: Entry, what: str, error: BaseException) -> list[QueuedGroup]:
         """Everybody in this call gets the error, whatever else he still waits for."""
         self._forget(entry)
         finished = []
@@ -139,7 +139,7 @@ class RequestQueue:
                 finished.append(group)
         return finished
 
-    def leave(self, group: Group) -> None:
+    def leave(self, group: QueuedGroup) -> None:
         """A group gives up; questions nobody waits for any more are not asked."""
         group.done = True
         for entry in group.entries:
@@ -149,14 +149,14 @@ class RequestQueue:
                 self._forget(entry)
         self._admit()
 
-    def expire(self, group: Group, late: Failure) -> None:
+    def expire(self, group: QueuedGroup, late: Failure) -> None:
         """A group leaves with what it has; the rest is ``late``."""
         group.answers = [late if a is UNSET else a for a in group.answers]
         self.leave(group)
 
-    def drop(self, gone: Failure) -> list[Group]:
+    def drop(self, gone: Failure) -> list[QueuedGroup]:
         """Answer everything that waits with a failure."""
-        finished: list[Group] = []
+        finished: list[QueuedGroup] = []
         for entry in list(self._waiting.values()):
             finished += self.answer(entry, gone)
         self._waiting.clear()
@@ -171,7 +171,9 @@ class RequestQueue:
         # A batch larger than the whole queue enters when the queue is empty: else it never would.
         return not self._waiting or len(self._waiting) + size <= self.most
 
-    def _enter(self, group: Group, requests: Sequence[Any], keys: Sequence[bytes | None]) -> None:
+    def _enter(
+        self, group: QueuedGroup, requests: Sequence[Any], keys: Sequence[bytes | None]
+    ) -> None:
         before, now = len(self._waiting), time.monotonic()
         for i, (request, key) in enumerate(zip(requests, keys, strict=True)):
             entry = None if key is None else self._by_key.get(key)
@@ -202,9 +204,9 @@ class RequestQueue:
             del self._by_key[entry.key]
 
 
-def wake(groups: Sequence[Group]) -> None:
+def wake(groups: Sequence[QueuedGroup]) -> None:
     """Wake callers: threads directly, coroutines with one message per event loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Group]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[QueuedGroup]] = {}
     for group in groups:
         if group.loop is None:
             group.wake()
@@ -218,6 +220,6 @@ def wake(groups: Sequence[Group]) -> None:
                 raise
 
 
-def _wake_all(groups: Sequence[Group]) -> None:
+def _wake_all(groups: Sequence[QueuedGroup]) -> None:
     for group in groups:
         group.wake()

@@ -1,13 +1,13 @@
 """The catalogue: folders with a card each, from which everything is registered.
 
 ``envs/``, ``corpora/`` and ``agents/`` hold a folder per item: ``card.toml``, ``README.md``, data,
-never Python. Adding an item is adding a folder; third parties name their code by
+never Python (``agents/recipes`` holds a file per recipe, see ``searchgym.rl.recipe_files``).
+Adding an item is adding a folder; third parties name their code by
 ``use = "package.module:Class"`` and their own catalogue by :func:`read_card`.
 """
 
 from __future__ import annotations
 
-import importlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +16,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .errors import CardError, unknown
+from .objects import bare_hint, from_spec, is_path, load_object, own_folder
+from .trust import registered_only, source_digest
+
+__all__ = [
+    "Card", "Kind", "card", "cards", "catalog", "from_spec", "load_object", "read_card",
+    "registered_only", "source_digest",
+]  # fmt: skip
 
 Kind = Literal["envs", "corpora", "agents"]
 _KEYS: Mapping[Kind, tuple[frozenset[str], frozenset[str]]] = {  # required, optional
@@ -26,8 +33,8 @@ _KEYS: Mapping[Kind, tuple[frozenset[str], frozenset[str]]] = {  # required, opt
                    "splits", "use", "get"}),
     ),
     "agents": (
-        frozenset({"id", "summary"}),  # and one of use (who acts) and recipe (how one is trained)
-        frozenset({"use", "kwargs", "train", "evaluate", "citation", "recipe"}),
+        frozenset({"id", "summary", "use"}),
+        frozenset({"kwargs", "train", "evaluate", "citation"}),
     ),
 }  # fmt: skip
 
@@ -71,11 +78,6 @@ def read_card(folder: Path, kind: Kind) -> Card:
             raise CardError(f"{path}: the key {key!r} is missing")
         if not isinstance(data[key], str) or not data[key]:
             raise CardError(f"{path}: {key!r} must be a non-empty string, got {data[key]!r}")
-    if kind == "agents" and ("use" in data) == isinstance(data.get("recipe"), dict):
-        raise CardError(
-            f"{path}: give either 'use' (an agent's class) or the table [recipe] (how a language "
-            "model is trained)"
-        )
     if data["id"].rsplit("/", 1)[-1] != folder.name:
         raise CardError(f"{path}: id {data['id']!r} does not match its folder {folder.name!r}")
     body = {k: v for k, v in data.items() if k not in ("id", "summary")}
@@ -90,47 +92,13 @@ def cards(kind: Kind) -> Mapping[str, Card]:
 
 
 def card(kind: Kind, name: str) -> Card:
-    """One card by its folder's name, or by the path of a folder of your own."""
-    if "/" in name and (Path(name) / "card.toml").is_file():
-        return read_card(Path(name), kind)
-    name = name.removeprefix("searchgym/")
+    """One card by its folder's name, or by the path of a folder of your own (``./mine``)."""
+    bare = name.removeprefix("searchgym/")
     known = cards(kind)
-    if name not in known:
-        raise CardError(unknown(f"card in {kind}/", name, known))
-    return known[name]
-
-
-def load_object(path: str) -> Any:
-    """The object a ``"package.module:Name"`` string names."""
-    module, _, name = path.partition(":")
-    if not name:
-        raise CardError(f"{path!r} is not of the form 'package.module:Name'")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise CardError(f"cannot load {path!r}: {error}") from error
-
-
-def from_spec(kind: str, spec: Any, known: Mapping[str, str]) -> Any:
-    """An object from a name of ``known`` (name → import path), another import path, a table
-    ``{"use": either, **options}``, or an object, which is returned.
-
-    ``CardError`` for an unknown name or option; ``kind`` says of what.
-    """
-    if isinstance(spec, str):
-        spec = {"use": spec}
-    if not isinstance(spec, Mapping):
-        return spec
-    options = dict(spec)
-    use = options.pop("use", None)
-    if not isinstance(use, str):
-        raise CardError(
-            f"a {kind} table names its object: {{use = 'name or package.module:Class', …}}, "
-            f"got {sorted(map(str, spec))}"
-        )
-    if use not in known and ":" not in use:
-        raise CardError(unknown(kind, use, known) + ", or 'package.module:Class'")
-    try:
-        return load_object(known.get(use, use))(**options)
-    except (TypeError, ValueError) as error:
-        raise CardError(f"{kind} {use!r}: {error}") from error
+    if bare in known:
+        return known[bare]
+    if (folder := own_folder(name)) is not None:
+        return read_card(folder, kind)
+    if is_path(bare):
+        raise CardError(f"{name} is no folder with a card.toml, and {kind}/ holds no such card")
+    raise CardError(unknown(f"card in {kind}/", name, known) + bare_hint(name))

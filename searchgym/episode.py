@@ -8,7 +8,8 @@ the log of what it was told, so fork, snapshot, resume and golden replay are one
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -18,12 +19,13 @@ from .dialects.base import Dialect, View, get_dialect
 from .dialects.prompts import opening_of
 from .errors import EpisodeError
 from .records import events_from_json, events_to_json
+from .rewards.outcome import Outcome, measures
 from .rules import TOKEN_COUNTERS, EpisodeConfig
-from .scoring.answer import score_answer
-from .scoring.ssrl_format import ssrl_format
 from .seeding import derive
 from .showing import cut_hits, page_parts, show_part
-from .turns import TERMINAL, End, Opened, Outcome, Turn
+from .tools.state import state_text, states_of, with_own_state
+from .trust import registered_only
+from .turns import TERMINAL, End, Opened, Turn
 from .types import (
     Access,
     Action,
@@ -54,10 +56,11 @@ class Episode:
     """
 
     __slots__ = (  # thousands of episodes are alive at once
-        "_answer", "_asks", "_attempts", "_calls", "_dialect", "_end", "_events", "_gold", "_left",
-        "_news", "_open", "_pages_read", "_parts", "_results", "_rules", "_tool_names",
-        "_tool_state", "_tools", "_weights", "config", "contexts", "parent", "pending", "phase",
-        "queries", "retries", "seen", "turns",
+        "_asks", "_attempts", "_calls", "_dialect", "_events", "_gold", "_held", "_hidden",
+        "_holds", "_left", "_news", "_open", "_pages_read", "_results", "_rules", "_state_keys",
+        "_tool_names", "_tool_state", "_tools", "_weights", "answer", "config", "contexts", "end",
+        "new_evidence",
+        "parent", "parts", "pending", "phase", "queries", "retries", "seen", "turns",
     )  # fmt: skip
 
     def __init__(self, config: EpisodeConfig, *, parent: tuple[str, int] | None = None) -> None:
@@ -73,6 +76,9 @@ class Episode:
         self._rules = config.rules
         self._dialect: Dialect = get_dialect(self._rules.dialect)
         self._weights = self._rules.reward.effective(config.params)
+        self._hidden = self._rules.reward.hidden(self._weights)
+        self._holds = self._rules.reward.holds
+        self._held = 0.0  # reward of turns that a final gate keeps until the end
         self._gold = frozenset(config.task.evidence)
         self._left = set(self._gold)
         self._events: list[tuple[Any, ...]] = []
@@ -80,14 +86,20 @@ class Episode:
         self._calls: tuple[ToolCall, ...] = ()
         self._results: list[Any] = []
         self._attempts = 0
-        self._tool_state: dict[str, Any] = {}
+        self._tool_state: dict[str, str] = {}  # JSON texts
         self._pages_read: dict[str, int] = {}
         self._news = 0
-        self._end: End | None = None
-        self._answer = ""
-        self._parts: dict[str, float] = {}
+        self.end: End | None = None
+        """How it ended; ``None`` while it runs."""
+        self.answer = ""
+        """The answer; empty until it is given."""
+        self.parts: dict[str, float] | None = None
+        """The measures of the finished episode (:attr:`Outcome.parts`); ``None`` while it runs."""
+        self.new_evidence = 0
+        """Gold passages that the turn which is being measured showed for the first time."""
         self._tools = self._rules.tools if config.search_enabled else ()
         self._tool_names = frozenset(t.name for t in self._tools)
+        self._state_keys = {t.name: t.shares for t in self._tools if t.shares}
         self._asks = not self._tool_names <= {"access"}
         self.contexts = Contexts()
         role = "planner" if self._rules.delegate else "agent"
@@ -205,7 +217,7 @@ class Episode:
             "", Invalid(f"nobody acted: {failure.kind}"), (),
         )  # fmt: skip
         self._news = len(self.contexts.segments)
-        self._close((), (failure,), {}, end="infra_error")
+        self._close((), (failure,), end="infra_error")
 
     def _legal(self, action: Action) -> Action:
         """The action, or why the rules forbid it."""
@@ -239,32 +251,32 @@ class Episode:
         last = self.turns_left <= 1
         if isinstance(action, (Search, Access, Call)):
             if last:  # results could never be used
-                self._close((), (), {}, end="max_turns")
+                self._close((), (), end="max_turns")
                 return ()
             return self._call(action)
         if isinstance(action, Answer):
             self._answered(action)
         elif isinstance(action, Invalid):
             self.contexts.add("env", "invalid", self._dialect.render_invalid(action.reason))
-            self._close((), (), {"invalid": 1.0}, end="unanswered" if self.self_search else None)
+            self._close((), (), end="unanswered" if self.self_search else None)
         elif isinstance(action, Judge):
             if not action.useful:
                 self.contexts.hide_newest_results()
-            self._close((), (), {})
+            self._close((), ())
         else:
             self.contexts.open("executor")
             self._introduce(action.task, "task")
-            self._close((), (), {})
+            self._close((), ())
         return ()
 
     def _answered(self, action: Answer) -> None:
         if self.contexts.active == 0:
-            self._answer = action.text
-            self._close((), (), {}, end="answered")
+            self.answer = action.text
+            self._close((), (), end="answered")
         else:  # an executor reports to whoever delegated
             self.contexts.close()
             self.contexts.add("env", "report", self._dialect.render_report(action.text))
-            self._close((), (), {})
+            self._close((), ())
 
     def _call(self, action: Search | Access | Call) -> tuple[ToolCall, ...]:
         arguments: list[Mapping[str, Any]]
@@ -277,11 +289,12 @@ class Episode:
             tool, arguments = action.tool, [action.args]
             self.queries += 1
         config, turn, active = self.config, len(self.turns), self.contexts.active
-        state = self._tool_state.get(tool)
+        kept = self._tool_state.get(self._state_keys.get(tool, tool))
         task = config.task if tool in self._rules.needs_task else None
         calls = []
         for i, given in enumerate(arguments):
             key = derive(config.seed, config.branch, active, turn, i, tool)
+            state = None if kept is None else json.loads(kept)
             context = CallContext(key, config.episode_id, config.params, state, task)
             calls.append(ToolCall(tool, given, i, context))
         self.pending = self._calls = tuple(calls)
@@ -302,7 +315,12 @@ class Episode:
             raise EpisodeError(f"receive() while phase is {self.phase!r}; call act() first")
         if len(results) != len(self.pending):
             raise EpisodeError(f"got {len(results)} results for {len(self.pending)} calls")
-        results = tuple(results)
+        results = tuple(
+            [
+                with_own_state(call.tool, result) if isinstance(result, ToolResult) else result
+                for call, result in zip(self.pending, results, strict=True)
+            ]
+        )
         self._events.append(("receive", results))
         failed = []
         for call, result in zip(self.pending, results, strict=True):
@@ -315,7 +333,7 @@ class Episode:
         self._attempts += 1
         hopeless = any(not failure.retryable for _, failure in failed)
         if hopeless or self._attempts > self._rules.max_retries:
-            self._close(self._calls, tuple(self._results), {}, end="infra_error")
+            self._close(self._calls, tuple(self._results), end="infra_error")
         else:
             self.retries += len(failed)
             self.pending = tuple(
@@ -326,12 +344,11 @@ class Episode:
         """Show the results of a turn and close it."""
         assert self._open is not None
         action = self._open.action
-        parts: dict[str, float]
         for call, result in zip(calls, results, strict=True):
             if result.state is not None:
-                self._tool_state[call.tool] = result.state
+                key = self._state_keys.get(call.tool, call.tool)
+                self._tool_state[key] = state_text(call.tool, result.state)
         if isinstance(action, Search):
-            parts = {"search": float(len(calls))}
             limit = self._rules.snippet_chars
             if len(results) == 1:
                 hits = cut_hits(results[0].hits, limit)
@@ -345,17 +362,15 @@ class Episode:
             self.contexts.add("env", "results", self._dialect.render_hits(groups), hits)
             found = [hit[0][0] for hit in hits]  # passage ids
         elif isinstance(action, Call):
-            parts = {"call": 1.0}
             found = self._show_call(action, results[0])
         else:
             assert isinstance(action, Access)
-            parts = {"access": 1.0}
             found = self._show_page(action.url.strip(), results[0].meta.get("page"))
         self.seen.update(dict.fromkeys(found))
         if self._left and (fresh := self._left.intersection(found)):
             self._left -= fresh
-            parts["evidence"] = len(fresh) / len(self._gold)
-        self._close(calls, tuple(results), parts)
+            self.new_evidence = len(fresh)
+        self._close(calls, tuple(results))
 
     def _show_call(self, call: Call, result: ToolResult) -> list[str]:
         """Show a tool's output; ids of the passages it showed, or a fact of which the task uses."""
@@ -384,40 +399,64 @@ class Episode:
         self,
         calls: tuple[ToolCall, ...],
         results: tuple[ToolResult | Failure, ...],
-        parts: dict[str, float],
         end: End | None = None,
     ) -> None:
         """Finish the open turn; decide whether the episode goes on."""
         opened = self._open
         assert opened is not None
         self.pending = ()
-        turns = len(self.turns) + 1
         if end is None:
-            end = self._budget(turns)
-        if end is not None:
-            self.phase, self._end = "done", end
-            if end in TERMINAL:
-                self._parts = score_answer(self.config.task, self._answer)
-                if self.self_search:
-                    self._parts["format"] = ssrl_format(opened.text)
-                else:
-                    bad = sum("invalid" in t.reward_parts for t in self.turns)
-                    self._parts["format"] = 1.0 - bad / turns
-                parts = {**parts, **self._parts}
-        else:
+            end = self._budget(len(self.turns) + 1)
+        outcome = Outcome(self, opened, calls, results, end)
+        if end is None:
+            parts, reward = self._rules.reward.of_turn(outcome, self._weights)
+            if self._holds:
+                self._held, reward = self._held + reward, 0.0
+            reward = self._transformed(reward)
+            self.turns.append(Turn(*opened, calls, results, parts, reward))
             self.phase = "act"
-        reward = 0.0
-        if end != "infra_error":  # dropped by trainers; Gymnasium wants a number
-            weights = self._weights
-            for name, value in parts.items():
-                reward += weights.get(name, 0.0) * value
-        self.turns.append(Turn(*opened, calls, results, parts, reward))
-        if end is None:
             self.contexts.retire_pages()
+        else:
+            self._finish(outcome, opened, calls, results, end)
+        self.new_evidence = 0
+
+    def _finish(
+        self,
+        outcome: Outcome,
+        opened: Opened,
+        calls: tuple[ToolCall, ...],
+        results: tuple[ToolResult | Failure, ...],
+        end: End,
+    ) -> None:
+        """Close the last turn and measure the episode."""
+        paying = self._rules.reward
+        parts: dict[str, float] = {}
+        final: dict[str, float] = {}
+        reward = 0.0
+        if end != "infra_error":  # such an episode says nothing; Gymnasium wants a number
+            parts, of_turn = paying.of_turn(outcome, self._weights)
+            final, of_end = paying.of_end(outcome, self._weights)
+            reward = paying.gated(self._held + of_turn + of_end, final)
+            reward = self._transformed(reward)
+        both = {**parts, **final}
+        for name in parts.keys() & final.keys():  # of an own part that measures both
+            both[name] = parts[name] + final[name]
+        self.turns.append(Turn(*opened, calls, results, both, reward))
+        self.phase, self.end = "done", end
+        self.parts = measures(outcome, self, final)
+        if paying.own:
+            of_turns = [*(turn.reward_parts for turn in self.turns[:-1]), parts]
+            self.parts |= paying.totals(of_turns, final)
+
+    def _transformed(self, reward: float) -> float:
+        for transform in self.config.reward_transforms:
+            reward = float(transform(reward))
+        return reward
 
     def _budget(self, turns: int) -> End | None:
         rules = self._rules
-        if turns >= rules.max_turns:
+        limit = self.config.time_limit
+        if turns >= rules.max_turns or (limit is not None and turns >= limit):
             return "max_turns"
         if self.contexts.chars > rules.max_chars:
             return "max_chars"
@@ -429,7 +468,24 @@ class Episode:
 
     def outcome(self) -> Outcome | None:
         """``None`` while the episode runs."""
-        return None if self._end is None else Outcome(self._end, self._answer, self._parts)
+        if self.end is None:
+            return None
+        last = self.turns[-1]
+        return Outcome(self, last, last.calls, last.results, self.end)
+
+    @property
+    def public_parts(self) -> dict[str, float]:
+        """The latest turn's reward parts, as far as they may be shown while the episode runs; all
+        once it is over."""
+        parts = dict(self.turns[-1].reward_parts)
+        if self.end is None:
+            for name in self._hidden:
+                if name in parts:
+                    del parts[name]
+                    if name != "evidence":  # an own part may say in detail what it is made of
+                        for detail in [n for n in parts if n.startswith(f"{name}.")]:
+                            del parts[detail]
+        return parts
 
     @property
     def self_search(self) -> bool:
@@ -439,17 +495,33 @@ class Episode:
     @property
     def terminated(self) -> bool:
         """Answered or refused; or, in self-search, over without an answer."""
-        return self._end in TERMINAL
+        return self.end in TERMINAL
 
     @property
     def truncated(self) -> bool:
         """A budget ran out, or the infrastructure did. Never together with ``terminated``."""
-        return self._end is not None and self._end not in TERMINAL
+        return self.end is not None and self.end not in TERMINAL
+
+    @property
+    def evidence_total(self) -> int:
+        """How many gold passages the task has."""
+        return len(self._gold)
+
+    @property
+    def evidence_found(self) -> int:
+        """How many of them were shown."""
+        return len(self._gold) - len(self._left)
 
     @property
     def missing_evidence(self) -> tuple[str, ...]:
         """Gold passages not shown yet, in hop order. Privileged: for oracles and signals."""
         return tuple(e for e in self.config.task.evidence if e in self._left)
+
+    @property
+    def tool_states(self) -> dict[str, Any]:
+        """What tools keep of this episode so far: name (or ``ToolSpec.shares``) → JSON values. A
+        copy; for rewards and tests that look at the final state of a tool."""
+        return states_of(self._tool_state)
 
     # --- replay -------------------------------------------------------------------------------
     def fork(self, *, at: int | None = None, branch: int | None = None) -> Episode:
@@ -490,20 +562,52 @@ class Episode:
         }
 
     @classmethod
-    def restore(cls, snapshot: Mapping[str, Any], *, dialect: Dialect | None = None) -> Episode:
-        """The episode a snapshot was taken of; ``EpisodeError`` for another version's.
+    def restore(
+        cls,
+        snapshot: Mapping[str, Any],
+        *,
+        dialect: Dialect | None = None,
+        reward: Any = None,
+        trust: bool = False,
+        scored: bool = True,
+        reward_transforms: Sequence[Callable[[float], float]] = (),
+    ) -> Episode:
+        """The episode a snapshot was taken of, replayed.
 
-        ``dialect``: the object it was played under, if that has no name or import path by which a
-        snapshot could record it (``DialectError`` without).
+        A snapshot may come from a file of somebody else's, so it may name registered items only,
+        and import paths that have been loaded in this process already.
+
+        Args:
+            snapshot: As :meth:`snapshot` gave it.
+            dialect: The object it was played under, if that has no name or import path by which a
+                snapshot could record it.
+            reward: Where the episode's reward holds parts of one's own: the reward again, as
+                ``Reward.of`` takes it, or one with more parts. Names and weights are the record's.
+            trust: Import and run what the snapshot names, instead.
+            scored: False gives parts of one's own the value 0, for who needs no rewards.
+            reward_transforms: Functions that wrappers applied to the rewards, again.
+
+        Raises:
+            EpisodeError: another version's snapshot, or other ``reward_transforms``.
+            CardError: a part of the reward that is neither registered, given nor trusted, or whose
+                source has changed.
         """
         if snapshot.get("version") != SNAPSHOT_VERSION:
             raise EpisodeError(
                 f"snapshot version {snapshot.get('version')!r}, expected {SNAPSHOT_VERSION}"
             )
         parent = snapshot.get("parent")
-        episode = cls(
-            EpisodeConfig.from_json(snapshot["config"], dialect),
-            parent=tuple(parent) if parent else None,
-        )
-        episode._replay(events_from_json(snapshot["events"]))
+        with registered_only("this snapshot", trust=trust):
+            episode = cls(
+                EpisodeConfig.from_json(
+                    snapshot["config"],
+                    dialect,
+                    reward,
+                    trust=trust,
+                    scored=scored,
+                    reward_transforms=reward_transforms,
+                ),
+                parent=tuple(parent) if parent else None,
+            )
+            episode._replay(events_from_json(snapshot["events"]))
         return episode

@@ -43,6 +43,10 @@ class EpisodeError(SearchGymError):
     """Raised when the *caller* breaks the episode's order (``act`` while results are awaited)."""
 
 
+class RewardError(SearchGymError):
+    """Raised when a reward of one's own fails, or gives anything but a finite number."""
+
+
 class CheckError(SearchGymError):
     """Raised by ``check_env`` with the first broken promise it finds."""
 

@@ -6,11 +6,14 @@ from typing import Any
 
 import gymnasium as gym
 
-from .cards import Card, cards
+from .cards import Card, cards, read_card
+from .errors import CardError, unknown
+from .objects import bare_hint, check_fits, load_module, load_object, own_folder
 
 NAMESPACE = "searchgym"
 ENTRY_POINT = "searchgym.envs.search:SearchEnv"
-VECTOR_ENTRY_POINT = "searchgym.envs.vector:SearchVectorEnv"
+VECTOR_MODULE = "searchgym.envs.vector"
+VECTOR_ENTRY_POINT = f"{VECTOR_MODULE}:SearchVectorEnv"
 
 
 def ids_of(card: Card) -> tuple[str, ...]:
@@ -19,19 +22,33 @@ def ids_of(card: Card) -> tuple[str, ...]:
 
 
 def register_card(card: Card) -> None:
-    """Register one environment card; entry points are strings, so nothing is imported."""
+    """Register one environment card; entry points are strings, so nothing is imported.
+
+    ``CardError`` if another environment has its id already.
+    """
     kwargs: dict[str, Any] = dict(card.body.get("kwargs", {}))
+    entry = card.body.get("use", ENTRY_POINT)
     for env_id in ids_of(card):
-        if env_id in gym.registry:
-            continue
+        if (there := gym.registry.get(env_id)) is not None:
+            if (there.entry_point, there.kwargs) == (entry, kwargs):
+                continue
+            raise CardError(
+                f"{card.folder / 'card.toml'}: another environment is registered as {env_id!r}: "
+                "give this one another id"
+            )
         gym.register(
             id=env_id,
-            entry_point=card.body.get("use", ENTRY_POINT),
-            vector_entry_point=card.body.get("vector_use", VECTOR_ENTRY_POINT),
+            entry_point=entry,
+            vector_entry_point=card.body.get("vector_use", _vector_form(card.body.get("use"))),
             kwargs=kwargs,
             order_enforce=True,
             disable_env_checker=False,
         )
+
+
+def _vector_form(use: str | None) -> str:
+    """The entry point of the vector environment that plays what ``use`` makes."""
+    return VECTOR_ENTRY_POINT if use is None else f"{VECTOR_MODULE}:{use.replace(':', '.')}"
 
 
 def register_catalog() -> None:
@@ -42,4 +59,26 @@ def register_catalog() -> None:
 
 def env_ids() -> list[str]:
     """All ids registered from the catalogue, aliases included."""
-    return [env_id for card in cards("envs").values() for env_id in ids_of(card)]
+    return [name for card in cards("envs").values() for name in ids_of(card)]
+
+
+def env_id(name: str) -> str:
+    """The registered id a name means: ``SearchQA``, ``searchgym/NQ-v0``, ``module:id``, a folder.
+
+    Raises:
+        CardError: nothing of that name is registered; the nearest names are given.
+    """
+    module, colon, rest = name.rpartition(":")
+    if colon:
+        load_module(module, name)
+    for candidate in (rest, f"searchgym/{rest}", f"{rest}-v0", f"searchgym/{rest}-v0"):
+        if candidate in gym.registry:
+            return candidate
+    if (folder := own_folder(name)) is not None:
+        own = read_card(folder, "envs")
+        if (use := own.body.get("use")) is not None:
+            check_fits("environment", use, load_object(use), gym.Env)
+        register_card(own)
+        return own.id
+    known = [i.removeprefix("searchgym/") for i in env_ids()]
+    raise CardError(unknown("environment", name, known) + bare_hint(name))

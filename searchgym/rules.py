@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from .dialects import prompts, specs
 from .dialects.base import Dialect, get_dialect
 from .dialects.specs import Reference
-from .errors import CardError
-from .scoring.reward import RewardSpec
+from .errors import CardError, EpisodeError
+from .rewards.reward import Reward
 from .task_records import task_from_dict, task_to_dict
 from .types import Task, ToolSpec
 
@@ -19,6 +19,17 @@ TOKEN_COUNTERS = {
     "chars/4": lambda text: (len(text) + 3) // 4,
 }
 """Named counters for ``max_tokens``: a token budget means nothing without its counter."""
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Module and name of a function, for records and errors."""
+    own = getattr(function, "__func__", function)
+    return f"{getattr(own, '__module__', '?')}:{getattr(own, '__qualname__', repr(own))}"
+
+
+def _exact_match() -> Reward:
+    """The reward of Search-R1."""
+    return Reward.of("em")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +67,7 @@ class Rules:
     delegate: bool = False
     may_abstain: bool = False
     """Whether the instructions offer to refuse."""
-    reward: RewardSpec = field(default_factory=RewardSpec)
+    reward: Reward = field(default_factory=_exact_match)
     needs_task: tuple[str, ...] = ()
     """Tools played by a language model that is told the task (simulated engines)."""
     max_retries: int = 2
@@ -80,17 +91,26 @@ class Rules:
         out["tools"] = [list(t) for t in self.tools]
         out["dialect"] = specs.to_json(self.dialect)
         out["needs_task"] = list(self.needs_task)
-        out["reward"] = dict(self.reward.weights)
+        out["reward"] = self.reward.to_json()
         return out
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], dialect: Dialect | None = None) -> Rules:
-        """Return the rules of :meth:`to_json`; ``dialect`` as of ``specs.from_json``."""
+    def from_json(
+        cls,
+        data: Mapping[str, Any],
+        dialect: Dialect | None = None,
+        reward: Any = None,
+        *,
+        trust: bool = False,
+        scored: bool = True,
+    ) -> Rules:
+        """The inverse of :meth:`to_json`; for the dialect see ``specs.from_json``, for the
+        reward :meth:`Reward.from_json`."""
         values = dict(data)
         values["dialect"] = specs.from_json(values["dialect"], dialect)
         values["tools"] = tuple(ToolSpec(*t) for t in values["tools"])
         values["needs_task"] = tuple(values["needs_task"])
-        values["reward"] = RewardSpec.of(values["reward"])
+        values["reward"] = Reward.from_json(values["reward"], reward, trust=trust, scored=scored)
         return cls(**values)
 
 
@@ -108,18 +128,52 @@ class EpisodeConfig:
     """Difficulty parameters, handed to every call."""
     branch: int = 0
     """Distinguishes forks that ask for fresh noise."""
+    time_limit: int | None = None
+    """Turns after which the episode is truncated unannounced, as by Gymnasium's ``TimeLimit``:
+    instructions do not speak of it and tools still run in the last turn."""
+    reward_transforms: tuple[Callable[[float], float], ...] = ()
+    """Applied to each turn's reward, in order, as by Gymnasium's ``TransformReward``. They are
+    functions: a snapshot names them, and cannot be restored."""
 
     def to_json(self) -> dict[str, Any]:
         out = {f.name: getattr(self, f.name) for f in fields(self)}
         out.update(
-            task=task_to_dict(self.task), rules=self.rules.to_json(), params=dict(self.params)
+            task=task_to_dict(self.task),
+            rules=self.rules.to_json(),
+            params=dict(self.params),
+            reward_transforms=[name_of(f) for f in self.reward_transforms],
         )
         return out
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], dialect: Dialect | None = None) -> EpisodeConfig:
-        """Return the configuration of :meth:`to_json`; ``dialect`` as of ``specs.from_json``."""
+    def from_json(
+        cls,
+        data: Mapping[str, Any],
+        dialect: Dialect | None = None,
+        reward: Any = None,
+        *,
+        trust: bool = False,
+        scored: bool = True,
+        reward_transforms: Sequence[Callable[[float], float]] = (),
+    ) -> EpisodeConfig:
+        """The inverse of :meth:`to_json`; for dialect and reward see :meth:`Rules.from_json`.
+
+        Raises:
+            EpisodeError: recorded transforms of the reward that are not those given.
+        """
         values = dict(data)
         values["task"] = task_from_dict(values["task"])
-        values["rules"] = Rules.from_json(values["rules"], dialect)
+        values["rules"] = Rules.from_json(
+            values["rules"], dialect, reward, trust=trust, scored=scored
+        )
+        names = values.pop("reward_transforms", [])
+        given = [name_of(function) for function in reward_transforms]
+        if scored and list(names) != given:
+            raise EpisodeError(
+                f"the rewards of this episode were changed by {', '.join(names) or 'no wrapper'}, "
+                f"which a record cannot hold, and the environment has "
+                f"{', '.join(given) or 'no such wrapper'}: restore it in an environment with the "
+                "same wrappers"
+            )
+        values["reward_transforms"] = tuple(reward_transforms) if scored else ()
         return cls(**values)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, Self, TypeVar
 
-from .batch_queue import Entry, Group, RequestQueue, wake
+from .batch_queue import Entry, QueuedGroup, RequestQueue, wake
 from .batching import run_batch
 from .errors import EngineError
 from .types import Failure, Service
@@ -95,7 +95,7 @@ class SearchBatcher(Generic[Req, Res]):
         if not requests:
             return []
         loop = asyncio.get_running_loop()
-        group = Group(len(requests), loop)
+        group = QueuedGroup(len(requests), loop)
         assert group.future is not None
         self._submit(group, requests, when_full)
         limit = self.deadline_s if deadline_s is None else deadline_s
@@ -127,7 +127,7 @@ class SearchBatcher(Generic[Req, Res]):
         """:meth:`submit_many` for threads; with it a batcher is itself a service."""
         if not batch:
             return []
-        group = Group(len(batch), None)
+        group = QueuedGroup(len(batch), None)
         assert group.event is not None
         self._submit(group, batch, when_full)
         try:
@@ -151,7 +151,7 @@ class SearchBatcher(Generic[Req, Res]):
     def close(self, *, drain: bool = True, timeout_s: float | None = None) -> bool:
         """Stop accepting. ``drain`` answers what is queued; otherwise it fails. Waits for calls
         that run, ``timeout_s`` seconds at most; whether they have ended. May be called again."""
-        finished: list[Group] = []
+        finished: list[QueuedGroup] = []
         with self._lock:
             self._closing = True
             if not drain:
@@ -182,7 +182,9 @@ class SearchBatcher(Generic[Req, Res]):
         await self.aclose(drain=exc[0] is None)
 
     # --- the queue ------------------------------------------------------------------------------
-    def _submit(self, group: Group, requests: Sequence[Req], when_full: WhenFull | None) -> None:
+    def _submit(
+        self, group: QueuedGroup, requests: Sequence[Req], when_full: WhenFull | None
+    ) -> None:
         keys = [self.service.cache_key(request) for request in requests]
         with self._lock:
             if self._closing:
@@ -201,12 +203,12 @@ class SearchBatcher(Generic[Req, Res]):
         if before == 0 or after >= self.max_batch:
             self._ready.notify()
 
-    def _abandon(self, group: Group) -> None:
+    def _abandon(self, group: QueuedGroup) -> None:
         with self._lock:
             if not group.done:
                 self._queue.leave(group)
 
-    def _expire(self, group: Group) -> None:
+    def _expire(self, group: QueuedGroup) -> None:
         with self._lock:
             if group.done:
                 return
@@ -231,7 +233,7 @@ class SearchBatcher(Generic[Req, Res]):
                     self._on_batch(len(batch), time.perf_counter() - start)
             except BaseException as caught:  # whatever it is: callers wait, this thread goes on
                 error = caught
-            finished: list[Group] = []
+            finished: list[QueuedGroup] = []
             with self._lock:
                 self._running -= 1
                 for i, entry in enumerate(batch):

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .dialects.base import Dialect
 from .episode import Episode
 from .errors import DataError
 from .records import json_text
+from .scoring import SCORING_VERSION
 from .turns import Turn
 
 SCHEMA_VERSION = 1
@@ -34,6 +34,7 @@ class Trajectory:
     end: str | None
     answer: str
     parts: Mapping[str, float]
+    """Measures of the finished episode (``Outcome.parts``); empty while it runs."""
     ret: float
     """Return: the sum of the rewards."""
     queries: int
@@ -49,6 +50,9 @@ class Trajectory:
     training: Mapping[str, Any] = field(default_factory=dict)
     """Of a trajectory that was trained on: step, group, reward, advantages by turn, and rows of
     tokens (``rl.saved``)."""
+    scoring_version: int = 1
+    """How ``parts`` were measured (``searchgym.scoring.SCORING_VERSION``); 1 where a record does
+    not say."""
 
     @classmethod
     def of(
@@ -86,11 +90,13 @@ class Trajectory:
             infra_error=bool(outcome and outcome.end == "infra_error"),
             usage=dict(usage or {}),
             training=dict(training or {}),
+            scoring_version=SCORING_VERSION,
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """JSON values; an evidence recall of NaN becomes null."""
         out = {name: getattr(self, name) for name in self.__slots__}
+        out["parts"] = {k: None if math.isnan(v) else v for k, v in self.parts.items()}
         if math.isnan(self.evidence_recall):
             out["evidence_recall"] = None
         return {"schema_version": SCHEMA_VERSION, **out}
@@ -102,22 +108,26 @@ class Trajectory:
             raise DataError(f"trajectory schema version {version!r}, expected {SCHEMA_VERSION}")
         if values["evidence_recall"] is None:
             values["evidence_recall"] = math.nan
+        values["parts"] = {k: math.nan if v is None else v for k, v in values["parts"].items()}
         values["answers"] = tuple(values["answers"])
         values["turns"], values["segments"] = tuple(values["turns"]), tuple(values["segments"])
         values["parent"] = tuple(values["parent"]) if values["parent"] else None
         return cls(**values)
 
-    def replay(self, *, dialect: Dialect | None = None) -> Episode:
-        """The episode again, exactly; without any outside call. ``dialect`` as of
-        :meth:`Episode.restore`."""
-        return Episode.restore(self.snapshot, dialect=dialect)
+    def replay(self, **how: Any) -> Episode:
+        """Replay the episode, exactly; without any outside call.
+
+        ``how`` brings back what is one's own: ``dialect``, ``reward``, ``trust``, ``scored`` and
+        ``reward_transforms`` of :meth:`Episode.restore`.
+        """
+        return Episode.restore(self.snapshot, **how)
 
 
 def evidence_recall(episode: Episode) -> float:
     """Share of the task's gold passages that were shown; NaN where there are none to show: tasks
     without any, and self-search."""
     gold = () if episode.self_search else episode.config.task.evidence
-    return 1 - len(episode.missing_evidence) / len(gold) if gold else float("nan")
+    return episode.evidence_found / len(set(gold)) if gold else math.nan
 
 
 def _turn(turn: Turn) -> dict[str, Any]:

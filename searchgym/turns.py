@@ -1,4 +1,4 @@
-"""What an episode records: its turns and its outcome."""
+"""What an episode records of its turns and its end."""
 
 from __future__ import annotations
 
@@ -11,14 +11,6 @@ End = Literal["answered", "unanswered", "max_turns", "max_chars", "max_tokens", 
 """``answered`` terminates (a refusal is an answer too), and so does ``unanswered``: the one text of
 a self-search episode held no answer, and nothing would have followed it. All others truncate."""
 TERMINAL: frozenset[End] = frozenset({"answered", "unanswered"})
-
-
-class Outcome(NamedTuple):
-    """How an episode ended. ``parts``: the named measures of the answer; empty when truncated."""
-
-    end: End
-    answer: str
-    parts: Mapping[str, float]
 
 
 class Opened(NamedTuple):
@@ -49,4 +41,6 @@ class Turn(NamedTuple):
     calls: tuple[ToolCall, ...]
     results: tuple[ToolResult | Failure, ...]
     reward_parts: Mapping[str, float]
+    """What the turn earned, by part, unweighted; zeros are left out. In the last turn also the
+    parts of the end, zeros included, unless the infrastructure failed."""
     reward: float

@@ -154,7 +154,7 @@ class CallContext(NamedTuple):
     params: Mapping[str, float]
     """Difficulty parameters such as ``noise``; a curriculum drives them."""
     state: Any = None
-    """Per-episode state a stateless tool handed back last time."""
+    """What the tool (or one that shares its state) returned last in this episode; a copy."""
     task: Task | None = None
     """Set only for services that declare ``needs_task`` (engines played by a language model)."""
     attempt: int = 0
@@ -197,6 +197,7 @@ class ToolResult(NamedTuple):
     cost: float = 0.0
     meta: Mapping[str, Any] = {}
     state: Any = None
+    """JSON values that the episode keeps for the next call; None leaves what it has."""
 
 
 class Failure(NamedTuple):
@@ -238,6 +239,14 @@ class ToolSpec(NamedTuple):
     description: str
     parameters: Mapping[str, Any]
     """JSON schema of the arguments."""
+    shares: str = ""
+    """Name of the state that the tool keeps in an episode. Tools that name the same one read and
+    write one state; "": a state of its own, under the tool's name."""
+
+    @property
+    def state_key(self) -> str:
+        """The name under which an episode keeps the tool's state."""
+        return self.shares or self.name
 
 
 # --- actions ----------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ class CandidateActions(gym.Wrapper[Any, Any, Any, Any]):
         index = int(action)
         text = ""
         if 0 <= index < len(self.candidates):
-            dialect = get_dialect(self.search_env.setting.rules.dialect)
+            dialect = get_dialect(self.search_env.rules.dialect)
             text = dialect.render_action(self.candidates[index].action)
         observation, reward, terminated, truncated, info = self.env.step(text)
         features, info = self._observe(observation, info)

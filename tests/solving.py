@@ -11,7 +11,7 @@ from searchgym.candidates.actions import candidates
 from searchgym.candidates.state import read_state
 from searchgym.dialects.base import get_dialect
 from searchgym.drive import run_tools
-from searchgym.envs.setting import Setting, setting
+from searchgym.envs.search import SearchEnv
 from searchgym.episode import Episode
 from searchgym.evaluation.run import episode_for
 from searchgym.oracle import oracle_actions, oracle_texts
@@ -23,21 +23,18 @@ from searchgym.types import Access, Action, Search, Task
 OPTIONS = {"corpus": "encyclopedia", "max_turns": 10, "may_abstain": True}
 
 
-def in_dialect(shared: Setting, dialect: str) -> Setting:
+def in_dialect(shared: SearchEnv, dialect: str) -> SearchEnv:
     """The same material in another dialect, with pages where the dialect has words for them."""
     tools = ("search", "access") if Access in get_dialect(dialect).renders else ("search",)
-    return setting(
-        {**OPTIONS, "corpus": shared.corpus, "tasks": shared.tasks, "engine": shared.engine,
-         "dialect": dialect, "tools": tools}
-    )  # fmt: skip
+    return shared.under(dialect=dialect, tools=tools)
 
 
-def world(per_family: int, **changes: object) -> Setting:
+def world(per_family: int, **changes: object) -> SearchEnv:
     """A world with tasks of every family."""
-    return setting({**OPTIONS, "tasks": dict.fromkeys(FAMILIES, per_family), **changes})
+    return SearchEnv(**{**OPTIONS, "tasks": dict.fromkeys(FAMILIES, per_family), **changes})
 
 
-def wander(episodes: Sequence[Episode], shared: Setting, seed: int) -> None:
+def wander(episodes: Sequence[Episode], shared: SearchEnv, seed: int) -> None:
     """A random number of random legal actions that do not end the episode and leave the oracle
     enough turns: searches an agent might make, pages, gold queries of other tasks."""
     rng = stream(seed, "wander")
@@ -57,7 +54,7 @@ def wander(episodes: Sequence[Episode], shared: Setting, seed: int) -> None:
         run_tools(active, shared.toolbox)
 
 
-def _random_action(e: Episode, shared: Setting, rng: np.random.Generator) -> Action:
+def _random_action(e: Episode, shared: SearchEnv, rng: np.random.Generator) -> Action:
     state = read_state(e.requests()[0])
     kind = rng.random()
     if kind < 0.3 and state.found and "access" in shared.toolbox.tools:
@@ -70,7 +67,7 @@ def _random_action(e: Episode, shared: Setting, rng: np.random.Generator) -> Act
     return searches[int(rng.integers(len(searches)))]
 
 
-def unsolved(tasks: Sequence[Task], shared: Setting, seed: int) -> list[str]:
+def unsolved(tasks: Sequence[Task], shared: SearchEnv, seed: int) -> list[str]:
     """Ids of tasks that either oracle fails after a random prefix; [] is what tests want.
 
     ``env.unwrapped.oracle()``'s actions must score in all; the oracle agent, which does not count
@@ -100,7 +97,7 @@ def _unasked(e: Episode) -> int:
 
 
 def run_episodes_from(
-    episodes: Sequence[Episode], agent: OracleAgent, shared: Setting
+    episodes: Sequence[Episode], agent: OracleAgent, shared: SearchEnv
 ) -> list[Episode]:
     """Play begun episodes to their ends."""
     return run_episodes(episodes, agent, shared.toolbox) if episodes else []

@@ -11,7 +11,7 @@ from searchgym.dialects.base import get_dialect
 from searchgym.envs.info import step_info
 from searchgym.episode import Episode
 from searchgym.errors import CardError, EpisodeError
-from searchgym.scoring.reward import RewardSpec
+from searchgym.rewards import Reward
 from searchgym.tools import AccessTool, SearchTool
 from searchgym.trajectory import Trajectory
 from searchgym.types import Answer, Call, Failure, ToolResult
@@ -31,7 +31,7 @@ def ask(e: Episode, *calls: Call) -> Episode:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_call_is_run_shown_escaped_and_counted(dialect):
     e = episode(dialect=dialect, tools=TOOLS, max_queries=3,
-                reward=RewardSpec({"em": 1.0, "call": -0.25, "search": -1.0}))  # fmt: skip
+                reward=Reward.of({"em": 1.0, "call": -0.25, "search": -1.0}))  # fmt: skip
     assert e.queries_left == 3
     text = get_dialect(dialect).render_action(CALL)
     (call,) = e.act(text)

@@ -13,7 +13,8 @@ from gymnasium.envs.registration import EnvSpec
 import searchgym  # noqa: F401  (registers)
 from searchgym.cards import Card, card, cards, catalog, read_card
 from searchgym.dialects.base import get_dialect
-from searchgym.envs.setting import Options, setting
+from searchgym.envs.search import SearchEnv
+from searchgym.envs.setup import Options
 from searchgym.errors import CardError
 from searchgym.registration import ENTRY_POINT, env_ids, ids_of, register_card
 
@@ -88,10 +89,11 @@ def test_an_environments_options_exist(item: Card) -> None:
 
 @pytest.mark.parametrize("item", GENERATED, ids=lambda c: c.id)
 def test_every_question_fits_its_budget(item: Card) -> None:
-    shared = setting(item.body["kwargs"])
-    families = {name.partition("-")[0] for name in item.body["kwargs"]["tasks"]}
+    shared = SearchEnv(**item.body["kwargs"])
+    counts = {name: n for name, n in item.body["kwargs"]["tasks"].items() if name != "at_most"}
+    families = {name.partition("-")[0] for name in counts}
     assert {task.family for task in shared.tasks} == families
-    assert len(shared.tasks) >= 0.5 * sum(item.body["kwargs"]["tasks"].values())
+    assert len(shared.tasks) >= 0.5 * sum(counts.values())
     alone = item.body["kwargs"].get("engine") == "self"  # all is written in one text
     for task in shared.tasks:
         turns = 1 if alone else len(set(task.queries)) + 1  # one query a turn, then the answer
@@ -108,7 +110,7 @@ def test_the_page_on_environments_names_every_option() -> None:
 def test_the_expected_ids_are_registered() -> None:
     ids = set(env_ids())
     assert "SearchQA-v0" in ids
-    named = {"SearchQA", "SimpleQA", "MultiHopQA", "DeepSearchQA", *REAL}
+    named = {"SearchQA", "SimpleQA", "MultiHopQA", "LongSearchQA", *REAL}
     assert {f"searchgym/{name}-v0" for name in named} <= ids
     assert ids <= set(gym.registry)
 

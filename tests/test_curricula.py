@@ -21,6 +21,7 @@ from searchgym.curricula import (
     DifficultyPool,
     LevelBand,
     MaskSearch,
+    PerTask,
     ScalingInter,
     Scheduled,
     SelfPaced,
@@ -30,6 +31,7 @@ from searchgym.curricula import (
     blur,
     checked_difficulty,
     make_curriculum,
+    next_task,
 )
 from searchgym.errors import CardError
 from searchgym.types import Difficulty, GraphEdge, GraphNode, ReasoningGraph, Task
@@ -44,6 +46,7 @@ MADE: dict[str, dict[str, Any]] = {
     "zerosearch": {"total": 40},
     "scaling_inter": {"every": 10, "tasks": {"use": "pool"}},
     "after_success": {"params": {"cost": {"end": 0.1, "total": 20}}, "min_episodes": 3},
+    "per_task": {"levels": {"1": {"tools": 0}, "2": {"turns": 3}}, "tasks": "pool"},
     "staged": {"max_hops": [1, 2, 4], "min_episodes": 4, "max_episodes": 30},
     "masksearch": {"levels": [1, 2, 3, 4], "min_episodes": 4, "max_episodes": 30},
     "band": {"levels": LEVELS, "episodes": 5, "tasks": "self_paced"},
@@ -446,7 +449,10 @@ def test_a_bandits_numbers() -> None:
     [
         ("stagged", "unknown curriculum 'stagged'. Did you mean 'staged'"),
         ({"max_hops": [1]}, "names its object"),
-        ({"use": "staged", "max_hop": [1]}, "curriculum 'staged': .*max_hop"),
+        (
+            {"use": "staged", "max_hop": [1]},
+            "curriculum 'staged' 'max_hop'. Did you mean 'max_hops'",
+        ),
         ({"use": "searchgym.curricula:Nothing"}, "cannot load"),
         (object(), "object is no curriculum: it has no choose, params"),
         ({"use": "staged", "max_hops": [2, 1]}, "max_hops must grow"),
@@ -470,3 +476,113 @@ def test_states_of_other_shapes_are_refused() -> None:
         Staged((1, 2)).load_state_dict(staged.state_dict())
     with pytest.raises(CardError, match="3 arms"):
         AxisBandit(LEVELS[:2]).load_state_dict(AxisBandit(LEVELS).state_dict())
+
+
+# --- the task -------------------------------------------------------------------------------------
+ADAPTIVE = {"after_success", "staged", "masksearch", "band", "bandit", "self_paced", "success_band",
+            "pool"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(CURRICULA))
+def test_who_adapts_says_so_and_who_says_so_adapts(name: str) -> None:
+    """One that does not adapt chooses alike whatever episodes were worth."""
+    table = {key: value for key, value in MADE[name].items() if key != "tasks"}
+    curriculum = make_curriculum({"use": name, **table})
+    assert curriculum.adapts == (name in ADAPTIVE)
+    behaviours = set()
+    for worth in (lambda p: 0.0, lambda p: 1.0, lambda p: 0.5, lambda p: float(p > 15)):
+        one = make_curriculum({"use": name, **table})
+        trace = []
+        for i in range(100):
+            place = one.choose(TASKS, i * 7919)
+            trace.append([place, dict(one.params())])
+            one.observe(TASKS[place].id, worth(place), one.params())
+        behaviours.add(json.dumps(trace))
+    assert (len(behaviours) > 1) == curriculum.adapts
+
+
+def test_a_driver_adapts_where_its_tasks_do() -> None:
+    table = {"use": "zerosearch", "total": 4}
+    assert not make_curriculum(table).adapts
+    assert make_curriculum({**table, "tasks": "pool"}).adapts
+
+
+def test_difficulty_by_task() -> None:
+    """Easy tasks never get tools; hard ones get turns; others what is left."""
+    curriculum = make_curriculum(
+        {"use": "per_task", "levels": {1: {"tools": 0}, "4": {"turns": 9}}, "default": {"turns": 4},
+         "tasks": {"use": "uniform", "params": {"noise": 0.2}}}
+    )  # fmt: skip
+    assert isinstance(curriculum, PerTask)
+    assert curriculum.params() == {"noise": 0.2}
+    pool = TaskPool(TASKS)
+    for key in range(60):
+        task, params = next_task(curriculum, pool, key)
+        own = {1: {"tools": 0}, 4: {"turns": 9}}.get(task.hops, {"turns": 4})
+        assert params == {"noise": 0.2, **own}
+    _, params = next_task(curriculum, pool, 0, over={"turns": 2.0, "noise": 0}, task=TASKS[3])
+    assert params == {"noise": 0, "turns": 2}
+    by_masks = PerTask({3: {"top_k": 1}}, by="masks")
+    assert by_masks.params(TASKS[2]) == {"top_k": 1}
+    assert by_masks.params(TASKS[1]) == {}
+    with pytest.raises(CardError, match="does not say its 'colour'"):
+        PerTask({}, by="colour").params(TASKS[0])
+    with pytest.raises(CardError, match="'hops' chooses tasks"):
+        PerTask({1: {"hops": 2}})
+
+
+def test_axes_that_choose_tasks_are_asked_before_and_stay() -> None:
+    class Sly:
+        """Names another limit once it knows the task: the limit that chose stands."""
+
+        adapts = False
+        asked: list[Any] = []  # noqa: RUF012
+
+        def choose(self, tasks: Any, key: int) -> int:
+            assert {t.hops for t in tasks} == {1, 2}
+            return key % len(tasks)
+
+        def params(self, task: Task | None = None) -> dict[str, float]:
+            self.asked.append(task)
+            return {"hops": 2.0, "turns": 3} if task is None else {"hops": 4, "turns": 7}
+
+        def observe(self, task_id: str, reward: float, params: Any = None) -> None: ...
+        def state_dict(self) -> dict[str, Any]:
+            return {}
+
+        def load_state_dict(self, state: Any) -> None: ...
+
+    sly = make_curriculum(Sly())
+    task, params = next_task(sly, TaskPool(TASKS), 5)
+    assert Sly.asked == [None, task]
+    assert params == {"hops": 2, "turns": 7}
+    _, params = next_task(sly, TaskPool(TASKS), 5, task=TASKS[3])
+    assert params == {"hops": 4, "turns": 7}
+
+
+def test_curricula_of_another_shape_are_refused() -> None:
+    class Old:
+        adapts = False
+
+        def choose(self, tasks: Any, key: int) -> int:
+            return 0
+
+        def params(self) -> dict[str, float]:
+            return {}
+
+        def observe(self, *args: Any) -> None: ...
+        def state_dict(self) -> dict[str, Any]:
+            return {}
+
+        def load_state_dict(self, state: Any) -> None: ...
+
+    with pytest.raises(CardError, match=r"def params\(self, task=None\)"):
+        make_curriculum(Old())
+
+    class Silent(Old):
+        def params(self, task: Any = None) -> dict[str, float]:  # type: ignore[override]
+            return {}
+
+    del Old.adapts
+    with pytest.raises(CardError, match="adapts"):
+        make_curriculum(Silent())

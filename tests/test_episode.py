@@ -12,7 +12,7 @@ from searchgym.dialects.base import get_dialect
 from searchgym.episode import Episode
 from searchgym.errors import EpisodeError
 from searchgym.oracle import oracle_actions, oracle_texts
-from searchgym.scoring.reward import RewardSpec
+from searchgym.rewards import Reward
 from searchgym.types import Answer, Failure, Search
 
 from .small import TASKS, episode, lookup, play
@@ -22,13 +22,17 @@ FULL = "search_r1+parallel+judge+delegate+access"
 
 def test_an_answered_episode_terminates_and_scores():
     e = play(
-        episode(reward=RewardSpec({"em": 1.0, "search": -0.1, "evidence": 0.5})),
+        episode(reward=Reward.of({"em": 1.0, "search": -0.1, "evidence": 0.5})),
         "<search>Aldor founder</search>",
         "<search>Mira Venn born</search>",
         "<answer>quell</answer>",
     )
     assert (e.phase, e.terminated, e.truncated) == ("done", True, False)
-    assert e.outcome().parts == {"em": 1.0, "f1": 1.0, "cover_em": 1.0, "format": 1.0}
+    assert e.outcome().parts == {
+        "em": 1.0, "f1": 1.0, "cover_em": 1.0, "format": 1.0, "evidence_recall": 1.0,
+        "searches": 2.0, "accesses": 0.0, "calls": 0.0, "invalid": 0.0, "turns": 3.0,
+        "answered": 1.0, "truncated": 0.0, "infra_error": 0.0,
+    }  # fmt: skip
     # p1 and p2 both mention "Mira Venn": the first search already shows one gold passage or two
     assert sum(t.reward_parts.get("evidence", 0.0) for t in e.turns) == pytest.approx(1.0)
     assert sum(t.reward for t in e.turns) == pytest.approx(1.0 - 0.2 + 0.5)
@@ -57,7 +61,7 @@ def test_a_page_with_answer_tags_scores_nothing_and_breaks_nothing():
 
 
 def test_an_invalid_action_is_corrected_and_costs_a_turn():
-    e = play(episode(max_turns=3, reward=RewardSpec({"em": 1.0, "invalid": -0.2})), "hello")
+    e = play(episode(max_turns=3, reward=Reward.of({"em": 1.0, "invalid": -0.2})), "hello")
     assert e.turns[0].reward == pytest.approx(-0.2)
     assert e.turns_left == 2
     assert "search" in e.delta
@@ -210,7 +214,7 @@ def test_retries_are_bounded_and_only_the_failed_calls_are_tried_again():
     e.receive(lookup(e.pending))
     assert e.phase == "act"
     assert e.retries == 2
-    dead = episode(max_retries=1, reward=RewardSpec({"em": 1.0, "search": -1.0}))
+    dead = episode(max_retries=1, reward=Reward.of({"em": 1.0, "search": -1.0}))
     dead.act("<search>Aldor</search>")
     dead.receive([Failure("unavailable", "down")])
     dead.receive([Failure("unavailable", "down")])

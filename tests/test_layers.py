@@ -16,12 +16,13 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
-    "errors", "files", "processes", "types", "arguments", "seeding", "text", "spaces", "batching",
-    "batch_queue", "search_batcher", "event_loop", "http_limits", "store", "state_file", "web",
-    "records", "task_records", "cards", "masks", "dialects", "worlds", "corpora", "kgs",
-    "tasks", "schedules", "curricula", "scoring", "rules", "turns", "llms", "engines", "tools",
-    "contexts", "showing", "episode", "drive", "trajectory", "messages", "oracle",
-    "self_search", "audit", "candidates", "envs", "wrappers",
+    "errors", "files", "processes", "types", "arguments", "seeding", "text", "spaces",
+    "batching", "batch_queue", "search_batcher", "event_loop", "http_limits", "store",
+    "state_file", "web", "records", "task_records", "trust", "objects", "cards", "masks",
+    "dialects", "worlds", "corpora", "kgs", "tasks", "schedules", "curricula", "scoring", "turns",
+    "rewards", "rules", "llms", "engines", "tools", "contexts", "showing", "episode", "drive",
+    "trajectory", "messages", "oracle", "self_search", "audit",
+    "candidates", "envs", "wrappers",
     "registration", "checker", "rollout", "agents", "policies", "evaluation", "answerability",
     "warmstart", "knower", "rl", "reports", "transfer", "world_browser", "viewer", "serve",
     "integrations", "cli", "__main__",

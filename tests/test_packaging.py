@@ -76,7 +76,7 @@ def test_every_module_is_in_the_wheel(wheel: Path) -> None:
 def test_check_all_runs_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
     rows = json.loads(run(installed / "searchgym", "check", "--all", "--json", cwd=tmp_path))
     results = {row["env"]: row["result"] for row in rows}
-    assert results["SearchQA-v0"] == results["searchgym/DeepSearchQA-v0"] == "ok"
+    assert results["SearchQA-v0"] == results["searchgym/LongSearchQA-v0"] == "ok"
     broken = {row["env"]: row["note"] for row in rows if row["result"] == "broken"}
     assert not broken
     for row in rows:

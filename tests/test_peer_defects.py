@@ -365,7 +365,7 @@ def test_15_misspelt_settings_fail_at_once(tmp_path: Path) -> None:
         TrainConfig.of(Recipe.of("grpo"), save_evry=2)
     lm, policy = colours.player()
     config = TrainConfig(steps=1, tasks=1, save_every=1000)
-    list(Trainer(lm, policy, colours.setting(), "grpo", config, out=tmp_path).train())
+    list(Trainer(colours.setting(), lm, "grpo", config, policy=policy, out=tmp_path).train())
     assert (tmp_path / CHECKPOINT).exists(), "the last step is saved, however rare saving is"
 
 

@@ -84,11 +84,11 @@ def test_the_paper_of_the_same_name_is_cited() -> None:
 def test_engines_and_algorithms_of_the_catalogue_are_in_the_tables() -> None:
     from searchgym.cards import cards
     from searchgym.engines.registry import ENGINES
+    from searchgym.rl.recipe_files import shipped
 
     tables = README.partition("## What there is")[2].partition("<!-- end of list -->")[0]
-    recipes = [name for name, card in cards("agents").items() if "recipe" in card.body]
-    assert len(recipes) > 30
-    for name in (*ENGINES, *recipes, *cards("envs"), *cards("corpora")):
+    assert len(shipped()) > 30
+    for name in (*ENGINES, *shipped(), *cards("envs"), *cards("corpora")):
         assert re.search(rf"^\| (searchgym/)?{re.escape(name)} \|", tables, re.MULTILINE), name
 
 

@@ -353,13 +353,13 @@ def test_the_agent_plays_the_environment() -> None:
 
     for engine, right in ((None, 0.0), (build_engine("bm25", CORPUS), 0.5)):
         agent = SelfSearchAgent(Script(write), engine)
-        result = evaluate(agent, e.setting)
+        result = evaluate(agent, e)
         assert result.means["em"].mean == right
         assert ("bm25" in result.settings["agent"]["fingerprint"]) == (engine is not None)
     failing = Script(write)
     failing.fail = [Failure("timeout", "late")] * 9
     with pytest.raises(EngineError, match="after retries: late"):
-        evaluate(SelfSearchAgent(failing), e.setting)
+        evaluate(SelfSearchAgent(failing), e)
     other = SearchEnv(corpus=CORPUS, tasks=TASKS)
     other.reset(seed=0)
     with pytest.raises(EpisodeError, match="engine='self'"):

@@ -10,7 +10,7 @@ import pytest
 
 from searchgym.agents.scripted import RandomAgent
 from searchgym.dialects.base import DIALECTS
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.baselines import baselines, majority_answer
 from searchgym.evaluation.run import evaluate
 from searchgym.tasks.families import FAMILIES
@@ -20,18 +20,18 @@ PER_FAMILY = 75  # a few are not retrievable and dropped; at least 60 must be le
 
 
 @pytest.fixture(scope="module")
-def shared() -> Setting:
+def shared() -> SearchEnv:
     return world(PER_FAMILY)
 
 
-def test_every_family_keeps_its_tasks(shared: Setting) -> None:
+def test_every_family_keeps_its_tasks(shared: SearchEnv) -> None:
     kept = Counter(task.family for task in shared.tasks)
     assert set(kept) == set(FAMILIES)
     assert min(kept.values()) >= 60, kept
 
 
-def test_oracle_scores_everything_and_cheap_agents_next_to_nothing(shared: Setting) -> None:
-    table = baselines(shared.keywords)
+def test_oracle_scores_everything_and_cheap_agents_next_to_nothing(shared: SearchEnv) -> None:
+    table = baselines(shared)
     for dialect in DIALECTS:
         assert set(table[f"oracle, {dialect}"].values()) == {1.0}, dialect
     assert table["always refuse"]["unanswerable"] == 1.0
@@ -45,7 +45,7 @@ def test_oracle_scores_everything_and_cheap_agents_next_to_nothing(shared: Setti
     assert table["majority answer"]["count"] <= 0.45
 
 
-def test_random_is_near_zero(shared: Setting) -> None:
+def test_random_is_near_zero(shared: SearchEnv) -> None:
     runs = [evaluate(RandomAgent(seed), shared, seed=seed) for seed in range(4)]
     assert np.mean([run.means["em"].mean for run in runs]) <= 0.03
     for family in FAMILIES:
@@ -60,7 +60,7 @@ def test_majority_answer() -> None:
 
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))
-def test_solvable_after_any_random_prefix(shared: Setting, dialect: str) -> None:
+def test_solvable_after_any_random_prefix(shared: SearchEnv, dialect: str) -> None:
     there = in_dialect(shared, dialect)
     assert unsolved(there.tasks, there, seed=1) == []
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..candidates.features import FEATURE_VERSION, FeatureBuilder, Scored
+from ..candidates.features import FEATURE_VERSION, FeatureBuilder, ScoredActions
 from ..candidates.state import State, read_state
 from ..dialects.base import get_dialect
 from ..errors import MissingExtraError
@@ -89,7 +89,7 @@ class CandidateAgent:
 
     def choose(
         self, states: Sequence[State], draws: Sequence[float | None]
-    ) -> tuple[list[Scored], list[int]]:
+    ) -> tuple[list[ScoredActions], list[int]]:
         """Features of each state and the index of the chosen candidate.
 
         ``draws``: a number in [0, 1) to sample with, or ``None`` for the best candidate.

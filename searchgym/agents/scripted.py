@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from ..candidates.actions import Candidate
-from ..candidates.features import FEATURE_NAMES, FeatureBuilder, Scored
+from ..candidates.features import FEATURE_NAMES, FeatureBuilder, ScoredActions
 from ..candidates.passages import bare_title
 from ..candidates.question import read_question
 from ..candidates.state import State, read_state
@@ -74,7 +74,7 @@ class BestSentenceAgent(_Scripted):
         return Answer(best.text if best else ABSTAIN)
 
 
-def _best(scored: Scored, keep: Callable[[Candidate], bool]) -> Candidate | None:
+def _best(scored: ScoredActions, keep: Callable[[Candidate], bool]) -> Candidate | None:
     """The answer span with the best lexical evidence (ties: the first)."""
     top, best = 0.0, None
     for row, c in zip(scored.features, scored.candidates, strict=True):

@@ -71,7 +71,7 @@ FEATURE_NAMES: tuple[str, ...] = (
 """What each of the F columns means, in order."""
 
 
-class Scored(NamedTuple):
+class ScoredActions(NamedTuple):
     """A state ready for a policy."""
 
     candidates: tuple[Candidate, ...]
@@ -99,7 +99,7 @@ class FeatureBuilder:
         self.rarity = Rarity(encoder.vocabulary() if encoder is not None else None)
         self._questions: dict[str, tuple[Question, Encoded]] = {}
         self._pairs: dict[tuple[str, str, str], Pair] = {}
-        self._states: OrderedDict[State, Scored] = OrderedDict()
+        self._states: OrderedDict[State, ScoredActions] = OrderedDict()
         self._capacity = states
 
     # -- asking ----------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class FeatureBuilder:
             texts.extend(analyse(p.title, p.text).words for p, _, _ in state.found)
         self.encoder.prepare(texts, progress)
 
-    def __call__(self, state: State) -> Scored:
+    def __call__(self, state: State) -> ScoredActions:
         """Candidates and their (n, F) features; the same state gives the same arrays."""
         got = self._states.get(state)
         if got is None:
@@ -149,7 +149,7 @@ class FeatureBuilder:
         return got
 
     @np.errstate(invalid="ignore")  # some BLAS raise the flag for lanes beyond a short row's end
-    def _build(self, state: State) -> Scored:
+    def _build(self, state: State) -> ScoredActions:
         found = tuple(candidates(state, self.limits))
         q, encoded = self._question(state.question)
         docs = tuple(analyse(p.title, p.text) for p, _, _ in state.found)
@@ -183,7 +183,7 @@ class FeatureBuilder:
                     sign = 1 if c.form == "yes" else -1
                     out[row, at] = sign
                     out[row, at + 1 : at + len(POLAR_NAMES)] = sign * evidence
-        return Scored(found, out)
+        return ScoredActions(found, out)
 
 
 def _state_columns(
@@ -354,4 +354,4 @@ def _nesting(
                 out[other, 14] = 1
 
 
-__all__ = ["FEATURE_NAMES", "FEATURE_VERSION", "FeatureBuilder", "Scored"]
+__all__ = ["FEATURE_NAMES", "FEATURE_VERSION", "FeatureBuilder", "ScoredActions"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import CardError, DataError, EngineError
+from ..objects import is_path
 from .output import JsonFlag, examples, print_json, print_table, progress, say, working
 from .targets import DataDir, Overrides, overrides
 
@@ -105,7 +106,7 @@ def _material(
     from .sources import corpus as load
     from .sources import corpus_card
 
-    if Path(name).is_file():
+    if Path(name).is_file() and (is_path(name) or Path(name).suffix):
         from ..corpora.load import load_questions
 
         if corpus is None:
@@ -139,13 +140,13 @@ def _known_environment(name: str, error: CardError) -> None:
 def _setting(
     env: str | None, options: Mapping[str, Any], split: str | None, settings: list[str] | None
 ) -> Any:
-    from ..envs.setting import setting
+    from ..envs.search import SearchEnv
     from .targets import make_search_env
 
     if env is None:
-        return setting({**options, **overrides(settings)})
+        return SearchEnv(**{**options, **overrides(settings)})
     chosen = {**options, **({"split": split} if split is not None else {})}
-    return make_search_env(env, settings, **chosen).setting
+    return make_search_env(env, settings, **chosen)
 
 
 def _print(report: AnswerabilityReport, shown: int) -> None:
@@ -197,7 +198,8 @@ def _prove(
         made = world(name, split, settings)
     with working(f"building {count} tasks of {len(FAMILIES)} families …"):
         built = build_tasks(
-            made.world, made.corpus, counts=dict.fromkeys(FAMILIES, count), seed=made.seed,
+            made.world, made.corpus, counts={**dict.fromkeys(FAMILIES, count), "at_most": True},
+            seed=made.seed,
             wording_seed=made.wording_seed, phrasing=made.phrasing, split=split,
         )  # fmt: skip
     with working("proving …"):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import CardError, TaskError
+from ..errors import CardError
 from .output import examples, progress, say, working
 from .targets import DataDir, Overrides, make_search_env, overrides
 
 if TYPE_CHECKING:
-    from ..envs.setting import Setting
+    from ..envs.search import SearchEnv
     from ..world_browser.atlas import Atlas
 
 
@@ -58,9 +57,9 @@ def browse(
     serve(app, port=port, browser=browser, announce=lambda at: say(f"{at} (Ctrl-C ends it)"))
 
 
-def _setting(name: str, split: str, settings: list[str] | None, data_dir: Path | None) -> Setting:
+def _setting(name: str, split: str, settings: list[str] | None, data_dir: Path | None) -> SearchEnv:
     """Of an environment, with its tasks; or of a corpus, with tasks of the common families."""
-    from ..envs.setting import setting
+    from ..envs.search import SearchEnv
     from ..envs.sources import DEFAULT_TASKS
     from .sources import corpus_card
 
@@ -71,7 +70,7 @@ def _setting(name: str, split: str, settings: list[str] | None, data_dir: Path |
         card = corpus_card(name)
     except CardError as error:
         try:
-            return make_search_env(name, settings, **keywords).setting
+            return make_search_env(name, settings, **keywords)
         except CardError as other:
             if "-v" in name or name.startswith("searchgym/"):
                 raise other from None
@@ -80,22 +79,9 @@ def _setting(name: str, split: str, settings: list[str] | None, data_dir: Path |
     keywords = {"corpus": corpus, **keywords, **overrides(settings)}
     told = "tasks" in keywords or "tasks" in keywords.get("world", {})
     if card is None or card.body["kind"] != "world" or told:
-        return setting(keywords)
-    return _with_tasks(keywords, card.body.get("world", {}).get("tasks", DEFAULT_TASKS))
-
-
-def _with_tasks(keywords: dict[str, Any], counts: Mapping[str, int]) -> Setting:
-    """Where nobody said how many tasks, a world too small for ``counts`` is asked half as many, and
-    half again, down to one of each family: it is the world that is to be looked at."""
-    from ..envs.setting import setting
-
-    while True:
-        try:
-            return setting({**keywords, "tasks": dict(counts)})
-        except TaskError:
-            if all(number <= 1 for number in counts.values()):
-                raise
-            counts = {family: (number + 1) // 2 for family, number in counts.items()}
+        return SearchEnv(**keywords)
+    counts = card.body.get("world", {}).get("tasks", DEFAULT_TASKS)
+    return SearchEnv(**{**keywords, "tasks": {**counts, "at_most": True}})
 
 
 def _write(atlas: Atlas, out: Path, limit: int) -> None:

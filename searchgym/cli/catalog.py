@@ -18,7 +18,8 @@ BEGIN, END = "<!-- searchgym list --markdown -->", "<!-- end of list -->"
 
 def list_all(
     what: Annotated[
-        str, typer.Argument(help="envs, corpora, agents, engines, dialects or all.")
+        str,
+        typer.Argument(help="envs, corpora, agents, recipes, engines, dialects, rewards or all."),
     ] = "all",
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print Markdown tables, as in the README.")
@@ -28,7 +29,7 @@ def list_all(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List environments, corpora, agents, engines and dialects."""
+    """List environments, corpora, agents, recipes, engines, dialects and parts of rewards."""
     from .listing import KINDS, TITLES
 
     if what != "all" and what not in KINDS:
@@ -79,6 +80,7 @@ def show(
 
 
 def _describe(name: str) -> tuple[dict[str, Any], str]:
+    from ..rl.recipe_files import shipped
     from .listing import KINDS, readme_summary
 
     try:
@@ -90,12 +92,26 @@ def _describe(name: str) -> tuple[dict[str, Any], str]:
             card = known[name]
             facts = {"id": card.id, "kind": kind, "summary": card.summary, **card.body}
             return facts, readme_summary(card)
+    if name in shipped():
+        return _recipe(name)
     for kind in ("engines", "dialects"):
         for row in KINDS[kind]():
             if row["id"] == name:
                 return {"kind": kind, **row}, ""
     names = [row["id"].removeprefix("searchgym/") for rows in KINDS.values() for row in rows()]
     raise CardError(unknown("id", name, names)) from not_an_env
+
+
+def _recipe(name: str) -> tuple[dict[str, Any], str]:
+    """The tables of a recipe, and what its ``[doc]`` says."""
+    from ..rl.recipe_files import document, read
+
+    doc = document(name)
+    assert doc is not None  # every shipped recipe has one
+    facts = {"id": name, "kind": "recipes", "summary": doc.summary, "source": doc.source}
+    parts = {"Formula": doc.formula, "Ours": doc.ours, "Notes": doc.notes, "Results": doc.results}
+    text = "\n\n".join(f"{title}: {part}" for title, part in parts.items() if part)
+    return {**facts, **read(name)}, text
 
 
 def _environment(name: str) -> tuple[dict[str, Any], str]:
@@ -122,14 +138,13 @@ def _built(name: str, settings: list[str] | None) -> dict[str, Any]:
     from collections import Counter
 
     env = make_search_env(name, settings)
-    shared = env.setting
     env.reset(seed=0)
     return {
-        "passages": len(shared.corpus),
-        "corpus digest": shared.corpus.digest,
-        "questions": len(shared.tasks),
-        "families": dict(Counter(task.family for task in shared.tasks)),
-        "engine": shared.engine.fingerprint,
+        "passages": len(env.corpus),
+        "corpus digest": env.corpus.digest,
+        "questions": len(env.tasks),
+        "families": dict(Counter(task.family for task in env.tasks)),
+        "engine": env.engine.fingerprint,
         "a question": env.episode.config.task.question,
         "oracle": env.oracle(),
     }

@@ -8,22 +8,25 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cards import Card, cards, load_object, read_card
-from ..envs.setting import Setting
+from ..cards import Card, cards, read_card
+from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
+from ..objects import bare_hint, check_fits, load_object, own_folder
+from ..rl.recipe_files import shipped
 from ..types import Agent, Task
 
 if TYPE_CHECKING:
     from ..candidates.encoder import WordEncoder
 
-Maker = Callable[[Setting, Sequence[Task]], Agent | None]
+Maker = Callable[[SearchEnv, Sequence[Task]], Agent | None]
 """Makes an agent for the questions it will be asked, or None where it cannot play."""
 
 
 def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
     """A maker of the agent that a name means.
 
-    A card of ``agents/`` (or a folder of yours with one), a ``.safetensors`` file written by
+    A card of ``agents/``, or a folder of yours with one (``./mine``: a bare name always means what
+    is shipped), a ``.safetensors`` file written by
     ``searchgym train``, the folder of a language model, ``untrained``, ``majority`` (the commonest
     answer), or ``module:Class``, or ``module:function`` (see ``searchgym.agents.function``).
     ``options``: arguments of the card's or named class, over the card's own; of a language model,
@@ -33,57 +36,61 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
         CardError: none of these; the nearest names are given. Options that it does not take.
     """
     options = dict(options or {})
-    if (Path(name) / "card.toml").is_file():
-        return _of_card(read_card(Path(name), "agents"), options)
     if name in (known := cards("agents")):
         return _of_card(known[name], options)
+    if (folder := own_folder(name)) is not None:
+        return _of_card(read_card(folder, "agents"), options)
     if ":" in name:
         return _of_object(name, load_object(name), options)
-    if (Path(name) / "config.json").is_file():
-        return _of_class(name, partial(_language_model, Path(name)), options)
+    if (folder := own_folder(name, "config.json")) is not None:
+        return _of_class(name, partial(_language_model, folder), options)
     if options:
         raise CardError(f"agent {name!r} takes no options, got {', '.join(options)}")
     if name == "majority":
         return _majority
     if name == "untrained":
-        return lambda setting, tasks: _candidate(None)
+        return lambda env, tasks: _candidate(None)
     if name.endswith(".safetensors"):
         if not Path(name).is_file():
             raise CardError(f"{name} does not exist; 'searchgym train' writes such files")
-        return lambda setting, tasks: _candidate(Path(name))
-    names = [*(n for n, c in known.items() if "use" in c.body), "untrained", "majority"]
+        return lambda env, tasks: _candidate(Path(name))
+    if name in shipped():
+        raise CardError(
+            f"{name!r} is a recipe, not an agent: it trains a language model "
+            f"(searchgym train {name} --model MODEL); then pass the folder it writes"
+        )
+    names = [*known, "untrained", "majority"]
     raise CardError(
         f"{unknown('agent', name, names)}, a .safetensors file, the folder of a "
-        "language model, 'module:Class' or 'module:function'"
+        f"language model, 'module:Class' or 'module:function'{bare_hint(name)}"
     )
 
 
 def _of_card(card: Card, options: Mapping[str, Any]) -> Maker:
-    if "recipe" in card.body:
-        raise CardError(
-            f"{card.id!r} is a recipe, not an agent: it trains a language model "
-            f"(searchgym train {card.id} --model MODEL); then pass the folder it writes"
-        )
     if "train" in card.body:
         raise CardError(
             f"agent {card.id!r} has to be trained first: searchgym train {card.id}; then pass the "
             ".safetensors file it writes"
         )
     kwargs = {**card.body.get("kwargs", {}), **options}
-    return _of_class(card.id, load_object(card.body["use"]), kwargs)
+    make = load_object(card.body["use"])
+    check_fits("agent", card.body["use"], make, ("act",), functions=inspect.isfunction(make))
+    return _of_class(card.id, make, kwargs)
 
 
 def _of_object(name: str, made: Any, options: Mapping[str, Any]) -> Maker:
     """A maker of a named object: a function that plays, or what makes an agent."""
     from ..agents.function import FunctionAgent, form_of
 
+    if inspect.isclass(made) or inspect.isbuiltin(made):
+        check_fits("agent", name, made, ("act",))
     if form_of(made) is None:
         if inspect.isfunction(made) and _lacks(made, {"tasks", *options}):
             FunctionAgent(made)  # says what its parameter must be called
         return _of_class(name, made, options)
     if options:
         raise CardError(f"agent {name!r} is a function, which takes no options")
-    return lambda setting, tasks: FunctionAgent(made)
+    return lambda env, tasks: FunctionAgent(made)
 
 
 def _lacks(make: Callable[..., Any], given: Container[str]) -> bool:
@@ -105,7 +112,7 @@ def _of_class(name: str, make: Callable[..., Any], kwargs: Mapping[str, Any]) ->
             if key not in takes:
                 raise CardError(unknown(f"option of agent {name!r}", key, {*takes} - {"tasks"}))
 
-    def maker(setting: Setting, tasks: Sequence[Task]) -> Agent | None:
+    def maker(env: SearchEnv, tasks: Sequence[Task]) -> Agent | None:
         # without gold passages "all the evidence was shown" would be true at once
         if wants_tasks and any(not t.evidence or len(t.queries) < len(t.evidence) for t in tasks):
             return None
@@ -117,7 +124,7 @@ def _of_class(name: str, make: Callable[..., Any], kwargs: Mapping[str, Any]) ->
     return maker
 
 
-def _majority(setting: Setting, tasks: Sequence[Task]) -> Agent:
+def _majority(env: SearchEnv, tasks: Sequence[Task]) -> Agent:
     from ..agents.scripted import ConstantAgent
     from ..evaluation.baselines import majority_answer
 
@@ -145,8 +152,8 @@ def _encoder() -> WordEncoder:
 
 @cache
 def _language_model(folder: Path, temperature: float = 0.0, seed: int = 0) -> Agent:
-    from ..rl.launch import player
+    from ..rl.launch import load_policy
     from .live import quiet_loading
 
     with quiet_loading():
-        return player(folder, temperature=temperature, seed=seed)
+        return load_policy(folder, temperature=temperature, seed=seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import CardError, EvaluationError
+from ..trust import registered_only
 from .measured import Measured, print_measured, records
 from .output import JsonFlag, examples, print_json, progress, say, working
-from .targets import EnvId, Overrides, make_search_env, overrides
+from .targets import EnvId, Overrides, Trust, make_search_env, overrides
 
 if TYPE_CHECKING:
-    from ..envs.setting import Setting
+    from ..envs.search import SearchEnv
     from ..evaluation.judge import Judge
     from ..evaluation.result import EvalResult
     from ..types import Agent, Task
@@ -83,6 +85,7 @@ def evaluate(
         typer.Option("--retry-lost", help="Play what the infrastructure ended once more."),
     ] = False,
     settings: Overrides = None,
+    trust: Trust = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Evaluate agents on an environment: every question once, means with 95 % intervals."""
@@ -98,15 +101,14 @@ def evaluate(
         raise EvaluationError(f"two of the agents {', '.join(agent)} would share one file")
     with working(f"building {env} …"):
         made = make_search_env(env, settings)
-    shared = made.setting
+    shared = made
     tasks = spread(shared.tasks, questions)
     found: list[Measured] = []
     for entry in entries:
         player = entry.agent_for(shared, tasks)
-        how = _How(
-            seed, samples, batch, workers, closed_book, out, fresh, retry_lost, judging, made.params
-        )
-        found.append(_measure(entry, player, shared, tasks, how))
+        how = _How(seed, samples, batch, workers, closed_book, out, fresh, retry_lost, judging)
+        with registered_only(out or "this file", trust=True) if trust else nullcontext():
+            found.append(_measure(entry, player, shared, tasks, how))
     if as_json:
         print_json(records(found, env))
     else:
@@ -125,7 +127,7 @@ class Entry:
     options: Mapping[str, Any]
     questions: int | None
 
-    def agent_for(self, shared: Setting, tasks: Sequence[Task]) -> Agent:
+    def agent_for(self, shared: SearchEnv, tasks: Sequence[Task]) -> Agent:
         """The agent; ``CardError`` if it cannot play these tasks."""
         from .contestants import contestant
 
@@ -134,8 +136,8 @@ class Entry:
             raise CardError(f"agent {self.name!r} needs gold queries, which {self.env} lacks")
         return player
 
-    def __call__(self) -> tuple[Agent, Setting]:
-        shared = make_search_env(self.env, self.settings).setting
+    def __call__(self) -> tuple[Agent, SearchEnv]:
+        shared = make_search_env(self.env, self.settings)
         return self.agent_for(shared, spread(shared.tasks, self.questions)), shared
 
 
@@ -150,11 +152,10 @@ class _How:
     fresh: bool
     retry_lost: bool
     judge: Judge | None
-    params: Mapping[str, float]
 
 
 def _measure(
-    entry: Entry, player: Agent, shared: Setting, tasks: Sequence[Task], how: _How
+    entry: Entry, player: Agent, shared: SearchEnv, tasks: Sequence[Task], how: _How
 ) -> Measured:
     """Every sample of an agent, with tools and without, as far as they are wanted."""
     from ..evaluation.closed_book import beside, plays
@@ -175,7 +176,7 @@ def _measure(
 
 
 def _one(
-    entry: Entry, player: Agent, shared: Setting, tasks: Sequence[Task], how: _How, seed: int,
+    entry: Entry, player: Agent, shared: SearchEnv, tasks: Sequence[Task], how: _How, seed: int,
     with_tools: bool,
 ) -> EvalResult:  # fmt: skip
     from ..evaluation.judge import judged
@@ -186,9 +187,9 @@ def _one(
     with progress(label, len(tasks)) as advance:
         result = run(
             player, shared, name=entry.name, label=entry.env, tasks=tasks, seed=seed,
-            batch=how.batch, search_enabled=with_tools, progress=advance, out=path,
-            fresh=how.fresh, retry_lost=how.retry_lost, workers=how.workers, build=entry,
-            options=entry.options, params=how.params,
+            batch=how.batch, search_enabled=None if with_tools else False, progress=advance,
+            out=path, fresh=how.fresh, retry_lost=how.retry_lost, workers=how.workers, build=entry,
+            options=entry.options,
         )  # fmt: skip
     if not result.complete:
         if path is not None:
@@ -238,10 +239,10 @@ def _baselines(
     from ..evaluation.baselines import baselines, print_baselines
 
     with working(f"building {env} …"):
-        shared = make_search_env(env, settings).setting
+        shared = make_search_env(env, settings)
     with progress("baselines") as advance:
         table = baselines(
-            shared.keywords, tasks=spread(shared.tasks, questions), seed=seed, progress=advance
+            shared, tasks=spread(shared.tasks, questions), seed=seed, progress=advance
         )
     if as_json:
         print_json(table)

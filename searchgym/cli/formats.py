@@ -10,11 +10,13 @@ import typer
 
 from ..corpora.parquet import SCORED
 from ..errors import DataError, unknown
+from ..objects import bare_hint, is_path
+from ..trust import registered_only
 from .output import JsonFlag, examples, print_json, print_table, say, working
-from .targets import Overrides, make_search_env
+from .targets import Overrides, Trust, make_search_env
 
 if TYPE_CHECKING:
-    from ..evaluation.foreign import Scored
+    from ..evaluation.foreign import RunScores
     from ..trajectory import Trajectory
     from ..types import Task
 
@@ -49,6 +51,7 @@ def export(
                      f"({', '.join(SCORED)}). Default: the set that they are from."),
     ] = None,
     settings: Overrides = None,
+    trust: Trust = False,
 ) -> None:  # fmt: skip
     """Write trajectories or questions in other programs' formats."""
     if to not in {**PLAYED, **ASKED}:
@@ -57,11 +60,21 @@ def export(
         raise DataError(f"--data-source belongs to --to search-r1, not {to}")
     if data_source is not None and data_source not in SCORED:
         raise DataError(unknown("data source", data_source, SCORED))
-    if to in ASKED:
-        tasks, name = _tasks(source, settings)
-        say(f"{out}: {_write_tasks(to, tasks, data_source or name, out)} questions")
+    if to not in ASKED:
+        with registered_only(source, trust=trust):
+            say(f"{out}: {_write_played(to, source, out)} episodes")
+        return
+    if (path := _file(source)) is None:
+        tasks, corpus = _env_questions(source, settings)
+        name = str(corpus if corpus in SCORED else source.rpartition("/")[2])
+    elif settings:
+        raise DataError(f"--set speaks of an environment, and {source} is a file")
     else:
-        say(f"{out}: {_write_played(to, source, out)} episodes")
+        name = path.name.split(".")[0]
+        with registered_only(source, trust=trust):
+            asked = {t.task_id: t.replay(scored=False).config.task for t in _trajectories(path)}
+        tasks = list(asked.values())
+    say(f"{out}: {_write_tasks(to, tasks, data_source or name, out)} questions")
 
 
 def score(
@@ -99,7 +112,7 @@ def score(
     _show(found, made, as_json)
 
 
-def _show(found: Scored, made: Path, as_json: bool) -> None:
+def _show(found: RunScores, made: Path, as_json: bool) -> None:
     if as_json:
         means = {name: interval._asdict() for name, interval in found.means.items()}
         print_json({"questions": found.questions, "missing": found.missing, "means": means})
@@ -142,29 +155,17 @@ def _write_played(to: str, source: str, out: Path) -> int:
 
     path = _file(source)
     if path is None:
-        raise DataError(f"{source} is no file; {PLAYED[to]} is made of trajectories")
+        raise DataError(f"{source} is no file; {to} is made of trajectories{bare_hint(source)}")
     if to == "parquet":
         return write_trajectories(out, _trajectories(path))
     if to == "jsonl":
         return write_jsonl(out, _trajectories(path))
     if to == "browsecomp-plus":
-        return write_runs(out, (t.replay() for t in _trajectories(path)))
-    shown = {t.task_id: list(t.replay().seen) for t in _trajectories(path)}
+        return write_runs(out, (t.replay(scored=False) for t in _trajectories(path)))
+    shown = {t.task_id: list(t.replay(scored=False).seen) for t in _trajectories(path)}
     tag = path.name.split(".")[0]
     write_run(out, run_of(shown), tag)
     return len(shown)
-
-
-def _tasks(source: str, settings: list[str] | None) -> tuple[list[Task], str]:
-    """The tasks of a file of trajectories or of an environment, and what to call them."""
-    if (path := _file(source)) is None:
-        tasks, corpus = _env_questions(source, settings)
-        name = corpus if corpus in SCORED else source.rpartition("/")[2]
-        return tasks, str(name)
-    if settings:
-        raise DataError(f"--set speaks of an environment, and {source} is a file")
-    tasks = {t.task_id: t.replay().config.task for t in _trajectories(path)}
-    return list(tasks.values()), path.name.split(".")[0]
 
 
 def _env_tasks(env: str, settings: list[str] | None) -> list[Task]:
@@ -174,8 +175,8 @@ def _env_tasks(env: str, settings: list[str] | None) -> list[Task]:
 def _env_questions(env: str, settings: list[str] | None) -> tuple[list[Task], object]:
     """The tasks of an environment, and which corpus it names."""
     with working(f"building {env} …"):
-        setting = make_search_env(env, settings).setting
-        return list(setting.tasks), setting.options.corpus
+        made = make_search_env(env, settings)
+        return list(made.tasks), made.setup.options.corpus
 
 
 def _trajectories(path: Path) -> Iterator[Trajectory]:
@@ -188,6 +189,8 @@ def _trajectories(path: Path) -> Iterator[Trajectory]:
 def _file(source: str) -> Path | None:
     """The file of trajectories a person means; of a folder, the only one in it."""
     path = Path(source)
+    if not is_path(source) and not path.suffix:  # an environment's id
+        return None
     if path.is_file():
         return path
     if not path.is_dir() or (path / "card.toml").is_file():

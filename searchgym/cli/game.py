@@ -38,9 +38,9 @@ class Game:
 
     def welcome(self) -> None:
         """One line on how to play."""
-        corpus = self.env.setting.corpus
+        corpus = self.env.corpus
         self._out.print(
-            f"[dim]{len(self.env.setting.tasks):,} questions over {len(corpus):,} passages. Type "
+            f"[dim]{len(self.env.tasks):,} questions over {len(corpus):,} passages. Type "
             "what you look for; [bold]answer: …[/bold] ends it; [bold]help[/bold] says more.[/dim]"
         )
 
@@ -110,7 +110,7 @@ class Game:
         return episode.turns_left > 1 and episode.queries_left != 0
 
     def _open(self, number: int) -> str | None:
-        if "access" not in self.env.setting.toolbox.tools:
+        if "access" not in self.env.toolbox.tools:
             self._out.print("[yellow]Pages cannot be opened here, only searched.[/yellow]")
         elif not 1 <= number <= len(self._hits):
             self._out.print(f"[yellow]There is no result {number} to open.[/yellow]")
@@ -119,14 +119,14 @@ class Game:
         return None
 
     def _help(self) -> None:
-        tools = self.env.setting.toolbox.tools
+        tools = self.env.toolbox.tools
         rows = [("any text", "search for it (also: search: …)")]
         if "access" in tools:
             rows.append(("open 2", "open the page of result 2 (also: access: URL)"))
-        if self.env.setting.rules.max_parallel > 1:
+        if self.env.rules.max_parallel > 1:
             rows.append(("a ## b", "search for several things at once"))
         rows += [("answer: …", "give your answer; the shorter the better")]
-        if self.env.setting.rules.may_abstain:
+        if self.env.rules.may_abstain:
             rows.append(("answer: unanswerable", "refuse, if no answer can be established"))
         rows += [("hint", "what the oracle would do now"), ("quit", "leave")]
         for typed, meaning in rows:
@@ -237,7 +237,7 @@ class Game:
         """Which pages hold the answer, in hop order."""
         from rich.markup import escape
 
-        corpus, evidence = self.env.setting.corpus, self.env.episode.config.task.evidence
+        corpus, evidence = self.env.corpus, self.env.episode.config.task.evidence
         titles = [corpus.passage(e).title for e in evidence if e in corpus]
         if not titles:
             return "no page is known to hold the answer"

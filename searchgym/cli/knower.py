@@ -59,11 +59,11 @@ def knower(
     with working("loading …"):
         try:
             from ..knower.measuring import measure, questions_for
-            from ..knower.recipe import Recipe
+            from ..knower.recipe import KnowerRecipe
             from ..knower.run import make_knower
         except ImportError as error:
             raise MissingExtraError("training a language model", "llm") from error
-    recipe = Recipe(corpus, entities, seed, taught, shown, unknown, inverse)  # type: ignore[arg-type]
+    recipe = KnowerRecipe(corpus, entities, seed, taught, shown, unknown, inverse)  # type: ignore[arg-type]
     with working("generating …"):  # what the world cannot give is said before the training
         tasks = questions_for(recipe, questions) if questions else {}
     last: list[Progress] = []

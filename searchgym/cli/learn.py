@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import CardError
+from ..trust import registered_only
 from .output import JsonFlag, console, examples, print_json, progress, say
-from .targets import DataDir
+from .targets import DataDir, Trust
 
 if TYPE_CHECKING:
     from ..cards import Card
-    from ..transfer.training import Recipe
+    from ..transfer.training import CandidateRecipe
 
 _LM = "Language models, by a recipe"
 Seconds = Annotated[
@@ -98,6 +99,7 @@ def train(
             "config.episodes=5000. Repeatable.",
         ),
     ] = None,
+    trust: Trust = False,
     as_json: JsonFlag = False,
 ) -> None:  # fmt: skip
     """Train a language model by a recipe, or an agent by its card.
@@ -120,9 +122,14 @@ def train(
         plan = plan_of(
             card, model=model, env=env, out=folder, resume=resume, steps=steps, lr=lr,
             seed=seed[0] if seed else None, changes=overrides(settings),
-            values={name: own[name] for name in names},
+            values={name: own[name] for name in names}, trust=trust,
         )  # fmt: skip
-        run(plan, folder, seconds=seconds, log=log or (), as_json=as_json)
+        with ExitStack() as reading:
+            if card is None:  # everything that is built now was named by the folder
+                reading.enter_context(
+                    registered_only(folder / "run.json", trust=trust, sources=plan.sources)
+                )
+            run(plan, folder, seconds=seconds, log=log or (), as_json=as_json)
         return
     if said := [f"--{name}" for name, value in own.items() if value is not None]:
         raise CardError(
@@ -137,10 +144,10 @@ def _train_card(
     settings: list[str] | None, as_json: bool,
 ) -> None:  # fmt: skip
     """One agent per seed, by the card's train table."""
-    from ..transfer.training import Recipe, Trainer
+    from ..transfer.training import CandidateRecipe, SeedTrainer
 
-    recipe = Recipe.of_card(agent_card(card))
-    trainer = Trainer(changed(recipe, settings), out)
+    recipe = CandidateRecipe.of_card(agent_card(card))
+    trainer = SeedTrainer(changed(recipe, settings), out)
     rows = []
     for number in seed or [0]:
         with training_bar(f"seed {number}") as report:
@@ -162,14 +169,12 @@ def _train_card(
 
 def agent_card(name: str) -> Card:
     """The agent's card of this name or folder."""
-    from ..cards import card, read_card
+    from ..cards import card
 
-    if (Path(name) / "card.toml").is_file():
-        return read_card(Path(name), "agents")
     return card("agents", name)
 
 
-def changed(recipe: Recipe, settings: list[str] | None) -> Recipe:
+def changed(recipe: CandidateRecipe, settings: list[str] | None) -> CandidateRecipe:
     """The recipe with parts of its tables replaced; ``CardError`` for a table it has not."""
     import dataclasses
 
@@ -233,9 +238,9 @@ def quickstart(
     from dataclasses import replace
 
     from ..transfer.quickstart import quickstart as run
-    from ..transfer.training import Recipe
+    from ..transfer.training import CandidateRecipe
 
-    recipe = Recipe.of_card()
+    recipe = CandidateRecipe.of_card()
     recipe = replace(recipe, worlds=recipe.worlds[:worlds])  # encoding all six takes minutes
     done = run(
         out, recipe=recipe, budget_s=seconds, seeds=tuple(seed or [0]), data_dir=data_dir,

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..cards import Card, cards
-from ..envs.setting import Options
+from ..envs.setup import Options
 from ..registration import ids_of
 
 Rows = list[dict[str, Any]]
@@ -48,17 +48,22 @@ def corpora() -> Rows:
 
 
 def agents() -> Rows:
-    """Every agent card; a ``recipe`` is a way to train a language model."""
-    rows = [
-        {
-            "id": card.id,
-            "kind": "recipe" if "recipe" in card.body else "agent",
-            "learns": "train" in card.body or "recipe" in card.body,
-            "summary": card.summary,
-        }
+    """Every agent card."""
+    return [
+        {"id": card.id, "learns": "train" in card.body, "summary": card.summary}
         for card in cards("agents").values()
     ]
-    return sorted(rows, key=lambda row: row["kind"] == "recipe")  # agents first
+
+
+def recipes() -> Rows:
+    """Every shipped recipe: a way to train a language model."""
+    from ..rl.recipe_files import document, shipped
+
+    return [
+        {"id": name, "summary": doc.summary, "source": doc.source}
+        for name in shipped()
+        if (doc := document(name)) is not None
+    ]
 
 
 def engines() -> Rows:
@@ -89,20 +94,36 @@ def dialects() -> Rows:
     return rows
 
 
+def rewards() -> Rows:
+    """Every reward part by name, and when it is measured."""
+    from ..rewards import REWARDS, Reward
+
+    rows = []
+    for name in REWARDS:
+        (part,) = Reward.of(name).parts
+        when = "at the end" if part.on_turn is None else "each turn"
+        rows.append({"id": name, "when": when, "summary": _summary(part.measure)})
+    return rows
+
+
 KINDS: Mapping[str, Callable[[], Rows]] = {
     "envs": environments,
     "corpora": corpora,
     "agents": agents,
+    "recipes": recipes,
     "engines": engines,
     "dialects": dialects,
+    "rewards": rewards,
 }
 
 TITLES: Mapping[str, str] = {
     "envs": "Environments",
     "corpora": "Corpora",
     "agents": "Agents",
+    "recipes": "Recipes",
     "engines": "Engines",
     "dialects": "Dialects",
+    "rewards": "Parts of rewards",
 }
 
 

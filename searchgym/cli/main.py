@@ -12,6 +12,7 @@ import typer
 
 from .. import __version__
 from ..errors import SearchGymError
+from ..objects import also_look_in
 from . import (
     audit,
     catalog,
@@ -100,8 +101,7 @@ def build() -> typer.Typer:
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a check failed, 2 an error in what was asked."""
     with suppress(FileNotFoundError):  # somebody deleted the folder
-        if (here := os.getcwd()) not in sys.path:
-            sys.path.append(here)  # mine:agent is mine.py of this folder; last, it shadows nothing
+        also_look_in(os.getcwd())  # mine:agent is mine.py of this folder; last, it shadows nothing
     try:
         result: Any = build()(arguments, standalone_mode=False, prog_name="searchgym")
     except KeyboardInterrupt:

@@ -39,7 +39,7 @@ def play(
     from .output import console
 
     with working(f"building {env} …"):
-        made = make_search_env(env, settings, dialect="plain")
+        made = make_search_env(env, settings, stepped=True, dialect="plain")
     interactive = sys.stdin.isatty()
     if interactive:
         with contextlib.suppress(ImportError):
@@ -81,7 +81,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         epilog=examples(
             "searchgym play",
-            "searchgym play DeepSearchQA-v0 --seed 7",
+            "searchgym play LongSearchQA-v0 --seed 7",
             "printf 'search: Rome\\nanswer: Italy\\n' | searchgym play SimpleQA-v0 --json",
         )
     )(play)

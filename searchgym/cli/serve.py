@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import SearchGymError
+from ..objects import also_look_in
 from .output import examples, say, working
 from .targets import DataDir, Overrides, overrides
 
@@ -25,7 +27,12 @@ if TYPE_CHECKING:
 Name = Annotated[
     str, typer.Argument(metavar="CORPUS", help="A corpus card's name, a passage file, a folder.")
 ]
-WORKER = [sys.executable, "-c", "from searchgym.cli.serve import run_worker; run_worker()"]
+_HOME = str(Path(__file__).resolve().parents[2])
+WORKER = [
+    sys.executable, "-P",  # no module of the working directory stands in for an installed one
+    "-c", f"import sys; sys.path.append({_HOME!r}); "
+    "from searchgym.cli.serve import run_worker; run_worker()",
+]  # fmt: skip
 
 
 def add_to(app: typer.Typer) -> None:
@@ -130,6 +137,7 @@ def run_worker() -> None:
     """The main function of a worker process (see ``serve.run.supervise``)."""
     from ..serve.run import worker
 
+    also_look_in(os.getcwd())
     try:
         worker(_builder)
     except SearchGymError as error:

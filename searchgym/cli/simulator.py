@@ -24,7 +24,7 @@ from .output import (
 from .targets import DataDir, Overrides, env_id, overrides
 
 if TYPE_CHECKING:
-    from ..envs.setting import Setting
+    from ..envs.search import SearchEnv
 
 app = group("A language model that plays the search engine.")
 
@@ -67,15 +67,15 @@ def _keywords(
     return words | overrides(settings)
 
 
-def _settings(words: Mapping[str, Any], worlds: int) -> Iterator[Setting]:
-    """One setting per world: seeds follow each other."""
-    from ..envs.setting import setting
+def _settings(words: Mapping[str, Any], worlds: int) -> Iterator[SearchEnv]:
+    """One environment per world: seeds follow each other."""
+    from ..envs.search import SearchEnv
 
     world = dict(words.get("world") or {})
     for i in range(worlds):
         if i:
             words = {**words, "world": {**world, "seed": int(world.get("seed", 0)) + i}}
-        yield setting({**words, "engine": "bm25"})
+        yield SearchEnv(**{**words, "engine": "bm25"})
 
 
 @app.command(

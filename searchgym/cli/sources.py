@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cards import Card, card
+from ..cards import Card, card, cards
 from ..errors import CardError
+from ..objects import is_path, own_folder
 from .targets import overrides
 
 if TYPE_CHECKING:
@@ -16,25 +17,25 @@ if TYPE_CHECKING:
 
 
 def corpus_card(name: str) -> Card | None:
-    """The card of this name or folder; None for files, folders of text and ``kg:PATH``.
+    """The card of this name or folder (``./mine``); None for files, folders of text and
+    ``kg:PATH``. Passages may be named without a separator where nothing shipped is called so.
 
     Raises:
         CardError: neither a card nor a path that exists; the near names are given.
     """
     if name.startswith("kg:"):
         return None
-    folder = Path(name)
-    if (folder / "card.toml").is_file():
-        return card("corpora", str(folder) if "/" in name else f"./{name}")
-    if folder.exists():
-        return None
+    if name.removeprefix("searchgym/") in cards("corpora") or own_folder(name) is not None:
+        return card("corpora", name)
+    if Path(name).exists() and (is_path(name) or not (Path(name) / "card.toml").exists()):
+        return None  # passages, which are only read
     return card("corpora", name)
 
 
 def world(name: str, split: str, settings: Sequence[str] | None) -> GeneratedWorld:
     """Generate the world of a card and put it into words. Settings override the world's recipe;
     those that begin with ``wording.`` its wording."""
-    from ..envs.setting import Options
+    from ..envs.setup import Options
     from ..envs.sources import generate_world
 
     found = corpus_card(name)

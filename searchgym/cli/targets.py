@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import gymnasium as gym
 import typer
 
-from ..cards import read_card
-from ..errors import CardError, unknown
-from ..registration import env_ids, register_card
-
-if TYPE_CHECKING:
-    from ..envs.search import SearchEnv
+from ..envs.search import SearchEnv
+from ..envs.unwrap import search_env
+from ..errors import CardError
+from ..registration import env_id
 
 EnvId = Annotated[str, typer.Argument(metavar="ENV", help="An environment's id or card folder.")]
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
@@ -29,35 +29,17 @@ Overrides = Annotated[
         help="Override an environment option; dots nest: world.entities=2000. Repeatable.",
     ),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Run the code that the files read here name by import path; else only registered "
+        "items may be named in them.",
+    ),
+]
 DataDir = Annotated[
     Path | None, typer.Option(help="Where real sets lie (default: SEARCHGYM_DATA or the cache).")
 ]
-
-
-def env_id(name: str) -> str:
-    """The registered id a name means: ``SearchQA``, ``searchgym/NQ-v0``, ``module:id``, a folder.
-
-    Raises:
-        CardError: nothing of that name is registered; the nearest names are given.
-    """
-    if (Path(name) / "card.toml").is_file():
-        found = read_card(Path(name), "envs")
-        register_card(found)
-        return found.id
-    if ":" in name:
-        module, _, rest = name.partition(":")
-        import importlib
-
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise CardError(f"cannot import {module!r} of {name!r}: {error}") from error
-        name = rest
-    tried = [name, f"searchgym/{name}", f"{name}-v0", f"searchgym/{name}-v0"]
-    for candidate in tried:
-        if candidate in gym.registry:
-            return candidate
-    raise CardError(unknown("environment", name, [i.removeprefix("searchgym/") for i in env_ids()]))
 
 
 def overrides(settings: Sequence[str] | None, flag: str = "--set") -> dict[str, Any]:
@@ -102,11 +84,24 @@ def make(name: str, settings: Sequence[str] | None = None, **keywords: Any) -> g
         raise CardError(f"cannot make {known} with {given or 'its defaults'}: {error}") from error
 
 
-def make_search_env(name: str, settings: Sequence[str] | None = None, **keywords: Any) -> SearchEnv:
-    """:func:`make`, for commands that need SearchGym's own environments."""
-    from ..envs.search import SearchEnv
+def make_search_env(
+    name: str, settings: Sequence[str] | None = None, *, stepped: bool = False, **keywords: Any
+) -> SearchEnv:
+    """:func:`make`, for commands that need SearchGym's own environments.
 
-    env = make(name, settings, **keywords).unwrapped
-    if not isinstance(env, SearchEnv):
-        raise CardError(f"{name} is a {type(env).__name__}; this command needs a SearchEnv")
-    return env
+    ``stepped``: the command steps the environment itself; others play its episodes, with the
+    effects of wrappers, and refuse what only ``step`` would do.
+    """
+    env = make(name, settings, **keywords)
+    if not stepped:
+        return search_env(env)
+    if not isinstance(env.unwrapped, SearchEnv):
+        raise CardError(f"{name} is a {type(env.unwrapped).__name__}; this needs a SearchEnv")
+    return env.unwrapped
+
+
+def without_keywords(name: str) -> tuple[dict[str, Any], Callable[..., Any]]:
+    """The keywords of a registered environment, and what makes it from keywords alone."""
+    spec = copy.deepcopy(gym.spec(env_id(name)))
+    keywords, spec.kwargs = dict(spec.kwargs), {}
+    return keywords, partial(gym.make, spec)

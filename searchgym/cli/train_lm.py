@@ -16,11 +16,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CardError, MissingExtraError, unknown
+from ..objects import bare_hint, own_folder
+from ..trust import registered_only
 from .live import Screen, quiet_loading
 from .output import print_facts, print_json, say, working
 
@@ -35,31 +37,32 @@ _ENDS = ("", "seconds", "interrupted")
 def is_recipe(name: str) -> bool:
     """Whether a name or path is of a recipe rather than an agent that learns by itself;
     ``CardError`` if it is of neither."""
-    from ..cards import cards, read_card
+    from ..cards import cards
+    from ..rl.recipe_files import shipped
 
-    path = Path(name)
-    if (path / "card.toml").is_file():
-        return "recipe" in read_card(path, "agents").body
+    if name in shipped() or name.endswith(".toml"):
+        return True
     known = cards("agents")
-    if name not in known and path.suffix != ".toml":
-        learn = [n for n, c in known.items() if {"recipe", "train"} & set(c.body)]
-        raise CardError(unknown("recipe or card that learns", name, learn))
-    return path.suffix == ".toml" or (name in known and "recipe" in known[name].body)
+    if name not in known and own_folder(name) is None:
+        learn = [*shipped(), *(n for n, c in known.items() if "train" in c.body)]
+        raise CardError(unknown("recipe or card that learns", name, learn) + bare_hint(name))
+    return False
 
 
 def plan_of(
     recipe: str | None, *, model: str | None, env: str | None, out: Path, resume: bool,
     steps: int | None, lr: float | None, seed: int | None, changes: Mapping[str, Any],
-    values: Mapping[str, Any],
+    values: Mapping[str, Any], trust: bool = False,
 ) -> Plan:  # fmt: skip
-    """What was asked for, as a plan; with ``resume`` that of the folder.
+    """What was asked for, as a plan; with ``resume`` that of the folder, which may name registered
+    items only unless it is trusted.
 
     Raises:
         CardError: something is missing or unknown; says what to type.
         DataError: nothing to resume, or another run in the folder.
     """
     from ..rl.launch import Plan
-    from ..rl.recipe import shipped
+    from ..rl.recipe_files import shipped
 
     given = {k: v for k, v in values.items() if v is not None}
     if resume and recipe is None:
@@ -74,8 +77,10 @@ def plan_of(
                 f"{', '.join(said)} cannot be changed in a run that is resumed: what it began with "
                 "counts (--steps and --device may be given)"
             )
-        plan = Plan.load_from(out).extended(steps)
-        return plan if device is None else _moved(plan, device)
+        plan = Plan.load_from(out, trust=trust)
+        changes = {} if device is None else {"device": device}
+        with registered_only(out / "run.json", trust=trust, sources=plan.sources):
+            return replace(plan.extended(steps), **changes)
     if recipe is None:
         raise CardError(
             f"say what to train by: searchgym train RECIPE, one of {', '.join(shipped())}; or "
@@ -92,12 +97,6 @@ def plan_of(
         Plan.load_from(out)  # says that there is none
     plan.agree(out)
     return plan
-
-
-def _moved(plan: Plan, device: str) -> Plan:
-    from dataclasses import replace
-
-    return replace(plan, device=device)
 
 
 def run(
@@ -132,9 +131,9 @@ def _run(plan: Plan, out: Path, seconds: float | None, log: Sequence[str], as_js
     from .targets import make_search_env
 
     with working(f"building {plan.env} …"):
-        setting = make_search_env(plan.env, None, **plan.env_options).setting
+        env = make_search_env(plan.env, None, **plan.env_options)
     with working(f"loading {plan.model} …"), quiet_loading():
-        trainer = build(plan, setting, out)
+        trainer = build(plan, env, out)
     main = trainer.processes.main
     start, last = trainer.steps, trainer.config.steps
     if start >= last:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..transfer.ladder import Ladder
     from ..transfer.run import Contender
     from ..transfer.table import TransferTable
-    from ..transfer.training import Recipe
+    from ..transfer.training import CandidateRecipe
 
 _TRAIN = "Agents that are trained here"
 _ENGINES = "Engines of the far rungs"
@@ -232,36 +232,37 @@ def _compare(table: TransferTable, path: Path, name: str) -> None:
 
 def _learning(name: str) -> Card | None:
     """The card of an agent that is trained here, else None."""
-    from ..cards import cards, read_card
+    from ..cards import card, cards
+    from ..objects import own_folder
 
-    own = (Path(name) / "card.toml").is_file()
-    found = read_card(Path(name), "agents") if own else cards("agents").get(name)
-    return found if found is not None and "train" in found.body else None
+    if name not in cards("agents") and own_folder(name) is None:
+        return None
+    found = card("agents", name)
+    return found if "train" in found.body else None
 
 
-def _recipe(card: Card, train: list[str] | None) -> Recipe:
-    from ..transfer.training import Recipe
+def _recipe(card: Card, train: list[str] | None) -> CandidateRecipe:
+    from ..transfer.training import CandidateRecipe
     from .learn import changed
 
-    return changed(Recipe.of_card(card), train)
+    return changed(CandidateRecipe.of_card(card), train)
 
 
 def _ladder(
-    env: str | None, recipes: Sequence[Recipe], settings: list[str] | None, *, generator: Any,
-    remote: Any, recording: Path | None, remote_set: str | None, cache: Path, **options: Any,
+    env: str | None, recipes: Sequence[CandidateRecipe], settings: list[str] | None, *,
+    generator: Any, remote: Any, recording: Path | None, remote_set: str | None, cache: Path,
+    **options: Any,
 ) -> Ladder:  # fmt: skip
     """Rungs above the environment, or above the first card's training world."""
-    import gymnasium as gym
-
     from ..transfer.ladder import Engines, full_ladder
-    from .targets import env_id, overrides
+    from .targets import overrides, without_keywords
 
     if env is None and recipes:
         first = recipes[0]
         world = {**first.env.get("world", {}), "seed": first.worlds[0]}
         keywords: dict[str, Any] = {**first.env, "world": world}
     else:
-        keywords = dict(gym.spec(env_id(env or "SearchQA-v0")).kwargs)
+        keywords, options["make"] = without_keywords(env or "SearchQA-v0")
     for key, value in overrides(settings).items():
         old = keywords.get(key)
         if isinstance(value, dict) and isinstance(old, dict) and key != "tasks":

@@ -29,6 +29,13 @@ _TASK_KEYS = frozenset(
 WIKIPEDIA = "https://en.wikipedia.org/wiki/{title}"
 
 
+def is_files(source: str) -> bool:
+    """Whether a name means files of yours rather than a card of the catalogue."""
+    return ("/" in source or source.endswith((".jsonl", ".gz", ".tsv", ".parquet"))) and not (
+        Path(source) / "card.toml"
+    ).is_file()
+
+
 def load_corpus(
     source: str | Path | Iterable[str | Path], *, name: str | None = None, url: str | None = None
 ) -> Corpus:

@@ -13,25 +13,34 @@ table ``{"use": name, …}``, an import path, or an object (:func:`make_curricul
      "total": 100}}, "tasks": {"use": "pool"}}
 
 Axes are driven by ``scheduled`` (linear, exponential, in steps), ``zerosearch``, ``scaling_inter``,
-``after_success``, ``staged``, ``band`` and ``bandit``; tasks are chosen by ``uniform``, ``staged``,
-``masksearch``, ``self_paced``, ``success_band`` and ``pool``. Those of the first kind take one of
-the second as ``tasks``, but for ``staged``, which does both.
+``after_success``, ``staged``, ``band``, ``bandit`` and, by what the task is, ``per_task``; tasks
+are chosen by ``uniform``, ``staged``, ``masksearch``, ``self_paced``, ``success_band`` and
+``pool``. Those of the first kind take one of the second as ``tasks``, but for ``staged``, which
+does both.
 """
 
-from .axes import AXES, Axis, DifficultyVector, checked_difficulty, difficulty_of
-from .band import LevelBand
-from .bandit import AxisBandit
-from .base import Curriculum, Driver, Uniform
-from .gated import AfterSuccess
-from .masksearch import MaskSearch
-from .paced import SelfPaced, SuccessBand
-from .pool import DifficultyPool
-from .registry import CURRICULA, make_curriculum
-from .scaling_inter import ScalingInter
-from .scheduled import Scheduled
-from .staged import Staged
-from .taskpool import TaskPool, blur
-from .zerosearch import ZeroSearchNoise
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .axes import AXES, Axis, DifficultyVector, TaskPool, blur, checked_difficulty, difficulty_of
+from .base import CURRICULA, Curriculum, Driver, Uniform, make_curriculum, next_task
+
+if TYPE_CHECKING:
+    from .per_task import PerTask as PerTask
+    from .scheduled import AfterSuccess as AfterSuccess
+    from .scheduled import ScalingInter as ScalingInter
+    from .scheduled import Scheduled as Scheduled
+    from .scheduled import ZeroSearchNoise as ZeroSearchNoise
+    from .stages import MaskSearch as MaskSearch
+    from .stages import Staged as Staged
+    from .weighted import DifficultyPool as DifficultyPool
+    from .weighted import SelfPaced as SelfPaced
+    from .weighted import SuccessBand as SuccessBand
+    from .windows import AxisBandit as AxisBandit
+    from .windows import LevelBand as LevelBand
+
+_LAZY = {path.partition(":")[2]: path.partition(":")[0] for path in CURRICULA.values()}
+"""Classes that are imported when they are first asked for: an environment needs few of them."""
 
 __all__ = [
     "AXES",
@@ -45,6 +54,7 @@ __all__ = [
     "Driver",
     "LevelBand",
     "MaskSearch",
+    "PerTask",
     "ScalingInter",
     "Scheduled",
     "SelfPaced",
@@ -57,4 +67,11 @@ __all__ = [
     "checked_difficulty",
     "difficulty_of",
     "make_curriculum",
+    "next_task",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

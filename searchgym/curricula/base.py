@@ -1,16 +1,27 @@
-"""What a curriculum is, the plainest one, and the base of those that drive axes."""
+"""What a curriculum is, the plainest one, the base of those that drive axes, and all by name."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from ..errors import CardError
+from ..objects import from_spec
 from ..types import Task
+from .axes import MEASURES, TaskPool, difficulty_of
 
 
 @runtime_checkable
 class Curriculum(Protocol):
-    """Chooses the next task and its difficulty; told how episodes ended."""
+    """Chooses the next task and its difficulty; told how episodes ended.
+
+    :func:`next_task` says in which order it is asked.
+    """
+
+    adapts: bool
+    """Whether results change what it chooses. Evaluation refuses such a curriculum: the questions
+    would depend on the answers. One that follows the clock alone does not adapt."""
 
     def choose(self, tasks: Sequence[Task], key: int) -> int:
         """Index of the task to play, a pure function of the curriculum's state and ``key``.
@@ -19,9 +30,12 @@ class Curriculum(Protocol):
         """
         ...
 
-    def params(self) -> Mapping[str, float]:
-        """Difficulty from now on: axes (``curricula.AXES``), rates of a degraded engine (``dead``,
-        …) and weights of the reward's parts (``w_evidence``, …)."""
+    def params(self, task: Task | None = None) -> Mapping[str, float]:
+        """Difficulty of an episode that plays ``task``: axes (``curricula.AXES``), rates of a
+        degraded engine (``dead``, …) and weights of the reward's parts (``w_evidence``, …).
+
+        Asked without a task where none is chosen yet: the axes ``hops``, ``branches`` and ``blur``
+        of that answer say which tasks :meth:`choose` may choose from."""
         ...
 
     def observe(
@@ -40,8 +54,44 @@ class Curriculum(Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
+def next_task(
+    curriculum: Curriculum,
+    pool: TaskPool,
+    key: int,
+    *,
+    over: Mapping[str, float] | None = None,
+    task: Task | None = None,
+) -> tuple[Task, dict[str, float]]:
+    """Choose a task, then the difficulty that it is played at.
+
+    Args:
+        curriculum: Who chooses.
+        pool: The environment's tasks.
+        key: Fixes the choice.
+        over: Parameters that stand above the curriculum's.
+        task: The task, where somebody else has chosen it.
+
+    Returns:
+        The task and all its parameters, axes as whole numbers where they are such.
+
+    Raises:
+        CardError: an axis is out of its range, or leaves no task.
+    """
+    above = dict(over or {})
+    if task is None:
+        before = {**curriculum.params(None), **above}
+        limits = {axis: value for axis, value in before.items() if axis in MEASURES}
+        tasks = pool.within(difficulty_of(limits))
+        task = tasks[curriculum.choose(tasks, key)]
+        above = {**limits, **above}
+    params = {**curriculum.params(task), **above}
+    return task, {**params, **difficulty_of(params)}
+
+
 class Uniform:
     """Every task equally often; constant parameters. The default."""
+
+    adapts = False
 
     def __init__(self, params: Mapping[str, float] | None = None) -> None:
         self._params = dict(params or {})
@@ -49,7 +99,7 @@ class Uniform:
     def choose(self, tasks: Sequence[Task], key: int) -> int:
         return key % len(tasks)
 
-    def params(self) -> Mapping[str, float]:
+    def params(self, task: Task | None = None) -> Mapping[str, float]:
         return self._params
 
     def observe(
@@ -69,13 +119,19 @@ class Driver:
     parameters stand where :meth:`own` names none. Override ``own``, and ``observe`` and the state
     where there is something to remember."""
 
-    def __init__(self, tasks: Any = None) -> None:
-        from .registry import make_curriculum
+    learns = False
+    """Whether results change what this one drives."""
 
+    def __init__(self, tasks: Any = None) -> None:
         self.tasks: Curriculum = make_curriculum(tasks)
 
-    def own(self) -> Mapping[str, float]:
-        """The parameters this one drives."""
+    @property
+    def adapts(self) -> bool:
+        """Whether results change what this one drives, or which tasks are chosen."""
+        return self.learns or self.tasks.adapts
+
+    def own(self, task: Task | None = None) -> Mapping[str, float]:
+        """The parameters this one drives, of episodes that play ``task``."""
         raise NotImplementedError
 
     def set_step(self, step: float) -> None:
@@ -87,8 +143,8 @@ class Driver:
     def choose(self, tasks: Sequence[Task], key: int) -> int:
         return self.tasks.choose(tasks, key)
 
-    def params(self) -> Mapping[str, float]:
-        return {**self.tasks.params(), **self.own()}
+    def params(self, task: Task | None = None) -> Mapping[str, float]:
+        return {**self.tasks.params(task), **self.own(task)}
 
     def observe(
         self, task_id: str, reward: float, params: Mapping[str, float] | None = None
@@ -100,3 +156,49 @@ class Driver:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.tasks.load_state_dict(state["tasks"])
+
+
+_HERE = "searchgym.curricula."
+CURRICULA: dict[str, str] = {
+    "uniform": _HERE + "base:Uniform",
+    "scheduled": _HERE + "scheduled:Scheduled",
+    "zerosearch": _HERE + "scheduled:ZeroSearchNoise",
+    "scaling_inter": _HERE + "scheduled:ScalingInter",
+    "after_success": _HERE + "scheduled:AfterSuccess",
+    "per_task": _HERE + "per_task:PerTask",
+    "staged": _HERE + "stages:Staged",
+    "masksearch": _HERE + "stages:MaskSearch",
+    "band": _HERE + "windows:LevelBand",
+    "bandit": _HERE + "windows:AxisBandit",
+    "self_paced": _HERE + "weighted:SelfPaced",
+    "success_band": _HERE + "weighted:SuccessBand",
+    "pool": _HERE + "weighted:DifficultyPool",
+}
+"""Name → import path. Others are named by their own path, or entered here."""
+_METHODS = ("choose", "params", "observe", "state_dict", "load_state_dict")
+
+
+def make_curriculum(spec: Any) -> Curriculum:
+    """A curriculum from None (uniform), a name, an import path, ``{"use": either, **options}``, or
+    an object, which is returned.
+
+    Raises:
+        CardError: an unknown name or option, or an object that lacks a method or ``adapts``.
+    """
+    if spec is None:
+        return Uniform()
+    spec = from_spec("curriculum", spec, CURRICULA, accepts=_METHODS)
+    lacking = [name for name in (*_METHODS, "adapts") if not hasattr(spec, name)]
+    if lacking:
+        raise CardError(
+            f"{type(spec).__name__} is no curriculum: it has no {', '.join(lacking)} (see "
+            "searchgym.curricula.Curriculum)"
+        )
+    try:
+        inspect.signature(spec.params).bind(None)
+    except TypeError:
+        raise CardError(
+            f"{type(spec).__name__}.params takes the task: def params(self, task=None)"
+        ) from None
+    made: Curriculum = spec
+    return made

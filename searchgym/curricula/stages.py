@@ -1,11 +1,12 @@
-"""When a stage ends: by success or by budget, never back."""
+"""Stages that end by success or by budget, never back: SearchGym-RL's and MaskSearch's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import CardError
+from ..seeding import derive, unit
 from ..types import Task
 
 
@@ -50,6 +51,8 @@ class InStages:
     whole step of them before the first ends, and would else leave a stage it has not played.
     """
 
+    adapts = True
+
     def __init__(self, stages: Stages) -> None:
         self.stages = stages
         self._drawn: dict[str, int] = {}
@@ -72,3 +75,108 @@ class InStages:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.stages.load_state_dict(state)
         self._drawn = {str(task): int(stage) for task, stage in state["drawn"].items()}
+
+
+class Staged(InStages):
+    """Stages of growing difficulty (SearchGym-RL, arXiv 2601.14615) by ``max_hops[stage]``.
+
+    ``params``: any axes or other parameters, for each stage. When a stage ends is the business of
+    :class:`Stages`. A stage in which no task is short enough plays all;
+    the axis ``hops`` in ``params`` refuses instead.
+    """
+
+    def __init__(
+        self,
+        max_hops: Sequence[int] = (1, 2, 6),
+        *,
+        threshold: float = 0.7,
+        min_episodes: int = 100,
+        max_episodes: int = 20_000,
+        params: Sequence[Mapping[str, float]] | None = None,
+    ) -> None:
+        if not max_hops or list(max_hops) != sorted(max_hops):
+            raise CardError(f"max_hops must grow and not be empty, got {list(max_hops)}")
+        if params is not None and len(params) != len(max_hops):
+            raise CardError(f"got {len(params)} params for {len(max_hops)} stages; give one each")
+        self.max_hops = tuple(max_hops)
+        super().__init__(Stages(len(self.max_hops), threshold, min_episodes, max_episodes))
+        self._stage_params = tuple(dict(p) for p in params or [{}] * len(max_hops))
+        self._eligible: tuple[int, Sequence[Task], list[int]] | None = None
+
+    @property
+    def stage(self) -> int:
+        """The present one, from 0."""
+        return self.stages.stage
+
+    def choose(self, tasks: Sequence[Task], key: int) -> int:
+        known = self._eligible
+        if known is None or known[0] != self.stage or known[1] is not tasks:
+            limit = self.max_hops[self.stage]
+            found = [i for i, t in enumerate(tasks) if t.hops <= limit]
+            known = self._eligible = (self.stage, tasks, found or list(range(len(tasks))))
+        eligible = known[2]
+        chosen = eligible[key % len(eligible)]
+        self.drawn(tasks[chosen])
+        return chosen
+
+    def params(self, task: Task | None = None) -> Mapping[str, float]:
+        return self._stage_params[self.stage]
+
+
+class MaskSearch(InStages):
+    """Stage L plays tasks of level L, and with probability 1 - ``share`` a level below it, all of
+    those alike (MaskSearch, arXiv 2505.20285: tasks with 1 to 4 masks, in this order; the mixture
+    and the switch are ours).
+
+    ``levels``: in order; ``by``: "hops", or a key of ``task.meta`` such as "masks". When a stage
+    ends is the business of :class:`Stages`.
+
+    Raises:
+        CardError: by :meth:`choose`, for a level that no task has.
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[int] = (1, 2, 3, 4),
+        *,
+        by: str = "hops",
+        share: float = 0.8,
+        threshold: float = 0.8,
+        min_episodes: int = 100,
+        max_episodes: int = 20_000,
+    ) -> None:
+        if not levels or list(levels) != sorted(set(levels)):
+            raise CardError(f"levels must grow and not be empty, got {list(levels)}")
+        if not 0 < share <= 1:
+            raise CardError(f"share must lie in (0, 1], got {share}")
+        self.levels, self.by, self.share = tuple(levels), by, share
+        super().__init__(Stages(len(self.levels), threshold, min_episodes, max_episodes))
+        self._known: tuple[Sequence[Task], dict[int, list[int]]] | None = None
+
+    def choose(self, tasks: Sequence[Task], key: int) -> int:
+        if self._known is None or self._known[0] is not tasks:
+            places: dict[int, list[int]] = {}
+            for i, task in enumerate(tasks):
+                places.setdefault(self._level(task), []).append(i)
+            self._known = (tasks, places)
+        places, stage = self._known[1], self.stages.stage
+        level = self.levels[stage]
+        if stage and unit(derive(key, "mix")) >= self.share:
+            level = self.levels[derive(key, "below") % stage]
+        if level not in places:
+            raise CardError(f"no task has {level} {self.by}; there are {sorted(places)}")
+        chosen = places[level][key % len(places[level])]
+        self.drawn(tasks[chosen])
+        return chosen
+
+    def _level(self, task: Task) -> int:
+        if self.by == "hops":
+            return task.hops
+        if self.by not in task.meta:
+            raise CardError(
+                f"the task {task.id!r} has no meta[{self.by!r}]; use by='hops' or tasks that do"
+            )
+        return int(task.meta[self.by])
+
+    def params(self, task: Task | None = None) -> Mapping[str, float]:
+        return {}

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
-from searchgym.cards import from_spec, load_object
 from searchgym.errors import CardError, DialectError, unknown
+from searchgym.objects import from_spec, load_known, load_object
 from searchgym.types import Action, Call, Page, Parsed, Ranking, ToolSpec
 
 
@@ -227,7 +227,9 @@ def _imported(name: str, options: str) -> Dialect:
     where = DIALECTS.get(use) or SELF_SEARCH.get(use)
     if where is None and ":" not in use:
         raise DialectError(unknown("dialect", use, DIALECTS) + ", or 'package.module:Class'")
-    return _cached(_built(use, lambda: load_object(where or use)), name, options)
+    return _cached(
+        _built(use, lambda: load_known(where) if where else load_object(use)), name, options
+    )
 
 
 @lru_cache(maxsize=256)
@@ -237,7 +239,9 @@ def _cached(make: Any, name: str, options: str) -> Dialect:
         if flag not in (known := getattr(make, "FLAGS", ())):
             raise DialectError(unknown(f"option of dialect {use!r}", flag, known))
     table = {"use": use, **dict.fromkeys(flags, True), **json.loads(options)}
-    made = _built(use, lambda: from_spec("dialect", table, {**DIALECTS, **SELF_SEARCH}))
+    made = _built(
+        use, lambda: from_spec("dialect", table, {**DIALECTS, **SELF_SEARCH}, accepts=Dialect)
+    )
     return _checked(made, use)
 
 

@@ -9,8 +9,8 @@ by position, and does not read what cannot matter (MaxScore; Turtle and Flood, 1
 3. Once all remaining lists together cannot give as much, only documents already seen can still be
    hits, and each of these only while its score and what remains reach the threshold.
 
-The result equals the exhaustive one, bit for bit, because every score is summed in the same order
-either way.
+The result equals the exhaustive one (``_exhaustive``, which is faster where more than ``MOST`` hits
+are asked for), bit for bit, because every score is summed in the same order either way.
 
 ``cache=True`` keeps the machine code on disk: compilation is waited for once per installation.
 """
@@ -21,7 +21,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-_LARGE_K = 64
+MOST = 10
+"""Hits per query up to which skipping pays: beyond, little can be skipped."""
 _SLACK = np.float32(1.00001)  # covers the rounding of the bounds, never that of the scores
 _HOPE = np.float32(0.4)  # of all bounds' sum: about what the k-th best document has in the end
 _PROBE_PRICE = 4  # a probe reads each document seen, at a fraction of the price of adding a posting
@@ -100,6 +101,36 @@ def _look_up(
 
 
 @njit(nogil=True, cache=True)
+def by_largest(
+    terms: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    largest: NDArray[np.float32],
+    own: NDArray[np.int32],
+    weight: NDArray[np.float32],
+    bound: NDArray[np.float32],
+) -> int:
+    """Put a query's terms, the largest possible score first, into the last three; returns how many
+    there are. Scores are summed in this order, whatever k is."""
+    n = 0
+    for t in range(terms.shape[0]):  # insertion sort
+        term = terms[t]
+        if term < 0:
+            continue
+        most = weights[t] * largest[term]
+        i = n
+        while i > 0 and (bound[i - 1] < most or (bound[i - 1] == most and own[i - 1] > term)):
+            own[i] = own[i - 1]
+            weight[i] = weight[i - 1]
+            bound[i] = bound[i - 1]
+            i -= 1
+        own[i] = term
+        weight[i] = weights[t]
+        bound[i] = most
+        n += 1
+    return n
+
+
+@njit(nogil=True, cache=True)
 def best_k(
     terms: NDArray[np.int32],
     weights: NDArray[np.float32],
@@ -115,7 +146,7 @@ def best_k(
     out_docs: NDArray[np.int32],
     out_scores: NDArray[np.float32],
 ) -> None:
-    """Write each query's best documents, best first, ties by position.
+    """Write each query's best documents, best first, ties by position; for k of at most ``MOST``.
 
     ``terms[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
     ``weights``: how often each counts. The next six are ``bm25_index.Index``'s.
@@ -136,22 +167,8 @@ def best_k(
     probe = np.empty(2 * k + 2, np.float32)
     candidates = np.empty(scores.shape[0] + 1, np.int32)
     for q in range(starts.shape[0] - 1):
-        n = 0
-        for t in range(starts[q], starts[q + 1]):  # insertion sort: largest possible score first
-            term = terms[t]
-            if term < 0:
-                continue
-            most = weights[t] * largest[term]
-            i = n
-            while i > 0 and (bound[i - 1] < most or (bound[i - 1] == most and own[i - 1] > term)):
-                own[i] = own[i - 1]
-                weight[i] = weight[i - 1]
-                bound[i] = bound[i - 1]
-                i -= 1
-            own[i] = term
-            weight[i] = weights[t]
-            bound[i] = most
-            n += 1
+        here = slice(starts[q], starts[q + 1])
+        n = by_largest(terms[here], weights[here], largest, own, weight, bound)
         rest[n] = np.float32(0.0)
         for i in range(n - 1, -1, -1):
             rest[i] = rest[i + 1] + bound[i]
@@ -172,7 +189,6 @@ def best_k(
             if (
                 done == n
                 or n_seen < k
-                or k > _LARGE_K
                 or _HOPE * rest[0] < rest[done]
                 or _PROBE_PRICE * (indptr[own[done] + 1] - indptr[own[done]]) < n_seen
             ):
@@ -195,44 +211,30 @@ def best_k(
                 scores[doc] = probe[j]
             threshold = max(threshold, top[k - 1])
 
-        if k <= _LARGE_K:
-            left = n_seen
-            candidates[:left] = seen[:left]
-            for i in range(done, n):
-                kept = 0
-                for j in range(left):
-                    doc = np.uint32(candidates[j])
-                    candidates[kept] = doc
-                    kept += (scores[doc] + rest[i]) * _SLACK >= threshold
-                left = kept
-                t, w = own[i], weight[i]
-                first, last = indptr[t], indptr[t + 1]
-                if _LOOK_UP_PRICE * left < last - first:
-                    _look_up(
-                        candidates[:left], scores, w, first, last, rows[t], data, indices, marks
-                    )
-                else:
-                    for p in range(first, last):
-                        doc = np.uint32(indices[p])
-                        score = scores[doc]
-                        scores[doc] = score + w * data[p] * np.float32(score > 0.0)
-            found = 0
+        left = n_seen
+        candidates[:left] = seen[:left]
+        for i in range(done, n):
+            kept = 0
             for j in range(left):
-                score = scores[np.uint32(candidates[j])]
-                if score >= threshold and (found < k or score >= top[k - 1]):
-                    found = _insert(top_docs, top, found, candidates[j], score)
-            out_docs[q, :found] = top_docs[:found]
-            out_scores[q, :found] = top[:found]
-        else:
-            docs = seen[:n_seen].copy()
-            if n_seen > k:
-                values = scores[docs]
-                docs = docs[values >= np.partition(values, n_seen - k)[n_seen - k]]
-            docs.sort()
-            values = scores[docs]
-            order = np.argsort(-values, kind="mergesort")
-            for i in range(min(k, len(docs))):
-                out_docs[q, i] = docs[order[i]]
-                out_scores[q, i] = values[order[i]]
+                doc = np.uint32(candidates[j])
+                candidates[kept] = doc
+                kept += (scores[doc] + rest[i]) * _SLACK >= threshold
+            left = kept
+            t, w = own[i], weight[i]
+            first, last = indptr[t], indptr[t + 1]
+            if _LOOK_UP_PRICE * left < last - first:
+                _look_up(candidates[:left], scores, w, first, last, rows[t], data, indices, marks)
+            else:
+                for p in range(first, last):
+                    doc = np.uint32(indices[p])
+                    score = scores[doc]
+                    scores[doc] = score + w * data[p] * np.float32(score > 0.0)
+        found = 0
+        for j in range(left):
+            score = scores[np.uint32(candidates[j])]
+            if score >= threshold and (found < k or score >= top[k - 1]):
+                found = _insert(top_docs, top, found, candidates[j], score)
+        out_docs[q, :found] = top_docs[:found]
+        out_scores[q, :found] = top[:found]
         for j in range(n_seen):
             scores[np.uint32(seen[j])] = np.float32(0.0)

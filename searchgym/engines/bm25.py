@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +26,7 @@ from .bm25_index import FIELDS, METHODS, Index, build_index, load_index, save_in
 from .keys import text_and_k
 
 _LONG_QUERY = 256
-_make_hit = partial(tuple.__new__, Hit)
+_MANY = 10_000
 
 
 class BM25Engine:
@@ -84,7 +87,8 @@ class BM25Engine:
         self._index = _index or build_index(corpus, self.analyser, self._settings)
         self._ids = TermIds(self.analyser, self._index.vocabulary)
         self._scratch: list[tuple[NDArray[np.float32], NDArray[np.int32]]] = []
-        self._passages = list(corpus)
+        self._passages = np.empty(len(corpus), object)
+        self._passages[:] = list(corpus)
 
     # --- Service ------------------------------------------------------------------------------
     def cache_key(self, request: Query, /) -> bytes | None:
@@ -109,12 +113,14 @@ class BM25Engine:
     def search(self, texts: Sequence[str], k: int) -> list[Ranking]:
         """One ranking per text; ``k ≤ 0`` gives no hits."""
         docs, scores = self.search_positions(texts, k)
-        get = self._passages.__getitem__
         counts = (docs >= 0).sum(axis=1).tolist()
-        return [
-            tuple(map(_make_hit, zip(map(get, row[:n]), values[:n], strict=True)))
-            for row, values, n in zip(docs.tolist(), scores.tolist(), counts, strict=True)
-        ]
+        with _collecting_later(sum(counts)):
+            return [
+                tuple(map(tuple.__new__, repeat(Hit), zip(passages[:n], values[:n], strict=True)))
+                for passages, values, n in zip(
+                    self._passages[docs].tolist(), scores.tolist(), counts, strict=True
+                )
+            ]
 
     def search_positions(
         self, texts: Sequence[str], k: int
@@ -152,8 +158,11 @@ class BM25Engine:
         return docs, scores
 
     def warm_up(self) -> None:
-        """Compile the kernel, or load it from numba's disk cache, before the first real query."""
+        """Compile the kernels, or load them from numba's disk cache, before the first query."""
+        from ._kernel import MOST
+
         self.search_positions([""], 1)
+        self.search_positions([""], MOST + 1)
 
     def _fill(
         self,
@@ -163,15 +172,20 @@ class BM25Engine:
         docs: NDArray[np.int32],
         scores: NDArray[np.float32],
     ) -> None:
-        from ._kernel import best_k
+        from ._exhaustive import best_of_all
+        from ._kernel import MOST, best_k
 
         n, index = len(self.corpus), self._index
         try:
             seen_scores, seen = self._scratch.pop()
         except IndexError:
             seen_scores, seen = np.zeros(n, np.float32), np.zeros(n + 1, np.int32)
-        columns = (index.data, index.indices, index.indptr, index.largest, index.rows, index.marks)
-        best_k(terms, weights, starts, *columns, seen_scores, seen, docs, scores)
+        columns = (index.data, index.indices, index.indptr, index.largest)
+        if docs.shape[1] <= MOST:
+            columns = (*columns, index.rows, index.marks)
+            best_k(terms, weights, starts, *columns, seen_scores, seen, docs, scores)
+        else:
+            best_of_all(terms, weights, starts, *columns, seen_scores, seen, docs, scores)
         self._scratch.append((seen_scores, seen))
 
     # --- disk ---------------------------------------------------------------------------------
@@ -192,6 +206,23 @@ class BM25Engine:
                 f"(index {meta['fingerprint']}, corpus {expected}): build it again and save it"
             )
         return cls(corpus, threads=threads, _index=index, **settings)
+
+
+@contextmanager
+def _collecting_later(objects: int) -> Iterator[None]:
+    """Python's garbage collector waits while so many objects are made that all stay: it would walk
+    through them again and again, most of the time for a million hits. Very many are then counted
+    as old, as the collector's own walk would do; freezing and unfreezing does it at once."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on and objects > _MANY and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
+        if on:
+            gc.enable()
 
 
 def _fingerprint(digest: str, settings: Mapping[str, Any]) -> str:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..cards import load_object
 from ..corpora.corpus import Corpus
 from ..errors import CardError, EngineError, unknown
+from ..objects import check_fits, load_known, load_object
 from ..types import SearchEngine
 from ..worlds.world import World
 
@@ -54,9 +54,12 @@ def build_engine(
         )
     try:
         if name in ENGINES:
-            return _maker(name)(corpus, world, **options)
+            maker: Maker = load_known(ENGINES[name])
+            return maker(corpus, world, **options)
         if ":" in name:
-            made: SearchEngine = load_object(name)(corpus, **options)
+            make = load_object(name)
+            check_fits("engine", name, make, ("run", "cache_key"))
+            made: SearchEngine = make(corpus, **options)
             return made
     except CardError as error:
         raise EngineError(str(error)) from error
@@ -73,9 +76,3 @@ def _explained(name: str, error: str) -> str:
         return error
     options = ", ".join(f'"{option}": …' for option in re.findall(r"'(\w+)'", error))
     return f'needs more than its name: {{"name": "{name}", {options}}}'
-
-
-def _maker(name: str) -> Maker:
-    found = ENGINES[name]
-    maker: Maker = load_object(found) if isinstance(found, str) else found
-    return maker

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import EngineError, MissingExtraError
+from ..objects import bare_hint
 from ..types import Hit, Ranking
 from .dense.encoder import pick_device_or_raise, weights_digest
 from .forward import clean, forward
@@ -45,6 +46,8 @@ class CrossEncoderReranker:
         batch_tokens: int = 65536,
     ) -> None:
         self.device = pick_device_or_raise(device)
+        if isinstance(model, str) and (hint := bare_hint(model)):
+            raise EngineError(f"{model!r} is a hub's name{hint}")
         local = Path(model).expanduser().exists()
         try:
             from sentence_transformers import CrossEncoder

@@ -1,6 +1,6 @@
 """What a difficulty vector does to an episode: its rules, its parameters, and where it cannot act.
 
-``hops``, ``branches`` and ``blur`` choose tasks (``Setting.pool``); ``noise``, ``distractors`` and
+``hops``, ``branches`` and ``blur`` choose tasks (the task pool); ``noise``, ``distractors`` and
 ``top_k`` go to the search tool with every call; the others change the rules.
 """
 
@@ -16,7 +16,7 @@ from ..curricula import difficulty_of
 from ..errors import CardError
 from ..rules import Rules
 from .self_mode import NoEngine
-from .setting import Setting
+from .setup import SearchSetup
 
 SEARCHES = ("noise", "distractors", "top_k", "truncation", "cost")
 """Axes that act on searches and their results."""
@@ -26,14 +26,14 @@ VARIANTS = 1_000
 """Sets of rules kept; a schedule of ``truncation`` may go through thousands."""
 
 
-class Applied(NamedTuple):
+class EpisodeDifficulty(NamedTuple):
     """An episode's rules, and its parameters with axes as whole numbers where they are such."""
 
     rules: Rules
     params: dict[str, float]
 
 
-def applied(shared: Setting, params: Mapping[str, float]) -> Applied:
+def apply_difficulty(shared: SearchSetup, params: Mapping[str, float]) -> EpisodeDifficulty:
     """``params`` put to work in an environment.
 
     Raises:
@@ -43,9 +43,9 @@ def applied(shared: Setting, params: Mapping[str, float]) -> Applied:
     params = {name: _number(name, value) for name, value in params.items()}
     axes = difficulty_of(params)
     if not axes:
-        return Applied(shared.rules, dict(params))
+        return EpisodeDifficulty(shared.rules, dict(params))
     for name in axes:
-        if (why := unable(shared, name)) is not None:
+        if (why := why_unavailable(shared, name)) is not None:
             raise CardError(f"the difficulty axis {name!r} cannot act here: {why}")
     rules, offered = shared.rules, len(shared.rules.tools)
     if axes.get("tools", 0) > offered:
@@ -61,10 +61,10 @@ def applied(shared: Setting, params: Mapping[str, float]) -> Applied:
                 "give one"
             )
         out["w_search"] = -axes["cost"]
-    return Applied(_rules(shared, axes), out)
+    return EpisodeDifficulty(_rules(shared, axes), out)
 
 
-def _rules(shared: Setting, axes: Mapping[str, float]) -> Rules:
+def _rules(shared: SearchSetup, axes: Mapping[str, float]) -> Rules:
     """The environment's rules where no axis changes them; equal changes share one object."""
     whole = {axis: int(axes[axis]) for axis in RULES if axis in axes}
     name = tuple([whole.get(axis) for axis in RULES])
@@ -85,7 +85,7 @@ def _rules(shared: Setting, axes: Mapping[str, float]) -> Rules:
     return shared.variants[name]
 
 
-def unable(shared: Setting, axis: str) -> str | None:
+def why_unavailable(shared: SearchSetup, axis: str) -> str | None:
     """Why an axis cannot act in an environment and what would help; ``None`` if it can."""
     tools = shared.toolbox.tools
     if isinstance(shared.engine, NoEngine) and axis not in ("hops", "branches", "blur"):

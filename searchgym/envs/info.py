@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..episode import Episode
-from ..trajectory import evidence_recall
 from ..types import ToolResult
 
 UNLIMITED = -1
@@ -17,11 +17,13 @@ def step_info(episode: Episode) -> dict[str, Any]:
     Keys: ``episode_id``, ``task_id``, ``turn`` (actions taken), ``turns_left``, ``queries`` (run so
     far), ``queries_left`` (-1: unlimited), ``context`` and ``role`` of whose turn it is, ``delta``
     (what the environment just wrote), ``action`` (kind of the last action; for a call also
-    ``tool``), ``valid``, ``hits`` (passage ids it returned), ``reward_parts``. Where there is
-    something to tell: ``params`` (the difficulty, as far as it was set), ``retries`` (failed calls
-    tried again, so far), ``cost`` (of the last action's calls), ``degraded`` (what was done to its
-    results: by a degraded engine, or the axis ``distractors``), ``simulated`` ("useful" or "noisy",
-    of each search that a simulated engine answered). At the end also ``outcome``.
+    ``tool``), ``valid``, ``hits`` (passage ids it returned), ``reward_parts`` (before the end
+    those that the action tells or the turn was paid for; a weight of 0 shows nothing of gold
+    passages). Where there is something to tell: ``params`` (the difficulty, as far as it was set),
+    ``retries`` (failed calls tried again, so far), ``cost`` (of the last action's calls),
+    ``degraded`` (what was done to its results: by a degraded engine, or the axis ``distractors``),
+    ``simulated`` ("useful" or "noisy", of each search that a simulated engine answered). At the end
+    also ``outcome``.
     """
     turns, config, contexts = episode.turns, episode.config, episode.contexts
     left, active = episode.queries_left, contexts.active
@@ -49,7 +51,7 @@ def step_info(episode: Episode) -> dict[str, Any]:
             info["hits"] = tuple(
                 [hit[0][0] for result in results for hit in getattr(result, "hits", ())]
             )
-        info["reward_parts"] = dict(last.reward_parts)
+        info["reward_parts"] = episode.public_parts
         for result in results:
             if type(result) is ToolResult and (result.meta or result.cost):
                 _tell(info, result)
@@ -77,21 +79,22 @@ def _tell(info: dict[str, Any], result: ToolResult) -> None:
 def outcome_info(episode: Episode) -> dict[str, Any]:
     """How it ended, measured; here, and only here, the answers and evidence are shown.
 
-    Self-search shows no passages, so ``evidence_recall`` is left out there.
+    All of ``Outcome.parts``: the same keys however it ended. ``evidence_recall`` is left out where
+    it is NaN (self-search, tasks without gold passages): infos are compared, and NaN equals not
+    even itself.
     """
-    outcome, task = episode.outcome(), episode.config.task
-    assert outcome is not None
-    found = {} if episode.self_search else {"evidence_recall": evidence_recall(episode)}
-    return {
-        "end": outcome.end,
-        "infra_error": outcome.end == "infra_error",
-        "answer": outcome.answer,
-        "em": outcome.parts.get("em", 0.0),
-        "f1": outcome.parts.get("f1", 0.0),
-        "cover_em": outcome.parts.get("cover_em", 0.0),
-        **found,
+    task, parts = episode.config.task, episode.parts
+    assert parts is not None
+    info = {
+        "end": episode.end,
+        "answer": episode.answer,
+        **parts,
+        "infra_error": episode.end == "infra_error",
         "return": sum([turn.reward for turn in episode.turns]),
         "answers": task.answers,
         "evidence": task.evidence,
         "family": task.family,
     }
+    if math.isnan(parts["evidence_recall"]):
+        del info["evidence_recall"]
+    return info

@@ -1,25 +1,40 @@
-"""``SearchEnv``: one episode at a time behind Gymnasium's ``Env``."""
+"""``SearchEnv``: one episode at a time behind Gymnasium's ``Env``, and the unit everything takes.
+
+Whatever plays episodes (``reset``, the vector environment, trainers, evaluation, transfer,
+``Session``) begins them by :meth:`SearchEnv.start` and runs their tools by ``env.toolbox``, so what
+a keyword or a subclass changes is changed everywhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import gymnasium as gym
 
-from ..curricula import make_curriculum
+from ..corpora.corpus import Corpus
+from ..curricula import checked_difficulty, make_curriculum, next_task
 from ..dialects.base import get_dialect
 from ..drive import run_tools
 from ..episode import Episode
-from ..errors import CardError, EpisodeError
+from ..errors import CardError, EpisodeError, unknown
 from ..oracle import oracle_texts
+from ..rewards import Outcome, Reward
+from ..rules import EpisodeConfig, Rules
+from ..seeding import derive
 from ..spaces import FreeText
-from ..types import TurnRequest
+from ..tools import Toolbox
+from ..types import SearchEngine, Task, TurnRequest
+from ..worlds.world import World
+from .difficulty import apply_difficulty
 from .info import step_info
 from .observe import MAX_TEXT, view_of
 from .render import print_turn, transcript
-from .setting import Setting, setting
-from .start import start_episode, tell
+from .setup import SearchSetup, load_setup
+
+RESET_OPTIONS = ("task_id", "split", "search_enabled", "params", "difficulty")
 
 
 class SearchEnv(gym.Env[Any, str]):
@@ -29,13 +44,18 @@ class SearchEnv(gym.Env[Any, str]):
     with ``observation="messages"`` as a chat with tool schemas (``searchgym.messages``).
     Action: the policy's text in the environment's dialect; any string is legal input, and one that
     is no action earns a corrective observation and costs a turn.
-    Reward: weighted named parts, see ``info["reward_parts"]``; default 1 for an exact match.
+    Reward: weighted named parts, built-in or one's own (:mod:`searchgym.rewards`), see
+    ``info["reward_parts"]``; default 1 for an exact match.
     ``terminated``: answered (or refused). ``truncated``: a budget ran out. Never both.
 
-    Keywords are those of :class:`searchgym.envs.setting.Options`, and ``curriculum`` (a name,
+    Keywords are those of :class:`searchgym.envs.setup.Options`, and ``curriculum`` (a name,
     ``{"use": name or import path, …}`` or an object), ``search_enabled`` (False: closed-book
     episodes), ``params`` (difficulty: axes of ``searchgym.curricula.AXES`` and other parameters),
     ``render_mode``.
+
+    Subclasses change how episodes begin by overriding :meth:`start`, and what they are paid by
+    overriding :meth:`reward`: hooks that whatever plays episodes calls. Overriding ``step`` or
+    ``reset`` changes this class alone: trainers and evaluation refuse such a subclass by name.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 (as in Gymnasium)
@@ -56,14 +76,168 @@ class SearchEnv(gym.Env[Any, str]):
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise CardError(f"render_mode must be 'ansi' or 'human', got {render_mode!r}")
         self.render_mode = render_mode
-        self.setting: Setting = setting(options)
+        self.setup: SearchSetup = load_setup(options)
         self.curriculum = make_curriculum(curriculum)
         self.search_enabled = search_enabled
         self.params = dict(params or {})
+        self.time_limit: int | None = None
+        """Turns after which an episode is truncated unannounced; set for ``TimeLimit``."""
+        self.on_end: tuple[Callable[[Episode], object], ...] = ()
+        """Called with every episode that ends; set for ``RecordEpisodeStatistics``."""
+        self.reward_transforms: tuple[Callable[[float], float], ...] = ()
+        """Applied to each turn's reward, in order; set for ``TransformReward``."""
         self.action_space = FreeText(MAX_TEXT)
-        self.observation_space, self._observe = view_of(observation)
+        self.observation = observation
+        """Kind of observation: "text" or "messages"."""
+        self.observation_space, self.observe = view_of(observation)
         self._episode: Episode | None = None
+        self._playing: SearchEnv = self
 
+    # --- what it is made of -------------------------------------------------------------------
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The keywords that make an equal environment, those of subclasses left out."""
+        more: dict[str, Any] = {"curriculum": self.curriculum, "params": dict(self.params)}
+        more |= {"search_enabled": self.search_enabled, "observation": self.observation}
+        return {**self.setup.keywords, **more}
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """The questions, in a fixed order."""
+        return self.setup.tasks
+
+    @property
+    def corpus(self) -> Corpus:
+        """The passages."""
+        return self.setup.corpus
+
+    @property
+    def world(self) -> World | None:
+        """The generated world behind the corpus, if there is one."""
+        return self.setup.world
+
+    @property
+    def engine(self) -> SearchEngine:
+        """What answers searches."""
+        return self.setup.engine
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools that episodes call."""
+        return self.setup.toolbox
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of every episode, before ``params`` act on them."""
+        return self._rewarding(self.setup.rules)
+
+    def task(self, task_id: str) -> Task:
+        """The task of an id; ``CardError`` suggests near ones for an unknown id."""
+        return self.tasks[self.setup.position(task_id)]
+
+    def under(self, **rules: Any) -> SearchEnv:
+        """Return a copy that shares world, tasks and engine under other rules, e.g. ``k=1``.
+
+        Raises:
+            CardError: an option that world, tasks or engine are made of: make another environment.
+        """
+        return self._with(self.setup.under(**rules))
+
+    def of_split(self, split: str) -> SearchEnv:
+        """Return a copy over another split's world or questions; itself for its own split."""
+        if split == self.setup.options.split:
+            return self
+        return self._with(load_setup({**self.setup.keywords, "split": split}))
+
+    def _with(self, setup: SearchSetup) -> SearchEnv:
+        other = self.copy()
+        other.setup = setup
+        return other
+
+    def copy(self) -> SearchEnv:
+        """Return an environment without an episode that shares everything but ``params``."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.params = dict(self.params)
+        other.__dict__.pop("_own_reward", None)  # it is bound to this one
+        other._np_random, other._np_random_seed = None, None
+        other._episode, other._playing = None, other
+        return other
+
+    # --- hooks --------------------------------------------------------------------------------
+    def start(
+        self,
+        key: int,
+        *,
+        task: Task | None = None,
+        params: Mapping[str, float] | None = None,
+        search_enabled: bool | None = None,
+        episode_id: str | None = None,
+    ) -> Episode:
+        """Begin the episode that ``key`` determines. The one place where episodes come from.
+
+        Args:
+            key: Seed of everything random in the episode.
+            task: Which task; by default the curriculum chooses.
+            params: Difficulty, over the environment's ``params`` and the curriculum's.
+            search_enabled: False plays closed-book; by default as the environment says.
+            episode_id: Its name; by default made from ``key``.
+
+        Raises:
+            CardError: a difficulty axis out of range, or one that cannot act here.
+        """
+        task, merged = next_task(
+            self.curriculum,
+            self.setup.pool,
+            derive(key, "task"),
+            over={**self.params, **(params or {})},
+            task=task,
+        )
+        rules, merged = apply_difficulty(self.setup, merged)
+        rules = self._rewarding(rules)
+        return Episode(
+            EpisodeConfig(
+                task=task,
+                rules=rules,
+                seed=key,
+                episode_id=f"{key:016x}" if episode_id is None else episode_id,
+                search_enabled=self.search_enabled if search_enabled is None else search_enabled,
+                params=merged,
+                time_limit=self.time_limit,
+                reward_transforms=self.reward_transforms,
+            )
+        )
+
+    def reward(self, outcome: Outcome) -> float | Mapping[str, float]:
+        """Say what a finished episode is paid: a number, or several by name, which are added.
+
+        Subclasses override it in place of the keyword ``reward``; it is then a part of the name
+        "reward", paid at the end. Here, the keyword's parts are paid, turn by turn.
+        """
+        raise NotImplementedError("the keyword 'reward' pays episodes of this environment")
+
+    def _rewarding(self, rules: Rules) -> Rules:
+        """The rules with this class's own reward, where it has one."""
+        if type(self).reward is SearchEnv.reward:
+            return rules
+        return replace(rules, reward=self._own_reward)
+
+    @cached_property
+    def _own_reward(self) -> Reward:
+        return Reward.of({"reward": self.reward})
+
+    def ended(self, episode: Episode) -> None:
+        """Take note of an episode's end: the curriculum is told, unless the infrastructure broke
+        the episode, and so is whoever listens (``on_end``)."""
+        outcome = episode.outcome()
+        if outcome is not None and outcome.end != "infra_error":
+            config = episode.config
+            reward = sum([turn.reward for turn in episode.turns])
+            self.curriculum.observe(config.task.id, reward, config.params)
+        for listener in self.on_end:
+            listener(episode)
+
+    # --- Gymnasium ----------------------------------------------------------------------------
     @property
     def episode(self) -> Episode:
         """The current episode; ``EpisodeError`` before the first ``reset``."""
@@ -74,15 +248,39 @@ class SearchEnv(gym.Env[Any, str]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode. ``seed`` (or ``options["task_id"]``) determines the task."""
+        """Begin an episode. ``seed`` determines the task and everything random in it.
+
+        ``options``, for this episode alone: ``task_id`` names the task; ``split`` takes it from
+        another split; ``search_enabled=False`` plays closed-book; ``params`` are difficulty
+        parameters over the environment's; ``difficulty`` the same for axes alone, above all others.
+
+        Raises:
+            CardError: an unknown option, task or axis, or a value out of range.
+        """
         super().reset(seed=seed)
         key = int(self.np_random.integers(1 << 62))
-        self._episode = start_episode(
-            self.setting, self.curriculum, key, options, self.search_enabled, self.params
-        )
+        self._playing, self._episode = self.begin(key, options)
         if self.render_mode == "human":
             self.render()
-        return self._observe(self._episode), step_info(self._episode)
+        return self.observe(self._episode), step_info(self._episode)
+
+    def begin(
+        self, key: int, options: Mapping[str, Any] | None = None
+    ) -> tuple[SearchEnv, Episode]:
+        """The episode of a ``reset`` with these options, and the environment whose tools it calls:
+        this one, or that of the split asked for."""
+        options = options or {}
+        for name in options:
+            if name not in RESET_OPTIONS:
+                raise CardError(unknown("reset option", name, RESET_OPTIONS))
+        where = self if options.get("split") is None else self.of_split(options["split"])
+        axes = checked_difficulty(options.get("difficulty") or {})
+        params = {**(options.get("params") or {}), **axes}
+        task_id, enabled = options.get("task_id"), options.get("search_enabled")
+        task = None if task_id is None else where.task(task_id)
+        return where, where.start(
+            key, task=task, params=params, search_enabled=None if enabled is None else bool(enabled)
+        )
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Let the policy's text act; tools run at once."""
@@ -92,13 +290,13 @@ class SearchEnv(gym.Env[Any, str]):
         if episode.phase == "done":
             raise EpisodeError("the episode is over; call reset()")
         episode.act(action)
-        run_tools((episode,), self.setting.toolbox)
+        run_tools((episode,), self._playing.toolbox)
         if episode.phase == "done":
-            tell(self.curriculum, episode)
+            self.ended(episode)
         if self.render_mode == "human":
             self.render()
         return (
-            self._observe(episode),
+            self.observe(episode),
             episode.turns[-1].reward,
             episode.terminated,
             episode.truncated,
@@ -116,46 +314,52 @@ class SearchEnv(gym.Env[Any, str]):
     # --- beyond Gymnasium ---------------------------------------------------------------------
     def oracle(self) -> list[str]:
         """Action strings that solve the current episode from where it stands (privileged)."""
-        return oracle_texts(self.episode, self.setting.corpus.passage)
+        return oracle_texts(self.episode, self._playing.corpus.passage)
 
     def requests(self) -> tuple[TurnRequest, ...]:
         """What the policy is asked now, as segments; for agents that read records."""
         return self.episode.requests()
 
     def fork(self, *, at: int | None = None, branch: int | None = None) -> SearchEnv:
-        """An environment whose episode is a fork of this one's; setting and curriculum are shared,
+        """An environment whose episode is a fork of this one's; world and curriculum are shared,
         difficulty parameters are its own from here on."""
-        copy = object.__new__(type(self))
-        copy.__dict__.update({k: v for k, v in self.__dict__.items() if k != "_episode"})
-        copy._np_random, copy._np_random_seed = None, None
-        copy.params = dict(self.params)
-        copy._episode = self.episode.fork(at=at, branch=branch)
-        return copy
+        other = self.copy()
+        other._episode = self.episode.fork(at=at, branch=branch)
+        other._playing = other if self._playing is self else self._playing
+        return other
 
     def snapshot(self) -> dict[str, Any]:
         """The current episode as JSON values."""
         return self.episode.snapshot()
 
     def restore(self, snapshot: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Continue an episode from its snapshot, without any outside call."""
-        own = get_dialect(self.setting.rules.dialect)
-        self._episode = episode = Episode.restore(snapshot, dialect=own)
-        return self._observe(episode), step_info(episode)
+        """Continue an episode from its snapshot, without any outside call. Reward parts and a
+        dialect of one's own are this environment's."""
+        self._episode = episode = self.restored(snapshot)
+        self._playing = self
+        return self.observe(episode), step_info(episode)
 
     def set_params(self, **params: float) -> None:
         """Difficulty parameters from the next reset on."""
         self.params.update(params)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickling goes by recipe: the copy shares or rebuilds the setting and replays."""
+        """Pickling goes by keywords: the copy shares or rebuilds the setup and replays."""
         state = dict(self.__dict__)
-        state["setting"] = self.setting.keywords
         state["_episode"] = self._episode.snapshot() if self._episode else None
+        split = self._playing.setup.options.split
+        state["_playing"] = split if self._playing is not self else None
+        state.pop("_own_reward", None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        snapshot = state["_episode"]
         self.__dict__.update(state)
-        self.setting = setting(state["setting"])
-        own = get_dialect(self.setting.rules.dialect)
-        self._episode = Episode.restore(snapshot, dialect=own) if snapshot else None
+        self._episode = self.restored(state["_episode"]) if state["_episode"] else None
+        self._playing = self if state["_playing"] is None else self.of_split(state["_playing"])
+
+    def restored(self, snapshot: Mapping[str, Any]) -> Episode:
+        """The episode of a snapshot, with this environment's reward and dialect."""
+        return Episode.restore(
+            snapshot, dialect=get_dialect(self.rules.dialect), reward=self.rules.reward,
+            reward_transforms=self.reward_transforms,
+        )  # fmt: skip

@@ -18,7 +18,7 @@ from ..errors import CardError, EngineError
 from ..types import Query
 
 if TYPE_CHECKING:
-    from .setting import Options
+    from .setup import Options
 
 NAME = "self"
 REWARD: Mapping[str, float] = {"em": 0.9, "format": 0.1}
@@ -39,7 +39,7 @@ class NoEngine:
     def run(self, batch: Sequence[Query], /) -> NoReturn:
         raise EngineError(
             "in self-search no engine answers; build one beside the environment: "
-            'searchgym.engines.build_engine("bm25", env.unwrapped.setting.corpus)'
+            'searchgym.engines.build_engine("bm25", env.unwrapped.setup.corpus)'
         )
 
 

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from ..curricula import make_curriculum
+from ..curricula import Curriculum
 from ..drive import run_tools
 from ..episode import Episode
 from ..errors import CardError, EpisodeError
+from ..objects import load_object
 from ..oracle import oracle_texts
 from ..spaces import FreeText
-from ..types import ToolCall, TurnRequest
+from ..types import Failure, ToolCall, ToolResult, TurnRequest
 from .info import step_info
-from .observe import MAX_TEXT, view_of
-from .setting import Setting, setting
+from .observe import MAX_TEXT
+from .search import SearchEnv
 from .stack import stack_infos
-from .start import start_episode, tell
+from .unwrap import require_hooks, search_env
 
 Arrays = tuple[
     tuple[Any, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
@@ -33,9 +36,10 @@ Arrays = tuple[
 class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
     """``num_envs`` independent episodes with the same results as as many ``SearchEnv``s.
 
-    ``step`` takes a sequence of strings. All tool calls of a step run as one batch. Slot i is
-    seeded with ``seed + i``. All of Gymnasium's autoreset modes work; in ``DISABLED`` mode reset
-    finished slots with ``reset(options={"reset_mask": mask})``.
+    It plays the episodes of ``env``, whose hooks it calls; without one, of a ``SearchEnv`` made
+    from ``options``. ``step`` takes a sequence of strings. All tool calls of a step run as one
+    batch. Slot i is seeded with ``seed + i``. All of Gymnasium's autoreset modes work; in
+    ``DISABLED`` mode reset finished slots with ``reset(options={"reset_mask": mask})``.
 
     ``gc_freeze`` (default) moves what exists once the environment is built out of the garbage
     collector's sight (``gc.freeze``): a thousand slots make so many records that Python would
@@ -48,33 +52,35 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         self,
         num_envs: int = 1,
         *,
+        env: SearchEnv | None = None,
         render_mode: str | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-        curriculum: Any = None,
-        search_enabled: bool = True,
-        params: Mapping[str, float] | None = None,
         gc_freeze: bool = True,
-        observation: str = "text",
         **options: Any,
     ) -> None:
         if num_envs < 1:
             raise CardError(f"num_envs must be at least 1, got {num_envs}")
         if render_mode not in (None, "ansi"):
             raise CardError(f"a vector environment renders 'ansi' only, got {render_mode!r}")
+        if env is not None and options:
+            raise CardError(
+                f"give an environment or options of one, not both; got {', '.join(sorted(options))}"
+            )
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.autoreset_mode = _autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
-        self.setting: Setting = setting(options)
-        self.curriculum = make_curriculum(curriculum)
-        self.search_enabled = search_enabled
-        self.params = dict(params or {})
+        self.env = SearchEnv(**options) if env is None else env.copy()
+        require_hooks(self.env)
         self.single_action_space = FreeText(MAX_TEXT)
-        self.single_observation_space, self._observe = view_of(observation)
+        self.single_observation_space = self.env.observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._episodes: list[Episode | None] = [None] * num_envs
         self._streams: list[np.random.Generator | None] = [None] * num_envs
+        self._playing: list[SearchEnv] = [self.env] * num_envs
+        """Whose tools each slot's episode calls: ``env``, or that of another split."""
+        self._one_toolbox = True
         self._finished = [False] * num_envs
         if gc_freeze:
             gc.collect()
@@ -95,15 +101,35 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Begin new episodes in all slots, or where ``options["reset_mask"]`` is true."""
+        """Begin new episodes in all slots, or where ``options["reset_mask"]`` is true.
+
+        Other options are those of ``SearchEnv.reset``. A list or tuple of ``num_envs`` values gives
+        each slot its own: ``{"task_id": ["a", "b"]}``; ``None`` leaves a slot as without it.
+        """
         options = dict(options or {})
         mask = self._mask(options.pop("reset_mask", None))
         seeds = self._seeds(seed)
+        each = self._options(options)
         infos: list[dict[str, Any] | None] = [None] * self.num_envs
         for i in range(self.num_envs):
             if mask[i]:
-                infos[i] = self._begin(i, seeds[i], options)
+                infos[i] = self._begin(i, seeds[i], each[i])
         return self._observations(), stack_infos(infos)
+
+    def _options(self, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The reset options of every slot."""
+        each: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for name, value in options.items():
+            values = value if isinstance(value, (list, tuple)) else [value] * self.num_envs
+            if len(values) != self.num_envs:
+                raise CardError(
+                    f"reset option {name!r} has {len(values)} values for {self.num_envs} "
+                    "environments; give one for each, or a single one for all"
+                )
+            for of_slot, one in zip(each, values, strict=True):
+                if one is not None:
+                    of_slot[name] = one
+        return each
 
     def _mask(self, mask: Any) -> Sequence[bool]:
         if mask is None:
@@ -132,14 +158,14 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         if seed is not None or stream is None:
             stream = self._streams[i] = seeding.np_random(seed)[0]
         key = int(stream.integers(1 << 62))
-        episode = self._episodes[i] = start_episode(
-            self.setting, self.curriculum, key, options, self.search_enabled, self.params
-        )
+        self._playing[i], episode = self.env.begin(key, options)
+        self._episodes[i] = episode
+        self._one_toolbox = all(playing is self.env for playing in self._playing)
         self._finished[i] = False
         return step_info(episode)
 
     def _observations(self) -> tuple[Any, ...]:
-        return tuple([self._observe(e) for e in self.episodes])
+        return tuple([self.env.observe(e) for e in self.episodes])
 
     # --- step ---------------------------------------------------------------------------------
     def step(self, actions: Sequence[str]) -> Arrays:
@@ -170,7 +196,7 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         for episode, action, over in zip(episodes, actions, fresh, strict=True):
             if not over:
                 calls += episode.act(action)
-        results = self.setting.toolbox.run(calls)
+        results = self._run(calls, episodes)
         out = _Columns(n)
         retry: list[int] = []
         at = 0
@@ -184,11 +210,26 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
             else:
                 self._settle(i, episode, fresh[i], out)
         if retry:
-            run_tools([episodes[i] for i in retry], self.setting.toolbox)
             for i in retry:
+                run_tools([episodes[i]], self._playing[i].toolbox)
                 self._settle(i, episodes[i], False, out)
         observations = tuple(out.observations)
         return observations, out.rewards, out.terminated, out.truncated, stack_infos(out.infos)
+
+    def _run(
+        self, calls: list[ToolCall], episodes: Sequence[Episode]
+    ) -> Sequence[ToolResult | Failure]:
+        """The results of ``calls``, those of ``episodes`` in order."""
+        if self._one_toolbox:
+            return self.env.toolbox.run(calls)
+        owners = [i for i, e in enumerate(episodes) for _ in range(len(e.pending))]
+        results: list[Any] = [None] * len(calls)
+        for env in dict.fromkeys(self._playing):
+            where = [at for at, i in enumerate(owners) if self._playing[i] is env]
+            found = env.toolbox.run([calls[at] for at in where])
+            for at, result in zip(where, found, strict=True):
+                results[at] = result
+        return results
 
     def _settle(self, i: int, episode: Episode, fresh: bool, out: _Columns) -> None:
         """Fill in slot i's results; reset it where the autoreset mode says so."""
@@ -203,15 +244,15 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
                 out.infos[i] = step_info(episode)
         current = self._episodes[i]
         assert current is not None
-        out.observations[i] = self._observe(current)
+        out.observations[i] = self.env.observe(current)
 
     def _ended(self, i: int, episode: Episode) -> dict[str, Any]:
-        tell(self.curriculum, episode)
+        self.env.ended(episode)
         info = step_info(episode)
         if self.autoreset_mode != AutoresetMode.SAME_STEP:
             self._finished[i] = True
             return info
-        last = self._observe(episode)
+        last = self.env.observe(episode)
         return {**self._begin(i), "final_obs": last, "final_info": info}
 
     # --- beyond Gymnasium ---------------------------------------------------------------------
@@ -221,11 +262,55 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
 
     def oracle(self) -> list[list[str]]:
         """Per slot, the actions that solve its episode from where it stands (privileged)."""
-        return [oracle_texts(e, self.setting.corpus.passage) for e in self.episodes]
+        pairs = zip(self.episodes, self._playing, strict=True)
+        return [oracle_texts(episode, env.corpus.passage) for episode, env in pairs]
 
     def set_params(self, **params: float) -> None:
         """Difficulty parameters, from each slot's next reset on."""
-        self.params.update(params)
+        self.env.set_params(**params)
+
+    @property
+    def curriculum(self) -> Curriculum:
+        """The curriculum of all slots."""
+        return self.env.curriculum
+
+    @curriculum.setter
+    def curriculum(self, curriculum: Curriculum) -> None:
+        self.env.curriculum = curriculum
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of the environment that all slots share, or get an attribute, as
+        ``SyncVectorEnv.call``: one result per slot."""
+        value = getattr(self.env, name)
+        result = value(*args, **kwargs) if callable(value) else value
+        return (result,) * self.num_envs
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of the environment that all slots share, once per slot."""
+        return (getattr(self.env, name),) * self.num_envs
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute of the environment that all slots share.
+
+        Raises:
+            CardError: values that differ by slot: the slots are one environment.
+        """
+        given = values if isinstance(values, (list, tuple)) else [values]
+        if any(value != given[0] for value in given):
+            raise CardError(
+                f"all slots share one environment, so {name!r} has one value; got {given!r:.80}"
+            )
+        setattr(self.env, name, given[0])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickling replays each slot's episode from its snapshot."""
+        state = dict(self.__dict__)
+        state["_episodes"] = [e and e.snapshot() for e in self._episodes]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._episodes = [e and self.env.restored(e) for e in state["_episodes"]]
 
     def render(self) -> tuple[str, ...] | None:
         """All transcripts, for ``render_mode="ansi"``."""
@@ -264,3 +349,40 @@ def _autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
     raise CardError(
         f"autoreset_mode must be one of {[m.name for m in AutoresetMode]}, got {mode!r}"
     )
+
+
+def __getattr__(name: str) -> Any:
+    """The vector form of a ``SearchEnv`` subclass as an attribute of this module: entry points of
+    Gymnasium are strings, and ``"searchgym.envs.vector:my_pkg.MyEnv"`` is that of
+    ``my_pkg:MyEnv``."""
+    module, dot, attribute = name.rpartition(".")
+    if not dot:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = load_object(f"{module}:{attribute}")
+    return partial(_vectorised, made)
+
+
+def _vectorised(
+    make: Callable[..., gym.Env[Any, Any]],
+    num_envs: int = 1,
+    *,
+    autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+    gc_freeze: bool = True,
+    render_mode: str | None = None,
+    **options: Any,
+) -> VectorEnv[Any, Any, Any]:
+    """A vector environment of what ``make`` makes: ours where its episodes come from the hooks of
+    ``SearchEnv``, else Gymnasium's, one environment after the other."""
+    first = make(**options, render_mode=render_mode)
+    if isinstance(first.unwrapped, SearchEnv):
+        try:
+            env = search_env(first)
+        except CardError:  # it overrides step or reset, which only single environments call
+            pass
+        else:
+            return SearchVectorEnv(
+                num_envs, env=env, autoreset_mode=autoreset_mode, gc_freeze=gc_freeze,
+                render_mode=render_mode,
+            )  # fmt: skip
+    rest = [partial(make, **options, render_mode=render_mode) for _ in range(num_envs - 1)]
+    return SyncVectorEnv([lambda: first, *rest], autoreset_mode=_autoreset_mode(autoreset_mode))

@@ -11,7 +11,8 @@ from typing import Any
 from ..agents.oracle import OracleAgent
 from ..agents.scripted import BestSentenceAgent, ConstantAgent, RandomAgent, RulesAgent
 from ..dialects.base import DIALECTS
-from ..envs.setting import Setting, setting
+from ..envs.search import SearchEnv
+from ..envs.unwrap import search_env
 from ..types import ABSTAIN, Agent, Task
 from .metrics import by_family
 from .run import evaluate
@@ -24,7 +25,7 @@ def majority_answer(tasks: Sequence[Task]) -> str:
 
 
 def baselines(
-    keywords: Mapping[str, Any],
+    env: Any,
     *,
     dialects: Sequence[str] = tuple(DIALECTS),
     tasks: Sequence[Task] | None = None,
@@ -38,17 +39,17 @@ def baselines(
     and two closed-book players: the best guess from the question alone, and the rules agent.
 
     Args:
-        keywords: Environment options; ``dialect`` is replaced for the oracle.
+        env: An environment, its id or its spec; its dialect is replaced for the oracle.
         dialects: Dialects the oracle goes through.
         tasks: Which tasks; the environment's by default.
         seed: Of the evaluation and of the random agent.
         progress: Told how many episodes have just finished.
     """
-    shared = setting(keywords)
+    shared = search_env(env)
     chosen = list(shared.tasks if tasks is None else tasks)
     table: dict[str, dict[str, float]] = {}
 
-    def play(name: str, agent: Agent, where: Setting, search_enabled: bool = True) -> None:
+    def play(name: str, agent: Agent, where: SearchEnv, search_enabled: bool | None = None) -> None:
         result = evaluate(
             agent, where, name=name, tasks=chosen, seed=seed, progress=progress,
             search_enabled=search_enabled,
@@ -56,7 +57,7 @@ def baselines(
         table[name] = {"all": result.means["em"].mean, **by_family(result.rows)}
 
     for dialect in dialects:
-        play(f"oracle, {dialect}", OracleAgent(chosen), _in_dialect(shared, dialect))
+        play(f"oracle, {dialect}", OracleAgent(chosen), shared.under(dialect=dialect))
     play("random", RandomAgent(seed), shared)
     play("always yes", ConstantAgent("yes"), shared)
     play("majority answer", ConstantAgent(majority_answer(chosen)), shared)
@@ -64,16 +65,6 @@ def baselines(
     play("closed book, best span", BestSentenceAgent(), shared, search_enabled=False)
     play("closed book, rules", RulesAgent(), shared, search_enabled=False)
     return table
-
-
-def _in_dialect(shared: Setting, dialect: str) -> Setting:
-    """The same corpus, tasks and engine in another dialect, without building them again."""
-    return setting(
-        {
-            **shared.keywords, "corpus": shared.corpus, "tasks": shared.tasks,
-            "engine": shared.engine, "dialect": dialect, "families": None, "max_tasks": None,
-        }
-    )  # fmt: skip
 
 
 def print_baselines(table: Mapping[str, Mapping[str, float]]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, get_args
 
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import EvaluationError, unknown
 from ..types import Agent
 from .confusion import Confusion
@@ -21,7 +21,7 @@ Mode = Literal["auto", "both", "only", "none"]
 COLUMNS = ("em", "f1", "cover_em", "judge")
 
 
-def plays(mode: str, agent: Agent, setting: Setting) -> tuple[bool, bool]:
+def plays(mode: str, agent: Agent, env: SearchEnv) -> tuple[bool, bool]:
     """(with tools, closed book): what is played.
 
     ``"auto"`` plays both where asking again is free, and only with tools where it may cost money:
@@ -33,7 +33,7 @@ def plays(mode: str, agent: Agent, setting: Setting) -> tuple[bool, bool]:
     """
     if mode not in get_args(Mode):
         raise EvaluationError(unknown("way with the closed book", mode, get_args(Mode)))
-    if not setting.rules.tools:
+    if not (env.rules.tools and env.search_enabled):
         return True, False
     if mode == "auto":
         return True, costs_nothing(agent)

@@ -44,6 +44,9 @@ def check_comparable(
     """
     ignored = {name for name in IGNORED if name != BEHIND.get(metric)} | {*despite}
     found = differing(a.settings, b.settings, ignored)
+    versions = a.scoring_version, b.scoring_version
+    if versions[0] != versions[1] and not _under("scoring.version", ignored):
+        found["scoring.version"] = versions
     if a.seed != b.seed and "seed" not in despite:
         found["seed"] = (a.seed, b.seed)
     if not found:

@@ -19,7 +19,7 @@ from .trec import Qrels, Run
 Scores = dict[str, Interval]
 
 
-class Scored(NamedTuple):
+class RunScores(NamedTuple):
     """Means over the questions that were judged, and how many of those had no ranking."""
 
     means: Scores
@@ -28,7 +28,7 @@ class Scored(NamedTuple):
     """Judged questions that the run lacks; they score 0."""
 
 
-def score_run(run: Run, qrels: Qrels, k: int | None = None) -> Scored:
+def score_run(run: Run, qrels: Qrels, k: int | None = None) -> RunScores:
     """Recall, precision, MRR and nDCG of rankings, cut after ``k`` passages, with 95 % intervals
     over the judged questions that have a relevant passage.
 
@@ -45,10 +45,10 @@ def score_run(run: Run, qrels: Qrels, k: int | None = None) -> Scored:
     for query, grades in judged.items():
         shown = [key for key, _ in run.get(query, ())][:k]
         rows.append(_evidence(shown, {key: g for key, g in grades.items() if g > 0}))
-    return Scored(_means(rows), len(judged), len(judged.keys() - run.keys()))
+    return RunScores(_means(rows), len(judged), len(judged.keys() - run.keys()))
 
 
-def score_runs(runs: Iterable[RunFile], tasks: Sequence[Task]) -> Scored:
+def score_runs(runs: Iterable[RunFile], tasks: Sequence[Task]) -> RunScores:
     """Answers by EM, F1 and cover-EM, and what was retrieved against the evidence, over all of
     ``tasks``; questions without a run file score 0.
 
@@ -70,7 +70,7 @@ def score_runs(runs: Iterable[RunFile], tasks: Sequence[Task]) -> Scored:
         calls = float(sum(run.calls.values()))
         rows.append({**answer, **evidence, "calls": calls, "completed": float(run.completed)})
     missing = sum(task.id not in found for task in tasks)
-    return Scored(_means(rows), len(tasks), missing)
+    return RunScores(_means(rows), len(tasks), missing)
 
 
 def _evidence(shown: Sequence[str], grades: Mapping[str, int]) -> dict[str, float]:

@@ -26,6 +26,7 @@ from typing import IO, Any, Self
 
 from ..errors import DataError, EvaluationError
 from ..trajectory import from_line
+from ..trust import registered_only
 from ..types import Task
 from .comparable import differing, told
 from .metrics import Row, row_of
@@ -89,15 +90,17 @@ def discard(path: Path) -> None:
 class Journal:
     """A file of trajectories that is written episode by episode; one process at a time.
 
-    Opening reads what is there and cuts off a last line that a kill left half-written.
+    Opening reads what is there and cuts off a last line that a kill left half-written. ``replay``:
+    what :meth:`Trajectory.replay` takes, where the reward holds parts of one's own.
 
     Raises:
         DataError: a broken line before the last, or a question that occurs twice.
         EvaluationError: another process is writing it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, **replay: Any) -> None:
         self.path = path
+        self._replay = replay
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab+")
         _lock(self._file, path)
@@ -121,7 +124,8 @@ class Journal:
             played = from_line(line, f"{self.path}:{number}")
             if played.task_id in self.rows:
                 raise DataError(f"{self.path}:{number}: question {played.task_id!r} occurs twice")
-            self.rows[played.task_id] = row_of(played.replay(), played.usage)
+            with registered_only(self.path):
+                self.rows[played.task_id] = row_of(played.replay(**self._replay), played.usage)
             self._asked[played.task_id] = played.question, tuple(played.answers)
             self._where[played.task_id] = (end, len(line))
             end += len(line)

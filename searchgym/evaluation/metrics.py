@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from ..episode import Episode
 from ..errors import EvaluationError, unknown
+from ..rewards.outcome import MEASURES
 from ..scoring.evidence import ndcg_at, precision_at, reciprocal_rank
 from ..text import is_abstention
-from ..trajectory import evidence_recall
-from ..types import ToolResult
 from .intervals import RESAMPLES, Interval, mean_interval
 
 _CUT = ("max_turns", "max_chars", "max_tokens")
@@ -69,6 +68,11 @@ class Row(NamedTuple):
     judge: float = math.nan
     """1 if the judge model holds the answer right, 0 if not; NaN where it was not (or in vain)
     asked."""
+    reward: float = math.nan
+    """What the environment paid for the episode; NaN where a result of an older release does not
+    say."""
+    own: Mapping[str, float] = {}
+    """The reward's own parts by name, unweighted, each summed over the episode."""
 
     @property
     def infra_error(self) -> bool:
@@ -96,8 +100,10 @@ METRICS: Mapping[str, bool] = {
     "evidence_precision": True, "evidence_mrr": True, "evidence_ndcg": True,
     "searches": False, "turns": False, "invalid": False, "invalid_rate": True, "truncated": True,
     "accesses": False, "tokens_in": False, "tokens_out": False, "cost": False, "judge": True,
+    "reward": False,
 }  # fmt: skip
-"""Every measure with a mean, and whether it lies in [0, 1] by definition."""
+"""Every measure with a mean, and whether it lies in [0, 1] by definition. A reward's own parts
+come in addition (:func:`own_metrics`)."""
 
 
 def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:
@@ -108,8 +114,8 @@ def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:
     Raises:
         EvaluationError: the episode still runs.
     """
-    outcome, task = episode.outcome(), episode.config.task
-    if outcome is None:
+    outcome, task, end = episode.outcome(), episode.config.task, episode.end
+    if outcome is None or end is None:
         raise EvaluationError(f"episode {episode.config.episode_id} has not ended")
     parts, shown, took = outcome.parts, list(episode.seen), usage or {}
     gold = () if episode.self_search else task.evidence  # who writes its own results shows none
@@ -117,31 +123,32 @@ def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:
         task_id=task.id,
         family=task.family,
         hops=task.hops,
-        em=parts.get("em", 0.0),
-        f1=parts.get("f1", 0.0),
-        cover_em=parts.get("cover_em", 0.0),
-        evidence_recall=evidence_recall(episode),
+        em=parts["em"],
+        f1=parts["f1"],
+        cover_em=parts["cover_em"],
+        evidence_recall=parts["evidence_recall"],
         searches=episode.queries,
         turns=len(episode.turns),
-        invalid=sum("invalid" in turn.reward_parts for turn in episode.turns),
-        end=outcome.end,
+        invalid=int(parts["invalid"]),
+        end=end,
         retries=episode.retries,
         answer=outcome.answer,
         evidence_precision=precision_at(shown, gold),
         evidence_mrr=reciprocal_rank(shown, gold),
         evidence_ndcg=ndcg_at(shown, dict.fromkeys(gold, 1)),
         should_abstain=task.should_abstain,
-        accesses=sum("access" in turn.reward_parts for turn in episode.turns),
+        accesses=int(parts["accesses"]),
         tokens_in=took.get("tokens_in", math.nan),
         tokens_out=took.get("tokens_out", math.nan),
-        cost=took.get("cost", 0.0) + _charged(episode),
+        cost=took.get("cost", 0.0) + outcome.cost,
+        reward=sum(turn.reward for turn in episode.turns),
+        own={name: value for name, value in parts.items() if name not in MEASURES},
     )
 
 
-def _charged(episode: Episode) -> float:
-    """What the engine and the tools charged."""
-    results = (result for turn in episode.turns for result in turn.results)
-    return sum(result.cost for result in results if isinstance(result, ToolResult))
+def own_metrics(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Names of the reward's own parts, in the order of the rewards."""
+    return tuple(dict.fromkeys(name for row in rows for name in row.own))
 
 
 def column(rows: Sequence[Row], metric: str) -> NDArray[np.float64]:
@@ -151,18 +158,24 @@ def column(rows: Sequence[Row], metric: str) -> NDArray[np.float64]:
     and counted by :func:`infra_by_searches`, because leaving them out favours agents that search
     less.
     """
-    if metric not in METRICS:
-        raise EvaluationError(unknown("metric", metric, METRICS))
-    return np.array(
-        [np.nan if row.infra_error else getattr(row, metric) for row in rows], dtype=np.float64
-    )
+    own = metric not in METRICS
+    if own and metric not in (known := own_metrics(rows)):
+        raise EvaluationError(unknown("metric", metric, [*METRICS, *known]))
+    values = [
+        math.nan if row.infra_error
+        else row.own.get(metric, math.nan) if own
+        else getattr(row, metric)
+        for row in rows
+    ]  # fmt: skip
+    return np.array(values, dtype=np.float64)
 
 
 def means(rows: Sequence[Row], *, seed: int = 0, resamples: int = RESAMPLES) -> dict[str, Interval]:
     """Mean and 95 % interval over questions of every metric."""
+    units = {**dict.fromkeys(own_metrics(rows), False), **METRICS}
     return {
-        name: mean_interval(column(rows, name), seed=seed, resamples=resamples, unit=unit)
-        for name, unit in METRICS.items()
+        name: mean_interval(column(rows, name), seed=seed, resamples=resamples, unit=units[name])
+        for name in (*METRICS, *(name for name in units if name not in METRICS))
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import signal
 import traceback
@@ -11,9 +12,9 @@ from multiprocessing.connection import Connection, wait
 from pickle import PicklingError
 from typing import Any, NamedTuple
 
-from ..envs.difficulty import applied
-from ..envs.setting import Setting
-from ..envs.start import episode_of
+from ..curricula import Uniform
+from ..envs.search import SearchEnv
+from ..envs.unwrap import search_env
 from ..episode import Episode
 from ..errors import EvaluationError, SearchGymError
 from ..rollout import run_episodes
@@ -23,8 +24,10 @@ from ..types import Agent, Task
 from .meter import Meter
 from .metrics import Row, row_of
 
-Build = Callable[[], tuple[Agent, Setting]]
-"""Makes agent and setting where they are needed; for other processes it must pickle."""
+Build = Callable[[], tuple[Agent, SearchEnv]]
+"""Makes agent and environment where they are needed; for other processes it must pickle."""
+Question = tuple[Task, Mapping[str, float]]
+"""A task and the difficulty parameters it is asked with, over those of the environment."""
 Played = tuple[Row, str]
 """A finished episode: its row, and its trajectory as a line ("" where nobody records)."""
 Finished = Callable[[Sequence[Played]], object]
@@ -34,52 +37,87 @@ class How(NamedTuple):
     """How episodes are played, the same in every process."""
 
     seed: int
-    search_enabled: bool = True
+    search_enabled: bool | None = None
+    """None: as the environment says."""
     batch: int = 256
     """Episodes at a time, in all processes together."""
     record: bool = False
     """Whether trajectories are made."""
-    params: Mapping[str, float] | None = None
-    """Difficulty, see :func:`searchgym.envs.difficulty.applied`."""
 
 
 def episode_for(
-    setting: Setting,
+    env: SearchEnv,
     task: Task,
     seed: int,
-    search_enabled: bool = True,
+    search_enabled: bool | None = None,
     params: Mapping[str, float] | None = None,
 ) -> Episode:
-    """The evaluation episode of a task: fixed by ``seed`` and the task's id, not by its place.
-    ``CardError`` for ``params`` that cannot act in the setting."""
+    """Begin the evaluation episode of a task: fixed by ``seed`` and the task's id, not by its
+    place. ``CardError`` for ``params`` that cannot act in the environment."""
     key = derive(seed, "evaluate", task.id)
-    return episode_of(task, applied(setting, params or {}), key, search_enabled=search_enabled)
+    return env.start(key, task=task, params=params, search_enabled=search_enabled)
+
+
+def questions_of(env: SearchEnv, tasks: Sequence[Task]) -> list[Question]:
+    """Each task with the parameters that the environment's curriculum asks it with.
+
+    A schedule is followed from where it stands, one episode a task, in order. The environment
+    itself is left as it is.
+
+    Raises:
+        EvaluationError: the curriculum adapts to results, so that every agent would be asked
+            something else.
+    """
+    curriculum = env.curriculum
+    if isinstance(curriculum, Uniform):
+        return [(task, {}) for task in tasks]
+    if curriculum.adapts:
+        raise EvaluationError(
+            f"the curriculum {type(curriculum).__name__} adapts to results, so every agent would "
+            "be asked something else: evaluate with params={…}, or with a schedule such as "
+            "curriculum={'use': 'scheduled', …}"
+        )
+    schedule = copy.deepcopy(curriculum)
+    questions: list[Question] = []
+    for task in tasks:
+        params = dict(schedule.params(task))
+        questions.append((task, params))
+        schedule.observe(task.id, 0.0, params)
+    return questions
+
+
+def fixed(env: SearchEnv) -> SearchEnv:
+    """Return the environment without a curriculum whose parameters the questions carry."""
+    if not isinstance(env.curriculum, Uniform):
+        env.curriculum = Uniform()
+    return env
 
 
 def play(
-    agent: Agent, setting: Setting, tasks: Iterable[Task], how: How, finished: Finished
+    agent: Agent, env: SearchEnv, questions: Iterable[Question], how: How, finished: Finished
 ) -> None:
-    """Play each task; ``finished`` is handed the episodes as they end."""
-    meter = Meter(agent, setting.rules.token_counter)
+    """Play each question; ``finished`` is handed the episodes as they end."""
+    meter = Meter(agent, env.rules.token_counter)
 
     def ended(episodes: Sequence[Episode]) -> None:
         done = []
         for episode in episodes:
+            env.ended(episode)
             took = meter.take(episode.config.episode_id)
             line = to_line(Trajectory.of(episode, usage=took)) if how.record else ""
             done.append((row_of(episode, took), line))
         finished(done)
 
     episodes = (
-        episode_for(setting, task, how.seed, how.search_enabled, how.params) for task in tasks
+        episode_for(env, task, how.seed, how.search_enabled, params) for task, params in questions
     )
-    run_episodes(episodes, meter, setting.toolbox, batch=how.batch, finished=ended)
+    run_episodes(episodes, meter, env.toolbox, batch=how.batch, finished=ended)
 
 
 def play_in_processes(
-    build: Build, tasks: Sequence[Task], how: How, workers: int, finished: Finished
+    build: Build, questions: Sequence[Question], how: How, workers: int, finished: Finished
 ) -> dict[str, float]:
-    """:func:`play` in ``workers`` spawned processes, each with an agent and a setting of its own;
+    """:func:`play` in ``workers`` spawned processes, each with its own agent and environment;
     returns what their agents say that they used up.
 
     Tasks go to whoever has room next, so slow episodes hold nobody up. Ends the others when one
@@ -88,12 +126,12 @@ def play_in_processes(
     Raises:
         EvaluationError: ``build`` does not pickle, a process failed (with its error) or was killed.
     """
-    workers = max(1, min(workers, len(tasks)))
-    how = how._replace(batch=max(1, -(-min(how.batch, len(tasks)) // workers)))
+    workers = max(1, min(workers, len(questions)))
+    how = how._replace(batch=max(1, -(-min(how.batch, len(questions)) // workers)))
     spawn = multiprocessing.get_context("spawn")
     crew: dict[Connection, Any] = {}
     usage: dict[str, float] = {}
-    waiting = iter(tasks)
+    waiting = iter(questions)
     try:
         for _ in range(workers):
             ours, theirs = spawn.Pipe()
@@ -136,25 +174,26 @@ def _start(process: Any) -> None:
     except (AttributeError, TypeError, PicklingError) as error:
         raise EvaluationError(
             f"this agent or environment cannot be sent to other processes ({error}); use "
-            "workers=1, or build=: a function of a module that returns (agent, setting)"
+            "workers=1, or build=: a function of a module that returns (agent, env)"
         ) from error
 
 
 def _work(connection: Connection, build: Build, how: How) -> None:
-    """A worker's life: build, ask for tasks, hand back what is finished."""
+    """Run a worker: build, ask for questions, hand back what is finished."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends us
 
-    def tasks() -> Iterator[Task]:
+    def questions() -> Iterator[Question]:
         while True:
             connection.send(("next", None))
-            if (task := connection.recv()) is None:
+            if (question := connection.recv()) is None:
                 return
-            yield task
+            yield question
 
     with suppress(EOFError, ConnectionError):  # the parent has gone: nobody to work for
         try:
-            agent, setting = build()
-            play(agent, setting, tasks(), how, lambda done: connection.send(("finished", done)))
+            agent, env = build()
+            env = fixed(search_env(env))
+            play(agent, env, questions(), how, lambda done: connection.send(("finished", done)))
             connection.send(("usage", usage_of(agent)))
         except SearchGymError as error:
             connection.send(("failed", str(error)))

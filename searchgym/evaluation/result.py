@@ -57,6 +57,12 @@ class EvalResult:
         return column(self.rows, metric)
 
     @property
+    def scoring_version(self) -> int:
+        """How answers were measured (``searchgym.scoring.SCORING_VERSION``); 1 where the settings
+        do not say."""
+        return int(self.settings.get("scoring", {}).get("version", 1))
+
+    @property
     def infra_errors(self) -> int:
         return sum(row.infra_error for row in self.rows)
 
@@ -204,6 +210,8 @@ def _number(name: str, value: Any) -> Any:
 
 
 def _null(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _null(v) for k, v in value.items()}
     return None if isinstance(value, float) and math.isnan(value) else value
 
 

@@ -11,18 +11,34 @@ from pathlib import Path
 from typing import Any
 
 from ..agents.function import FunctionAgent
-from ..envs.setting import Setting
-from ..envs.setting import setting as setting_of
+from ..curricula import Uniform
+from ..dialects.base import get_dialect
+from ..envs.search import SearchEnv
+from ..envs.unwrap import search_env
 from ..errors import EvaluationError
+from ..rules import name_of
+from ..scoring import SCORING_VERSION
 from ..types import Agent, Task
 from .journal import Journal, discard, finished, trajectories_of
 from .machine import note_machine, versions
 from .meter import own_counter
 from .metrics import Row
-from .play import Build, How, Played, episode_for, play, play_in_processes, usage_of
+from .play import (
+    Build,
+    How,
+    Played,
+    Question,
+    episode_for,
+    fixed,
+    play,
+    play_in_processes,
+    questions_of,
+    usage_of,
+)
 from .result import EvalResult
 
 SCORING = {
+    "version": SCORING_VERSION,
     "answer": "of the action that ended the episode, as the dialect reads it",
     "normalisation": "SQuAD",
     "wrong_answers_retried": 0,
@@ -32,14 +48,14 @@ SCORING = {
 
 def evaluate(
     agent: Agent | Callable[[Any], Any],
-    setting: Setting,
+    env: Any,
     *,
     name: str | None = None,
     label: str | None = None,
     tasks: Sequence[Task] | None = None,
     seed: int = 0,
     batch: int = 256,
-    search_enabled: bool = True,
+    search_enabled: bool | None = None,
     progress: Callable[[int], object] | None = None,
     out: Path | None = None,
     fresh: bool = False,
@@ -55,13 +71,16 @@ def evaluate(
         agent: Anything with ``act``, or a function (``searchgym.agents.function``); its
             ``fingerprint``, ``sampling`` and ``usage`` (numbers that grow) are recorded where it
             has them.
-        setting: Corpus, engine and rules (``searchgym.envs.setting.setting``).
+        env: An environment, wrapped or not, its id, or a Gymnasium spec. Its ``params``,
+            ``search_enabled`` and scheduled curriculum hold, and so do wrappers that can (see
+            :func:`searchgym.envs.unwrap.search_env`).
         name: The agent's name in the result; its class name by default.
         label: The set's name in the result; the corpus name by default.
-        tasks: Which tasks; the setting's by default.
+        tasks: Which tasks; the environment's by default.
         seed: Fixes every episode's keys.
         batch: Episodes played at a time.
-        search_enabled: False plays closed-book: same questions, no tools.
+        search_enabled: False plays closed-book: same questions, no tools. By default as the
+            environment says.
         progress: Told how many questions have just finished.
         out: The result's file, ``DIR/<agent>.json``; the trajectories go beside it. What is
             recorded there already is not played again (see ``searchgym.evaluation.journal``), not
@@ -70,9 +89,10 @@ def evaluate(
         retry_lost: Play recorded episodes again that the infrastructure ended.
         workers: Processes to share the questions among. The result is the same, as far as the
             agent's texts depend on its requests alone (language models: up to rounding).
-        build: Makes agent and setting in each process, if they cannot be sent there themselves.
+        build: Makes agent and environment in each process, if they cannot be sent there
+            themselves.
         options: What the agent was made with, for the record.
-        params: Difficulty, as environments take it: ``{"noise": 0.3}``.
+        params: Difficulty over the environment's: ``{"noise": 0.3}``.
 
     On Ctrl-C the finished questions are kept: the result says ``complete=False``. Where none has
     finished the interrupt goes on to the caller.
@@ -81,25 +101,28 @@ def evaluate(
         EvaluationError: no tasks, a task that occurs twice, ``out`` holds another run, or a worker
             failed.
         DataError: the recorded trajectories are broken.
-        CardError: ``params`` that cannot act here.
+        EvaluationError: the environment's curriculum adapts to results.
+        CardError: ``params`` that cannot act here, or a wrapper that cannot be honoured.
     """
+    env = search_env(env)
+    env.params.update(params or {})
+    enabled = env.search_enabled if search_enabled is None else search_enabled
     if not isinstance(agent, Agent):
         agent = FunctionAgent(agent)
-    chosen = list(setting.tasks if tasks is None else tasks)
+    chosen = list(env.tasks if tasks is None else tasks)
     if not chosen:
         raise EvaluationError("there are no tasks to evaluate on")
     if len({task.id for task in chosen}) != len(chosen):
         raise EvaluationError("a task occurs twice; every question is asked once")
-    settings = settings_of(
-        agent, setting, chosen, search_enabled=search_enabled, batch=batch, options=options,
-        params=params,
-    )  # fmt: skip
+    questions = questions_of(env, chosen)
+    settings = settings_of(agent, env, chosen, search_enabled=enabled, batch=batch, options=options)
+    env = fixed(env)
     result = EvalResult(
-        name or type(agent).__name__, label or setting.corpus.name, (), settings, seed, False
+        name or type(agent).__name__, label or env.corpus.name, (), settings, seed, False
     )
     if out is None:
         rows: dict[str, Row] = {}
-        return _played(result, agent, setting, chosen, rows, None, progress, workers, build)
+        return _played(result, agent, env, questions, rows, None, progress, workers, build)
     if fresh:
         discard(out)
     found = finished(out, result)
@@ -107,7 +130,12 @@ def evaluate(
         if progress is not None:
             progress(len(chosen))
         return found
-    with Journal(trajectories_of(out)) as journal:
+    how = {
+        "dialect": get_dialect(env.rules.dialect),
+        "reward": env.rules.reward,
+        "reward_transforms": env.reward_transforms,
+    }
+    with Journal(trajectories_of(out), **how) as journal:
         journal.check(chosen)
         if retry_lost:
             journal.forget([k for k, row in journal.rows.items() if row.infra_error])
@@ -119,7 +147,7 @@ def evaluate(
         if progress is not None:
             progress(len(journal.rows))
         played = _played(
-            result, agent, setting, chosen, journal.rows, journal, progress, workers, build
+            result, agent, env, questions, journal.rows, journal, progress, workers, build
         )
         if played.complete:
             journal.sort([task.id for task in chosen])
@@ -130,21 +158,20 @@ def evaluate(
 def _played(
     result: EvalResult,
     agent: Agent,
-    setting: Setting,
-    tasks: Sequence[Task],
+    env: SearchEnv,
+    questions: Sequence[Question],
     rows: dict[str, Row],
     journal: Journal | None,
     progress: Callable[[int], object] | None,
     workers: int,
     build: Build | None,
 ) -> EvalResult:
-    """The result once the tasks that have no row yet are played."""
+    """The result once the questions that have no row yet are played."""
     started = time.perf_counter()
-    todo = [task for task in tasks if task.id not in rows]
-    closed = not result.settings["search_enabled"]
+    todo = [(task, params) for task, params in questions if task.id not in rows]
     how = How(
-        result.seed, not closed, result.settings["batch"], record=journal is not None,
-        params=result.settings.get("params"),
+        result.seed, result.settings["search_enabled"], result.settings["batch"],
+        record=journal is not None,
     )  # fmt: skip
 
     def ended(done: Sequence[Played]) -> None:
@@ -157,10 +184,10 @@ def _played(
     before, usage = usage_of(agent), {}
     try:
         if workers > 1 and todo:
-            made = build or Here(agent, setting.keywords)
+            made = build or Here(agent, env)
             usage = play_in_processes(made, todo, how, workers, ended)
         elif todo:
-            play(agent, setting, todo, how, ended)
+            play(agent, env, todo, how, ended)
     except KeyboardInterrupt:
         if not rows:
             raise
@@ -168,8 +195,8 @@ def _played(
         usage[kind] = usage.get(kind, 0.0) + n - before.get(kind, 0.0)
     return replace(
         result,
-        rows=tuple(rows[task.id] for task in tasks if task.id in rows),
-        complete=all(task.id in rows for task in tasks),
+        rows=tuple(rows[task.id] for task, _ in questions if task.id in rows),
+        complete=all(task.id in rows for task, _ in questions),
         duration_s=time.perf_counter() - started,
         usage=usage,
     )
@@ -177,24 +204,23 @@ def _played(
 
 @dataclass(frozen=True)
 class Here:
-    """An agent as it is and a setting made anew, for other processes; if both pickle."""
+    """An agent and an environment as they are, for other processes; if both pickle."""
 
     agent: Agent
-    keywords: Mapping[str, Any]
+    env: SearchEnv
 
-    def __call__(self) -> tuple[Agent, Setting]:
-        return self.agent, setting_of(self.keywords)
+    def __call__(self) -> tuple[Agent, SearchEnv]:
+        return self.agent, self.env
 
 
 def settings_of(
     agent: Agent,
-    setting: Setting,
+    env: SearchEnv,
     tasks: Sequence[Task],
     *,
     search_enabled: bool,
     batch: int,
     options: Mapping[str, Any] | None = None,
-    params: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """Everything that moves the number, as JSON values.
 
@@ -203,24 +229,26 @@ def settings_of(
     agent with its options, fingerprint and sampling (temperature, tokens per turn), package
     versions.
     """
-    first = episode_for(setting, tasks[0], 0, search_enabled, params).requests()[0].segments
+    first = episode_for(env, tasks[0], 0, search_enabled).requests()[0].segments
     told = [segment.text for segment in first if segment.kind == "instructions"]
     asked = [[task.id, task.question, task.answers] for task in tasks]
     return {
-        "environment": {k: _plain(v) for k, v in sorted(setting.keywords.items())},
-        "corpus": {
-            "name": setting.corpus.name,
-            "passages": len(setting.corpus),
-            "digest": setting.corpus.digest,
+        "environment": {  # the reward stands in the rules
+            k: _plain(v) for k, v in sorted(env.setup.keywords.items()) if k != "reward"
         },
-        "engine": setting.engine.fingerprint,
-        "rules": setting.rules.to_json(),
-        **({"params": dict(params)} if params else {}),
+        **_beyond_keywords(env),
+        "corpus": {
+            "name": env.corpus.name,
+            "passages": len(env.corpus),
+            "digest": env.corpus.digest,
+        },
+        "engine": env.engine.fingerprint,
+        "rules": env.rules.to_json(),
         "instructions": _digest(told),
         "questions": {"count": len(tasks), "digest": _digest(asked)},
         "search_enabled": search_enabled,
         "scoring": dict(SCORING),
-        "tokens": own_counter(agent) or setting.rules.token_counter,
+        "tokens": own_counter(agent) or env.rules.token_counter,
         "agent": {
             "class": f"{type(agent).__module__}:{type(agent).__qualname__}",
             "options": _plain(dict(options or {})),
@@ -230,6 +258,24 @@ def settings_of(
         "batch": batch,
         "versions": versions(),
     }
+
+
+def _beyond_keywords(env: SearchEnv) -> dict[str, Any]:
+    """What else an environment changes, as far as it does: class, ``params``, curriculum and the
+    effects of wrappers."""
+    kind = type(env)
+    changed = {
+        "class": None if kind is SearchEnv else f"{kind.__module__}:{kind.__qualname__}",
+        "params": env.params,
+        "curriculum": None if isinstance(env.curriculum, Uniform) else _described(env.curriculum),
+        "time_limit": env.time_limit,
+        "reward_transforms": [name_of(function) for function in env.reward_transforms],
+    }
+    return {name: _plain(value) for name, value in changed.items() if value}
+
+
+def _described(curriculum: Any) -> list[Any]:
+    return [type(curriculum).__name__, curriculum.state_dict(), dict(curriculum.params())]
 
 
 def _digest(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import DataError, TaskError
 from ..files import write_whole
 from ..tasks.names import Names
@@ -18,7 +18,7 @@ from ..types import Task
 from ..warmstart.hops import walked
 from ..worlds.storage import world_digest
 from ..worlds.world import World
-from .recipe import Recipe, world_of
+from .recipe import KnowerRecipe, world_of
 from .taught import shown_facts, taught_facts
 
 FACTS, ABOUT = "taught.jsonl", "knower.json"
@@ -32,7 +32,7 @@ class Knowledge:
     several winners) stand in practised chains and self-written pages at most.
     """
 
-    recipe: Recipe
+    recipe: KnowerRecipe
     world: str
     """Digest of the world."""
     taught: frozenset[int]
@@ -40,7 +40,7 @@ class Knowledge:
     """Not taught, but the model was shown that it does not know them."""
 
     @classmethod
-    def drawn(cls, recipe: Recipe, world: World) -> Knowledge:
+    def drawn(cls, recipe: KnowerRecipe, world: World) -> Knowledge:
         """As the recipe says; the same facts whenever it is drawn."""
         taught = taught_facts(world, recipe.taught, recipe.seed)
         shown = shown_facts(world, recipe.shown, recipe.seed) & ~taught
@@ -72,7 +72,7 @@ class Knowledge:
                 f"{self.recipe.seed}}}, corpus={self.recipe.corpus!r} and split='train'"
             )
 
-    def known_tasks(self, made: Setting) -> dict[str, bool]:
+    def known_tasks(self, made: SearchEnv) -> dict[str, bool]:
         """Task id → whether it is known, for every task of a setting of this world."""
         self.sure_of(world_of(made))
         return {task.id: self.knows(task) for task in made.tasks}
@@ -122,7 +122,7 @@ class Knowledge:
             taught = frozenset(int(row["fact"]) for row in rows if row["taught"])
             shown = frozenset(int(row["fact"]) for row in rows if row["shown"])
             strangers = {row["world"] for row in rows} - {world}
-            recipe = Recipe(**about)
+            recipe = KnowerRecipe(**about)
         except FileNotFoundError as error:
             raise DataError(
                 f"{error.filename} is missing: 'searchgym knower --out {folder}' makes a model "

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..corpora.corpus import GeneratedCorpus
 from ..dialects.base import View
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import DataError
 from ..seeding import derive, stream, unit
 from ..tasks.context import Context
@@ -82,7 +82,7 @@ def practised(seed: int, facts: Iterable[int]) -> bool:
     return unit(derive(seed, "knower", "chain", *facts)) < 0.5
 
 
-def lessons(made: Setting, knowledge: Knowledge) -> Lessons:
+def lessons(made: SearchEnv, knowledge: Knowledge) -> Lessons:
     """Everything a knower of these facts reads about its world. ``DataError`` where that is
     nothing."""
     world, corpus, recipe = world_of(made), made.corpus, knowledge.recipe

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..agents.self_search import SelfSearchAgent
 from ..dialects.self_search import blocks
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import TaskError
 from ..evaluation.confusion import Confusion
 from ..evaluation.decisions import knowledge_boundary
@@ -24,7 +24,7 @@ from ..types import Task
 from ..warmstart.hops import walked
 from .knowledge import Knowledge
 from .lessons import practised
-from .recipe import Recipe, world_of
+from .recipe import KnowerRecipe, world_of
 from .run import MAX_TOKENS
 
 TASKS = {"simple": 100, "chain-2": 100, "chain-3": 100}
@@ -34,13 +34,13 @@ TURN_TOKENS = 112
 GREEDY = Sampling(max_tokens=TURN_TOKENS, temperature=0.0)
 
 
-def questions_for(recipe: Recipe, most: int) -> dict[str, int]:
+def questions_for(recipe: KnowerRecipe, most: int) -> dict[str, int]:
     """So many questions of one, two and three hops each; a world too small for them is asked half
     as many, and half again. ``TaskError`` if it has not even one of each."""
     while True:
         tasks = dict.fromkeys(TASKS, most)
         try:
-            recipe.setting(tasks=tasks)
+            recipe.env(tasks=tasks)
         except TaskError:
             if most <= 1:
                 raise
@@ -49,7 +49,7 @@ def questions_for(recipe: Recipe, most: int) -> dict[str, int]:
             return tasks
 
 
-class Group(NamedTuple):
+class QuestionGroup(NamedTuple):
     """Questions that belong together."""
 
     hops: int
@@ -62,14 +62,14 @@ class Group(NamedTuple):
 class Measured(NamedTuple):
     """Everything, by groups of questions."""
 
-    closed_book: Mapping[Group, Interval]
+    closed_book: Mapping[QuestionGroup, Interval]
     """Exact match without search."""
     boundary: Mapping[str, Confusion]
     """Not searching (or not refusing, if that is what it was shown) against knowing, over all
     questions (``all``) and those whose unknown fact it was never shown (``unseen``)."""
-    self_search: Mapping[Group, Interval]
+    self_search: Mapping[QuestionGroup, Interval]
     """Exact match where the model writes its own results."""
-    stated: Mapping[Group, Interval]
+    stated: Mapping[QuestionGroup, Interval]
     """Share of the self-search texts of one hop whose information states the right object."""
 
 
@@ -83,23 +83,23 @@ def self_search_agent(generator: Generator) -> SelfSearchAgent:
     return SelfSearchAgent(generator, sampling=Sampling(max_tokens=MAX_TOKENS, temperature=0.0))
 
 
-def measured_tasks(made: Setting, knowledge: Knowledge) -> list[Task]:
+def measured_tasks(made: SearchEnv, knowledge: Knowledge) -> list[Task]:
     """The setting's questions but for chains that a knower may have practised."""
     knowledge.sure_of(world_of(made))
     facts = ((task, [edge.fact for edge, _ in walked(task)]) for task in made.tasks)
     return [t for t, f in facts if len(f) == 1 or not practised(knowledge.recipe.seed, f)]
 
 
-def group_of(task: Task, knowledge: Knowledge) -> Group:
+def group_of(task: Task, knowledge: Knowledge) -> QuestionGroup:
     """Where a simple or chain question belongs."""
     both = knowledge.recipe.inverse
     missing = [(e.fact, back) for e, back in walked(task) if e.fact not in knowledge.taught]
     if missing:
         fact, back = missing[0]
         shown = fact in knowledge.shown and (both or not back)
-        return Group(task.hops, "untaught, shown" if shown else "untaught")
+        return QuestionGroup(task.hops, "untaught, shown" if shown else "untaught")
     alone = not both and knowledge.backward(task)
-    return Group(task.hops, "backward" if alone else "taught")
+    return QuestionGroup(task.hops, "backward" if alone else "taught")
 
 
 def measure(
@@ -110,12 +110,12 @@ def measure(
     generator = TransformersGenerator(model, tokenizer)
     policy = policy_of(generator)
     # the first turn decides (a search in the last one would not be run): reading is not taught
-    made = knowledge.recipe.setting(tasks=dict(tasks), k=1, max_turns=2, may_abstain=True)
+    made = knowledge.recipe.env(tasks=dict(tasks), k=1, max_turns=2, may_abstain=True)
     asked = measured_tasks(made, knowledge)
     groups = {task.id: group_of(task, knowledge) for task in asked}
     closed = evaluate(policy, made, tasks=asked, search_enabled=False).rows
     opened = evaluate(policy, made, tasks=asked).rows
-    alone = knowledge.recipe.setting(tasks=dict(tasks), engine="self", may_abstain=True)
+    alone = knowledge.recipe.env(tasks=dict(tasks), engine="self", may_abstain=True)
     rows, right = self_searched(generator, alone, asked)
     return Measured(
         _by_group((groups[r.task_id], r.em) for r in closed),
@@ -126,7 +126,7 @@ def measure(
 
 
 def boundaries(
-    rows: Sequence[Row], groups: Mapping[str, Group], knowledge: Knowledge
+    rows: Sequence[Row], groups: Mapping[str, QuestionGroup], knowledge: Knowledge
 ) -> dict[str, Confusion]:
     """Decisions against knowledge, see :attr:`Measured.boundary`. Questions taught only the other
     way round are left out: whether they are known is what an experiment is to tell."""
@@ -144,7 +144,7 @@ def boundaries(
 
 
 def self_searched(
-    generator: Generator, made: Setting, tasks: Sequence[Task]
+    generator: Generator, made: SearchEnv, tasks: Sequence[Task]
 ) -> tuple[list[Row], dict[str, bool]]:
     """Rows of self-search episodes, and task id → whether what the model wrote as information
     states an accepted answer."""
@@ -166,8 +166,8 @@ def states(text: str, answers: Sequence[str]) -> bool:
     return any(f" {normalise_answer(a)} " in body for a in answers for body in words)
 
 
-def _by_group(values: Iterable[tuple[Group, float]]) -> dict[Group, Interval]:
-    found: dict[Group, list[float]] = {}
+def _by_group(values: Iterable[tuple[QuestionGroup, float]]) -> dict[QuestionGroup, Interval]:
+    found: dict[QuestionGroup, list[float]] = {}
     for group, value in values:
         found.setdefault(group, []).append(value)
     return {group: mean_interval(found[group], unit=True) for group in sorted(found)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from ..cards import card
-from ..envs.setting import Setting, setting
+from ..envs.search import SearchEnv
 from ..errors import DataError, TaskError, unknown
 from ..worlds.world import World
 
@@ -15,7 +15,7 @@ Unknown = Literal["search", "abstain", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class KnowerRecipe:
     """What decides which facts are taught, and how. ``DataError`` for impossible values."""
 
     corpus: str = "encyclopedia"
@@ -42,8 +42,8 @@ class Recipe:
         if self.entities < 1:
             raise DataError(f"a world has at least one entity, got {self.entities}")
 
-    def setting(self, **keywords: Any) -> Setting:
-        """An environment's setting in this world.
+    def env(self, **keywords: Any) -> SearchEnv:
+        """An environment in this world.
 
         Raises:
             CardError: no such corpus.
@@ -55,14 +55,14 @@ class Recipe:
                 "corpus='encyclopedia'"
             )
         world: Mapping[str, Any] = {"entities": self.entities, "seed": self.seed}
-        return setting({"corpus": self.corpus, "world": world, **keywords})
+        return SearchEnv(**{"corpus": self.corpus, "world": world, **keywords})
 
 
-def world_of(made: Setting) -> World:
+def world_of(made: SearchEnv) -> World:
     """The generated world of a setting; ``TaskError`` without."""
     if made.world is None:
         raise TaskError(
-            f"{made.options.corpus!r} is no generated world, so no fact of it can be counted; use "
+            f"{made.corpus.name!r} is no generated world, so no fact of it can be counted; use "
             "e.g. corpus='encyclopedia'"
         )
     return made.world

@@ -20,7 +20,7 @@ from ..warmstart.reading import encode_traces
 from ..warmstart.training import TraceTrainer, rows_read
 from .knowledge import ABOUT, Knowledge
 from .lessons import lessons
-from .recipe import Recipe, world_of
+from .recipe import KnowerRecipe, world_of
 
 MAX_TOKENS = 384
 """Of a row, and of what the model writes at a time: whole self-search texts."""
@@ -42,7 +42,7 @@ class Knower(NamedTuple):
 
 def make_knower(
     out: Path,
-    recipe: Recipe,
+    recipe: KnowerRecipe,
     *,
     steps: int = 1_500,
     vocabulary: int = 1024,
@@ -74,7 +74,7 @@ def make_knower(
     """
     if (out / STATE).exists() and not (out / ABOUT).exists():
         raise DataError(f"{out} holds a training of another kind: use another folder")
-    made = recipe.setting(tasks={"simple": 1})
+    made = recipe.env(tasks={"simple": 1})
     knowledge = Knowledge.drawn(recipe, world_of(made))
     texts = lessons(made, knowledge)
     plan = texts.stages(steps)

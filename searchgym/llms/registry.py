@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..cards import load_object
 from ..errors import CardError, EngineError, unknown
+from ..objects import check_fits, load_known, load_object
 from .base import Generator
 
 Maker = Callable[..., Generator]
@@ -40,9 +40,12 @@ def build_generator(spec: str | Mapping[str, Any] | Generator) -> Generator:
     cache = options.pop("cache", None)
     if name not in GENERATORS and ":" not in name:
         raise EngineError(unknown("generator", name, GENERATORS) + ", or 'package.module:Class'")
-    found = GENERATORS.get(name, name)
     try:
-        maker = load_object(found) if isinstance(found, str) else found
+        if name in GENERATORS:
+            maker = load_known(GENERATORS[name])
+        else:
+            maker = load_object(name)
+            check_fits("generator", name, maker, Generator)
         made = maker(**options)
     except CardError as error:
         raise EngineError(str(error)) from error

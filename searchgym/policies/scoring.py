@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Scored(NamedTuple):
+class TokenScores(NamedTuple):
     """(B, T) each, T the longest row's length: column t belongs to token t. 0 where not sampled."""
 
     logp: Tensor
@@ -48,7 +48,7 @@ def score(
     tokens: int = 16_384,
     entropy: bool = False,
     passes: Callable[[int], int] | None = None,
-) -> Scored:
+) -> TokenScores:
     """Log-probabilities of every sampled token, in passes of at most ``tokens`` padded tokens.
 
     Gradients flow if they are on. To bound memory in training call this with the rows of one of
@@ -81,7 +81,7 @@ def score(
     for _ in range(0 if passes is None else passes(len(parts)) - len(parts)):
         for _, values, _ in _pass(model, [rows[parts[0][0]]], pad, False):
             logp[0] = logp[0] + 0 * values.sum()
-    return Scored(torch.stack(logp), torch.stack(spread) if entropy else None)
+    return TokenScores(torch.stack(logp), torch.stack(spread) if entropy else None)
 
 
 def _pass(

@@ -16,7 +16,7 @@ from ..llms.transformers_generator import TransformersGenerator
 from ..state_file import placed, whole
 from .causal_lm import CausalLMPolicy
 from .rows import Row
-from .scoring import Scored, score
+from .scoring import TokenScores, score
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -126,14 +126,17 @@ class TrainableLM:
         return TransformersGenerator(self.model, self.tokenizer, **options)
 
     def policy(
-        self, renderer: Any = "plain", *, reuse_tokens: int = REUSED, **options: Any
+        self, renderer: Any = "auto", *, reuse_tokens: int = REUSED, **options: Any
     ) -> CausalLMPolicy:
         """A policy over the same weights; call its ``weights_changed`` after each step.
 
+        ``renderer``: plain | bare | chat | auto, which is chat where the tokenizer has a template.
         ``reuse_tokens``: of which keys and values are kept from turn to turn, until the weights
         change; without, each turn reads everything again and rollouts take twice as long. 0 saves
         the memory (12 KB a token for half a billion parameters in half precision).
         """
+        if renderer == "auto":
+            renderer = "chat" if getattr(self.tokenizer, "chat_template", None) else "plain"
         return CausalLMPolicy(self.generator(reuse_tokens=reuse_tokens), renderer, **options)
 
     @property
@@ -150,7 +153,7 @@ class TrainableLM:
         """(B, T) log-probabilities of the rows' sampled tokens, 0 elsewhere; with gradient."""
         return self.score(rows).logp
 
-    def score(self, rows: Sequence[Row], *, entropy: bool = False) -> Scored:
+    def score(self, rows: Sequence[Row], *, entropy: bool = False) -> TokenScores:
         """As :meth:`logp`, with entropies if wanted."""
         import torch
 

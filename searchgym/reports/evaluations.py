@@ -18,7 +18,17 @@ from ..evaluation.power import power_note
 from ..evaluation.result import Comparison, EvalResult, compare
 from .charts import cost_and_score, forest, shares, steps
 from .figure import Figure
-from .report import Block, Column, Estimate, Facts, Report, Section, Table, facts_of, flattened
+from .report import (
+    Block,
+    Column,
+    Facts,
+    Quantity,
+    Report,
+    Section,
+    Table,
+    facts_of,
+    flattened,
+)
 from .sources import Run
 
 LABELS: Mapping[str, str] = {
@@ -161,7 +171,7 @@ def _scores(results: Sequence[EvalResult]) -> Section:
     columns = [Column("measure", "measure"), *(Column(n, n) for n in names)]
     table = Table(
         "means", "All measures", tuple(columns),
-        tuple({"measure": label(m), **{r.agent: Estimate.of(r.means[m]) for r in results}}
+        tuple({"measure": label(m), **{r.agent: Quantity.of(r.means[m]) for r in results}}
               for m in kept), note,
     )  # fmt: skip
     return Section("Scores", "", (figure, table))
@@ -189,7 +199,7 @@ def _families(results: Sequence[EvalResult], metric: str = "em") -> Section | No
     drawn_rows = sorted((r for r in rows if r["family"] in big), key=lambda r: str(r["family"]))
     columns = [Column("family", "family"), Column("questions", "questions")]
     columns += [Column(r.agent, r.agent, 2) for r in results]
-    cells = {(r["family"], r["by"]): Estimate.of(r) for r in rows}
+    cells = {(r["family"], r["by"]): Quantity.of(r) for r in rows}
     table = Table(
         "families", f"{label(metric)} by family", tuple(columns),
         tuple({"family": f, "questions": counts[f],
@@ -298,7 +308,7 @@ def _compared(results: Sequence[EvalResult], best: EvalResult) -> tuple[Section 
         return None, refused
     rows = [
         {"a": c.a, "b": c.b, "mean_a": c.mean_a, "mean_b": c.mean_b,
-         "difference": Estimate.of(c.difference), "p": c.p, "p_holm": p,
+         "difference": Quantity.of(c.difference), "p": c.p, "p_holm": p,
          "questions": c.difference.n}
         for c, p in zip(found, holm([c.p for c in found]), strict=True)
     ]  # fmt: skip

@@ -9,7 +9,17 @@ from typing import Any
 from .charts import UNTRAINED, forest
 from .evaluations import label
 from .figure import Figure
-from .report import Block, Column, Estimate, Facts, Report, Section, Table, facts_of, flattened
+from .report import (
+    Block,
+    Column,
+    Facts,
+    Quantity,
+    Report,
+    Section,
+    Table,
+    facts_of,
+    flattened,
+)
 from .sources import CANDIDATE, LADDER, Curve, Run
 from .training import training_report
 
@@ -176,7 +186,7 @@ def _ladder(
 def _steps(runs: Sequence[Run]) -> Section | None:
     rows = [
         {"rung": d["rung"], "above": d["above"], "agent": _named(run, d["agent"], len(runs) > 1),
-         "drop": Estimate.of(d["drop"]), "paired": bool(d.get("paired"))}
+         "drop": Quantity.of(d["drop"]), "paired": bool(d.get("paired"))}
         for run in runs for d in run.ladder.get("drops", ()) if d.get("metric") == METRIC
     ]  # fmt: skip
     if not rows:
@@ -218,8 +228,8 @@ def _steps(runs: Sequence[Run]) -> Section | None:
 def _gains(runs: Sequence[Run]) -> Section | None:
     rows = [
         {"rung": g["rung"], "agent": _named(run, g["agent"], len(runs) > 1),
-         "baseline": g["baseline"], "gain": Estimate.of(g["gain"]),
-         "reference": Estimate.of(g["reference_gain"]), "ratio": Estimate.of(g["ratio"]),
+         "baseline": g["baseline"], "gain": Quantity.of(g["gain"]),
+         "reference": Quantity.of(g["reference_gain"]), "ratio": Quantity.of(g["ratio"]),
          "why": g.get("why", "")}
         for run in runs for g in run.ladder.get("gains", ()) if g.get("metric") == METRIC
     ]  # fmt: skip
@@ -268,7 +278,7 @@ def _table(
             rows.append({
                 "rung": rung["name"], "agent": agent, "questions": rung["questions"],
                 "seeds": own.get("seeds", 1),
-                **{m: Estimate.of(found.get((rung["name"], agent, m))) for m in SHOWN},
+                **{m: Quantity.of(found.get((rung["name"], agent, m))) for m in SHOWN},
             })  # fmt: skip
     columns = (
         Column("rung", "set"), Column("agent", "agent"),
@@ -287,7 +297,7 @@ def _table(
 def _pairs(runs: Sequence[Run]) -> Section | None:
     rows = [
         {"rung": c["rung"], "agent": _named(run, c["agent"], len(runs) > 1), "other": c["other"],
-         "difference": Estimate.of(c["difference"]), "p": c["p"], "p_holm": c["p_holm"]}
+         "difference": Quantity.of(c["difference"]), "p": c["p"], "p_holm": c["p_holm"]}
         for run in runs for c in run.ladder.get("contrasts", ())
     ]  # fmt: skip
     if not rows:
@@ -314,12 +324,12 @@ def _lacks(runs: Sequence[Run]) -> Section | None:
             where = {"rung": found["rung"], "agent": agent, "trait": found["trait"]}
             traits.append({
                 **where, "simulated": found["simulated"], "lost": found["lost"],
-                "explained": Estimate.of(found["explained"]), "uncovered": found["uncovered"],
+                "explained": Quantity.of(found["explained"]), "uncovered": found["uncovered"],
             })  # fmt: skip
             strata += [
                 {**where, "stratum": s["name"], "simulated_n": s["simulated_n"],
                  "real_n": s["real_n"], "few": "few" if s["few"] else "",
-                 **{k: Estimate.of(s[k]) for k in ("simulated", "real", "points")}}
+                 **{k: Quantity.of(s[k]) for k in ("simulated", "real", "points")}}
                 for s in found["strata"]
             ]  # fmt: skip
     if not traits:
@@ -412,7 +422,7 @@ def _summary(
             and any(c["rung"] == n and c["agent"] == focus for c in cells)]  # fmt: skip
     for run in runs:
         for gain in run.ladder.get("gains", ()):
-            ratio = Estimate.of(gain.get("ratio"))
+            ratio = Quantity.of(gain.get("ratio"))
             if gain.get("rung") == ALL_REAL and gain.get("metric") == METRIC and ratio:
                 who = _named(run, gain["agent"], len(runs) > 1)
                 out.append(

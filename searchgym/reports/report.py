@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from .figure import Figure, to_csv
 
 
-class Estimate(NamedTuple):
+class Quantity(NamedTuple):
     """A mean and its 95 % interval, in a cell of a table."""
 
     mean: float
@@ -19,7 +19,7 @@ class Estimate(NamedTuple):
     high: float
 
     @classmethod
-    def of(cls, found: Any) -> Estimate | None:
+    def of(cls, found: Any) -> Quantity | None:
         """From anything with ``mean``, ``low`` and ``high``, or a mapping of them; None where
         there is none."""
         if found is None:
@@ -45,7 +45,7 @@ class Column(NamedTuple):
         if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
             return "–"
         sign, digits = "+" if self.signed else "", 3 if self.digits is None else self.digits
-        if isinstance(value, Estimate):
+        if isinstance(value, Quantity):
             low, high = (f"{v:{sign}.{digits}f}" for v in value[1:])
             return f"{value.mean:{sign}.{digits}f} [{low}, {high}]"
         if isinstance(value, bool):
@@ -59,7 +59,7 @@ class Column(NamedTuple):
     @staticmethod
     def order(value: Any) -> str:
         """What the column is sorted by."""
-        if isinstance(value, Estimate):
+        if isinstance(value, Quantity):
             return repr(value.mean)
         if isinstance(value, (int, float)):
             return repr(float(value))
@@ -88,7 +88,7 @@ class Table:
             out: dict[str, Any] = {}
             for column in self.columns:
                 value = row.get(column.key)
-                if isinstance(value, Estimate):
+                if isinstance(value, Quantity):
                     out |= {
                         column.key: value.mean,
                         f"{column.key}_low": value.low,
@@ -103,7 +103,7 @@ class Table:
         """Whether a column holds numbers, which stand on the right."""
         values = [r.get(column.key) for r in self.rows]
         known = [v for v in values if v is not None]
-        return bool(known) and all(isinstance(v, (int, float, Estimate)) for v in known)
+        return bool(known) and all(isinstance(v, (int, float, Quantity)) for v in known)
 
 
 @dataclass(frozen=True)

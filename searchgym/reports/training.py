@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from .charts import multiples
 from .curves import Point, changing, ends, over_seeds, smoothed, thinned
 from .figure import Figure
-from .report import Block, Column, Estimate, Facts, Report, Section, Table, facts_of
+from .report import Block, Column, Facts, Quantity, Report, Section, Table, facts_of
 from .sources import CANDIDATE, RL, Curve, Run
 
 UNIT = frozenset({"em", "f1", "cover_em", "invalid", "truncated", "equal_groups", "evidence",
@@ -29,7 +29,7 @@ NAMES: Mapping[str, str] = {
 LOSS = "loss, nats per token"
 
 
-class Group(NamedTuple):
+class RunGroup(NamedTuple):
     """Runs that differ in their seed only: one series."""
 
     name: str
@@ -74,18 +74,18 @@ def training_report(runs: Sequence[Run]) -> Report:
 
 def learning_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     """How candidate agents learned, by name: what a notebook shows of ``Learned.curve``."""
-    groups = [Group(name, (Curve(0, tuple(rows)),), {}) for name, rows in curves.items()]
+    groups = [RunGroup(name, (Curve(0, tuple(rows)),), {}) for name, rows in curves.items()]
     return _figure(_charts(CANDIDATE, groups)[0], groups, "episodes", ())
 
 
-def grouped(runs: Sequence[Run]) -> list[Group]:
+def grouped(runs: Sequence[Run]) -> list[RunGroup]:
     """Runs by all settings but seed, device and what may change in a run that goes on."""
     by: dict[str, list[Run]] = {}
     for run in runs:
         by.setdefault(json.dumps(_same(run.about), sort_keys=True) + _own(run), []).append(run)
     names = _names([members[0] for members in by.values()])
     return [
-        Group(name, tuple(c for run in members for c in run.curves), members[0].about)
+        RunGroup(name, tuple(c for run in members for c in run.curves), members[0].about)
         for name, members in zip(names, by.values(), strict=True)
     ]
 
@@ -113,7 +113,7 @@ def _names(firsts: Sequence[Run]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(run.path) for run in firsts]
 
 
-def _charts(kind: str, groups: Sequence[Group]) -> list[Chart]:
+def _charts(kind: str, groups: Sequence[RunGroup]) -> list[Chart]:
     rows = [row for group in groups for curve in group.curves for row in curve.rows]
 
     def there(*names: str) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ def label(measure: str, kind: str = RL) -> str:
 
 
 def _figure(
-    chart: Chart, groups: Sequence[Group], x: str, marks: Sequence[Mapping[str, Any]]
+    chart: Chart, groups: Sequence[RunGroup], x: str, marks: Sequence[Mapping[str, Any]]
 ) -> Figure:
     rows: list[dict[str, Any]] = []
     told: list[str] = []
@@ -217,23 +217,23 @@ def _round(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _ends(group: Group, measure: str) -> tuple[Estimate | None, Estimate | None]:
+def _ends(group: RunGroup, measure: str) -> tuple[Quantity | None, Quantity | None]:
     """Beginning and end, over seeds."""
     found = [ends([row.get(measure) for row in curve.rows]) for curve in group.curves]
     out = []
     for place in (0, 1):
         line = [[(0.0, pair[place])] for pair in found if pair[place] is not None]
         points = over_seeds(line)  # type: ignore[arg-type]
-        out.append(Estimate(*points[0][1:4]) if points else None)
+        out.append(Quantity(*points[0][1:4]) if points else None)
     return out[0], out[1]
 
 
-def _longest(groups: Sequence[Group]) -> int:
+def _longest(groups: Sequence[RunGroup]) -> int:
     """Logged points of the longest run: of one point there is no beginning and end."""
     return max((len(curve.rows) for group in groups for curve in group.curves), default=0)
 
 
-def _table(kind: str, groups: Sequence[Group]) -> Section:
+def _table(kind: str, groups: Sequence[RunGroup]) -> Section:
     shown = {
         RL: ("reward", "em", "f1", "searches", "turns", "tokens", "invalid", "truncated",
              "entropy"),
@@ -274,7 +274,7 @@ MEANING: Mapping[str, str] = {
 }
 
 
-def _warned(groups: Sequence[Group]) -> list[tuple[str, float, str]]:
+def _warned(groups: Sequence[RunGroup]) -> list[tuple[str, float, str]]:
     """(name, step, where) in order of steps."""
     found = []
     for group in groups:
@@ -287,11 +287,11 @@ def _warned(groups: Sequence[Group]) -> list[tuple[str, float, str]]:
     return sorted(found, key=lambda w: w[1])
 
 
-def _marks(groups: Sequence[Group]) -> list[dict[str, Any]]:
+def _marks(groups: Sequence[RunGroup]) -> list[dict[str, Any]]:
     return [{"x": step, "name": name} for name, step, _ in _warned(groups)]
 
 
-def _warnings(groups: Sequence[Group]) -> Section | None:
+def _warnings(groups: Sequence[RunGroup]) -> Section | None:
     rows = [
         {"step": int(step), "warning": name, "where": where, "meaning": MEANING.get(name, "")}
         for name, step, where in _warned(groups)
@@ -306,7 +306,7 @@ def _warnings(groups: Sequence[Group]) -> Section | None:
     return Section("Warnings", "", (table,))
 
 
-def _settings(runs: Sequence[Run], groups: Sequence[Group]) -> Section:
+def _settings(runs: Sequence[Run], groups: Sequence[RunGroup]) -> Section:
     blocks: list[Block] = []
     if len(groups) > 1:
         blocks.append(_differing(groups))
@@ -319,7 +319,7 @@ def _settings(runs: Sequence[Run], groups: Sequence[Group]) -> Section:
     return Section("Settings and machine", "", tuple(b for b in blocks if b))
 
 
-def _differing(groups: Sequence[Group]) -> Table:
+def _differing(groups: Sequence[RunGroup]) -> Table:
     flat = [dict(facts_of("", _same(g.about)).rows) for g in groups]
     names = [n for n in dict.fromkeys(n for f in flat for n in f)
              if len({f.get(n) for f in flat}) > 1]  # fmt: skip
@@ -330,7 +330,7 @@ def _differing(groups: Sequence[Group]) -> Table:
     return Table("differing", "Settings that differ", columns, tuple(rows), note)
 
 
-def _title(kind: str, groups: Sequence[Group]) -> str:
+def _title(kind: str, groups: Sequence[RunGroup]) -> str:
     names = ", ".join(dict.fromkeys(group.name for group in groups))
     abouts = [group.about for group in groups]
     if kind == RL and len(groups) == 1 and abouts[0]:
@@ -338,7 +338,7 @@ def _title(kind: str, groups: Sequence[Group]) -> str:
     return f"{kind[0].upper()}{kind[1:]}: {names}"
 
 
-def _summary(kind: str, groups: Sequence[Group]) -> list[str]:
+def _summary(kind: str, groups: Sequence[RunGroup]) -> list[str]:
     out = []
     for group in groups:
         told = {
@@ -357,7 +357,7 @@ def _summary(kind: str, groups: Sequence[Group]) -> list[str]:
     return out
 
 
-def _what(kind: str, group: Group) -> str:
+def _what(kind: str, group: RunGroup) -> str:
     seeds = len(group.curves)
     over = f", {seeds} seeds" if seeds > 1 else f", seed {group.curves[0].seed}"
     if kind == CANDIDATE:

@@ -1,6 +1,7 @@
 """Reinforcement learning of search agents.
 
-``advantages`` from rewards, ``losses`` from advantages, ``kernels`` what both are made of: pure
-functions of tensors for any policy, one file per method, each folder's docstring is its index. The
-other modules train the candidate agent.
+``trainer`` and ``recipe`` train a language model by a method; ``minimal`` is GRPO in one file.
+``advantages``, ``losses``, ``signals``, ``rewards``, ``rollouts``, ``data`` and ``schedules`` hold
+one method a file, ``ops`` the functions of tensors they are made of, ``slots`` what passes between
+them. ``candidate`` trains the agent that chooses among candidate actions.
 """

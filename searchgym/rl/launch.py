@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 from ..errors import CardError, DataError, MissingExtraError, unknown
 from ..evaluation.machine import note_machine
 from ..llms.base import Sampling
+from ..objects import bare_hint
 from ..policies.causal_lm import RENDERERS as KNOWN_RENDERERS
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.note import read_note, save_note
+from ..trust import check_sources, named_sources, registered_only
 from .recipe import DEFAULTS, SEVERAL, Recipe, read
 from .recipe import TABLES as OF_RECIPE
 from .settings import FREE
 from .slots.registry import REGISTRY
 
 if TYPE_CHECKING:
-    from ..envs.setting import Setting
+    from ..envs.search import SearchEnv
     from .trainer import TrainConfig, Trainer
 
 PLAN = "run.json"
@@ -61,6 +63,8 @@ class Plan:
     renderer: str = "auto"
     """plain | bare | chat; auto: as the model's folder notes, else chat where the tokenizer has a
     template."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Import path → digest of the source code, of the parts that are not registered."""
 
     def __post_init__(self) -> None:
         if self.renderer not in RENDERERS:
@@ -107,20 +111,23 @@ class Plan:
     def save(self, out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
         partial = out / f"{PLAN}.part"
-        partial.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+        values = asdict(self) | {"sources": named_sources(asdict(self))}
+        partial.write_text(json.dumps(values, indent=1), encoding="utf-8")
         os.replace(partial, out / PLAN)
 
     @classmethod
-    def load_from(cls, out: Path) -> Plan:
-        """The plan of the run in ``out``; ``DataError`` if there is none."""
+    def load_from(cls, out: Path, *, trust: bool = False) -> Plan:
+        """The plan of the run in ``out``.
+
+        Raises:
+            DataError: there is none.
+            CardError: it names code by import path, and is not trusted; or it is, and the code is
+                not what it was.
+        """
+        values = _values(out)
         try:
-            data = json.loads((out / PLAN).read_text(encoding="utf-8"))
-            return cls(**data)
-        except FileNotFoundError:
-            raise DataError(
-                f"{out} holds no run to resume: start one with 'searchgym train grpo --model MODEL "
-                f"--out {out}'"
-            ) from None
+            with registered_only(out / PLAN, trust=trust, sources=values.get("sources", {})):
+                return cls(**values)
         except (ValueError, TypeError) as error:
             raise DataError(f"{out / PLAN} cannot be read: {error}") from error
 
@@ -129,8 +136,10 @@ class Plan:
         may be asked for."""
         if not (out / PLAN).exists():
             return
-        mine, theirs = _comparable(self), _comparable(Plan.load_from(out))
-        differ = [name for name in mine if mine[name] != theirs[name]]
+        other = _values(out)  # compared, not made: it may name code
+        check_sources(other.get("sources", {}), out / PLAN)
+        mine, theirs = _comparable(asdict(self)), _comparable(other)
+        differ = [name for name in mine if mine[name] != theirs.get(name)]
         if differ:
             raise DataError(
                 f"{out} holds a run with other settings ({', '.join(differ)}): use another --out, "
@@ -142,11 +151,30 @@ class Plan:
         return self if steps is None else replace(self, train={**self.train, "steps": steps})
 
 
-def _comparable(plan: Plan) -> dict[str, Any]:
-    free = {"device", "recipe"}
-    values = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in free}
-    values["train"] = {k: v for k, v in plan.train.items() if k not in FREE}
-    found: dict[str, Any] = json.loads(json.dumps(values))
+def _values(out: Path) -> dict[str, Any]:
+    """A run's plan as its file has it; ``DataError`` if there is none."""
+    try:
+        values = json.loads((out / PLAN).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(
+            f"{out} holds no run to resume: start one with 'searchgym train grpo --model MODEL "
+            f"--out {out}'"
+        ) from None
+    except ValueError as error:
+        raise DataError(f"{out / PLAN} cannot be read: {error}") from error
+    tables = ("sources", "train")
+    if not isinstance(values, dict) or not all(
+        isinstance(values.get(name, {}), dict) for name in tables
+    ):
+        raise DataError(f"{out / PLAN} cannot be read: a table was expected")
+    return values
+
+
+def _comparable(values: Mapping[str, Any]) -> dict[str, Any]:
+    free = {"device", "recipe", "sources"}
+    kept = {name: value for name, value in values.items() if name not in free}
+    kept["train"] = {k: v for k, v in values.get("train", {}).items() if k not in FREE}
+    found: dict[str, Any] = json.loads(json.dumps(kept))
     return found
 
 
@@ -206,6 +234,8 @@ def config_of(plan: Plan) -> TrainConfig:
             raise CardError(unknown("training option", name, known))
     for model in filter(None, (plan.model, plan.teacher)):
         path = Path(model)
+        if hint := bare_hint(model):
+            raise CardError(f"{model!r} is a hub's name{hint}")
         local = path.is_absolute() or model.startswith(".") or path.is_dir()
         if local and not (path / "config.json").is_file():
             raise CardError(
@@ -215,7 +245,7 @@ def config_of(plan: Plan) -> TrainConfig:
     return TrainConfig.of(recipe, **plan.train)
 
 
-def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
+def build(plan: Plan, env: SearchEnv, out: Path) -> Trainer:
     """The trainer of a plan, put back where an interrupted run stopped. Of several processes
     (``torchrun``) each has one, with the whole model; they share its gradients, and the main one
     writes.
@@ -267,7 +297,7 @@ def build(plan: Plan, setting: Setting, out: Path) -> Trainer:
             "read the student's token ids: take a teacher of the same family"
         )
     made = Trainer(
-        lm, policy, setting, recipe, config,
+        env, lm, recipe, config, policy=policy,
         teacher=teacher, critic=critic, processes=processes, out=out,
     )  # fmt: skip
     if processes.main:
@@ -287,7 +317,7 @@ def sampling_of(options: Mapping[str, Any]) -> Sampling:
 
 def save_model(trainer: Trainer, folder: Path) -> Path:
     """Write the trained model, adapters merged in, and its tokenizer as transformers loads them,
-    with a note on how it was asked (:func:`player` reads it)."""
+    with a note on how it was asked (:func:`load_policy` reads it)."""
     lm, policy = trainer.lm, trainer.policy
     folder.mkdir(parents=True, exist_ok=True)
     lm.model.save_pretrained(folder, state_dict=lm.merged())
@@ -297,7 +327,7 @@ def save_model(trainer: Trainer, folder: Path) -> Path:
     return folder
 
 
-def player(folder: str | Path, *, temperature: float = 0.0, seed: int = 0) -> CausalLMPolicy:
+def load_policy(folder: str | Path, *, temperature: float = 0.0, seed: int = 0) -> CausalLMPolicy:
     """The agent of a model's folder, asked as it was trained (else at most 256 tokens a turn, in
     the model's chat form if it has one), greedy unless said otherwise.
 

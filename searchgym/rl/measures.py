@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .kernels.kl import kl
-from .kernels.mask import masked, masked_mean
-from .kernels.ratio import log_ratio
+from .ops.kl import kl
+from .ops.mask import masked, masked_mean
+from .ops.ratio import log_ratio
 from .signals.outcome import total
 from .slots.batch import Batch
 from .slots.records import Played, Scored
@@ -45,7 +45,7 @@ def of_episodes(scored: Sequence[Scored]) -> dict[str, float]:
         f"part/{name}": sum(t.reward_parts.get(name, 0.0) for e in episodes for t in e.turns)
         for name in parts
     }
-    outcomes = [o.parts if (o := e.outcome()) else {} for e in episodes]
+    outcomes = [e.parts or {} for e in episodes]
     logp = [_sampled_logp(m) for m, _ in sound]
     tokens = sum(map(len, logp))
     return {

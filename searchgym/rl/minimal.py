@@ -11,17 +11,17 @@ for large models (everything goes through the model at once), checkpoints, logs,
 Source: Shao et al., "DeepSeekMath" (arXiv 2402.03300), §4.1. An example that runs in seconds, with
 an untrained model that learns nothing in two steps; put ``TrainableLM("path/to/model")`` there::
 
-    from searchgym.envs.setting import Setting
+    from searchgym.envs.search import SearchEnv
     from searchgym.llms.base import Sampling
     from searchgym.llms.small import small_model, train_tokenizer
     from searchgym.policies.trainable import TrainableLM
     from searchgym.rl.minimal import Config, grpo
 
-    setting = Setting({"world": {"entities": 60}, "tasks": {"simple": 4}, "reward": "f1"})
-    tokenizer = train_tokenizer(task.question for task in setting.tasks)
+    env = SearchEnv(world={"entities": 60}, tasks={"simple": 4}, reward="f1")
+    tokenizer = train_tokenizer(task.question for task in env.tasks)
     lm = TrainableLM(small_model(tokenizer, width=32), tokenizer)
     policy = lm.policy("plain", sampling=Sampling(max_tokens=8))
-    for metrics in grpo(lm, policy, setting, Config(steps=2, tasks=2, group=2)):
+    for metrics in grpo(env, lm, policy, Config(steps=2, tasks=2, group=2)):
         print(metrics)
 """
 
@@ -34,13 +34,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..episode import Episode
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.rows import Row
 from ..policies.trainable import TrainableLM
 from ..rollout import run_episodes
-from ..rules import EpisodeConfig
 from ..seeding import derive, stream
 
 
@@ -66,7 +65,7 @@ class Config:
 
 
 def grpo(
-    lm: TrainableLM, policy: CausalLMPolicy, setting: Setting, config: Config
+    env: SearchEnv, lm: TrainableLM, policy: CausalLMPolicy, config: Config
 ) -> Iterator[dict[str, float]]:
     """Train ``lm``, over whose weights ``policy`` acts; yields each step's metrics.
 
@@ -78,9 +77,9 @@ def grpo(
     )
     for step in range(config.steps):
         # 1. play: every group of every question at once, turn by turn, in one batch
-        groups = start(setting, config, step)
+        groups = start(env, config, step)
         episodes = [episode for group in groups for episode in group]
-        run_episodes(episodes, policy, setting.toolbox, batch=len(episodes))
+        run_episodes(episodes, policy, env.toolbox, batch=len(episodes))
 
         # 2. reward, and how it compares within the group
         reward = torch.tensor([[total(e) for e in group] for group in groups])  # (Q, G)
@@ -113,24 +112,21 @@ def grpo(
         yield {"step": float(step), **metrics}
 
 
-def start(setting: Setting, config: Config, step: int) -> list[list[Episode]]:
+def start(env: SearchEnv, config: Config, step: int) -> list[list[Episode]]:
     """``config.group`` episodes of each of a step's questions. Which, and with what luck, depends
     on the seed and the step alone: all questions in random order, then all in another."""
     groups: list[list[Episode]] = []
     for place in range(config.tasks):
-        epoch, at = divmod(step * config.tasks + place, len(setting.tasks))
-        order = stream(config.seed, "order", epoch).permutation(len(setting.tasks))
+        epoch, at = divmod(step * config.tasks + place, len(env.tasks))
+        order = stream(config.seed, "order", epoch).permutation(len(env.tasks))
         key = derive(config.seed, "plan", step, place)
         groups.append(
             [
-                Episode(
-                    EpisodeConfig(
-                        task=setting.tasks[int(order[at])],
-                        rules=setting.rules,
-                        seed=derive(key, "episode", member),
-                        # the policy draws its tokens by this name
-                        episode_id=f"{step}.{place}.{member}",
-                    )
+                env.start(
+                    derive(key, "episode", member),
+                    task=env.tasks[int(order[at])],
+                    # the policy draws its tokens by this name
+                    episode_id=f"{step}.{place}.{member}",
                 )
                 for member in range(config.group)
             ]

@@ -18,7 +18,11 @@ def pack(group: Group) -> Packed:
     return [(m.episode.snapshot(), m.rows, m.purpose, m.parent) for m in group.members]
 
 
-def unpack(plan: TaskPlan, packed: Sequence[Any]) -> Group:
-    """What :func:`pack` was given; episodes are replayed."""
-    members = (Played(Episode.restore(s), *rest) for s, *rest in packed)
+def unpack(plan: TaskPlan, packed: Sequence[Any], reward: Any = None) -> Group:
+    """What :func:`pack` was given; episodes are replayed.
+
+    All processes of a training run its code, so a reward's own parts are imported by their paths;
+    ``reward``: the environment's, where no path leads to one.
+    """
+    members = (Played(Episode.restore(s, reward=reward, trust=True), *rest) for s, *rest in packed)
     return Group(plan, tuple(members))

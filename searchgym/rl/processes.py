@@ -8,7 +8,7 @@ launch`` or ``torchrun``. Weights are either whole in each process (DDP) or in s
 
     processes = Processes("ddp")
     lm = TrainableLM(path)
-    trainer = Trainer(lm, lm.policy("chat"), setting, "grpo", processes=processes, out=out)
+    trainer = Trainer(lm, lm.policy("chat"), env, "grpo", processes=processes, out=out)
 """
 
 from __future__ import annotations
@@ -151,7 +151,9 @@ class Processes(Alone):
 
     def groups(self, plans: Sequence[Any], mine: Sequence[Group]) -> list[Group]:
         packed = _in_turn(self._everybodys([pack(group) for group in mine]))
-        return [unpack(plan, members) for plan, members in zip(plans, packed, strict=True)]
+        played = (m.episode for group in mine for m in group.members)
+        reward = next((episode.config.rules.reward for episode in played), None)
+        return [unpack(plan, members, reward) for plan, members in zip(plans, packed, strict=True)]
 
     def lines(self, mine: Tensor, count: int) -> Tensor:
         # as one tensor that owns its storage: what is pickled of a view is all it was cut from

@@ -1,26 +1,29 @@
-"""A method: one object per slot, from a card of ``agents/``, a table or a TOML file."""
+"""A method: one object per slot, from a name of ``agents/recipes``, a TOML file or a table."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from ..cards import cards, load_object, read_card
+from ..curricula import Uniform
+from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
+from ..objects import load_known
 from ..state_file import under
-from .schedules import READ
+from .data.curriculum import ByCurriculum
+from .data.uniform import UniformTasks
+from .recipe_files import read, shipped
 from .slots.protocols import (
     AdvantageEstimator,
+    CoefficientSchedule,
     DataPolicy,
     Loss,
     RewardTransform,
     RolloutStrategy,
-    Schedule,
     Signal,
     SlotObject,
 )
@@ -49,7 +52,7 @@ class Recipe:
     advantage: AdvantageEstimator
     loss: tuple[Loss, ...]
     data: DataPolicy
-    schedule: Schedule
+    schedule: CoefficientSchedule
     train: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of the trainer's configuration that belong to the method."""
     env: Mapping[str, Any] = field(default_factory=dict)
@@ -65,7 +68,7 @@ class Recipe:
 
     @classmethod
     def of(cls, spec: str | Path | Mapping[str, Any] | Recipe) -> Recipe:
-        """From the name of a recipe in ``agents/``, a folder with a card, a TOML file or a table.
+        """Make a recipe from the name of one in ``agents/recipes``, a TOML file's path or a table.
 
         Slots left out: chains of 8, the environment's return as signal and reward, uniform tasks,
         constant coefficients. Advantage and loss must be given.
@@ -76,6 +79,7 @@ class Recipe:
         if isinstance(spec, Recipe):
             return spec
         table = read(spec) if isinstance(spec, str | Path) else dict(spec)
+        table.pop("doc", None)
         known = (*REGISTRY, *TABLES)
         for name in table:
             if name not in known:
@@ -120,12 +124,12 @@ class Recipe:
 
         if "clip_scale" in self.advantage.provides and not self.scales_clip:
             raise CardError(f"advantage ({type(self.advantage).__name__}) {UNREAD_SCALE}")
-        read = {*READ, *(loss.name for loss in self.loss)}
+        driven = {"lr", *(loss.name for loss in self.loss)}
         for _, part in self.parts():
-            read |= getattr(part, "reads", frozenset())
+            driven |= getattr(part, "reads", frozenset())
         for name in sorted(getattr(self.schedule, "names", ())):
-            if name not in read and not name.startswith("w_"):
-                raise CardError(unknown("coefficient of the schedule", name, sorted(read)))
+            if name not in driven and not name.startswith("w_"):
+                raise CardError(unknown("coefficient of the schedule", name, sorted(driven)))
 
     @property
     def scales_clip(self) -> bool:
@@ -180,7 +184,7 @@ def _who_provides(name: str) -> str:
     found = []
     for slot, paths in REGISTRY.items():
         for known, path in paths.items():
-            if name in getattr(load_object(path), "provides", ()):
+            if name in getattr(load_known(path), "provides", ()):
                 found.append(f"{slot} {known!r}")
     if not found:
         return (
@@ -190,32 +194,26 @@ def _who_provides(name: str) -> str:
     return f"add {' or '.join(found)}, which {'provides' if len(found) == 1 else 'provide'} it"
 
 
-def shipped() -> list[str]:
-    """Names of the recipes in ``agents/``."""
-    return [name for name, card in cards("agents").items() if "recipe" in card.body]
-
-
-def read(spec: str | Path) -> dict[str, Any]:
-    """A recipe's table, by its name in ``agents/``, a folder with a card, or a TOML file's path.
+def under_curriculum(recipe: Recipe, env: SearchEnv) -> tuple[Recipe, SearchEnv]:
+    """Hand the curriculum of an environment over to the recipe, which chooses the tasks.
 
     Raises:
-        CardError: none of these, or the card is of an agent that is not trained by a recipe.
+        CardError: the recipe chooses tasks in another way than uniformly.
     """
-    path = Path(spec)
-    if path.name == "card.toml":
-        path = path.parent
-    if (path / "card.toml").is_file():
-        body = read_card(path, "agents").body
-        if "recipe" not in body:
-            raise CardError(f"{path / 'card.toml'} has no [recipe] table: nothing is trained by it")
-        return dict(body["recipe"])
-    if path.suffix != ".toml":
-        if str(spec) not in shipped():
-            raise CardError(unknown("recipe", str(spec), shipped()))
-        return dict(cards("agents")[str(spec)].body["recipe"])
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CardError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CardError(f"{path}: not valid TOML: {error}") from error
+    curriculum = env.curriculum
+    if isinstance(curriculum, Uniform):
+        return recipe, env
+    if type(recipe.data) is not UniformTasks:
+        raise CardError(
+            f"the environment's curriculum ({type(curriculum).__name__}) and the recipe's data "
+            f"policy ({type(recipe.data).__name__}) would both choose tasks: make the environment "
+            "without curriculum=, or leave the recipe's slot 'data' out"
+        )
+    described = [type(curriculum).__name__, curriculum.state_dict()]
+    table = {**recipe.table, "data": {"use": "curriculum", "curriculum": described}}
+    env = env.copy()
+    env.curriculum = Uniform()
+    return replace(recipe, data=ByCurriculum(curriculum), table=table), env
+
+
+__all__ = ["DEFAULTS", "SEVERAL", "TABLES", "Recipe", "read", "shipped"]

@@ -19,7 +19,7 @@ FREE = ("steps", "save_every", "save_rollouts")
 
 def settings_of(run: Trainer) -> dict[str, dict[str, Any]]:
     """By table: options, recipe, who plays, where, and what of the model is not trained."""
-    policy, setting = run.policy, run.setting
+    policy, env = run.policy, run.env
     config = {name: value for name, value in asdict(run.config).items() if name not in FREE}
     return {
         "config": config,
@@ -29,10 +29,10 @@ def settings_of(run: Trainer) -> dict[str, dict[str, Any]]:
             "sampling": policy.sampling._asdict(),
             "seed": policy.seed,
         },
-        "setting": {
-            "tasks": _digest([[task.id, task.question, *task.answers] for task in setting.tasks]),
-            "rules": _digest(asdict(setting.rules)),
-            "engine": getattr(setting.engine, "fingerprint", type(setting.engine).__name__),
+        "env": {
+            "tasks": _digest([[task.id, task.question, *task.answers] for task in env.tasks]),
+            "rules": _digest(asdict(env.rules)),
+            "engine": getattr(env.engine, "fingerprint", type(env.engine).__name__),
         },
         "model": {"held": weights_digest(_held(run.lm))},
     }

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ..envs.setting import Setting
+from ..envs.unwrap import search_env
 from ..errors import CardError, EngineError
 from ..llms.optimizers import optimizers_of, set_rate
 from ..policies.causal_lm import CausalLMPolicy
@@ -36,7 +36,7 @@ from .critic import Critic
 from .log import LOG, Log
 from .measures import of_age, of_batch, of_episodes, of_groups
 from .processes import Alone
-from .recipe import UNREAD_SCALE, Recipe
+from .recipe import UNREAD_SCALE, Recipe, under_curriculum
 from .saved import ROLLOUTS, SavedRollouts
 from .slots.batch import Batch, Estimate, Mean, Output, Totals, in_lines
 from .slots.protocols import Learner, Replay, Result
@@ -105,10 +105,14 @@ class TrainConfig:
 
 
 class Trainer:
-    """Trains ``lm`` in place, over whose weights ``policy`` acts, on the tasks of ``setting``.
+    """Trains ``lm`` in place on the episodes of ``env``.
 
     Args:
+        env: An environment, wrapped or not, its id, or a Gymnasium spec. All its keywords hold: a
+            ``curriculum`` of it takes the place of a recipe's uniform choice of tasks.
         recipe: A shipped recipe's name, a TOML file, a table or a :class:`Recipe`.
+        policy: Acts over the weights of ``lm``; by default ``lm.policy`` in the model's chat form
+            if it has one, else as plain text.
         teacher: For distillation.
         critic: For PPO; trained along.
         rollouts: Other processes that play while this one trains; without them, ``policy`` plays.
@@ -122,21 +126,23 @@ class Trainer:
 
     def __init__(
         self,
+        env: Any,
         lm: TrainableLM,
-        policy: CausalLMPolicy,
-        setting: Setting,
         recipe: str | Path | Mapping[str, Any] | Recipe,
         config: TrainConfig | None = None,
         *,
+        policy: CausalLMPolicy | None = None,
         teacher: TrainableLM | None = None,
         critic: Critic | None = None,
         rollouts: AsyncRollouts | None = None,
         processes: Alone | None = None,
         out: Path | None = None,
     ) -> None:
-        self.lm, self.policy, self.setting = lm, policy, setting
+        env = search_env(env)
+        policy = lm.policy() if policy is None else policy
+        self.lm, self.policy = lm, policy
         self.teacher, self.critic, self.rollouts = teacher, critic, rollouts
-        self.recipe = Recipe.of(recipe)
+        self.recipe, self.env = under_curriculum(Recipe.of(recipe), env)
         self.config = config or TrainConfig.of(self.recipe)
         there = {
             "teacher_logp": teacher is not None,
@@ -159,7 +165,7 @@ class Trainer:
         _warn_of_rounding(lm, self.config.lr)
         self.processes.wrap(lm, policy)
         self.optimizers = self._fresh_optimizers()
-        self.watch = Watch(searchable=bool(setting.toolbox.tools))
+        self.watch = Watch(searchable=bool(env.toolbox.tools))
         self.steps = 0
         """Done so far."""
         self.metrics: dict[str, float] = {}
@@ -203,7 +209,7 @@ class Trainer:
 
         # 1. coefficients of this step
         coef = dict(recipe.schedule.coef(self.steps, self.metrics))
-        workers = Workers(self.policy, self.setting, self.lm, self.teacher, coef)
+        workers = Workers(self.policy, self.env, self.lm, self.teacher, coef)
 
         # 2. groups: played, measured, rewarded, kept or not; until there are enough
         played: list[Scored] = []
@@ -267,7 +273,8 @@ class Trainer:
         recipe, config = self.recipe, self.config
 
         def plan(count: int) -> list[TaskPlan]:
-            return recipe.data.plan(self.setting.tasks, count, self.steps, config.seed)
+            tasks = self.env.tasks
+            return recipe.data.plan(tasks, count, self.steps, config.seed, env=self.env)
 
         if self.rollouts is None:
             plans = plan(config.tasks)
@@ -275,6 +282,9 @@ class Trainer:
             groups = self.processes.groups(plans, groups)
         else:
             groups = self.rollouts.groups(plan, workers.coef)
+        for group in groups:
+            for member in group.members:
+                self.env.ended(member.episode)
         measured: list[dict[str, Floats]] = [{} for _ in groups]
         for signal in recipe.signal:
             for known, new in zip(measured, signal.measure(groups, workers), strict=True):

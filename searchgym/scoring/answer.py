@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..text import cover_match, exact_match, is_abstention, token_f1
+from ..text import is_abstention, match
 from ..types import Task
 
 
@@ -12,12 +12,10 @@ def score_answer(task: Task, answer: str) -> dict[str, float]:
     A task that should be refused is right exactly when the answer is a refusal, and a refusal is
     wrong everywhere else.
     """
-    if task.should_abstain or is_abstention(answer):
-        right = float(task.should_abstain and is_abstention(answer))
-        if right or task.should_abstain or not exact_match(answer, task.answers):
-            return {"em": right, "f1": right, "cover_em": right}
-    return {
-        "em": exact_match(answer, task.answers),
-        "f1": token_f1(answer, task.answers),
-        "cover_em": cover_match(answer, task.answers),
-    }
+    refused = is_abstention(answer)
+    if task.should_abstain:
+        return dict.fromkeys(("em", "f1", "cover_em"), float(refused))
+    found = match(answer, task.answers)
+    if refused and not found.exact:
+        return {"em": 0.0, "f1": 0.0, "cover_em": 0.0}
+    return {"em": found.exact, "f1": found.f1, "cover_em": found.cover}

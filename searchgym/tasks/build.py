@@ -7,8 +7,11 @@ Two named streams: what is asked depends on ``seed`` alone, how it is put on ``w
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
 
 from ..corpora.corpus import GeneratedCorpus
 from ..errors import TaskError
@@ -18,7 +21,8 @@ from ..types import Task
 from ..worlds.world import World
 from .context import Context
 from .draft import Draft
-from .families import Family, family
+from .families import AT_MOST, wanted_families
+from .family import Family
 from .wording import Voice
 
 PATIENCE = 3_000
@@ -32,7 +36,8 @@ def build_tasks(
     world: World,
     corpus: GeneratedCorpus,
     *,
-    counts: Mapping[str, int],
+    counts: Mapping[Any, Any],
+    families: Collection[str] | None = None,
     seed: int = 0,
     wording_seed: int = 0,
     phrasing: str = "train",
@@ -41,38 +46,72 @@ def build_tasks(
 ) -> list[Task]:
     """Build ``counts[family]`` tasks of each family, ids "{id_prefix}-{family}-{number}".
 
-    Deterministic; no two tasks ask the same thing or have the same question text. Families are
-    ``families.FAMILIES`` and ``chain-2`` … ``chain-6``. Raises ``TaskError`` for an unknown family
-    or phrasing, and, saying how many were possible, when the world is too small.
+    Deterministic; no two tasks ask the same thing or have the same question text.
+
+    Args:
+        world: What is asked about.
+        corpus: Its passages.
+        counts: See :func:`searchgym.tasks.families.wanted_families`. With ``"at_most": True`` a
+            world that holds fewer tasks gives those, with a warning; else that is an error.
+        families: Names of the families to build; by default all of ``counts``.
+        seed: Fixes what is asked.
+        wording_seed: Fixes how it is put.
+        phrasing: "train" or "heldout".
+        split: Recorded in each task.
+        id_prefix: How ids begin.
+
+    Raises:
+        TaskError: an unknown family or phrasing; the world is too small for ``counts`` (it says how
+            many tasks were possible).
     """
     ctx = Context(world, corpus)
     Voice(ctx, phrasing, wording_seed)  # a wrong phrasing fails before any work
     questions: set[str] = set()
     seen: set[object] = set()
     tasks: list[Task] = []
-    for name, number in counts.items():
-        kind = family(name)
-        if number < 0:
-            raise TaskError(f"counts[{name!r}] must be 0 or more, got {number}")
-        for i, draft in enumerate(_drafts(ctx, kind, number, seed, seen)):
-            question = _question(ctx, draft, phrasing, wording_seed, f"{name}-{i}", questions)
-            questions.add(question)
-            tasks.append(_task(draft, question, f"{id_prefix}-{name}-{i}", split, phrasing))
+    for kind, number in wanted_families(counts, families):
+        drafts = _drafts(ctx, kind, number, seed, seen)
+        if len(drafts) < number:
+            short = (
+                f"asked for {number} tasks of family {kind.name!r}, but this world of "
+                f"{world.n_entities} entities gave only {len(drafts)}"
+            )
+            if not counts.get(AT_MOST, False):
+                raise TaskError(f"{short}; ask for fewer or generate a larger world")
+            warnings.warn(short, stacklevel=2)
+        for i, draft in enumerate(drafts):
+            task_id = f"{id_prefix}-{kind.name}-{i}"
+            if isinstance(draft, Task):
+                task = replace(draft, id=task_id, family=kind.name, split=split)
+            else:
+                key = f"{kind.name}-{i}"
+                question = _question(ctx, draft, phrasing, wording_seed, key, questions)
+                task = _task(draft, question, task_id, split, phrasing)
+            questions.add(task.question)
+            seen.add(("question", task.question))
+            tasks.append(task)
     return tasks
 
 
-def _drafts(ctx: Context, kind: Family, number: int, seed: int, seen: set[object]) -> list[Draft]:
+def _drafts(
+    ctx: Context, kind: Family, number: int, seed: int, seen: set[object]
+) -> list[Draft | Task]:
+    """The first ``number`` new proposals of a family; fewer where the world holds no more."""
     rng = stream(seed, "tasks", kind.name)
     most = max(2, math.ceil(kind.same_answer * number))
     answers: Counter[str] = Counter()
-    drafts: list[Draft] = []
+    drafts: list[Draft | Task] = []
     failed = turn = 0
     while len(drafts) < number:
         draft = kind.propose(ctx, rng, turn)
         if draft is not None:
             key = normalise_answer(draft.answers[0])
-            if draft.signature not in seen and answers[key] < most:
-                seen.add(draft.signature)
+            if isinstance(draft, Task):
+                signature: object = ("question", draft.question)
+            else:
+                signature = draft.signature
+            if signature not in seen and answers[key] < most:
+                seen.add(signature)
                 answers[key] += 1
                 drafts.append(draft)
                 turn += 1
@@ -82,11 +121,7 @@ def _drafts(ctx: Context, kind: Family, number: int, seed: int, seen: set[object
         if failed % STALL == 0:
             turn += 1
         if failed > PATIENCE:
-            raise TaskError(
-                f"asked for {number} tasks of family {kind.name!r}, but this world of "
-                f"{ctx.world.n_entities} entities gave only {len(drafts)}; ask for fewer or "
-                "generate a larger world"
-            )
+            break
     return drafts
 
 
@@ -116,5 +151,5 @@ def _task(draft: Draft, question: str, task_id: str, split: str, phrasing: str) 
         graph=draft.graph,
         difficulty=draft.difficulty,
         should_abstain=draft.should_abstain,
-        meta={"shape": draft.shape, "phrasing": phrasing},
+        meta={"shape": draft.shape, "phrasing": phrasing, **draft.meta},
     )

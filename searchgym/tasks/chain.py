@@ -7,12 +7,14 @@ import numpy as np
 from ..errors import TaskError
 from .context import Context
 from .draft import Draft
+from .family import family
 from .simple import ends, lookup
 
 HOPS = (2, 2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 5, 2, 3, 2, 4, 6)
 """Hops of twenty tasks in a row: half of two, a quarter of three, fewer of the longer ones."""
 
 
+@family()
 def propose(
     ctx: Context, rng: np.random.Generator, turn: int, hops: int | None = None
 ) -> Draft | None:

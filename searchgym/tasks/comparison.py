@@ -14,6 +14,7 @@ import numpy as np
 from ..worlds.schema import Phrases, Property
 from .context import Context, pick
 from .draft import Draft, Sketch
+from .family import family
 from .grammar import PEOPLE, capitalised
 from .paths import Path, forward
 from .wording import Voice
@@ -82,6 +83,7 @@ _LABEL = re.compile(r"^the ([\w' -]+) of \{s\}$")
 _VERBS = ("is", "was", "were", "are", "has", "had", "came", "covers", "lies", "holds", "opened")
 
 
+@family(same_answer=0.1)
 def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     """A comparison; the kind and the winner's place follow from ``turn``."""
     kind = turn % 5
@@ -132,7 +134,7 @@ def _choice(ctx: Context, rng: np.random.Generator, *, first: bool, bridged: boo
     least = bool(about.less) and (not about.more or rng.random() < 0.5)
     if not ctx.of_type[source]:
         return None
-    a, b = (_keyed(ctx, pick(rng, ctx.of_type[source]), via, key) for _ in range(2))
+    a, b = (keyed_path(ctx, pick(rng, ctx.of_type[source]), via, key) for _ in range(2))
     if a is None or b is None or a.start == b.start or a.end == b.end:
         return None
     if ctx.names.name(a.start).lower() == ctx.names.name(b.start).lower():
@@ -167,7 +169,7 @@ def _choice(ctx: Context, rng: np.random.Generator, *, first: bool, bridged: boo
     )  # fmt: skip
 
 
-def _keyed(ctx: Context, entity: int, via: int | None, key: int) -> Path | None:
+def keyed_path(ctx: Context, entity: int, via: int | None, key: int) -> Path | None:
     """The path from a nameable entity to its value of ``key``, if definite and stated."""
     if ctx.names.given(entity) is None:
         return None
@@ -195,7 +197,7 @@ def _alike(ctx: Context, rng: np.random.Generator, *, same: bool) -> Draft | Non
     other = pick(rng, mates) if same else ctx.any_fact(rng, prop)
     if other is None or (other.object == fact.object) != same or other.subject == fact.subject:
         return None
-    a, b = (_keyed(ctx, f.subject, None, prop) for f in (fact, other))
+    a, b = (keyed_path(ctx, f.subject, None, prop) for f in (fact, other))
     if a is None or b is None:
         return None
     sketch = Sketch(ctx)

@@ -7,12 +7,13 @@ import numpy as np
 from ..worlds.schema import Phrases
 from .context import Context
 from .draft import Draft, Sketch
+from .family import family
 from .grammar import capitalised
 from .groups import describe_group, random_group
 from .names import number_answers
 from .wording import Voice
 
-_HOW_MANY = Phrases(
+HOW_MANY = Phrases(
     (
         "How many {g} are there?",
         "How many {g} are known?",
@@ -35,6 +36,7 @@ _HOW_MANY = Phrases(
 MOST = 12
 
 
+@family(same_answer=0.3)
 def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     """Counts two to twelve members; one-member groups would give "how many" away as a lookup."""
     group = random_group(ctx, rng, 2, MOST)
@@ -46,7 +48,7 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     sketch.group(group, anchor, member)
 
     def render(voice: Voice) -> str:
-        text = voice.pick(_HOW_MANY)
+        text = voice.pick(HOW_MANY)
         return capitalised(text.replace("{g}", describe_group(ctx, voice, group)))
 
     return sketch.finish(

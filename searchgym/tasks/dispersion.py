@@ -29,13 +29,16 @@ def minimal_cover(stated: Sequence[Collection[D]]) -> tuple[D, ...]:
     everything = (1 << len(stated)) - 1
     if len(documents) > EXACT_DOCUMENTS:
         return _greedy(documents, everything)
-    for size in range(len(documents) + 1):
-        for chosen in combinations(documents, size):
+    # what only one document states is read there: such documents are in every cover
+    forced = {next(iter(where)) for where in stated if len(set(where)) == 1}
+    free = [document for document in documents if document not in forced]
+    for size in range(len(free) + 1):
+        for chosen in combinations(free, size):
             covered = 0
-            for document in chosen:
+            for document in (*forced, *chosen):
                 covered |= documents[document]
             if covered == everything:
-                return chosen
+                return tuple(d for d in documents if d in forced or d in chosen)
     raise AssertionError("unreachable: all documents together cover every fact")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from ..types import Difficulty, GraphEdge, GraphNode, ReasoningGraph
 from .context import Context
 from .dispersion import dispersion
-from .paths import Group, Path, Step, backward, forward
+from .paths import FactGroup, Path, Step, backward, forward
 from .treewidth import treewidth
 from .wording import Voice
 
@@ -29,6 +30,8 @@ class Draft:
     shape: str
     """Kind within the family ("a-or-b", "yes-no"), recorded in the task's meta."""
     should_abstain: bool = False
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """Further entries of the task's meta."""
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -87,6 +90,12 @@ class Sketch:
 
         ``last_query`` replaces the query of the last step.
         """
+        nodes = self.steps(path, end, last_query)
+        return nodes[-1] if nodes else self.entity(path.start, given=True)
+
+    def steps(self, path: Path, end: str | None = None, last_query: str | None = None) -> list[str]:
+        """As :meth:`path`; returns the node that each step leads to."""
+        nodes = []
         here, node = path.start, self.entity(path.start, given=True)
         for i, step in enumerate(path.steps):
             last = i == len(path.steps) - 1
@@ -99,7 +108,8 @@ class Sketch:
             query = last_query if last and last_query else self.query(here, step)
             self.edge(node, step, after, query)
             here, node = step.value, after
-        return node
+            nodes.append(node)
+        return nodes
 
     def edge(self, near: str, step: Step, far: str, query: str) -> None:
         """A used fact, walked from ``near`` to ``far``; evidence is the page it is taken from.
@@ -134,7 +144,7 @@ class Sketch:
         source = self._ctx.schema.types[self._ctx.schema.type_index(prop.source)].noun
         return f"{source} {self._ctx.label(step.property)} {title}"
 
-    def group(self, group: Group, near: str, far: str) -> None:
+    def group(self, group: FactGroup, near: str, far: str) -> None:
         """Edges for every member of a group. Its subjects are searched in two ways by turns."""
         for i, fact in enumerate(group.facts):
             step = backward(fact) if group.inverse else forward(fact)
@@ -161,6 +171,7 @@ class Sketch:
         answer: str = "",
         operation: str = "lookup",
         should_abstain: bool = False,
+        meta: Mapping[str, Any] | None = None,
     ) -> Draft:
         graph = ReasoningGraph(tuple(self._nodes), tuple(self._edges), answer, operation)
         width = treewidth((e.subject, e.object) for e in self._edges)
@@ -168,4 +179,5 @@ class Sketch:
         return Draft(
             family, graph, answers, tuple(self._evidence), tuple(self._evidence.values()),
             Difficulty(hops, branches, width, spread), render, shape, should_abstain,
+            meta or {},
         )  # fmt: skip

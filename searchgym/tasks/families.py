@@ -1,65 +1,107 @@
-"""The task families by name. A family proposes drafts; ``tasks.build`` keeps the good ones."""
+"""Task families by name, and what ``tasks={"simple": 200, "my_pkg:my_family": 50}`` means."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Collection, Mapping
+from typing import Any
 
-import numpy as np
-
+from ..cards import from_spec
 from ..errors import TaskError, unknown
-from . import (
-    chain,
-    comparison,
-    count,
-    intersection,
-    parallel,
-    simple,
-    superlative,
-    unanswerable,
-)
-from .context import Context
-from .draft import Draft
+from .family import SAME_ANSWER, Family
 
-Propose = Callable[[Context, np.random.Generator, int], Draft | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """``propose(ctx, rng, turn)`` returns a draft, or None to be asked again; ``turn`` counts
-    upwards and steers what should alternate (hops, who wins a comparison)."""
-
-    name: str
-    propose: Propose
-    same_answer: float = 0.04
-    """Largest share of a family's tasks that may have one and the same answer."""
-
-
-FAMILIES: dict[str, Family] = {
-    f.name: f
-    for f in (
-        Family("simple", simple.propose),
-        Family("chain", chain.propose),
-        Family("comparison", comparison.propose, same_answer=0.1),
-        Family("intersection", intersection.propose),
-        Family("count", count.propose, same_answer=0.3),
-        Family("parallel", parallel.propose),
-        Family("superlative", superlative.propose),
-        Family("unanswerable", unanswerable.propose, same_answer=1.0),
+_HERE = "searchgym.tasks."
+FAMILIES: dict[str, str] = {
+    name: f"{_HERE}{name}:propose"
+    for name in (
+        "simple", "chain", "comparison", "intersection", "count", "parallel", "superlative",
+        "unanswerable", "difference", "aggregate", "masked",
     )
-}
-
+}  # fmt: skip
+"""Name → import path. Others are named by their own path, or entered here."""
+AT_MOST = "at_most"
+"""Key of a table of counts: true where a world that holds fewer tasks is no error."""
 _CHAIN = re.compile(r"^chain-([2-6])$")
+_NAME = re.compile(r"[A-Za-z_][\w.-]*")
 
 
-def family(name: str) -> Family:
-    """A family by name; ``chain-2`` … ``chain-6`` are chains of that many hops. Raises
-    ``TaskError`` for an unknown name."""
-    found = _CHAIN.match(name)
-    if found:
-        return Family(name, partial(chain.propose, hops=int(found.group(1))))
-    if name not in FAMILIES:
-        raise TaskError(unknown("task family", name, [*FAMILIES, "chain-2", "chain-6"]))
-    return FAMILIES[name]
+def make_family(spec: Any, name: str = "") -> Family:
+    """Make a task family.
+
+    Args:
+        spec: A name of :data:`FAMILIES`, ``chain-2`` to ``chain-6`` (chains of that many hops), an
+            import path, ``{"use": either, **options}``, a function or a class with ``propose``
+            (:class:`searchgym.tasks.family.Propose`), or an object.
+        name: What tasks call it; by default what it calls itself.
+
+    Raises:
+        TaskError: an unknown name, or what is no family.
+        CardError: a path that cannot be loaded, or an option it does not take.
+    """
+    if isinstance(spec, Family):
+        return spec
+    if isinstance(spec, str) and (chain := _CHAIN.match(spec)):
+        spec, name = {"use": "chain", "hops": int(chain[1])}, name or spec
+    use = spec.get("use") if isinstance(spec, Mapping) else spec
+    if isinstance(use, str) and use not in FAMILIES and ":" not in use:
+        raise TaskError(unknown("task family", use, [*FAMILIES, "chain-2", "chain-6"]))
+    made = from_spec("task family", spec, FAMILIES, accepts=("propose",), functions=True)
+    if inspect.isclass(made):
+        made = made()
+    propose = getattr(made, "propose", made)
+    if not callable(propose):
+        raise TaskError(f"{made!r:.80} is no task family: a function of (ctx, rng, turn)")
+    marked = made.func if isinstance(made, functools.partial) else made
+    if not name and isinstance(use, str) and use in FAMILIES:
+        name = use
+    name = name or getattr(marked, "name", "") or getattr(marked, "__name__", type(marked).__name__)
+    if not _NAME.fullmatch(name):
+        raise TaskError(f"a family's name is letters, digits, '_', '.' and '-', got {name!r}")
+    return Family(
+        name,
+        propose,
+        float(getattr(marked, "same_answer", SAME_ANSWER)),
+        bool(getattr(marked, "proofs", False)),
+    )
+
+
+def wanted_families(
+    counts: Mapping[Any, Any], only: Collection[str] | None = None
+) -> list[tuple[Family, int]]:
+    """The families of a table and how many tasks of each.
+
+    Args:
+        counts: Family (anything :func:`make_family` reads; by convention a text) → number, or →
+            ``{"count": number, "use": family, **options}`` under a name of one's own.
+        only: Names of the families to keep; by default all.
+
+    Raises:
+        TaskError: a number is none or negative, or two families bear one name.
+    """
+    wanted: dict[str, tuple[Family, int]] = {}
+    for key, value in counts.items():
+        if key == AT_MOST:
+            if not isinstance(value, bool):
+                raise TaskError(f"{AT_MOST} is true or false, got {value!r}")
+            continue
+        if isinstance(value, Mapping):
+            options = dict(value)
+            number, use = options.pop("count", None), options.pop("use", key)
+            if options and not isinstance(use, str):
+                raise TaskError(f"counts[{key!r}]: options go with a name or an import path")
+            made = make_family({"use": use, **options} if options else use, str(key))
+        else:
+            number, made = value, make_family(key)
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise TaskError(f"counts[{key!r}] must be 0 or more, got {number!r}")
+        if made.name in wanted:
+            raise TaskError(f"two task families are called {made.name!r}; name one anew")
+        wanted[made.name] = made, number
+    return [w for w in wanted.values() if only is None or w[0].name in only]
+
+
+def unproved(counts: Mapping[Any, Any]) -> frozenset[str]:
+    """Names of the families of a table that do not promise proofs."""
+    return frozenset(family.name for family, _ in wanted_families(counts) if not family.proofs)

@@ -108,6 +108,8 @@ def _plural_clause(rest: str) -> str:
     pronoun, verb, after = found.groups()
     if verb in _BE:
         verb = _BE[verb]
+    elif re.search(r"\w[^aeiou]ies$", verb):
+        verb = verb[:-3] + "y"
     elif re.search(r"(sh|ch|ss|x)es$", verb):
         verb = verb[:-2]
     elif verb.endswith("s") and not verb.endswith("ss"):

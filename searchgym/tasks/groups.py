@@ -7,7 +7,7 @@ import numpy as np
 from ..worlds.schema import Phrases
 from .context import Context, both_sides, pick
 from .grammar import plural_description
-from .paths import Group
+from .paths import FactGroup
 from .wording import Voice
 
 MOST_INVERSE = 2
@@ -31,14 +31,14 @@ def group_phrases(ctx: Context, prop: int, inverse: bool) -> Phrases:
 
 def random_group(
     ctx: Context, rng: np.random.Generator, low: int, high: int, *, key: int | None = None
-) -> Group | None:
+) -> FactGroup | None:
     """A random group of ``low`` to ``high`` members, every membership stated in the corpus.
 
     ``key``: an attribute the members' type must have.
     """
     options = ctx.memo.get(("groups", key))
     if options is None:
-        options = ctx.memo["groups", key] = _relations(ctx, key)
+        options = ctx.memo["groups", key] = describable_relations(ctx, key)
     if not options:
         return None
     prop, inverse = pick(rng, options)
@@ -52,7 +52,7 @@ def random_group(
         return None
     if not low <= len(facts) <= high or ctx.names.given(anchor) is None:
         return None
-    group = Group(anchor, prop, inverse, tuple(facts))
+    group = FactGroup(anchor, prop, inverse, tuple(facts))
     if not all(ctx.stated(f.id) for f in facts):
         return None
     if not all(ctx.names.clear(m) for m in group.members) or not ctx.hidden(
@@ -62,7 +62,7 @@ def random_group(
     return group
 
 
-def _relations(ctx: Context, key: int | None) -> list[tuple[int, bool]]:
+def describable_relations(ctx: Context, key: int | None) -> list[tuple[int, bool]]:
     """(relation, inverse) whose members can be described and, with ``key``, have that attribute."""
     options = []
     for i, p in enumerate(ctx.schema.properties):
@@ -76,7 +76,7 @@ def _relations(ctx: Context, key: int | None) -> list[tuple[int, bool]]:
     return options
 
 
-def describe_group(ctx: Context, voice: Voice, group: Group) -> str:
+def describe_group(ctx: Context, voice: Voice, group: FactGroup) -> str:
     """ "films directed by X"."""
     phrases = group_phrases(ctx, group.relation, group.inverse)
     return voice.pick(phrases).replace("{x}", voice.named(group.anchor))

@@ -17,6 +17,7 @@ import numpy as np
 from ..worlds.schema import Phrases
 from .context import Context, both_sides, pick
 from .draft import Draft, Sketch
+from .family import family
 from .grammar import capitalised, clause, indefinite, listed
 from .paths import Path, Step, backward, forward
 from .wording import Voice
@@ -72,6 +73,7 @@ class Constraint(NamedTuple):
     candidates: frozenset[int]
 
 
+@family()
 def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     """The smallest necessary set of constraints on a random entity, two or three."""
     answer = ctx.any_entity(rng)

@@ -22,6 +22,13 @@ def number_answers(number: int) -> tuple[str, ...]:
     return (str(number), *words)
 
 
+def amount_answers(number: int, unit: str = "") -> tuple[str, ...]:
+    """Accepted forms of a worked-out number: "1234", "1,234", up to twenty the word, each also with
+    its unit."""
+    forms = dict.fromkeys((*number_answers(number), f"{number:,}"))
+    return (*forms, *(f"{form} {unit}" for form in forms if unit))
+
+
 def joined_answers(parts: tuple[tuple[str, ...], ...], limit: int = 64) -> tuple[str, ...]:
     """Accepted forms of a list answer: "X and Y" first, then "X, Y" and "X, Y and Z", in every
     order of the parts.

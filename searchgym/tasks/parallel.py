@@ -11,6 +11,7 @@ import numpy as np
 from ..worlds.schema import Phrases
 from .context import Context
 from .draft import Draft, Sketch
+from .family import family
 from .grammar import capitalised, listed
 from .names import joined_answers, number_answers
 from .paths import Path
@@ -39,7 +40,7 @@ _JOIN = Phrases(
         "Please answer with {d}, one after the other.",
     ),
 )
-_APART = Phrases(
+YEARS_APART = Phrases(
     (
         "How many years lie between {x} and {y}?",
         "By how many years do {x} and {y} differ?",
@@ -60,6 +61,7 @@ _APART = Phrases(
 )
 
 
+@family()
 def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     """Of ten tasks eight join two answers, one joins three, one takes a difference of years."""
     if turn % 10 == 9:
@@ -120,7 +122,7 @@ def _difference(ctx: Context, rng: np.random.Generator) -> Draft | None:
     nodes = sketch.path(a), sketch.path(b)
 
     def render(voice: Voice) -> str:
-        text = voice.pick(_APART)
+        text = voice.pick(YEARS_APART)
         return capitalised(text.replace("{x}", voice.describe(a)).replace("{y}", voice.describe(b)))
 
     return sketch.finish(

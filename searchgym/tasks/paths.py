@@ -43,7 +43,7 @@ class Path(NamedTuple):
         return (self.start, *(s.value for s in self.steps[:-1]))
 
 
-class Group(NamedTuple):
+class FactGroup(NamedTuple):
     """Everything one relation links to one thing."""
 
     anchor: int

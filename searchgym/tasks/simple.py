@@ -8,9 +8,11 @@ import numpy as np
 
 from .context import Context, pick
 from .draft import Draft, Sketch
+from .family import family
 from .paths import Path, Step, backward, forward
 
 
+@family()
 def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     """A question for the end of one definite step; one in four goes from object to subject."""
     step_from = definite_fact(ctx, rng, inverse=turn % 4 == 3)

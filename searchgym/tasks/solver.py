@@ -6,7 +6,8 @@ and is unique.
 
 Operations: ``lookup`` (the answer node's value); ``count:n``; ``argmin:c=k,…`` and ``argmax:…``
 (the choice c whose key k is least or greatest, over all solutions); ``equal:a,b`` (yes or no);
-``join:a,b`` ("X and Y"); ``difference:a,b`` (of two years or counts).
+``join:a,b`` ("X and Y"); ``difference:a,b`` (of two years or counts); ``sum:m=v`` (of the values v
+of all solutions m).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .names import Names
 
 Binding = dict[str, int]
 MOST_SOLUTIONS = 100_000
-OPERATIONS = ("lookup", "count", "argmin", "argmax", "equal", "join", "difference")
+OPERATIONS = ("lookup", "count", "argmin", "argmax", "equal", "join", "difference", "sum")
 
 
 class Solver:
@@ -42,6 +43,8 @@ class Solver:
             raise TaskError(unknown("operation", operation, OPERATIONS))
         if operation in ("argmin", "argmax"):
             return self._extreme(graph, arguments, least=operation == "argmin")
+        if operation == "sum":
+            return self._sum(graph, arguments)
         nodes = arguments.split(",") if arguments else [graph.answer]
         found = {
             tuple(binding[self._node(graph, n)] for n in nodes)
@@ -113,18 +116,33 @@ class Solver:
             return self._lookup.subjects(prop, obj)
         return [self.world.fact(int(i)) for i in self._lookup.facts_with(prop)]
 
-    def _extreme(self, graph: ReasoningGraph, arguments: str, *, least: bool) -> tuple[str, ...]:
+    def _keyed(
+        self, graph: ReasoningGraph, arguments: str
+    ) -> tuple[list[str], list[str], list[Binding]]:
+        """Choices, keys and solutions of ``choice=key,…``; no solutions where a choice has no
+        key."""
         pairs = [tuple(pair.split("=")) for pair in arguments.split(",")]
         if not all(len(p) == 2 for p in pairs):
-            raise TaskError(f"argmin and argmax take choice=key pairs, got {arguments!r}")
+            raise TaskError(f"this operation takes choice=key pairs, got {arguments!r}")
         choices = [self._node(graph, p[0]) for p in pairs]
         keys = [self._node(graph, p[1]) for p in pairs]
         full = self.solutions(graph, graph.edges)
         open_edges = tuple(e for e in graph.edges if e.object not in keys)
         everyone = [tuple(b.get(c, -1) for c in choices) for b in self.solutions(graph, open_edges)]
         known = {tuple(b[c] for c in choices) for b in full}
-        if not full or any(row not in known for row in everyone if -1 not in row):
-            return ()  # a competitor without a key: the extreme cannot be known
+        if any(row not in known for row in everyone if -1 not in row):
+            return choices, keys, []
+        return choices, keys, full
+
+    def _sum(self, graph: ReasoningGraph, arguments: str) -> tuple[str, ...]:
+        (member, *_), (value, *_), full = self._keyed(graph, arguments)
+        summed = {(binding[member], binding[value]) for binding in full}
+        return (str(sum(value for _, value in summed)),) if summed else ()
+
+    def _extreme(self, graph: ReasoningGraph, arguments: str, *, least: bool) -> tuple[str, ...]:
+        choices, keys, full = self._keyed(graph, arguments)
+        if not full:
+            return ()  # nobody, or a competitor without a key: the extreme cannot be known
         ranked = {(b[k], b[c], c) for b in full for c, k in zip(choices, keys, strict=True)}
         values = [value for value, _, _ in ranked]
         best = min(values) if least else max(values)

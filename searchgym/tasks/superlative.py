@@ -8,6 +8,7 @@ from ..worlds.schema import Phrases
 from .comparison import comparable, is_phrase
 from .context import Context, pick
 from .draft import Draft, Sketch
+from .family import family
 from .grammar import capitalised
 from .groups import describe_group, random_group
 from .paths import forward
@@ -33,6 +34,7 @@ _WHICH = Phrases(
 MOST = 4
 
 
+@family()
 def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     """Two to four members, each with one stated value, and no tie for the extreme."""
     keys = comparable(ctx)

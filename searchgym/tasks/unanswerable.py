@@ -10,10 +10,12 @@ import numpy as np
 from ..types import ABSTAIN
 from .context import Context, pick
 from .draft import Draft, Sketch
+from .family import family
 from .paths import Path, Step
 from .wording import Voice
 
 
+@family(same_answer=1.0)
 def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     """Of five tasks three ask for a missing object, one for a missing subject ("the film directed
     by" someone who directed none), one for something missing after a true first hop."""

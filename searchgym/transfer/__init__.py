@@ -1,7 +1,7 @@
 """From the world an agent was trained in to real questions: the ladder, the table, the report."""
 
 from .run import oracle, transfer
-from .rungs import Rung, generated_rungs, real_rungs, smoke_rung
+from .rungs import Rung, generated_rungs, real_rungs, rungs_of, smoke_rung
 from .table import Contrast, TransferTable
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "generated_rungs",
     "oracle",
     "real_rungs",
+    "rungs_of",
     "smoke_rung",
     "transfer",
 ]

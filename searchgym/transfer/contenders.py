@@ -19,7 +19,7 @@ from ..errors import CardError, unknown
 from ..types import Agent
 from .rungs import REAL_SETS
 from .table import TransferTable
-from .training import Learned, Recipe, Report, Trainer
+from .training import CandidateRecipe, Learned, Report, SeedTrainer
 
 SCRIPTS = ("first-hit", "best-sentence", "rules")
 """Scripted agents, the bars of an agent that has no untrained self."""
@@ -71,7 +71,7 @@ def trained(
     *,
     seeds: Sequence[int],
     sources: Sequence[str] = (),
-    change: Callable[[Recipe], Recipe] = lambda recipe: recipe,
+    change: Callable[[CandidateRecipe], CandidateRecipe] = lambda recipe: recipe,
     seconds: float | None = None,
     report: Callable[[str], Any] | None = None,
 ) -> Trained:
@@ -93,12 +93,12 @@ def trained(
     builder = None
     for source in sources or [""]:
         name = card.id if len(sources) < 2 else f"{card.id} ({source})"
-        recipe = change(Recipe.of_card(card))
+        recipe = change(CandidateRecipe.of_card(card))
         if source:
             recipe = replace(recipe, env={**recipe.env, **source_options(source)})
             _check(recipe, source)
         folder = out / "sources" / _slug(source) if source else out
-        trainer = Trainer(recipe, folder, builder=builder or _builder(recipe, out))
+        trainer = SeedTrainer(recipe, folder, builder=builder or _builder(recipe, out))
         builder = trainer.builder
         learned = []
         for seed in seeds:
@@ -117,13 +117,13 @@ def trained(
     return done
 
 
-def _builder(recipe: Recipe, out: Path) -> Any:
+def _builder(recipe: CandidateRecipe, out: Path) -> Any:
     from ..candidates.features import FeatureBuilder
 
     return FeatureBuilder(recipe.make_encoder(out / "vectors"))
 
 
-def _check(recipe: Recipe, source: str) -> None:
+def _check(recipe: CandidateRecipe, source: str) -> None:
     """Rollouts share what a search finds, so the engine must be pure in the query."""
     from ..types import CallContext, Query
 

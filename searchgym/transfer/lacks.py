@@ -125,13 +125,13 @@ def lacks(
     found: list[dict[str, Any]] = []
     if not real or not agents:
         return found
-    home = next((r for r in rungs if r.step == "source"), rungs[0]).setting()
+    home = next((r for r in rungs if r.step == "source"), rungs[0]).env()
     known = vocabulary(home.corpus, home.tasks)
     by_rung: dict[str, tuple[list[str], Strata]] = {}
 
     def of(rung: Rung) -> tuple[list[str], Strata]:
         if rung.name not in by_rung:
-            shared = rung.setting()
+            shared = rung.env()
             tasks = rung.tasks(shared, table.seed)
             by_rung[rung.name] = ([t.id for t in tasks], strata(shared, tasks, known))
         return by_rung[rung.name]

@@ -6,13 +6,15 @@ so that their drops are paired; other schemas and real sets ask other questions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..cards import card
+from ..envs.search import SearchEnv
+from ..envs.setup import RULES
 from ..errors import CardError, unknown
 from .rungs import REAL_SETS, WORDING, Rung, generated_rungs, real_rungs, smoke_rung
 
@@ -29,8 +31,9 @@ STEPS: Mapping[str, str] = {
     "remote": "real questions, a server or a recording of one answers",
 }
 """Names for choosing rungs, in the order of the ladder; a real set's name chooses that set."""
-RULES = ("max_turns", "k", "dialect", "may_abstain", "max_queries", "snippet_chars")
-"""Environment options that other corpora take over from training."""
+CARRIED = RULES | {"params", "search_enabled", "curriculum"}
+"""Keywords that other corpora take over from training: all that worlds, tasks and engines are not
+made of."""
 DEGRADED: Mapping[str, Mapping[str, float]] = {
     "noisy engine": {"noise": 0.3},
     "hostile engine": {"noise": 0.1, "stale": 0.1, "seo": 0.2, "adversarial": 0.2},
@@ -72,6 +75,7 @@ def full_ladder(
     cap: int | None = None,
     real_cap: int | None = None,
     engines: Engines | None = None,
+    make: Callable[..., Any] = SearchEnv,
 ) -> Ladder:
     """Every rung that this machine can offer.
 
@@ -82,6 +86,7 @@ def full_ladder(
         cap: At most so many questions per rung.
         real_cap: … per real set; None: ``cap``.
         engines: Engines other than BM25.
+        make: Makes every rung's environment: ``SearchEnv`` or a subclass.
 
     Raises:
         CardError: a corpus that is no generated world.
@@ -90,9 +95,9 @@ def full_ladder(
     if card("corpora", corpus).body["kind"] != "world":
         raise CardError(f"the ladder begins in a generated world, and {corpus!r} is none")
     told = engines or Engines()
-    rules = {k: v for k, v in keywords.items() if k in RULES}
+    rules = {k: v for k, v in keywords.items() if k in CARRIED}
     real_cap = cap if real_cap is None else real_cap
-    rungs = generated_rungs(keywords, cap=cap)
+    rungs = generated_rungs(keywords, cap=cap, make=make)
     wording, absent = rungs[-1], []
     rungs.append(_other_schema(wording, corpus))
     for name, rates in (DEGRADED if told.degraded is None else told.degraded).items():
@@ -114,8 +119,8 @@ def full_ladder(
         engine = {"name": "simulated", **_simulated(told.generator)}
         note = "a language model plays the engine"
         rungs.append(_engine(wording, "simulated engine", "simulated", engine, note, cost=4))
-    real, lacking = real_rungs(data_dir, sets=sets, cap=real_cap, rules=rules)
-    rungs += real or [smoke_rung(cap=real_cap, rules=rules)]
+    real, lacking = real_rungs(data_dir, sets=sets, cap=real_cap, rules=rules, make=make)
+    rungs += real or [smoke_rung(cap=real_cap, rules=rules, make=make)]
     asked, why = _remote(real, told)
     return Ladder(rungs + asked, absent + lacking + why)
 
@@ -151,7 +156,7 @@ def _other_schema(wording: Rung, corpus: str) -> Rung:
     note = f"{other}: other things, relations and phrasings"
     return Rung(
         "other schema", "generated", {**kept, "corpus": other}, note, wording.cap, WORDING,
-        step="schema",
+        step="schema", make=wording.make,
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from .report import print_table, save_report
 from .run import Contender, oracle, transfer
 from .rungs import REAL_SETS, WORLD, Rung, generated_rungs, real_rungs, smoke_rung
 from .table import Contrast, TransferTable
-from .training import Learned, Recipe, Trainer
+from .training import CandidateRecipe, Learned, SeedTrainer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,7 +49,7 @@ def quickstart(
     generated_questions: int | None = GENERATED_QUESTIONS,
     real_questions: int | None = REAL_QUESTIONS,
     sets: Sequence[str] = REAL_SETS,
-    recipe: Recipe | str = "candidate",
+    recipe: CandidateRecipe | str = "candidate",
     console: Console | None = None,
 ) -> Quickstart:
     """Train from scratch, then print and save the transfer table and the learning curve.
@@ -70,8 +70,8 @@ def quickstart(
 
     out = console or Console(highlight=False)
     folder = Path(out_dir)
-    chosen = recipe if isinstance(recipe, Recipe) else Recipe.of_card(recipe)
-    trainer = Trainer(chosen, folder)
+    chosen = recipe if isinstance(recipe, CandidateRecipe) else CandidateRecipe.of_card(recipe)
+    trainer = SeedTrainer(chosen, folder)
     learned: list[Learned] = []
     share = budget_s / max(1, len(seeds))
     rungs, absent = ladder(chosen, data_dir, generated_questions, real_questions, sets)
@@ -102,7 +102,7 @@ def quickstart(
 
 
 def ladder(
-    recipe: Recipe,
+    recipe: CandidateRecipe,
     data_dir: str | Path | None = None,
     generated_questions: int | None = GENERATED_QUESTIONS,
     real_questions: int | None = REAL_QUESTIONS,
@@ -121,7 +121,7 @@ def ladder(
     return generated + (real or [smoke_rung(rules=rules)]), absent
 
 
-def contenders(trainer: Trainer, learned: Sequence[Learned]) -> dict[str, Contender]:
+def contenders(trainer: SeedTrainer, learned: Sequence[Learned]) -> dict[str, Contender]:
     """The agents of the table, weakest first."""
     from ..agents.scripted import BestSentenceAgent, FirstHitAgent, RandomAgent, RulesAgent
 

@@ -9,16 +9,16 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import EvaluationError
 from ..evaluation.machine import note_machine
 from ..evaluation.result import EvalResult
 from ..evaluation.run import evaluate, settings_of
 from ..types import Agent, Task
-from .rungs import Rung
+from .rungs import rungs_of
 from .table import TransferTable
 
-Maker = Callable[[Setting, Sequence[Task]], Agent | None]
+Maker = Callable[[SearchEnv, Sequence[Task]], Agent | None]
 """Makes an agent for a rung, or None where it cannot play (an oracle without gold queries)."""
 Contender = Agent | Maker | Sequence[Agent | Maker]
 """An agent or its maker; several: the same recipe trained with several seeds."""
@@ -26,7 +26,7 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[int], Any]]]
 """``with progress(label, total) as advance: advance(n)``."""
 
 
-def oracle(setting: Setting, tasks: Sequence[Task]) -> Agent | None:
+def oracle(env: SearchEnv, tasks: Sequence[Task]) -> Agent | None:
     """The oracle agent where every task with evidence has gold queries, else None."""
     from ..agents.oracle import OracleAgent
 
@@ -36,8 +36,8 @@ def oracle(setting: Setting, tasks: Sequence[Task]) -> Agent | None:
 
 
 def transfer(
-    agents: Mapping[str, Contender],
-    rungs: Sequence[Rung],
+    agents: Mapping[str, Contender] | Contender,
+    rungs: Sequence[Any],
     *,
     out_dir: str | Path | None = None,
     seed: int = 0,
@@ -45,6 +45,14 @@ def transfer(
     progress: Progress | None = None,
 ) -> TransferTable:
     """Evaluate every agent on every rung, on the same questions; cheap rungs first.
+
+    Args:
+        agents: Agents by name, or one, which is called by its class.
+        rungs: Environments (wrapped or not, ids or specs) or :class:`Rung` objects, in any order.
+        out_dir: Keeps results.
+        seed: Fixes every episode, and which questions a capped rung asks.
+        batch: Episodes played at a time.
+        progress: Shown while an agent plays a rung.
 
     With ``out_dir``, every result is saved under ``results/<rung>/<agent>.<seed>.json`` as soon as
     it is there, and a finished one is not repeated if nothing that moves it has changed: settings,
@@ -57,6 +65,9 @@ def transfer(
     Raises:
         EvaluationError: no agents, or two rungs of one name.
     """
+    if not isinstance(agents, Mapping):
+        agents = {type(agents).__name__: agents}
+    rungs = rungs_of(rungs)
     if not agents or not rungs:
         raise EvaluationError(f"got {len(agents)} agents and {len(rungs)} rungs; need one of each")
     if len({rung.name for rung in rungs}) != len(rungs):
@@ -73,7 +84,7 @@ def transfer(
     noted = False
     try:
         for rung in sorted(rungs, key=lambda rung: rung.cost):
-            shared = rung.setting()
+            shared = rung.env()
             tasks = rung.tasks(shared, seed)
             for name, contender in agents.items():
                 done = []
@@ -105,7 +116,7 @@ def transfer(
     return table
 
 
-def _members(contender: Contender, shared: Setting, tasks: Sequence[Task]) -> list[Agent]:
+def _members(contender: Contender, shared: SearchEnv, tasks: Sequence[Task]) -> list[Agent]:
     if isinstance(contender, Sequence):
         return [agent for one in contender for agent in _members(one, shared, tasks)]
     if isinstance(contender, Agent):
@@ -117,7 +128,7 @@ def _members(contender: Contender, shared: Setting, tasks: Sequence[Task]) -> li
 def _finished(
     path: Path | None,
     agent: Agent,
-    shared: Setting,
+    shared: SearchEnv,
     tasks: Sequence[Task],
     seed: int,
     batch: int,
@@ -129,7 +140,7 @@ def _finished(
         result = EvalResult.load(path)
     except EvaluationError:  # another version's, or half a file: played again
         return None
-    now = settings_of(agent, shared, tasks, search_enabled=True, batch=batch)
+    now = settings_of(agent, shared, tasks, search_enabled=shared.search_enabled, batch=batch)
     same = json.dumps(result.settings, sort_keys=True) == json.dumps(now, sort_keys=True)
     return result if same and result.seed == seed and result.complete else None
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ..envs.setting import Setting, setting
+from ..envs.search import SearchEnv
+from ..envs.unwrap import search_env
 from ..seeding import stream
 from ..types import Task
 
@@ -29,7 +31,7 @@ class Rung:
     name: str
     kind: Kind
     keywords: Mapping[str, Any]
-    """Environment options (``searchgym.envs.setting.Options``)."""
+    """Keywords of the environment, as for ``gym.make``."""
     note: str = ""
     cap: int | None = None
     """At most so many questions, drawn at random by the evaluation's seed, the same for every
@@ -42,11 +44,14 @@ class Rung:
     """What selects it (see ``ladder.STEPS``)."""
     cost: int = 0
     """Rungs of low cost are played first; 0: generated passages and BM25."""
+    make: Callable[..., Any] = SearchEnv
+    """Makes the environment from ``keywords``: ``SearchEnv``, a subclass, or what returns one."""
 
-    def setting(self) -> Setting:
-        return setting(self.keywords)
+    def env(self) -> SearchEnv:
+        """Make the environment in which they are asked; wrappers are carried over or refused."""
+        return search_env(self.make(**self.keywords))
 
-    def tasks(self, shared: Setting, seed: int = 0) -> list[Task]:
+    def tasks(self, shared: SearchEnv, seed: int = 0) -> list[Task]:
         """The questions asked: all, or ``cap`` of them in the set's order."""
         tasks = list(shared.tasks)
         if self.cap is None or self.cap >= len(tasks):
@@ -55,15 +60,48 @@ class Rung:
         return [tasks[i] for i in sorted(drawn.tolist())]
 
 
+def rungs_of(envs: Sequence[Any]) -> list[Rung]:
+    """Return one rung for each environment, id or spec; rungs are returned as they are.
+
+    A rung is named after the environment's id, or its corpus, with the split where two would share
+    a name and a number where that does not tell them apart. Corpora without a generated world count
+    as real.
+    """
+    rungs: list[Rung] = []
+    for given in envs:
+        if isinstance(given, Rung):
+            rungs.append(given)
+            continue
+        env = search_env(given)
+        spec = getattr(given, "spec", None)
+        name = given if isinstance(given, str) else spec.id if spec else env.corpus.name
+        used = {rung.name for rung in rungs}
+        if name in used:
+            name = f"{name} ({env.setup.options.split})"
+        if name in used:
+            name = f"{name} #{len(rungs) + 1}"
+        kind: Kind = "real" if env.world is None else "generated"
+        rungs.append(Rung(name, kind, {}, make=partial(_itself, env)))
+    return rungs
+
+
+def _itself(env: SearchEnv) -> SearchEnv:
+    return env
+
+
 def generated_rungs(
-    keywords: Mapping[str, Any], *, cap: int | None = None, tasks: Mapping[str, int] | None = None
+    keywords: Mapping[str, Any],
+    *,
+    cap: int | None = None,
+    tasks: Mapping[str, int] | None = None,
+    make: Callable[..., Any] = SearchEnv,
 ) -> list[Rung]:
     """From the training environment outwards: its own world, another world (unseen names and
     facts), and another world in phrasings that training never used.
 
     ``keywords`` are those the agent was trained with; ``tasks`` replaces the counts per family.
     """
-    shared = {k: v for k, v in keywords.items() if k not in ("split", "wording", "reward")}
+    shared = {k: v for k, v in keywords.items() if k not in ("split", "wording")}
     if tasks is not None:
         shared["tasks"] = dict(tasks)
     rungs = (
@@ -72,7 +110,7 @@ def generated_rungs(
         (WORDING, "test", "unseen names, facts and phrasings", WORLD, "wording"),
     )
     return [
-        Rung(name, "generated", {**shared, "split": split}, note, cap, above, step=step)
+        Rung(name, "generated", {**shared, "split": split}, note, cap, above, step=step, make=make)
         for name, split, note, above, step in rungs
     ]
 
@@ -84,6 +122,7 @@ def real_rungs(
     split: str = "public",
     cap: int | None = None,
     rules: Mapping[str, Any] | None = None,
+    make: Callable[..., Any] = SearchEnv,
 ) -> tuple[list[Rung], list[str]]:
     """Rungs of the real sets on this machine, and one line per absent set saying how to get it.
 
@@ -101,11 +140,18 @@ def real_rungs(
             absent.append(f"{name}: {row.get if row else 'no such set in the catalogue'}")
             continue
         keywords = {**(rules or {}), "corpus": name, "split": split, "data_dir": root}
-        rungs.append(Rung(name, "real", keywords, row.summary, cap, WORDING, step="real", cost=2))
+        rungs.append(
+            Rung(name, "real", keywords, row.summary, cap, WORDING, step="real", cost=2, make=make)
+        )
     return rungs, absent
 
 
-def smoke_rung(*, cap: int | None = 200, rules: Mapping[str, Any] | None = None) -> Rung:
+def smoke_rung(
+    *,
+    cap: int | None = 200,
+    rules: Mapping[str, Any] | None = None,
+    make: Callable[..., Any] = SearchEnv,
+) -> Rung:
     """Real text that is on every machine, Python's own documentation strings, with questions made
     from their first sentences. Shows that the pipeline runs on real text; not a benchmark."""
     from ..corpora.docstrings import load_docstrings
@@ -113,4 +159,6 @@ def smoke_rung(*, cap: int | None = 200, rules: Mapping[str, Any] | None = None)
     corpus, tasks = load_docstrings(cap or 200)
     keywords = {**(rules or {}), "corpus": corpus, "tasks": tasks}
     note = "documentation strings; a smoke run"
-    return Rung("python docs", "smoke", keywords, note, cap, WORDING, step="real", cost=1)
+    return Rung(
+        "python docs", "smoke", keywords, note, cap, WORDING, step="real", cost=1, make=make
+    )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards import Card, card
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..candidates.encoder import WordEncoder
     from ..candidates.features import FeatureBuilder
     from ..rl.candidate.arena import Arena
-    from ..rl.candidate.trainer import TrainConfig
+    from ..rl.candidate.trainer import CandidateTrainConfig
 
 Report = Callable[[str, float, Mapping[str, float] | None], Any]
 """Told (what is happening, fraction done in [0, 1], the newest evaluation or None)."""
@@ -28,11 +28,11 @@ _KEYS = frozenset({"env", "worlds", "dev", "encoder", "config"})
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CandidateRecipe:
     """What a candidate agent is trained on and how: the ``[train]`` table of its card."""
 
     env: Mapping[str, Any]
-    """Environment options (``searchgym.envs.setting.Options``) shared by training and tests."""
+    """Environment options (``searchgym.envs.setup.Options``) shared by training and tests."""
     worlds: tuple[int, ...] = (0,)
     """Seeds of the training worlds (split "train")."""
     dev: Mapping[str, Any] = field(default_factory=dict)
@@ -41,10 +41,10 @@ class Recipe:
     encoder: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of ``WordEncoder``, or ``{"none": true}`` to train without one."""
     config: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of ``TrainConfig``: every hyperparameter."""
+    """Fields of ``CandidateTrainConfig``: every hyperparameter."""
 
     @classmethod
-    def of_card(cls, found: Card | str = "candidate") -> Recipe:
+    def of_card(cls, found: Card | str = "candidate") -> CandidateRecipe:
         """The recipe of an agent card; ``CardError`` for a key it should not have."""
         found = card("agents", found) if isinstance(found, str) else found
         body = found.body.get("train")
@@ -65,15 +65,15 @@ class Recipe:
         parts = [self.env, self.worlds, self.dev, self.encoder, self.config, FEATURE_VERSION]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
-    def settings(self) -> tuple[list[Setting], Setting]:
+    def settings(self) -> tuple[list[SearchEnv], SearchEnv]:
         """The training worlds and the development world."""
         train = [
-            Setting({**self.env, "split": "train", "world": self._world(seed)})
+            SearchEnv(**{**self.env, "split": "train", "world": self._world(seed)})
             for seed in self.worlds
         ]
         dev = dict(self.dev)
         seed = int(dev.pop("seed", 1))
-        return train, Setting({**self.env, **dev, "split": "dev", "world": self._world(seed)})
+        return train, SearchEnv(**{**self.env, **dev, "split": "dev", "world": self._world(seed)})
 
     def _world(self, seed: int) -> dict[str, Any]:
         return {**self.env.get("world", {}), "seed": seed}
@@ -98,7 +98,7 @@ class Learned:
     path: Path
 
 
-class Trainer:
+class SeedTrainer:
     """Trains one agent per seed in the same worlds, sharing features and vectors between seeds.
 
     Args:
@@ -110,7 +110,7 @@ class Trainer:
     """
 
     def __init__(
-        self, recipe: Recipe, out_dir: Path, *, builder: FeatureBuilder | None = None
+        self, recipe: CandidateRecipe, out_dir: Path, *, builder: FeatureBuilder | None = None
     ) -> None:
         from ..candidates.features import FeatureBuilder
 
@@ -173,7 +173,7 @@ class Trainer:
         from ..agents.candidate import CandidateAgent
         from ..errors import DataError
         from ..evaluation.machine import note_machine
-        from ..rl.candidate.greedy import Point
+        from ..rl.candidate.greedy import GreedyPoint
         from ..rl.candidate.trainer import CandidateTrainer
 
         if (done := self.finished(seed, seconds)) is not None:
@@ -193,7 +193,7 @@ class Trainer:
                 )
                 checkpoint.unlink()
 
-        def watch(what: str, fraction: float, point: Point | None) -> None:
+        def watch(what: str, fraction: float, point: GreedyPoint | None) -> None:
             if report is not None:
                 report(what, fraction, asdict(point) if point is not None else None)
 
@@ -218,7 +218,7 @@ class Trainer:
                 report("generating worlds", 0.0, None)
             train, dev = self.recipe.settings()
             made = [
-                Arena(f"world {n}", s.tasks, s.toolbox, s.rules, self.builder)
+                Arena(f"world {n}", s, self.builder)
                 for n, s in zip([*self.recipe.worlds, "dev"], [*train, dev], strict=True)
             ]
             self._arenas = made[:-1], made[-1]
@@ -228,10 +228,10 @@ class Trainer:
         """Let go of the training worlds' visited states, which hold most of the memory."""
         self._arenas = None
 
-    def _config(self, seed: int, seconds: float | None) -> TrainConfig:
-        from ..rl.candidate.trainer import TrainConfig
+    def _config(self, seed: int, seconds: float | None) -> CandidateTrainConfig:
+        from ..rl.candidate.trainer import CandidateTrainConfig
 
-        return TrainConfig(**{**self.recipe.config, "seed": seed, "seconds": seconds})
+        return CandidateTrainConfig(**{**self.recipe.config, "seed": seed, "seconds": seconds})
 
     def _path(self, seed: int) -> Path:
         return self.folder / f"seed-{seed}.safetensors"

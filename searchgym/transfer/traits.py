@@ -16,7 +16,7 @@ from ..batching import run_batch
 from ..candidates.lexical import STOP, WORD, stem
 from ..candidates.passages import bare_title
 from ..corpora.corpus import Corpus
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..seeding import derive
 from ..text import normalise_answer
 from ..types import CallContext, Failure, Query, Task
@@ -48,14 +48,14 @@ def vocabulary(corpus: Corpus, tasks: Sequence[Task]) -> frozenset[str]:
     return frozenset(stem(word.lower()) for text in texts for word in WORD.findall(text))
 
 
-def strata(setting: Setting, tasks: Sequence[Task], known: frozenset[str]) -> Strata:
+def strata(env: SearchEnv, tasks: Sequence[Task], known: frozenset[str]) -> Strata:
     """The strata of ``tasks`` by every trait of :data:`TRAITS`.
 
     ``known``: the training world's vocabulary. Ranks come from the setting's own engine, one call.
     """
-    corpus = setting.corpus
+    corpus = env.corpus
     gold = [[corpus.passage(e) for e in task.evidence if e in corpus] for task in tasks]
-    ranks = _ranks(setting, tasks)
+    ranks = _ranks(env, tasks)
     index, alike = AnswerIndex(corpus), LookAlikes(corpus)
 
     def lengths(i: int) -> float:
@@ -126,14 +126,14 @@ def _unseen(text: str, known: frozenset[str]) -> float:
     return sum(stem(w) not in known for w in words) / len(words) if words else math.nan
 
 
-def _ranks(setting: Setting, tasks: Sequence[Task]) -> list[list[float]]:
+def _ranks(env: SearchEnv, tasks: Sequence[Task]) -> list[list[float]]:
     """Per task, the rank of each gold passage for the question, infinity where beyond DEPTH or
     where the engine failed."""
     batch = [
         Query(t.question, DEPTH, CallContext(derive(0, t.id), t.id, {}, None, t)) for t in tasks
     ]
     out = []
-    for task, result in zip(tasks, run_batch(setting.engine, batch), strict=True):
+    for task, result in zip(tasks, run_batch(env.engine, batch), strict=True):
         hits = () if isinstance(result, Failure) else result
         place = {hit.passage.id: float(i) for i, hit in enumerate(hits, 1)}
         out.append([place.get(e, math.inf) for e in task.evidence])

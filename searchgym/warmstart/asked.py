@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ..corpora.corpus import GeneratedCorpus
 from ..dialects.base import get_dialect
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import TaskError
 from ..tasks.build import build_tasks
 from .hops import hops_of, start_of
@@ -14,7 +14,7 @@ from .oracle import opening
 from .traces import Piece, Trace
 
 
-def asked_of(made: Setting, counts: Mapping[str, int], *, seed: int) -> Iterator[Trace]:
+def asked_of(made: SearchEnv, counts: Mapping[str, int], *, seed: int) -> Iterator[Trace]:
     """Further questions about a setting's world (``counts`` of the families simple and chain-2, …),
     each with the thought and the search that would follow; fixed by ``seed``. ``TaskError`` without
     a generated world."""

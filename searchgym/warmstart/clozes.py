@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from ..corpora.corpus import GeneratedCorpus
 from ..dialects.base import get_dialect
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import TaskError
 from .hops import hop_of
 from .oracle import opening
@@ -22,7 +22,7 @@ _SENTENCE = re.compile(r"(?<=[.!?]) (?=[^a-z0-9])")
 BLANK = "what"
 
 
-def clozes_of(made: Setting) -> Iterator[Trace]:
+def clozes_of(made: SearchEnv) -> Iterator[Trace]:
     """For every fact that its subject's page states: the sentence as a question, the thought and
     the search that would follow. ``TaskError`` without a generated world."""
     world, corpus = made.world, made.corpus

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..corpora.corpus import GeneratedCorpus
 from ..dialects.base import Dialect, get_dialect
 from ..dialects.tags import TagDialect
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import DialectError, TaskError
 from ..evaluation.run import episode_for
 from ..rollout import run_episodes
@@ -67,7 +67,7 @@ def _name(i: int) -> str:
     return f"drill {i}"
 
 
-def drills_of(made: Setting, *, seed: int = 0, backward: float = 0.25) -> Iterator[Trace]:
+def drills_of(made: SearchEnv, *, seed: int = 0, backward: float = 0.25) -> Iterator[Trace]:
     """A drill for every page of a generated world that states facts; and for a share ``backward``
     of the relations stated, one that finds the page from the other end.
 

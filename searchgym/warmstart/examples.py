@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import DataError
 from ..processes import mapped
 from ..seeding import stream
@@ -114,7 +114,7 @@ def of_world(
         "world": {"entities": entities, "seed": number},
         "wording": {"seed": number, **wide},
     }
-    shown = Setting({**keywords, **chosen})
+    shown = SearchEnv(**{**keywords, **chosen})
     single = shown.under(k=1)
     clozes = list(clozes_of(single))
     order = stream(seed, "clozes", i).permutation(len(clozes))[:CLOZES]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..types import Segment
 from .hops import Hop
 
@@ -13,7 +13,7 @@ class Eyes:
     """Reads facts off search results; where pages can be opened, off opened pages only: results
     are then for choosing a page."""
 
-    def __init__(self, made: Setting) -> None:
+    def __init__(self, made: SearchEnv) -> None:
         self._corpus = made.corpus
         self._opens = "access" in made.toolbox.tools
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..episode import Episode
 from ..evaluation.run import episode_for
 from ..llms.base import Sampling
@@ -43,7 +43,7 @@ def renderer_of(tokenizer: Any) -> Literal["names", "bare"]:
     return "names" if has_slots(tokenizer) else "bare"
 
 
-def play(agent: Agent, made: Setting, *, seed: int = 0, batch: int = 256) -> list[Episode]:
+def play(agent: Agent, made: SearchEnv, *, seed: int = 0, batch: int = 256) -> list[Episode]:
     """Every task of a setting once, to its end."""
     return run_episodes(
         [episode_for(made, task, seed) for task in made.tasks], agent, made.toolbox, batch=batch

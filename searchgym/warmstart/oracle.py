@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ..corpora.corpus import GeneratedCorpus
 from ..dialects.base import get_dialect
 from ..dialects.tags import TagDialect
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..errors import DialectError, TaskError
 from ..types import ABSTAIN, Access, Action, Answer, Search, Segment, TurnRequest
 from .eyes import Eyes, observations
@@ -30,20 +30,20 @@ class ThinkingOracle:
 
     fingerprint = "thinking-oracle"
 
-    def __init__(self, setting: Setting) -> None:
-        if setting.world is None or not isinstance(setting.corpus, GeneratedCorpus):
+    def __init__(self, env: SearchEnv) -> None:
+        if env.world is None or not isinstance(env.corpus, GeneratedCorpus):
             raise TaskError("worked examples need a generated world, e.g. corpus='encyclopedia'")
-        dialect = get_dialect(setting.rules.dialect)
+        dialect = get_dialect(env.rules.dialect)
         if not isinstance(dialect, TagDialect):
             raise DialectError(f"thoughts are written in tag dialects, not in {dialect.name!r}")
         self._dialect = dialect
-        self._eyes = Eyes(setting)
+        self._eyes = Eyes(env)
         self._ways: dict[str, tuple[str, tuple[Hop, ...]]] = {
             dialect.question(task.question): (
                 start_of(task),
-                hops_of(task, setting.world, setting.corpus),
+                hops_of(task, env.world, env.corpus),
             )
-            for task in setting.tasks
+            for task in env.tasks
         }
 
     def act(self, requests: Sequence[TurnRequest], /) -> list[str]:

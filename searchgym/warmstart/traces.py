@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..envs.setting import Setting, setting
+from ..envs.search import SearchEnv
 from ..evaluation.run import episode_for
 from ..rollout import run_episodes
 from ..types import Segment
@@ -52,7 +52,7 @@ def pieces_of(segments: Sequence[Segment]) -> tuple[Piece, ...]:
     return tuple(Piece(s.text, s.author == "policy") for s in segments if s.kind != "instructions")
 
 
-def traces_of(made: Setting, *, seed: int = 0) -> Iterator[Trace]:
+def traces_of(made: SearchEnv, *, seed: int = 0) -> Iterator[Trace]:
     """The episodes of a setting's tasks that the oracle solves: where the engine shows too little,
     there is nothing to learn from."""
     episodes = [episode_for(made, task, seed) for task in made.tasks]
@@ -65,6 +65,6 @@ def traces_of(made: Setting, *, seed: int = 0) -> Iterator[Trace]:
 
 def unseen_setting(
     entities: int = ENTITIES, *, seed: int = 0, keywords: Mapping[str, Any] = SETTING
-) -> Setting:
+) -> SearchEnv:
     """A world of the dev split: other names and facts, the phrasings of training."""
-    return setting({**keywords, "split": "dev", "world": {"entities": entities, "seed": seed}})
+    return SearchEnv(**{**keywords, "split": "dev", "world": {"entities": entities, "seed": seed}})

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..corpora.corpus import Corpus, GeneratedCorpus
 from ..engines.graph.index import graph_index
-from ..envs.setting import Setting
+from ..envs.search import SearchEnv
 from ..kgs.graph import KnowledgeGraph, Triple
 from ..types import GraphEdge, Passage, Task
 from .search import NameIndex
@@ -36,13 +36,13 @@ class Atlas:
         EngineError: the corpus has no graph behind it.
     """
 
-    def __init__(self, setting: Setting) -> None:
-        index = graph_index(setting.corpus, setting.world)
+    def __init__(self, env: SearchEnv) -> None:
+        index = graph_index(env.corpus, env.world)
         self.graph: KnowledgeGraph = index.graph
         self.corpus: Corpus = index.corpus
-        self.tasks: Sequence[Task] = setting.tasks
+        self.tasks: Sequence[Task] = env.tasks
         self._page_of = index.page_of
-        self._world = setting.world
+        self._world = env.world
 
     # --- entities -----------------------------------------------------------------------------
     @cached_property

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cards import Card, card, catalog
 from ..errors import CardError, WorldError, unknown
+from ..objects import bare_hint, is_path
 
 if TYPE_CHECKING:
     from .world import World
@@ -19,16 +20,19 @@ def shipped_worlds() -> tuple[str, ...]:
 
 def schema_path(source: str | Path) -> Path:
     """The TOML file behind a shipped world's id, a folder or a path; ``WorldError`` if none."""
+    if isinstance(source, str) and not is_path(source) and not source.endswith(".toml"):
+        shipped = catalog("corpora") / source / "schema.toml"
+        if shipped.is_file():
+            return shipped
+        raise WorldError(
+            f"{unknown('world', source, shipped_worlds())}; or give a schema.toml"
+            f"{bare_hint(source)}"
+        )
     path = Path(source)
     if path.is_dir():
         path = path / "schema.toml"
     if path.is_file():
         return path
-    if isinstance(source, str) and "/" not in source and not source.endswith(".toml"):
-        shipped = catalog("corpora") / source / "schema.toml"
-        if shipped.is_file():
-            return shipped
-        raise WorldError(f"{unknown('world', source, shipped_worlds())}; or give a schema.toml")
     shown = ", ".join(shipped_worlds())
     raise WorldError(f"no schema at {path}; give the path of a schema.toml or one of: {shown}")
 

@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LookalikePlan:
     """A world's columns with the twins appended; ``original`` (T,) is whose twin each is."""
 
     type_of: NDArray[np.int16]
@@ -40,7 +40,7 @@ def plan_lookalikes(
     obj: Ints,
     rate: float,
     seed: int,
-) -> Plan:
+) -> LookalikePlan:
     """Append ``rate * N`` twins. Each takes over one group of facts (all objects of one property)
     from a third entity of its type instead of from its original."""
     if not 0.0 < rate <= 1.0:
@@ -75,7 +75,7 @@ def plan_lookalikes(
             new += [(twin, p, o) for o in (swap[1] if p == swap[0] else objects)]
     twins = np.array(original, np.int64)
     added = np.array(new, np.int64).reshape(-1, 3)
-    return Plan(
+    return LookalikePlan(
         np.concatenate([type_of, type_of[twins]]),
         np.concatenate([facet_of, facet_of[twins]]),
         np.concatenate([subject, added[:, 0]]),

@@ -15,7 +15,7 @@ import pytest
 from searchgym.agents.chat import NOT_POSSIBLE, WRONG_FORM
 from searchgym.agents.react import ReActAgent, parse
 from searchgym.agents.tool_calling import ABOVE, ToolCallingAgent
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.episode import Episode
 from searchgym.errors import EngineError, EpisodeError
 from searchgym.evaluation.result import EvalResult
@@ -85,15 +85,15 @@ def sent(log: Loopback) -> list[Body]:
     return [json.loads(got.body) for got in log.got if got.path == "/v1/chat/completions"]
 
 
-def setting(**changes: Any) -> Setting:
-    return Setting({"corpus": CORPUS, "tasks": list(TASKS), "max_turns": 4, "k": 1, **changes})
+def setting(**changes: Any) -> SearchEnv:
+    return SearchEnv(**{"corpus": CORPUS, "tasks": list(TASKS), "max_turns": 4, "k": 1, **changes})
 
 
 def agent(kind: Any, log: Loopback, **options: Any) -> Any:
     return kind(f"{log.url}/v1", "m", **{"backoff_s": 0.01, **options})
 
 
-def played(player: Any, where: Setting, task: int = 0) -> Episode:
+def played(player: Any, where: SearchEnv, task: int = 0) -> Episode:
     return run_episode(episode_for(where, where.tasks[task], 0), player, where.toolbox)
 
 
@@ -407,7 +407,7 @@ def test_mistakes_of_people_are_errors(serve: Any, monkeypatch: pytest.MonkeyPat
     unknown = agent(ReActAgent, serve(lambda body: Say(404, b'{"error": "no such model"}')))
     with pytest.raises(EngineError, match=r"said 404 for model 'm'.*usually ends in /v1"):
         unknown.act(request)
-    own = Setting({"corpus": CORPUS, "tasks": list(TASKS), "engine": "self"})
+    own = SearchEnv(**{"corpus": CORPUS, "tasks": list(TASKS), "engine": "self"})
     with pytest.raises(EpisodeError, match="use an environment with an engine"):
         played(unknown, own)
 

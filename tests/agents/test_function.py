@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from searchgym.agents.function import FunctionAgent
-from searchgym.envs.setting import setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, EpisodeError
 from searchgym.evaluation.run import episode_for, evaluate
 from searchgym.rollout import run_episodes
@@ -32,7 +32,7 @@ def by_batch(requests: Sequence[TurnRequest]) -> list[str]:
 
 @pytest.mark.parametrize("function", [by_prompt, by_request, by_batch])
 def test_functions_of_every_form_play(function: object) -> None:
-    shared = setting({"corpus": CORPUS, "tasks": TASKS})
+    shared = SearchEnv(**{"corpus": CORPUS, "tasks": TASKS})
     result = evaluate(function, shared)  # type: ignore[arg-type]
     assert [row.answer.strip() for row in result.rows] == ["Quell", "x"]
     assert {row.turns for row in result.rows} == {1}
@@ -48,13 +48,13 @@ def test_a_function_that_returns_nothing_is_named() -> None:
     def forgets(prompt: str) -> None:
         by_prompt(prompt)
 
-    shared = setting({"corpus": CORPUS, "tasks": TASKS})
+    shared = SearchEnv(**{"corpus": CORPUS, "tasks": TASKS})
     with pytest.raises(EpisodeError, match=r"forgets\(\) returned NoneType"):
         evaluate(forgets, shared)  # type: ignore[arg-type]
 
 
 def test_episodes_that_are_over_are_played_no_further() -> None:
-    shared = setting({"corpus": CORPUS, "tasks": TASKS})
+    shared = SearchEnv(**{"corpus": CORPUS, "tasks": TASKS})
     over, fresh = (episode_for(shared, task, 0) for task in TASKS)
     over.act("<answer> Osten </answer>")
     told: list[int] = []

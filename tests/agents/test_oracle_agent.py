@@ -4,7 +4,7 @@ import pytest
 
 from searchgym.agents.oracle import OracleAgent
 from searchgym.dialects.base import DIALECTS, get_dialect
-from searchgym.envs.setting import Setting, setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import TaskError
 from searchgym.evaluation.run import episode_for, evaluate
 from searchgym.rollout import run_episode
@@ -12,8 +12,8 @@ from searchgym.types import ABSTAIN, Answer, Delegate, Search
 from tests.small import CORPUS, TASKS
 
 
-def _setting(**keywords: object) -> Setting:
-    return setting({"corpus": CORPUS, "tasks": TASKS, **keywords})
+def _setting(**keywords: object) -> SearchEnv:
+    return SearchEnv(**{"corpus": CORPUS, "tasks": TASKS, **keywords})
 
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))

@@ -18,8 +18,7 @@ from searchgym.candidates.state import read_state
 from searchgym.curricula import Curriculum
 from searchgym.dialects.base import get_dialect
 from searchgym.drive import run_tools
-from searchgym.envs.setting import Setting
-from searchgym.envs.start import start_episode, tell
+from searchgym.envs.search import SearchEnv
 from searchgym.episode import Episode
 from searchgym.rl.advantages.rloo import rloo_advantages
 from searchgym.seeding import derive, stream
@@ -39,28 +38,30 @@ class Move(NamedTuple):
 
 
 class Learner:
-    """One training run of ``updates`` updates in ``setting``."""
+    """One training run of ``updates`` updates in ``env``."""
 
-    def __init__(self, setting: Setting, builder: FeatureBuilder, seed: int, updates: int) -> None:
-        self.setting, self.builder, self.seed, self.updates = setting, builder, seed, updates
+    def __init__(self, env: SearchEnv, builder: FeatureBuilder, seed: int, updates: int) -> None:
+        self.env, self.builder, self.seed, self.updates = env, builder, seed, updates
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive(seed, "curriculum-learner"))
             self.model = CandidateScorer(width=WIDTH, dropout=0.0, members=1)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=LR, weight_decay=1e-2)
-        self.dialect = get_dialect(setting.rules.dialect)
+        self.dialect = get_dialect(env.rules.dialect)
         self.samples = 0
 
     def train(self, curriculum: Curriculum) -> Iterator[int]:
         """All updates; yields the number of each when it is done, and first -1, when nothing is
         learned but the inputs' scaling."""
+        env = self.env.copy()
+        env.curriculum = curriculum
         for update in range(self.updates):
             set_step = getattr(curriculum, "set_step", None)
             if set_step is not None:
                 set_step(update)
-            episodes = self._episodes(curriculum, update)
+            episodes = self._episodes(env, update)
             moves = self.play(episodes, stream(self.seed, "act", update))
             for episode in episodes:
-                tell(curriculum, episode)
+                env.ended(episode)
             if update == 0:
                 rows = [m.features for episode in moves for m in episode]
                 self.model.standardise(np.concatenate(rows))
@@ -69,27 +70,24 @@ class Learner:
             self.samples += len(episodes)
             yield update
 
-    def _episodes(self, curriculum: Curriculum, update: int) -> list[Episode]:
+    def _episodes(self, env: SearchEnv, update: int) -> list[Episode]:
         """GROUP episodes for each of QUESTIONS tasks; the members' luck differs."""
         made = []
         for place in range(QUESTIONS):
             key = derive(self.seed, "task", update, place)
-            task = {"task_id": start_episode(self.setting, curriculum, key).config.task.id}
-            made += [
-                start_episode(self.setting, curriculum, derive(key, member), task)
-                for member in range(GROUP)
-            ]
+            task = env.start(key).config.task
+            made += [env.start(derive(key, member), task=task) for member in range(GROUP)]
         return made
 
     def play(
         self,
         episodes: Sequence[Episode],
         rng: np.random.Generator | None,
-        setting: Setting | None = None,
+        env: SearchEnv | None = None,
     ) -> list[list[Move]]:
-        """Play to the end, by drawn actions or, without ``rng``, by the best ones. ``setting``:
+        """Play to the end, by drawn actions or, without ``rng``, by the best ones. ``env``:
         whose episodes they are, if not the training world's."""
-        toolbox = (setting or self.setting).toolbox
+        toolbox = (env or self.env).toolbox
         moves: list[list[Move]] = [[] for _ in episodes]
         while active := [i for i, e in enumerate(episodes) if e.phase != "done"]:
             scored = [self.builder(read_state(episodes[i].requests()[0])) for i in active]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.llms.base import Completion, Floats, GenRequest, Ids, check, request_key
 from searchgym.llms.prompts import Codec
 from searchgym.llms.small import train_tokenizer
@@ -46,10 +46,10 @@ def model(seed: int = 0) -> Any:
     )  # fmt: skip
 
 
-def setting(tasks: int, *, turns: int, dialect: str = "search_r1") -> Setting:
+def setting(tasks: int, *, turns: int, dialect: str = "search_r1") -> SearchEnv:
     """Different questions with one answer, over BM25."""
-    return Setting(
-        {
+    return SearchEnv(
+        **{
             "corpus": CORPUS,
             "tasks": [
                 Task(

@@ -58,7 +58,7 @@ def test_real() -> None:
         with AsyncRollouts(
             partial(make, pause=0.5), workers=2, eta=eta, together=2, start_method="forkserver"
         ) as rollouts:
-            run = Trainer(lm, policy, setting(), recipe, config, rollouts=rollouts)
+            run = Trainer(setting(), lm, recipe, config, policy=policy, rollouts=rollouts)
             run.advance()  # starts the workers
             begun = time.perf_counter()
             seen = list(run.train())

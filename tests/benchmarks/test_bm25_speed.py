@@ -1,4 +1,7 @@
-"""The engine's batch call beside bm25s's own tokenise + retrieve, in one run, on one thread."""
+"""The engine's batch call beside bm25s's own tokenise + retrieve, in one run, on one thread each.
+
+Measured in seconds of the processor, which other programs' work does not lengthen. bm25s gives
+positions and scores, the engine hits with their passages, ties in order."""
 
 from __future__ import annotations
 
@@ -20,13 +23,17 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.data]
 ROUNDS = 9
 
 
+LEAST = 0.95
+"""Of bm25s's speed, for any number of hits."""
+
+
 def _seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
-def test_run_is_at_least_as_fast_as_raw_bm25s(data_dir: Path) -> None:
+def test_run_keeps_up_with_raw_bm25s(data_dir: Path) -> None:
     import bm25s
     import Stemmer
 
@@ -50,7 +57,8 @@ def test_run_is_at_least_as_fast_as_raw_bm25s(data_dir: Path) -> None:
     context = CallContext(0, "e", {})
     print(f"\n{len(questions)} questions, {len(corpus):,} passages, one thread, median of {ROUNDS}")
     print(f"{'k':>4} {'bm25s ms':>9} {'run ms':>9} {'ratio':>6}")
-    for k in (3, 5, 10, 100):
+    ratios = {}
+    for k in (1, 3, 10, 100, 1000):
         batch = [Query(text, k, context) for text in questions]
 
         def raw(k: int = k) -> object:
@@ -59,10 +67,12 @@ def test_run_is_at_least_as_fast_as_raw_bm25s(data_dir: Path) -> None:
             )
 
         raw()
+        engine.run(batch[:1])
         pairs = [(_seconds(raw), _seconds(lambda b=batch: engine.run(b))) for _ in range(ROUNDS)]
         theirs, ours = median(p[0] for p in pairs), median(p[1] for p in pairs)
         print(f"{k:>4} {theirs * 1e3:>9.1f} {ours * 1e3:>9.1f} {theirs / ours:>6.2f}")
-        assert k > 10 or theirs / ours >= 1.0
+        ratios[k] = theirs / ours
+    assert min(ratios.values()) >= LEAST, ratios
 
 
 def test_first_call_in_a_fresh_process_loads_compiled_code(tmp_path: Path) -> None:

@@ -20,9 +20,8 @@ import torch
 from numpy.typing import NDArray
 
 from searchgym.candidates.features import FeatureBuilder
-from searchgym.curricula import Staged, Uniform, make_curriculum
-from searchgym.envs.setting import Setting
-from searchgym.envs.start import start_episode
+from searchgym.curricula import Staged, make_curriculum
+from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.crossed import crossed_interval
 from searchgym.evaluation.intervals import Interval
 from searchgym.seeding import derive
@@ -47,9 +46,9 @@ class Axis:
     final: Mapping[str, float]
     curriculum: Mapping[str, Any]
 
-    def setting(self, split: str, count: int) -> Setting:
-        return Setting(
-            {"corpus": "encyclopedia", "split": split, "world": {"entities": 300},
+    def setting(self, split: str, count: int) -> SearchEnv:
+        return SearchEnv(
+            **{"corpus": "encyclopedia", "split": split, "world": {"entities": 300},
              "tasks": dict.fromkeys(FAMILIES, count), "engine": {"name": "degraded"},
              "max_turns": 5, "reward": {"f1": 1.0, "search": -0.02},
              "wording": {"phrasing": "train"}}
@@ -87,21 +86,18 @@ class Run:
     """Per question, at the end."""
 
 
-def measured(learner: Learner, held_out: Setting, final: Mapping[str, float], step: int) -> Any:
+def measured(learner: Learner, held_out: SearchEnv, final: Mapping[str, float], step: int) -> Any:
     """(Q,) F1 and searches of the best-scored actions; each question's luck is always the same."""
     tasks = held_out.tasks[::step]
     episodes = [
-        start_episode(
-            held_out, Uniform(final), derive(0, "held out", task.id), {"task_id": task.id}
-        )
-        for task in tasks
+        held_out.start(derive(0, "held out", task.id), task=task, params=final) for task in tasks
     ]
     learner.play(episodes, None, held_out)
     f1 = np.array([e.outcome().parts.get("f1", 0.0) for e in episodes])  # type: ignore[union-attr]
     return f1, np.array([e.queries for e in episodes])
 
 
-def run(axis: Axis, how: str, seed: int, worlds: tuple[Setting, Setting], builder: Any) -> Run:
+def run(axis: Axis, how: str, seed: int, worlds: tuple[SearchEnv, SearchEnv], builder: Any) -> Run:
     spec = axis.curriculum if how == "curriculum" else {"use": "uniform", "params": axis.final}
     curriculum = make_curriculum(spec)
     learner = Learner(worlds[0], builder, seed, UPDATES)

@@ -34,7 +34,7 @@ def test_vector_env_against_raw_bm25s(data_dir):
     questions = [t.question for t in [*tasks, *more]][:EPISODES]
     assert len(questions) == EPISODES
     env = SearchVectorEnv(EPISODES, corpus=corpus, tasks=tasks, k=K, max_turns=1_000_000)
-    engine = env.setting.engine
+    engine = env.engine
     same = {  # the raw side analyses exactly as our engine does
         "stopwords": sorted(engine.analyser.stopwords),
         "stemmer": Stemmer.Stemmer("porter"),
@@ -125,7 +125,7 @@ def test_single_env_overhead():
     env.reset(seed=0)
     query = env.episode.config.task.queries[0]
     action = f"<search>{query}</search>"
-    engine = env.setting.engine
+    engine = env.engine
 
     def steps() -> None:
         env.reset(seed=0)

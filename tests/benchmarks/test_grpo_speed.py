@@ -139,13 +139,13 @@ def test_step(tmp_path: Path) -> None:
     for kind in ("as ours", "default"):
         steps = 5 if kind == "as ours" else 3
         mine, other = workers(0), workers(0)
-        (one,) = Chains(GROUP).collect([TaskPlan(mine.setting.tasks[0], "look", 0)], mine)
+        (one,) = Chains(GROUP).collect([TaskPlan(mine.env.tasks[0], "look", 0)], mine)
         lengths = [len(row) for m in one.members for row in m.rows]
         tokens = TOGETHER * max(lengths)
         first = copy.deepcopy(mine.lm.state_dict())
         recipe = {**read("grpo"), "rollout": {"use": "chains", "size": GROUP}}
         config = TrainConfig(steps=steps, tasks=TASKS, lr=LR, tokens=tokens)
-        ours = Trainer(mine.lm, mine.policy, mine.setting, recipe, config)
+        ours = Trainer(mine.env, mine.lm, recipe, config, policy=mine.policy)
         theirs = trl_grpo.trainer(
             tmp_path, other, GROUP, together=TOGETHER, steps=steps, lr=LR,
             checkpointing=kind == "default",

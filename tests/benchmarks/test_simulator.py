@@ -11,7 +11,7 @@ from searchgym.engines import build_engine
 from searchgym.engines.simulated import SimulatedEngine
 from searchgym.engines.simulated.data import simulator_pairs
 from searchgym.engines.simulated.measure import measure
-from searchgym.envs.setting import setting
+from searchgym.envs.search import SearchEnv
 from searchgym.llms.sft import SftConfig, SftTrainer, encode, train
 from searchgym.llms.sft_data import untrained
 from searchgym.seeding import derive
@@ -36,8 +36,12 @@ DRAWS = 10_000
 def test_it_states_the_answer_where_it_is_told_to_and_nowhere_else(tmp_path: Path) -> None:
     pairs: list[tuple[str, str]] = []
     for seed in range(WORLDS):
-        made = setting(
-            {"corpus": "encyclopedia", "world": {"entities": 300, "seed": seed}, "tasks": FAMILIES}
+        made = SearchEnv(
+            **{
+                "corpus": "encyclopedia",
+                "world": {"entities": 300, "seed": seed},
+                "tasks": FAMILIES,
+            }
         )
         engine = build_engine("bm25", made.corpus)
         pairs += [
@@ -67,8 +71,8 @@ def test_it_states_the_answer_where_it_is_told_to_and_nowhere_else(tmp_path: Pat
     rows: list[list[object]] = []
     bars: list[bool] = []
     for split in ("dev", "test"):
-        unseen = setting(
-            {"corpus": "encyclopedia", "split": split, "world": {"entities": 500, "seed": 7},
+        unseen = SearchEnv(
+            **{"corpus": "encyclopedia", "split": split, "world": {"entities": 500, "seed": 7},
              "tasks": UNSEEN}
         )  # fmt: skip
         for heat, simulator in simulators.items():
@@ -88,7 +92,9 @@ def test_it_states_the_answer_where_it_is_told_to_and_nowhere_else(tmp_path: Pat
 
 
 def test_noise_follows_the_schedule() -> None:
-    made = setting({"corpus": "encyclopedia", "world": {"entities": 400}, "tasks": {"simple": 4}})
+    made = SearchEnv(
+        **{"corpus": "encyclopedia", "world": {"entities": 400}, "tasks": {"simple": 4}}
+    )
     engine = build_engine("simulated_rules", made.corpus, made.world)
     curriculum = ZeroSearchNoise(0.0, 0.5, 200, 4.0)
     rows: list[list[object]] = []

@@ -10,7 +10,7 @@ import pytest
 from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.scripted import RandomAgent
 from searchgym.dialects.base import DIALECTS
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.baselines import baselines, print_baselines
 from searchgym.evaluation.run import evaluate
 from searchgym.tasks.families import FAMILIES
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.benchmark
 
 
 @pytest.fixture(scope="module")
-def worlds() -> list[Setting]:
-    made: list[Setting] = []
+def worlds() -> list[SearchEnv]:
+    made: list[SearchEnv] = []
     kept: Counter[str] = Counter()
     while not kept or min(kept.values()) < WANTED or len(kept) < len(FAMILIES):
         assert len(made) < 12, f"after {len(made)} worlds only {kept}"
@@ -34,7 +34,7 @@ def worlds() -> list[Setting]:
 
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))
-def test_oracle_solves_every_task(worlds: list[Setting], dialect: str) -> None:
+def test_oracle_solves_every_task(worlds: list[SearchEnv], dialect: str) -> None:
     tried: Counter[str] = Counter()
     failed: list[str] = []
     for shared in worlds:
@@ -49,7 +49,7 @@ def test_oracle_solves_every_task(worlds: list[Setting], dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))
-def test_solvable_after_random_prefixes(worlds: list[Setting], dialect: str) -> None:
+def test_solvable_after_random_prefixes(worlds: list[SearchEnv], dialect: str) -> None:
     failed = []
     for number, shared in enumerate(worlds):
         there = in_dialect(shared, dialect)
@@ -57,7 +57,7 @@ def test_solvable_after_random_prefixes(worlds: list[Setting], dialect: str) -> 
     assert failed == []
 
 
-def test_random_is_near_zero(worlds: list[Setting]) -> None:
+def test_random_is_near_zero(worlds: list[SearchEnv]) -> None:
     right: Counter[str] = Counter()
     tried: Counter[str] = Counter()
     for shared in worlds:
@@ -66,6 +66,6 @@ def test_random_is_near_zero(worlds: list[Setting]) -> None:
             tried[row.family] += 1
     shares = {family: round(right[family] / tried[family], 4) for family in tried}
     print("random:", shares, "all:", sum(right.values()) / sum(tried.values()))
-    print_baselines(baselines(worlds[0].keywords))
+    print_baselines(baselines(worlds[0]))
     assert sum(right.values()) / sum(tried.values()) <= 0.03
     assert max(shares.values()) <= 0.10

@@ -16,7 +16,7 @@ from searchgym.rl.slots.records import Played, TaskPlan, Workers
 
 def rollout(workers: Workers, group: int) -> Callable[[list[str], Any], dict[str, list[Any]]]:
     """What TRL calls for a batch of prompts, each task's ``group`` times in a row."""
-    by_question = {task.question: task for task in workers.setting.tasks}
+    by_question = {task.question: task for task in workers.env.tasks}
     count = 0
 
     def play(prompts: list[str], trainer: Any) -> dict[str, list[Any]]:
@@ -57,7 +57,7 @@ def trainer(
     import trl
     from datasets import Dataset
 
-    tasks = workers.setting.tasks
+    tasks = workers.env.tasks
     config = trl.GRPOConfig(
         output_dir=str(folder), report_to=[], use_cpu=True, bf16=False, disable_tqdm=True,
         save_strategy="no", max_steps=steps, seed=1, learning_rate=lr,

@@ -31,7 +31,7 @@ def test_list_shows_tables(cli: Cli) -> None:
     out = cli("list").out
     for title in ("Environments", "Corpora", "Agents", "Engines", "Dialects"):
         assert title in out
-    assert "searchgym/DeepSearchQA-v0" in out
+    assert "searchgym/LongSearchQA-v0" in out
     assert "Agents" not in cli("list", "engines").out
 
 

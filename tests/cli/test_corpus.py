@@ -39,15 +39,15 @@ def test_index_then_search_through_the_index(cli: Cli, files: Path) -> None:
 
 
 def test_an_environment_uses_the_index(cli: Cli, files: Path) -> None:
-    from searchgym.envs.setting import setting
+    from searchgym.envs.search import SearchEnv
 
     out = files / "index"
     cli("corpus", "index", files / "passages.jsonl", "--out", out, "-s", "k1=1.7")
     keywords = {"corpus": str(files / "passages.jsonl"), "tasks": str(files / "questions.jsonl")}
-    saved = setting({**keywords, "engine": {"name": "bm25", "index": str(out)}})
-    built = setting({**keywords, "engine": {"name": "bm25", "k1": 1.7}})
+    saved = SearchEnv(**{**keywords, "engine": {"name": "bm25", "index": str(out)}})
+    built = SearchEnv(**{**keywords, "engine": {"name": "bm25", "k1": 1.7}})
     assert saved.engine.fingerprint == built.engine.fingerprint
-    assert saved.engine.fingerprint != setting(keywords).engine.fingerprint
+    assert saved.engine.fingerprint != SearchEnv(**keywords).engine.fingerprint
 
 
 def test_an_index_of_other_passages_is_refused(cli: Cli, files: Path) -> None:

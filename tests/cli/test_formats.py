@@ -14,7 +14,7 @@ from searchgym.cards import cards
 from searchgym.corpora.load import load_questions
 from searchgym.corpora.parquet import SCORED, search_r1_row
 from searchgym.dialects.published import PUBLISHED
-from searchgym.envs.setting import setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError, MissingExtraError
 from searchgym.evaluation.result import EvalResult
 from searchgym.trajectory import read_jsonl
@@ -138,12 +138,17 @@ def test_search_r1_questions_there_and_back(cli: Cli, tmp_path: Path) -> None:  
     assert row["reward_model"]["ground_truth"] == {"target": row["golden_answers"]}
     assert (row["ability"], row["data_source"]) == ("fact-reasoning", "SearchQA-v0")
     made = load_questions(path)
-    env = setting(
-        {"corpus": "encyclopedia", "world": {"entities": 400}, "tasks": str(path), "split": "train"}
+    env = SearchEnv(
+        **{
+            "corpus": "encyclopedia",
+            "world": {"entities": 400},
+            "tasks": str(path),
+            "split": "train",
+        }
     )
     assert [t.question for t in env.tasks] == [t.question for t in made]
-    ours = setting(
-        {"corpus": "encyclopedia", "world": {"entities": 400}, "split": "train",
+    ours = SearchEnv(
+        **{"corpus": "encyclopedia", "world": {"entities": 400}, "split": "train",
          "tasks": {"simple": 12, "chain-2": 12}}
     ).tasks  # fmt: skip
     kept = ("id", "question", "answers", "evidence", "family", "hops")
@@ -199,7 +204,7 @@ def test_parquet_files_of_others(tmp_path: Path) -> None:
     plain = {"prompt": "Where is it?", "reward_model": {"ground_truth": "Quell"}}
     (task,) = load_questions(rows(tmp_path, plain))
     assert (task.id, task.question, task.answers) == ("nq_search-0", "Where is it?", ("Quell",))
-    env = setting({"corpus": CORPUS, "tasks": str(tmp_path / "nq_search.parquet")})
+    env = SearchEnv(**{"corpus": CORPUS, "tasks": str(tmp_path / "nq_search.parquet")})
     assert env.tasks[0].answers == ("Quell",)
     refusal = {"id": 1, "question": "q?", "answers": [ABSTAIN]}
     assert load_questions(rows(tmp_path, refusal))[0].should_abstain

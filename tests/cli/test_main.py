@@ -72,7 +72,7 @@ def test_the_version(cli: Cli) -> None:
         (["show", "SimpelQA-v0"], "Did you mean 'SimpleQA-v0'"),
         (["list", "env"], "Did you mean 'envs'"),
         (["play", "SimpelQA-v0"], "Did you mean 'SimpleQA-v0'"),
-        (["play", "nowhere_at_all:X-v0"], "cannot import 'nowhere_at_all'"),
+        (["play", "nowhere_at_all:X-v0"], "cannot load 'nowhere_at_all:X-v0'"),
         (["eval", "SearchQA-v0", "-a", "ruels"], "Did you mean 'rules'"),
         (["eval", "SearchQA-v0", "-a", "none.safetensors"], "does not exist"),
         (["eval", "SearchQA-v0", "-s", "max_turn=3"], "Did you mean 'max_turns'"),

@@ -65,9 +65,9 @@ def test_the_last_turn_is_announced_and_not_wasted(cli: Cli) -> None:
 
 
 def test_a_page_is_opened_by_its_number(cli: Cli) -> None:
-    lines = oracle_lines("DeepSearchQA-v0", 3, *SMALL)
+    lines = oracle_lines("LongSearchQA-v0", 3, *SMALL)
     typed = f"open 1\n{lines[0]}\nopen 9\nopen 1\n{lines[-1]}\n"
-    done = cli("play", "DeepSearchQA-v0", "--seed", 3, *SMALL, "--json", stdin=typed)
+    done = cli("play", "LongSearchQA-v0", "--seed", 3, *SMALL, "--json", stdin=typed)
     assert "There is no result 1 to open" in done.err
     assert "There is no result 9 to open" in done.err
     assert "part 1 of 1" in done.err
@@ -92,7 +92,7 @@ def test_several_questions_and_a_record(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_task_is_chosen_by_its_id(cli: Cli) -> None:
     env = make_search_env("SimpleQA-v0", SMALL[1::2])
-    task = env.setting.tasks[3]
+    task = env.tasks[3]
     done = cli(
         "play",
         "SimpleQA-v0",

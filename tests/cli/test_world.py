@@ -9,7 +9,7 @@ import networkx as nx
 import pytest
 
 from searchgym.corpora.load import load_corpus
-from searchgym.envs.setting import setting
+from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.run import evaluate
 from searchgym.tasks.taskset import TaskSet
 from tests.cli.conftest import Cli
@@ -32,8 +32,8 @@ def written(cli: Cli, tmp_path: Path) -> Path:
 def test_a_written_world_is_an_environment(written: Path) -> None:
     from searchgym.agents.oracle import OracleAgent
 
-    shared = setting(
-        {"corpus": str(written / "passages.jsonl"), "tasks": str(written / "tasks.jsonl"),
+    shared = SearchEnv(
+        **{"corpus": str(written / "passages.jsonl"), "tasks": str(written / "tasks.jsonl"),
          "max_turns": 8, "may_abstain": True}
     )  # fmt: skip
     assert len({task.family for task in shared.tasks}) == 8

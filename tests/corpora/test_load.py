@@ -10,7 +10,7 @@ import pytest
 from searchgym.corpora.beir import load_beir
 from searchgym.corpora.load import WIKIPEDIA, load_corpus, load_questions
 from searchgym.corpora.parquet import write_parquet
-from searchgym.envs.setting import setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.types import ABSTAIN, Passage, Task
 
@@ -165,7 +165,7 @@ def test_passages_from_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         load_corpus(tmp_path / "bad.parquet")
     monkeypatch.chdir(tmp_path)
     task = Task("t", "x?", ("x",))
-    assert len(setting({"corpus": "c.parquet", "tasks": [task]}).corpus) == 2
+    assert len(SearchEnv(**{"corpus": "c.parquet", "tasks": [task]}).corpus) == 2
 
 
 def test_a_url_pattern_of_other_fields_is_refused(tmp_path: Path) -> None:

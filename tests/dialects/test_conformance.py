@@ -64,8 +64,8 @@ def test_third_party_names() -> None:
         ("plain+judge", "unknown option of dialect 'plain'"),
         ("searchgym.dialects.nothing:X", "cannot load"),
         ("searchgym.dialects.plain:Missing", "cannot load"),
-        ("collections:OrderedDict", "is not a dialect"),
-        (":", "not of the form"),
+        ("collections:OrderedDict", "cannot be a dialect"),
+        (":", "is not of the form"),
     ],
 )
 def test_unknown_names_say_what_is_known(name: str, said: str) -> None:

@@ -171,5 +171,5 @@ def test_a_prompt_by_import_path_is_recorded_as_its_text(tmp_path: Path) -> None
     env = gym.make("SearchQA-v0", instructions="tests.dialects.own:ASK", **SMALL).unwrapped
     observation, _ = env.reset(seed=1)
     assert observation == f"Find out: {env.episode.config.task.question.strip()} Use search."
-    assert env.setting.rules.instructions == "Find out: {question} Use {tool_names}."
+    assert env.rules.instructions == "Find out: {question} Use {tool_names}."
     assert prompt_of(None) is None

@@ -103,7 +103,7 @@ def test_a_dialect_of_ones_own_is_played_in_every_environment(spec: Any, first: 
 
 def test_a_subclass_gets_the_options_that_the_rules_need() -> None:
     env = gym.make("SearchQA-v0", dialect=Brief(quoted=True), max_parallel=2, **SMALL)
-    dialect = get_dialect(env.unwrapped.setting.rules.dialect)
+    dialect = get_dialect(env.unwrapped.rules.dialect)
     assert isinstance(dialect, Brief)
     assert dialect.parallel
     assert dialect.name == f"{BRIEF}+parallel+quoted"
@@ -157,7 +157,7 @@ def test_somebody_elses_object_works_in_process() -> None:
     *_, terminated, _, info = env.step("answer: nothing")
     assert terminated
     assert info["action"] == "Answer"
-    assert copy.deepcopy(env.unwrapped.setting.rules) is not None
+    assert copy.deepcopy(env.unwrapped.rules) is not None
 
 
 @pytest.mark.parametrize(

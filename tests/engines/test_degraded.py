@@ -444,7 +444,7 @@ def test_a_dead_link_is_not_the_infrastructures_fault() -> None:
     env = SearchEnv(**WORLD, tools=("search", "access"), dialect="asearcher",
                     engine={"name": "degraded", "dead": 1.0})  # fmt: skip
     env.reset(seed=0)
-    url = env.setting.corpus[0].url
+    url = env.corpus[0].url
     observation, _, terminated, truncated, info = env.step(f"</think><access>{url}</access>")
     assert "No More Information is Found for this URL." in observation
     assert not terminated

@@ -34,7 +34,7 @@ def under_attack(
 
 
 def say(env: SearchEnv, action: Action) -> str:
-    return get_dialect(env.setting.rules.dialect).render_action(action)
+    return get_dialect(env.rules.dialect).render_action(action)
 
 
 def test_the_three_kinds_are_equally_frequent_and_every_canary_is_its_own() -> None:

@@ -382,7 +382,7 @@ def test_environments_search_with_it() -> None:
     for engine in (dense, {"name": "hybrid", "engines": ["bm25", dense]}):
         env: Any = gym.make("SearchQA-v0", engine=engine, **small).unwrapped
         env.reset(seed=1)
-        corpus = env.setting.corpus
+        corpus = env.corpus
         expected = build_engine(engine, corpus).run([Query("who founded it", 3, CONTEXT)])[0]
         observation, *_ = env.step("<search>who founded it</search>")
         shown = json.dumps(observation, ensure_ascii=False)

@@ -9,19 +9,26 @@ import gymnasium as gym
 import pytest
 
 import searchgym  # noqa: F401  (registers the environments)
+from searchgym.cards import load_object
 from searchgym.dialects.base import get_dialect
 from searchgym.engines.graph.index import graph_index
 from searchgym.engines.graph.modes import MODES
-from searchgym.engines.graph.tools import GRAPH_TOOLS, make_tool
 from searchgym.engines.registry import build_engine
 from searchgym.envs.vector import SearchVectorEnv
 from searchgym.errors import CardError, EngineError
 from searchgym.kgs.corpus import kg_corpus
 from searchgym.kgs.walks import neighbours
+from searchgym.tools import TOOLS, ToolContext
+from searchgym.tools import make_tool as made_tool
 from searchgym.types import Call, CallContext, Query, ToolCall
 from tests.kgs.random_graphs import films, generated
 
 CONTEXT = CallContext(0, "e", {})
+GRAPH_TOOLS = [name for name, path in TOOLS.items() if ".graph:" in path]
+
+
+def make_tool(name, corpus, world):
+    return made_tool(name, ToolContext(corpus, None, world))
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +238,8 @@ def test_rankings():
 def test_tools_fit_their_schemas():
     from searchgym.arguments import check_schema
 
-    for name, tool in GRAPH_TOOLS.items():
+    for name in GRAPH_TOOLS:
+        tool = load_object(TOOLS[name])
         check_schema(tool.spec.parameters, name)
         assert tool.spec.name == name
 
@@ -252,7 +260,7 @@ def test_an_agent_solves_a_chain_with_the_graph_alone(dialect):
         words = get_dialect(env.episode.config.rules.dialect)
         total = 0.0
         for evidence in task.evidence:  # each hop's page names the next entity
-            title = env.setting.corpus.passage(evidence).title
+            title = env.corpus.passage(evidence).title
             call = Call("graph_facts", {"entity": title})
             _, reward, *_, info = env.step(words.render_action(call))
             total += reward
@@ -268,8 +276,8 @@ def test_an_agent_solves_a_chain_with_the_graph_alone(dialect):
 def test_a_vector_of_environments_mixes_tools_and_searches():
     env = SearchVectorEnv(4, tools=ALL, dialect="json_tools", max_turns=9, **SMALL)
     env.reset(seed=0)
-    words = get_dialect(env.setting.rules.dialect)
-    title = env.setting.world.titles[0]
+    words = get_dialect(env.rules.dialect)
+    title = env.world.titles[0]
     actions = [
         words.render_action(Call("graph_neighbors", {"node": title, "hops": 2})),
         env.oracle()[1][0],
@@ -290,7 +298,7 @@ def test_agentgl_plays_the_graph():
     observation, _ = env.reset(seed=0)
     assert "2-hop" in observation
     assert "To search" not in observation
-    title = env.unwrapped.setting.world.titles[1]
+    title = env.unwrapped.world.titles[1]
     observation, *_, info = env.step(f"<think>hm <|begin_of_query|>2-hop:{title}<|end_of_query|>")
     assert f"neighbours of {title}" in observation
     assert info["tool"] == "graph_neighbors"
@@ -316,7 +324,7 @@ def test_an_imported_graph_is_an_environment(tmp_path):
     path = tmp_path / "people.tsv"
     path.write_text("".join(lines), encoding="utf-8")
     env = gym.make("SearchQA-v0", corpus=f"kg:{path}", engine="graph", tools=ALL, k=5).unwrapped
-    families = {t.family for t in env.setting.tasks}
+    families = {t.family for t in env.tasks}
     assert families == {"simple", "chain"}
     for seed in range(5):
         env.reset(seed=seed)

@@ -11,7 +11,7 @@ import pytest
 
 from searchgym.dialects.base import get_dialect
 from searchgym.engines.degraded import DegradedEngine
-from searchgym.envs.setting import Setting, setting
+from searchgym.envs.search import SearchEnv
 from searchgym.envs.vector import SearchVectorEnv
 from searchgym.episode import Episode
 from searchgym.evaluation.lost import failure_rate, lost_by_searches
@@ -47,12 +47,12 @@ class Plans:
         return get_dialect(request.dialect).render_action(action)
 
 
-def degraded(**changes: Any) -> Setting:
+def degraded(**changes: Any) -> SearchEnv:
     engine = {"name": "degraded", "engine": "bm25", "outage": RATE}
-    return setting({**OWN, "engine": engine, "max_retries": RETRIES, **changes})
+    return SearchEnv(**{**OWN, "engine": engine, "max_retries": RETRIES, **changes})
 
 
-def played(shared: Setting, n: int, batch: int = 512) -> list[Episode]:
+def played(shared: SearchEnv, n: int, batch: int = 512) -> list[Episode]:
     episodes = [
         Episode(EpisodeConfig(shared.tasks[0], shared.rules, key, f"{key:016x}"))
         for key in (derive(7, "outages", i) for i in range(n))
@@ -93,7 +93,8 @@ def test_none_that_is_lost_is_scored(episodes: list[Episode], rows: list[Row]) -
         if row.infra_error:
             outcome = episode.outcome()
             assert outcome is not None
-            assert outcome.parts == {}
+            assert outcome.parts["infra_error"] == 1.0
+            assert outcome.parts["em"] == outcome.parts["answered"] == 0.0
             assert sum(t.reward for t in episode.turns) == 0
             assert episode.truncated
             assert not episode.terminated

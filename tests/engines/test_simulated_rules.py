@@ -15,7 +15,7 @@ from searchgym.engines.simulated.data import simulator_pairs
 from searchgym.engines.simulated.measure import measure
 from searchgym.engines.simulated.parse import parse_documents
 from searchgym.engines.simulated.text import clip, excerpt, mentions, sentences, snippet, telling
-from searchgym.envs.setting import setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Failure, Query, Task
 from tests.small import CORPUS, TASKS
@@ -32,7 +32,7 @@ def asked(task: Task, key: int, noise: float, k: int = 3) -> Query:
 
 
 def test_useful_documents_state_the_answer_and_noisy_ones_never_do() -> None:
-    made = setting(OPTIONS)
+    made = SearchEnv(**OPTIONS)
     engine = build_engine("simulated_rules", made.corpus, made.world)
     for i, task in enumerate(made.tasks):
         useful, noisy = engine.run([asked(task, i, 0.0), asked(task, i, 1.0)])
@@ -52,7 +52,7 @@ def test_useful_documents_state_the_answer_and_noisy_ones_never_do() -> None:
 
 
 def test_noise_is_about_other_entities_of_the_same_type() -> None:
-    made = setting(OPTIONS)
+    made = SearchEnv(**OPTIONS)
     assert made.world is not None
     engine = build_engine("simulated_rules", made.corpus, made.world)
     type_by_title = {t: int(made.world.type_of[e]) for e, t in enumerate(made.world.titles)}
@@ -95,7 +95,7 @@ def test_rules_need_a_task() -> None:
 
 
 def test_training_pairs_are_exact() -> None:
-    made = setting(OPTIONS)
+    made = SearchEnv(**OPTIONS)
     pairs = list(simulator_pairs(made.tasks, made.corpus, made.engine, words=20, docs=3))
     tasks = {t.id: t for t in made.tasks}
     assert list(simulator_pairs(made.tasks, made.corpus, made.engine, words=20, docs=3)) == pairs
@@ -156,7 +156,7 @@ def test_snippets_hold_the_answer_early() -> None:
     assert snippet(text, "Fera", 0, 2) == "… the Fera"
     assert snippet("Fera Monarchson", "Fera Monarchs", 1, 9) is None
     assert snippet(text, "the", 0, 9) is None
-    made = setting(OPTIONS)
+    made = SearchEnv(**OPTIONS)
     tasks = {t.id: t for t in made.tasks}
     pairs = list(simulator_pairs(made.tasks, made.corpus, made.engine, words=12, docs=1, before=3))
     useful = [p for p in pairs if p.kind == "useful"]

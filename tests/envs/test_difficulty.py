@@ -10,9 +10,8 @@ import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from searchgym.curricula import AXES, LevelBand, blur
-from searchgym.envs.difficulty import applied
+from searchgym.envs.difficulty import apply_difficulty
 from searchgym.envs.search import SearchEnv
-from searchgym.envs.setting import setting
 from searchgym.envs.vector import SearchVectorEnv
 from searchgym.errors import CardError, EngineError
 from searchgym.tools import SearchTool
@@ -43,7 +42,7 @@ def found(env: SearchEnv, query: str = "of the city") -> dict[str, Any]:
 # --- each axis --------------------------------------------------------------------------------
 def test_the_drawn_tasks_are_within_the_vector() -> None:
     env = world()
-    tasks = {t.id: t for t in env.setting.tasks}
+    tasks = {t.id: t for t in env.tasks}
     for axis, measure, values in (
         ("hops", lambda t: t.hops, (1, 2, 3)),
         ("branches", lambda t: t.difficulty.branches, (1, 2)),
@@ -95,7 +94,7 @@ def test_a_small_corpus_has_only_so_many_distractors_and_some_tools_none() -> No
     assert sorted(info["hits"]) == ["p1", "p2", "p3", "p4", "p5"]
     assert not begin(env, 0, distractors=3)["params"].get("degraded")
     assert found(env, "zzzz")["hits"] == ()
-    bare = SearchTool(env.setting.engine)
+    bare = SearchTool(env.engine)
     call = ToolCall("search", {"query": "Quell"}, 0, CallContext(1, "e", {"distractors": 1}))
     with pytest.raises(EngineError, match="SearchTool\\(engine, k, corpus\\)"):
         bare.run([call])
@@ -103,7 +102,7 @@ def test_a_small_corpus_has_only_so_many_distractors_and_some_tools_none() -> No
 
 def test_distractors_leave_failures_and_other_calls_alone() -> None:
     env = SearchEnv(corpus=CORPUS, tasks=TASKS, engine={"name": "degraded"})
-    tool = env.setting.toolbox.tools["search"]
+    tool = env.toolbox.tools["search"]
     hard = CallContext(5, "e", {"distractors": 2, "outage": 1.0})
     plain = CallContext(6, "f", {})
     failed, fine = tool.run(
@@ -204,14 +203,14 @@ def test_an_axis_that_cannot_act_says_why(
 
 
 def test_every_axis_acts_somewhere() -> None:
-    shared = setting(WORLD)
+    shared = SearchEnv(**WORLD)
     middle = {
         name: max(1, axis.low) if axis.whole else axis.high / 2 for name, axis in AXES.items()
     }
-    played = applied(shared, middle)
+    played = apply_difficulty(shared.setup, middle)
     assert set(AXES) <= set(played.params)
     assert (played.rules.k, played.rules.max_turns, played.rules.snippet_chars) == (2, 1, 1)
-    assert applied(shared, {"noise": 0.1}).rules is shared.rules
+    assert apply_difficulty(shared.setup, {"noise": 0.1}).rules is shared.rules
 
 
 def test_a_named_task_is_played_whatever_the_axes() -> None:

@@ -37,7 +37,7 @@ def test_check_env(env_id):
     check_env(build(env_id).unwrapped, seeds=3)
 
 
-@pytest.mark.parametrize("env_id", ["SearchQA-v0", "searchgym/DeepSearchQA-v0"])
+@pytest.mark.parametrize("env_id", ["SearchQA-v0", "searchgym/LongSearchQA-v0"])
 def test_vector_equals_single(env_id):
     check_vector_env(env_id)
 
@@ -59,7 +59,7 @@ def test_specs_survive_json(env_id):
 
 def test_keywords_override_the_card_and_survive_in_the_spec():
     env = gym.make("SearchQA-v0", engine="graph", max_turns=3, world={"entities": 2_000}, k=2)
-    assert env.unwrapped.setting.rules.max_turns == 3
+    assert env.unwrapped.rules.max_turns == 3
     again = gym.make(EnvSpec.from_json(env.spec.to_json()))
     assert again.reset(seed=1)[0] == env.reset(seed=1)[0]
 
@@ -68,7 +68,7 @@ PROGRAM = """
 import json, sys
 import gymnasium as gym, searchgym
 out = []
-for env_id in ("SearchQA-v0", "searchgym/DeepSearchQA-v0"):
+for env_id in ("SearchQA-v0", "searchgym/LongSearchQA-v0"):
     env = gym.make(env_id)
     for seed in range(6):
         out.append(env.reset(seed=seed))
@@ -118,7 +118,7 @@ def test_nothing_of_the_gold_is_seen_before_it_is_retrieved():
 def test_splits_are_separate_worlds():
     worlds = {}
     for split in ("train", "dev", "test"):
-        shared = gym.make("SearchQA-v0", split=split).unwrapped.setting
+        shared = gym.make("SearchQA-v0", split=split).unwrapped
         worlds[split] = (set(shared.world.titles), {t.question for t in shared.tasks})
         assert all(t.split == split for t in shared.tasks)
     for a, b in (("train", "dev"), ("train", "test"), ("dev", "test")):
@@ -134,7 +134,7 @@ def test_the_public_names_all_load():
 
 
 def test_every_gold_query_finds_its_passage():
-    shared = gym.make("SearchQA-v0").unwrapped.setting
+    shared = gym.make("SearchQA-v0").unwrapped
     pairs = [(q, e) for t in shared.tasks for q, e in zip(t.queries, t.evidence, strict=True)]
     rankings = shared.engine.search([q for q, _ in pairs], 3)
     assert len(pairs) > 1_000

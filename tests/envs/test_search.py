@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 import searchgym
 from searchgym.checker import MALFORMED, check_env, same
 from searchgym.envs.search import SearchEnv
-from searchgym.envs.setting import setting
+from searchgym.envs.setup import load_setup
 from searchgym.envs.stack import stack_infos
 from searchgym.envs.vector import SearchVectorEnv
 from searchgym.errors import CardError, EpisodeError
@@ -50,13 +50,13 @@ def test_files_that_were_edited_are_read_again(tmp_path):
     asked = tmp_path / "questions.jsonl"
     asked.write_text('{"id": "q", "question": "What is Aldor?", "answers": ["a mill"]}\n')
     keywords = {"corpus": str(notes), "tasks": str(asked)}
-    first = setting(keywords)
-    assert setting(keywords) is first
+    first = SearchEnv(**keywords).corpus
+    assert SearchEnv(**keywords).corpus is first
     (notes / "b.md").write_text("# Belu\n\nBelu is a ship.\n")
-    second = setting(keywords)
+    second = SearchEnv(**keywords)
     assert [p.title for p in second.corpus] == ["Aldor", "Belu"]
     asked.write_text('{"id": "r", "question": "What is Belu?", "answers": ["a ship"]}\n')
-    assert [task.id for task in setting(keywords).tasks] == ["r"]
+    assert [task.id for task in SearchEnv(**keywords).tasks] == ["r"]
 
 
 def test_a_card_and_a_model_of_ones_own_that_were_edited_are_read_again(tmp_path):
@@ -65,11 +65,11 @@ def test_a_card_and_a_model_of_ones_own_that_were_edited_are_read_again(tmp_path
     card = tmp_path / "encyclopedia"
     shutil.copytree(Path(searchgym.__file__).parents[1] / "corpora" / "encyclopedia", card)
     keywords = {"corpus": str(card), "world": {"entities": 300}, "tasks": {"simple": 4}}
-    first = setting(keywords)
-    assert setting(keywords) is first
+    first = SearchEnv(**keywords)
+    assert SearchEnv(**keywords).corpus is first.corpus
     text = (card / "card.toml").read_text()
     (card / "card.toml").write_text(text.replace("seed = 0", "seed = 12"))
-    assert [t.question for t in setting(keywords).tasks] != [t.question for t in first.tasks]
+    assert [t.question for t in SearchEnv(**keywords).tasks] != [t.question for t in first.tasks]
     model = tmp_path / "model" / "weights"
     model.parent.mkdir()
     model.write_text("a")
@@ -169,7 +169,7 @@ def test_forks_share_the_setting_and_nothing_else():
     e.reset(seed=1, options={"task_id": "t1"})
     e.step("<search>Aldor founder</search>")
     twin = e.fork()
-    assert twin.setting is e.setting
+    assert twin.setup is e.setup
     twin.step("<answer>x</answer>")
     assert e.episode.phase == "act"
     assert same(e.step("<answer>Quell</answer>")[1], 1.0)
@@ -296,11 +296,13 @@ def test_vector_mistakes_are_clear():
 
 
 def test_settings_are_built_once_per_recipe():
-    assert setting({"k": 2, **OWN}) is not setting({"k": 2, **OWN})  # objects are the caller's
+    named = {"world": {"entities": 60}, "tasks": {"simple": 2}}
+    assert load_setup(named).components is load_setup({**named, "k": 1}).components
+    assert load_setup(OWN).components is not load_setup(OWN).components  # the caller's objects
 
 
 def test_a_setting_under_other_rules_shares_what_is_large():
-    wide = setting({"k": 2, **OWN})
+    wide = SearchEnv(**{"k": 2, **OWN})
     one = wide.under(k=1, max_turns=3)
     assert one.corpus is wide.corpus
     assert one.engine is wide.engine
@@ -333,7 +335,7 @@ def test_the_curriculum_drives_tasks_and_parameters():
 
 def test_the_dialect_is_made_able_to_say_what_the_rules_offer():
     e = env(tools=("search", "access"), max_parallel=2, judge=True)
-    assert set(e.setting.rules.dialect.split("+")) == {"search_r1", "access", "parallel", "judge"}
-    assert env().setting.rules.dialect == "search_r1"
-    assert env(dialect="plain", max_parallel=3).setting.rules.dialect == "plain"
-    assert env(dialect="json_tools", delegate=True).setting.rules.dialect == "json_tools"
+    assert set(e.rules.dialect.split("+")) == {"search_r1", "access", "parallel", "judge"}
+    assert env().rules.dialect == "search_r1"
+    assert env(dialect="plain", max_parallel=3).rules.dialect == "plain"
+    assert env(dialect="json_tools", delegate=True).rules.dialect == "json_tools"

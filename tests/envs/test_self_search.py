@@ -124,7 +124,7 @@ def test_the_oracle_writes_the_gold_passages_itself() -> None:
             (text,) = e.oracle()
             task = e.episode.config.task
             for evidence in task.evidence:
-                assert e.setting.corpus.passage(evidence).text in text
+                assert e.corpus.passage(evidence).text in text
             _, reward, terminated, _, info = e.step(text)
             assert info["reward_parts"]["format"] == 1.0, task.id
             assert (reward, terminated) == (1.0, True)
@@ -166,20 +166,20 @@ def test_what_the_mode_cannot_do_says_so() -> None:
     with pytest.raises(EngineError, match="episode mode of environments"):
         build_engine("self", CORPUS)
     with pytest.raises(EngineError, match="no engine answers"):
-        env().setting.engine.run([Query("x", 1, None)])  # type: ignore[arg-type]
+        env().engine.run([Query("x", 1, None)])  # type: ignore[arg-type]
 
 
 def test_tools_and_turns_have_nothing_to_act_on() -> None:
-    plain = env().setting.rules
+    plain = env().rules
     for keywords in (
         {"engine": {"name": "self"}},
         {"tools": ("search", "access"), "max_turns": 6, "max_queries": 3, "max_parallel": 3},
         {"dialect": "search_r1+parallel"},
         {"dialect": "search_r1_self"},
-        {"engine": env().setting.engine},
+        {"engine": env().engine},
     ):
-        assert env(**keywords).setting.rules == plain
-    assert env(max_action_chars=50).setting.rules.max_action_chars == 50
+        assert env(**keywords).rules == plain
+    assert env(max_action_chars=50).rules.max_action_chars == 50
 
 
 def test_evaluation_reports_the_mode() -> None:
@@ -187,7 +187,7 @@ def test_evaluation_reports_the_mode() -> None:
         def act(self, requests):
             return [RIGHT for _ in requests]
 
-    result = evaluate(Writes(), env().setting)
+    result = evaluate(Writes(), env())
     assert result.means["em"].mean == 0.5
     assert result.means["evidence_recall"].n == 0
     assert result.settings["engine"] == "self"

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from searchgym.agents.scripted import FirstHitAgent
-from searchgym.envs.setting import Setting, setting
+from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.run import evaluate
 from searchgym.types import Agent, Task, TurnRequest
 from tests.small import CORPUS
@@ -36,8 +36,8 @@ class Slow:
         return self._agent.act(requests)
 
 
-def build(log: Path) -> tuple[Agent, Setting]:
-    return Slow(log), setting({"corpus": CORPUS, "tasks": TASKS})
+def build(log: Path) -> tuple[Agent, SearchEnv]:
+    return Slow(log), SearchEnv(**{"corpus": CORPUS, "tasks": TASKS})
 
 
 if __name__ == "__main__":

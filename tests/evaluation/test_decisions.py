@@ -15,7 +15,7 @@ from torchmetrics.functional.classification import (
 
 from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.scripted import ConstantAgent
-from searchgym.envs.setting import setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import EvaluationError
 from searchgym.evaluation.confusion import Confusion
 from searchgym.evaluation.decisions import abstention, knowledge_boundary, solvable
@@ -77,7 +77,7 @@ def test_f1_at_its_ends_has_a_width() -> None:
 
 
 def test_refusals_at_play() -> None:
-    shared = setting({"corpus": CORPUS, "tasks": [*TASKS, REFUSE]})
+    shared = SearchEnv(**{"corpus": CORPUS, "tasks": [*TASKS, REFUSE]})
     right = abstention(evaluate(OracleAgent(shared.tasks), shared).rows)
     assert right.refusals == Confusion(1, 0, 0, len(TASKS))
     assert (right.refusals.f1().mean, right.answered.mean, right.invented) == (1, 1, 0)

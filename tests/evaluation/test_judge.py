@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.agents.scripted import ConstantAgent
-from searchgym.envs.setting import Setting, setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import EngineError, EvaluationError
 from searchgym.evaluation.judge import Judge, agreement, judged, prompt_for, read_verdict
 from searchgym.evaluation.result import EvalResult, compare
@@ -84,8 +84,8 @@ class Says:
         return out
 
 
-def _setting() -> Setting:
-    return setting({"corpus": CORPUS, "tasks": TASKS})
+def _setting() -> SearchEnv:
+    return SearchEnv(**{"corpus": CORPUS, "tasks": TASKS})
 
 
 def test_verdicts_stand_beside_exact_match(server: Loopback, tmp_path: Path) -> None:

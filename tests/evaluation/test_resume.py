@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 
 from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.scripted import ConstantAgent, FirstHitAgent, RandomAgent
-from searchgym.envs.setting import Setting, setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError, EvaluationError
 from searchgym.evaluation.journal import Journal, trajectories_of
 from searchgym.evaluation.metrics import row_of
-from searchgym.evaluation.play import How, play
+from searchgym.evaluation.play import How, play, questions_of
 from searchgym.evaluation.result import EvalResult
 from searchgym.evaluation.run import evaluate
 from searchgym.trajectory import read_jsonl
@@ -123,8 +123,8 @@ def test_a_killed_worker_is_told_and_what_was_done_is_kept(whole: Path, tmp_path
 
 
 # --- in this process --------------------------------------------------------------------------
-def _setting(**keywords: object) -> Setting:
-    return setting({"corpus": CORPUS, "tasks": TASKS, **keywords})
+def _setting(**keywords: object) -> SearchEnv:
+    return SearchEnv(**{"corpus": CORPUS, "tasks": TASKS, **keywords})
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def lines() -> list[bytes]:
     """The trajectories of a small evaluation."""
     shared, found = _setting(), []
     play(
-        FirstHitAgent(), shared, shared.tasks, How(0, record=True),
+        FirstHitAgent(), shared, questions_of(shared, shared.tasks), How(0, record=True),
         lambda done: found.extend(line.encode() for _, line in done),
     )  # fmt: skip
     return found
@@ -204,7 +204,7 @@ def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_run_is_continued_with_more_questions(tmp_path: Path, complete: bool) -> None:
     """Wherever the first ones stand among them; the result is that of asking all at once."""
-    shared = setting({"corpus": CORPUS, "tasks": MANY})
+    shared = SearchEnv(**{"corpus": CORPUS, "tasks": MANY})
     grown, once = tmp_path / "grown.json", tmp_path / "once.json"
     evaluate(ConstantAgent(), shared, name="a", out=once)
     evaluate(ConstantAgent(), shared, name="a", out=grown, tasks=MANY[1::3])
@@ -226,7 +226,7 @@ def test_a_growing_run_that_dies_keeps_what_it_had(tmp_path: Path) -> None:
         def act(self, requests: Sequence[TurnRequest]) -> list[str]:
             raise RuntimeError("as a kill: nothing is saved afterwards")
 
-    shared = setting({"corpus": CORPUS, "tasks": MANY})
+    shared = SearchEnv(**{"corpus": CORPUS, "tasks": MANY})
     out = tmp_path / "a.json"
     evaluate(FirstHitAgent(), shared, name="a", out=out, tasks=MANY[:4])
     Dies.__module__, Dies.__qualname__ = FirstHitAgent.__module__, FirstHitAgent.__qualname__
@@ -239,7 +239,7 @@ def test_a_growing_run_that_dies_keeps_what_it_had(tmp_path: Path) -> None:
 
 def test_the_machine_noted_is_the_one_that_played(tmp_path: Path) -> None:
     out, note = tmp_path / "a.json", tmp_path / "machine.json"
-    shared = setting({"corpus": CORPUS, "tasks": MANY})
+    shared = SearchEnv(**{"corpus": CORPUS, "tasks": MANY})
     evaluate(FirstHitAgent(), shared, out=out, tasks=MANY[:2])
     assert "processor" in note.read_text("utf-8")
     note.write_text("{}", "utf-8")
@@ -249,7 +249,7 @@ def test_the_machine_noted_is_the_one_that_played(tmp_path: Path) -> None:
 
 def test_a_run_grows_by_no_other_questions(tmp_path: Path) -> None:
     out = tmp_path / "a.json"
-    shared = setting({"corpus": CORPUS, "tasks": MANY})
+    shared = SearchEnv(**{"corpus": CORPUS, "tasks": MANY})
     evaluate(ConstantAgent(), shared, out=out, tasks=MANY[:3])
     before = out.read_bytes(), trajectories_of(out).read_bytes()
     reworded = [replace(task, question=task.question + " Say.") for task in MANY]
@@ -257,7 +257,7 @@ def test_a_run_grows_by_no_other_questions(tmp_path: Path) -> None:
         with pytest.raises(EvaluationError, match=r"holds 3 episodes, of which .* answer none of"):
             evaluate(ConstantAgent(), shared, out=out, tasks=others)
     with pytest.raises(EvaluationError, match=r"rules\.k"):
-        evaluate(ConstantAgent(), setting({"corpus": CORPUS, "tasks": MANY, "k": 1}), out=out)
+        evaluate(ConstantAgent(), SearchEnv(**{"corpus": CORPUS, "tasks": MANY, "k": 1}), out=out)
     with pytest.raises(EvaluationError, match=r"agent\.fingerprint .*unanswerable.*Quell"):
         evaluate(ConstantAgent("Quell"), shared, out=out)
     assert before == (out.read_bytes(), trajectories_of(out).read_bytes())
@@ -305,7 +305,7 @@ def test_rows_made_again_from_the_record_are_the_same(tmp_path: Path) -> None:
 
 # --- processes --------------------------------------------------------------------------------
 def test_the_number_of_workers_changes_nothing(tmp_path: Path) -> None:
-    shared = setting({"corpus": CORPUS, "tasks": MANY})
+    shared = SearchEnv(**{"corpus": CORPUS, "tasks": MANY})
     for n in (1, 3):
         evaluate(RandomAgent(7), shared, name="r", out=tmp_path / f"{n}" / "r.json", workers=n)
     one, three = tmp_path / "1" / "r.json", tmp_path / "3" / "r.json"
@@ -318,11 +318,11 @@ def _unable() -> tuple[Any, Any]:
 
 
 def _broken() -> tuple[Any, Any]:
-    return None, setting({"corpus": CORPUS, "tasks": MANY})
+    return None, SearchEnv(**{"corpus": CORPUS, "tasks": MANY})
 
 
 def test_workers_that_fail_say_why() -> None:
-    shared = setting({"corpus": CORPUS, "tasks": MANY})
+    shared = SearchEnv(**{"corpus": CORPUS, "tasks": MANY})
     with pytest.raises(EvaluationError, match="cannot be sent to other processes"):
         evaluate(_Local(lambda: None), shared, workers=2)
     with pytest.raises(EvaluationError, match="a worker failed: no model here"):

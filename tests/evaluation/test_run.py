@@ -9,7 +9,7 @@ import pytest
 from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.scripted import ConstantAgent, FirstHitAgent
 from searchgym.dialects.base import get_dialect
-from searchgym.envs.setting import Setting, setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, EvaluationError
 from searchgym.evaluation.comparable import differing
 from searchgym.evaluation.metrics import infra_by_searches, row_of
@@ -21,8 +21,8 @@ from tests.small import CORPUS, TASKS
 REFUSE = Task("t3", "Who founded Osten?", (ABSTAIN,), family="unanswerable", should_abstain=True)
 
 
-def _setting(**keywords: object) -> Setting:
-    return setting({"corpus": CORPUS, "tasks": [*TASKS, REFUSE], **keywords})
+def _setting(**keywords: object) -> SearchEnv:
+    return SearchEnv(**{"corpus": CORPUS, "tasks": [*TASKS, REFUSE], **keywords})
 
 
 def test_oracle_rows_by_hand() -> None:
@@ -49,7 +49,7 @@ def test_oracle_rows_by_hand() -> None:
     assert result.by_family() == {"chain": 1.0, "simple": 1.0, "unanswerable": 1.0}
 
 
-def _shown(shared: Setting, number: int) -> set[str]:
+def _shown(shared: SearchEnv, number: int) -> set[str]:
     """Ids of the passages the oracle is shown on a task, asked of the engine directly."""
     task = shared.tasks[number]
     ctx = CallContext(0, "e", {})

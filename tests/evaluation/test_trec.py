@@ -9,7 +9,7 @@ import pytest
 from ir_measures import RR, R, nDCG
 
 from searchgym.agents.oracle import OracleAgent
-from searchgym.envs.setting import setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.evaluation.metrics import row_of
 from searchgym.evaluation.run import episode_for
@@ -26,7 +26,7 @@ from tests.small import CORPUS, TASKS
 
 
 def test_what_an_agent_saw_scores_the_same_in_ir_measures(tmp_path: Path) -> None:
-    shared = setting({"corpus": CORPUS, "tasks": TASKS})
+    shared = SearchEnv(**{"corpus": CORPUS, "tasks": TASKS})
     episodes = [episode_for(shared, task, 0) for task in shared.tasks]
     run_episodes(iter(episodes), OracleAgent(shared.tasks), shared.toolbox)
     run = write_run(tmp_path / "run.txt", run_of({e.config.task.id: e.seen for e in episodes}))

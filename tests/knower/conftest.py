@@ -2,22 +2,22 @@ from __future__ import annotations
 
 import pytest
 
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.knower.knowledge import Knowledge
 from searchgym.knower.lessons import Lessons, lessons
-from searchgym.knower.recipe import Recipe, world_of
+from searchgym.knower.recipe import KnowerRecipe, world_of
 from searchgym.worlds.world import World
 
-RECIPE = Recipe(entities=60, seed=4)
+RECIPE = KnowerRecipe(entities=60, seed=4)
 
 
 @pytest.fixture(scope="session")
-def made() -> Setting:
-    return RECIPE.setting(tasks={"simple": 30, "chain-2": 20, "chain-3": 20})
+def made() -> SearchEnv:
+    return RECIPE.env(tasks={"simple": 30, "chain-2": 20, "chain-3": 20})
 
 
 @pytest.fixture(scope="session")
-def world(made: Setting) -> World:
+def world(made: SearchEnv) -> World:
     return world_of(made)
 
 
@@ -27,5 +27,5 @@ def knowledge(world: World) -> Knowledge:
 
 
 @pytest.fixture(scope="session")
-def texts(made: Setting, knowledge: Knowledge) -> Lessons:
+def texts(made: SearchEnv, knowledge: Knowledge) -> Lessons:
     return lessons(made, knowledge)

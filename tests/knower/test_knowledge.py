@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError, TaskError
 from searchgym.knower.knowledge import ABOUT, FACTS, Knowledge, facts_of
-from searchgym.knower.measuring import Group, group_of, measured_tasks
+from searchgym.knower.measuring import QuestionGroup, group_of, measured_tasks
 from searchgym.knower.pages import Pages, restricted
-from searchgym.knower.recipe import Recipe
+from searchgym.knower.recipe import KnowerRecipe
 from searchgym.knower.taught import shown_facts, taught_facts
 from searchgym.types import GraphEdge, GraphNode, ReasoningGraph, Task
 from searchgym.warmstart.hops import walked
@@ -70,9 +70,9 @@ def test_facts_that_give_one_another_away_go_together(world: World) -> None:
 def test_another_process_draws_the_same(knowledge: Knowledge) -> None:
     code = (
         "from searchgym.knower.knowledge import Knowledge\n"
-        "from searchgym.knower.recipe import Recipe\n"
-        f"recipe = Recipe(entities={RECIPE.entities}, seed={RECIPE.seed})\n"
-        "made = Knowledge.drawn(recipe, recipe.setting(tasks={'simple': 1}).world)\n"
+        "from searchgym.knower.recipe import KnowerRecipe\n"
+        f"recipe = KnowerRecipe(entities={RECIPE.entities}, seed={RECIPE.seed})\n"
+        "made = Knowledge.drawn(recipe, recipe.env(tasks={'simple': 1}).world)\n"
         "print([made.world, sorted(made.taught), sorted(made.shown)])"
     )
     done = subprocess.run(
@@ -94,7 +94,7 @@ def test_nothing_is_both_taught_and_shown_as_unknown(knowledge: Knowledge, world
 
 # --- what knowing a task means ------------------------------------------------------------------
 def test_a_task_is_known_if_every_fact_of_its_graph_is() -> None:
-    known = Knowledge(Recipe(), "w", frozenset({1, 2, 5}), frozenset({3}))
+    known = Knowledge(KnowerRecipe(), "w", frozenset({1, 2, 5}), frozenset({3}))
     assert known.knows(path_task((1, False)))
     assert known.knows(path_task((1, False), (2, True), (5, False)))
     assert not known.knows(path_task((1, False), (3, False)))
@@ -106,17 +106,17 @@ def test_a_task_is_known_if_every_fact_of_its_graph_is() -> None:
 
 
 def test_groups_say_what_is_missing_first() -> None:
-    known = Knowledge(Recipe(), "w", frozenset({1, 2}), frozenset({3}))
-    assert group_of(path_task((1, False), (2, True)), known) == Group(2, "taught")
-    assert group_of(path_task((1, False), (3, False)), known) == Group(2, "untaught, shown")
-    assert group_of(path_task((4, False), (3, False)), known) == Group(2, "untaught")
-    forward = replace(known, recipe=Recipe(inverse=False))
-    assert group_of(path_task((1, False)), forward) == Group(1, "taught")
-    assert group_of(path_task((1, True)), forward) == Group(1, "backward")
-    assert group_of(path_task((4, True)), forward) == Group(1, "untaught")
+    known = Knowledge(KnowerRecipe(), "w", frozenset({1, 2}), frozenset({3}))
+    assert group_of(path_task((1, False), (2, True)), known) == QuestionGroup(2, "taught")
+    assert group_of(path_task((1, False), (3, False)), known) == QuestionGroup(2, "untaught, shown")
+    assert group_of(path_task((4, False), (3, False)), known) == QuestionGroup(2, "untaught")
+    forward = replace(known, recipe=KnowerRecipe(inverse=False))
+    assert group_of(path_task((1, False)), forward) == QuestionGroup(1, "taught")
+    assert group_of(path_task((1, True)), forward) == QuestionGroup(1, "backward")
+    assert group_of(path_task((4, True)), forward) == QuestionGroup(1, "untaught")
 
 
-def test_a_walk_says_which_way_each_fact_is_read(made: Setting) -> None:
+def test_a_walk_says_which_way_each_fact_is_read(made: SearchEnv) -> None:
     path = walked(path_task((1, False), (2, True)))
     assert [(edge.fact, inverse) for edge, inverse in path] == [(1, False), (2, True)]
     for task in made.tasks:
@@ -127,13 +127,13 @@ def test_a_walk_says_which_way_each_fact_is_read(made: Setting) -> None:
         walked(path_task((1, False), operation="count"))
 
 
-def test_known_tasks_are_asked_of_the_right_world(made: Setting, knowledge: Knowledge) -> None:
+def test_known_tasks_are_asked_of_the_right_world(made: SearchEnv, knowledge: Knowledge) -> None:
     known = knowledge.known_tasks(made)
     assert known == {t.id: set(facts_of(t)) <= knowledge.taught for t in made.tasks}
     assert 0 < sum(known.values()) < len(known)
     chains = [t for t in made.tasks if t.hops > 1]
     assert 0 < len(measured_tasks(made, knowledge)) - 30 < len(chains)
-    other = replace(RECIPE, seed=5).setting(tasks={"simple": 5})
+    other = replace(RECIPE, seed=5).env(tasks={"simple": 5})
     with pytest.raises(DataError, match="not of"):
         knowledge.known_tasks(other)
 
@@ -188,7 +188,7 @@ def test_broken_notes_are_named(knowledge: Knowledge, world: World, tmp_path: Pa
 )
 def test_impossible_recipes_are_refused(wrong: dict[str, object], what: str) -> None:
     with pytest.raises(DataError, match=what):
-        Recipe(**wrong)  # type: ignore[arg-type]
+        KnowerRecipe(**wrong)  # type: ignore[arg-type]
 
 
 # --- pages of what was taught -------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 
 from searchgym.corpora.corpus import GeneratedCorpus
 from searchgym.dialects.base import get_dialect
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.evaluation.run import episode_for
 from searchgym.knower.knowledge import Knowledge, facts_of
@@ -31,7 +31,7 @@ from .conftest import RECIPE
 
 
 @pytest.fixture(scope="module")
-def ctx(made: Setting, world: World) -> Context:
+def ctx(made: SearchEnv, world: World) -> Context:
     assert isinstance(made.corpus, GeneratedCorpus)
     return Context(world, made.corpus)
 
@@ -56,7 +56,9 @@ def test_phrasings_are_all_that_the_family_can_say(ctx: Context) -> None:
     assert len(phrasings(ctx, forward.path)) == len(prop.question.train)
 
 
-def test_every_simple_task_of_the_world_is_among_the_questions(ctx: Context, made: Setting) -> None:
+def test_every_simple_task_of_the_world_is_among_the_questions(
+    ctx: Context, made: SearchEnv
+) -> None:
     said = {text for asked in one_hop(ctx) for text in asked.questions}
     simple = [task for task in made.tasks if task.hops == 1]
     assert len(simple) == 30
@@ -143,7 +145,7 @@ def test_taught_facts_are_answered_and_shown_ones_are_asked_for(
 
 
 def test_the_searches_it_is_shown_find_the_page(
-    texts: Lessons, made: Setting, world: World
+    texts: Lessons, made: SearchEnv, world: World
 ) -> None:
     """A query for a subject leads to the subject's own page in the real engine."""
     dialect = get_dialect("search_r1")
@@ -188,7 +190,7 @@ def test_chains_recall_up_to_the_first_unknown_fact(texts: Lessons, knowledge: K
     assert min(kinds.values()) > 20
 
 
-def test_half_of_all_chains_are_never_practised(made: Setting) -> None:
+def test_half_of_all_chains_are_never_practised(made: SearchEnv) -> None:
     chains = [facts_of(task) for task in made.tasks if task.hops > 1]
     share = np.mean([practised(RECIPE.seed, facts) for facts in chains])
     assert 0.25 < share < 0.75
@@ -224,7 +226,7 @@ def test_instructions_of_self_search_are_one_token_and_are_what_episodes_say(
 ) -> None:
     tokenizer = texts.tokenizer(400)
     for i, allowed in enumerate((False, True)):
-        played = RECIPE.setting(engine="self", tasks={"simple": 1}, may_abstain=allowed)
+        played = RECIPE.env(engine="self", tasks={"simple": 1}, may_abstain=allowed)
         (request,) = episode_for(played, played.tasks[0], 0).requests()
         told, question = (segment.text for segment in request.segments)
         assert told == texts.instructions[i]
@@ -233,7 +235,7 @@ def test_instructions_of_self_search_are_one_token_and_are_what_episodes_say(
 
 
 # --- variants -----------------------------------------------------------------------------------
-def test_what_is_shown_at_unknown_facts_is_an_argument(made: Setting, world: World) -> None:
+def test_what_is_shown_at_unknown_facts_is_an_argument(made: SearchEnv, world: World) -> None:
     def written(**changes: object) -> Lessons:
         recipe = replace(RECIPE, **changes)  # type: ignore[arg-type]
         return lessons(made, Knowledge.drawn(recipe, world))
@@ -266,12 +268,12 @@ def test_stages_take_the_steps_asked_for(texts: Lessons) -> None:
 
 
 def test_the_same_recipe_writes_the_same_lessons(
-    texts: Lessons, made: Setting, knowledge: Knowledge
+    texts: Lessons, made: SearchEnv, knowledge: Knowledge
 ) -> None:
     assert lessons(made, knowledge) == texts
 
 
-def test_lessons_of_chain_tasks_walk_as_the_tasks_do(made: Setting, texts: Lessons) -> None:
+def test_lessons_of_chain_tasks_walk_as_the_tasks_do(made: SearchEnv, texts: Lessons) -> None:
     """Chains are named by their facts in the order in which tasks walk them."""
     known = {t.task_id for kind in ("chain", "chain_ask") for t in texts.traces[kind]}
     tasks = [

@@ -19,15 +19,15 @@ from searchgym.evaluation.intervals import Interval
 from searchgym.evaluation.run import episode_for
 from searchgym.knower.knowledge import Knowledge
 from searchgym.knower.measuring import (
-    Group,
     Measured,
+    QuestionGroup,
     group_of,
     measure,
     questions_for,
     self_search_agent,
     states,
 )
-from searchgym.knower.recipe import Recipe
+from searchgym.knower.recipe import KnowerRecipe
 from searchgym.knower.run import Knower, make_knower
 from searchgym.llms.sft import Progress
 from searchgym.llms.transformers_generator import TransformersGenerator
@@ -36,7 +36,7 @@ from searchgym.rollout import run_episodes
 
 pytestmark = pytest.mark.timeout(300)
 
-RECIPE = Recipe(entities=20, seed=2, shown=0.7, inverse=False)
+RECIPE = KnowerRecipe(entities=20, seed=2, shown=0.7, inverse=False)
 TASKS = {"simple": 60}
 TINY: dict[str, Any] = {"steps": 12, "width": 32, "tokens": 400, "vocabulary": 300}
 
@@ -56,7 +56,7 @@ def measured(knower: Knower) -> Measured:
     return measure(knower.model, knower.tokenizer, knower.knowledge, tasks=TASKS)
 
 
-def mean(groups: Mapping[Group, Interval], *sides: str) -> float:
+def mean(groups: Mapping[QuestionGroup, Interval], *sides: str) -> float:
     some = [value for group, value in groups.items() if group.knowledge in sides]
     assert sum(v.n for v in some) >= 5
     return sum(v.mean * v.n for v in some) / sum(v.n for v in some)
@@ -87,7 +87,7 @@ def test_its_own_pages_state_what_it_was_taught(measured: Measured) -> None:
 
 def test_the_folder_plays_like_the_model(folder: Path, knower: Knower) -> None:
     """As an agent of its own, in ordinary episodes and in self-search."""
-    plain = RECIPE.setting(tasks=TASKS, max_turns=1)
+    plain = RECIPE.env(tasks=TASKS, max_turns=1)
     knowledge = Knowledge.load(folder)
     sides = [group_of(task, knowledge).knowledge for task in plain.tasks]
     episodes = [episode_for(plain, task, 0) for task in plain.tasks]
@@ -95,7 +95,7 @@ def test_the_folder_plays_like_the_model(folder: Path, knower: Knower) -> None:
     for side, end in (("taught", "</answer>"), ("untaught, shown", "</search>")):
         ends = [t.endswith(end) for t, s in zip(texts, sides, strict=True) if s == side]
         assert sum(ends) > 0.6 * len(ends) > 2
-    alone = RECIPE.setting(tasks={"simple": 6}, engine="self")
+    alone = RECIPE.env(tasks={"simple": 6}, engine="self")
     sources = (str(folder),), (knower.model, knower.tokenizer)
     agents = [self_search_agent(TransformersGenerator(*source)) for source in sources]
     played = [
@@ -175,7 +175,7 @@ def test_a_small_world_is_asked_fewer_questions() -> None:
     tasks = questions_for(RECIPE, 900)
     assert set(tasks.values()) < set(range(1, 400))
     assert len(set(tasks.values())) == 1
-    assert RECIPE.setting(tasks=tasks).tasks
+    assert RECIPE.env(tasks=tasks).tasks
     assert questions_for(RECIPE, 2) == {"simple": 2, "chain-2": 2, "chain-3": 2}
 
 

@@ -42,7 +42,7 @@ def test_by_import_path_and_object(tmp_path: Path) -> None:
         ({}, "needs the key 'name'"),
         ({"name": PATH, "colour": 1}, "colour"),
         ("nowhere:Thing", "cannot load"),
-        ("builtins:dict", "no text generator"),
+        ("builtins:dict", "cannot be a generator"),
         (3, "got int"),
     ],
 )

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 import searchgym  # noqa: F401  (registers the environments)
-from searchgym.curricula import Uniform
-from searchgym.envs.start import start_episode
 from searchgym.errors import EngineError
 from searchgym.evaluation.run import evaluate
 from searchgym.llms.base import Completion, Sampling
@@ -228,7 +226,7 @@ def test_a_generator_that_fails_is_asked_again_then_named() -> None:
 
 def setting() -> Any:
     env: Any = gym.make("SearchQA-v0", corpus=CORPUS, tasks=list(TASKS), max_turns=4)
-    return env.unwrapped.setting
+    return env.unwrapped
 
 
 def agree(trained: TrainableLM, rows: list[Row]) -> None:
@@ -247,7 +245,7 @@ def test_a_random_model_plays_an_environment(kind: str, renderer: Any) -> None:
     assert isinstance(lm, Policy)
     assert isinstance(lm, Agent)
     shared = setting()
-    episodes = [start_episode(shared, Uniform(), seed) for seed in range(4)]
+    episodes = [shared.start(seed) for seed in range(4)]
     run_episodes(episodes, lm, shared.toolbox)
     rows = [row for e in episodes for row in lm.rows(e)]
     assert len(rows) == 4, "nothing was edited"
@@ -264,7 +262,7 @@ def test_weights_can_be_handed_over() -> None:
     assert lm.weights_changed(other.merged()) == lm.version == 1
     after = lm.sample([request])[0]
     assert (before.version, after.version) == (0, 1)
-    assert after.ids == other.policy().sample([request])[0].ids != before.ids
+    assert after.ids == other.policy("plain").sample([request])[0].ids != before.ids
 
 
 def test_it_is_evaluated_as_any_agent_is() -> None:
@@ -300,9 +298,7 @@ def test_searching_episodes_train_on_what_was_written_alone(kind: str, renderer:
     )
     lm = CausalLMPolicy(Dictated(trained.generator(), lambda request: next(said)), renderer)
     shared = setting()
-    episodes = [
-        start_episode(shared, Uniform(), seed, {"task_id": TASKS[0].id}) for seed in range(3)
-    ]
+    episodes = [shared.start(seed, task=TASKS[0]) for seed in range(3)]
     run_episodes(episodes, lm, shared.toolbox)
     rows = [row for e in episodes for row in lm.rows(e)]
     assert [len(r.turn_uids) for r in rows] == [3, 3, 3]
@@ -320,7 +316,7 @@ def test_searching_episodes_train_on_what_was_written_alone(kind: str, renderer:
 
 def test_a_vector_environments_driver_plays_too() -> None:
     lm, shared = policy(), setting()
-    episodes = [start_episode(shared, Uniform(), seed) for seed in range(3)]
+    episodes = [shared.start(seed) for seed in range(3)]
     while open_ := [e for e in episodes if e.phase != "done"]:
         step(open_, lm, shared.toolbox)
     assert all(lm.rows(e) for e in episodes)

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from searchgym.agents.oracle import OracleAgent
-from searchgym.envs.setting import setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import EngineError
 from searchgym.evaluation.run import episode_for
 from searchgym.llms.base import Completion
@@ -172,8 +172,8 @@ def test_completions_are_read_in_the_words_of_their_episode(tokenizer: Any) -> N
 
 
 def test_it_plays_and_its_tokens_are_what_was_sampled(tokenizer: Any) -> None:
-    made = setting(
-        {"corpus": "encyclopedia", "world": {"entities": 300, "seed": 3}, "tasks": {"simple": 3},
+    made = SearchEnv(
+        **{"corpus": "encyclopedia", "world": {"entities": 300, "seed": 3}, "tasks": {"simple": 3},
          "k": 1, "snippet_chars": 200, "max_turns": 2}
     )  # fmt: skip
     generator = TransformersGenerator(small_model(tokenizer, width=32), tokenizer)
@@ -191,8 +191,8 @@ def test_it_plays_and_its_tokens_are_what_was_sampled(tokenizer: Any) -> None:
 
 
 def test_what_an_expert_says_becomes_rows_in_slots(tokenizer: Any) -> None:
-    made = setting(
-        {"corpus": "encyclopedia", "world": {"entities": 300, "seed": 3}, "tasks": {"simple": 3},
+    made = SearchEnv(
+        **{"corpus": "encyclopedia", "world": {"entities": 300, "seed": 3}, "tasks": {"simple": 3},
          "k": 2, "max_turns": 3}
     )  # fmt: skip
     generator = TransformersGenerator(small_model(tokenizer, width=32), tokenizer)

@@ -64,6 +64,6 @@ def test_it_is_not_trained_and_says_so_before_it_plays(url: str) -> None:
     policy = CausalLMPolicy(client, PlainRenderer(lm.tokenizer), sampling=SAMPLING)
     try:
         with pytest.raises(CardError, match=r"OpenAIGenerator .* no update_weights.*lm\.policy"):
-            Trainer(lm, policy, setting(), "grpo")
+            Trainer(setting(), lm, "grpo", policy=policy)
     finally:
         client.close()

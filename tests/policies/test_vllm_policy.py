@@ -56,7 +56,7 @@ def test_it_is_trained(vllm: Any, folder: Path, lora: Lora | None) -> None:
     policy.weights_changed(lm.merged())
     before, version = success(policy), policy.version
     config = TrainConfig(steps=16, tasks=4, lr=2e-3 if lora is None else 8e-3, agreement=1e-4)
-    run = Trainer(lm, policy, setting(), RECIPE, config)
+    run = Trainer(setting(), lm, RECIPE, config, policy=policy)
     seen = list(run.train())
     gaps = [m["gap/max"] for m in seen]
     after = success(policy)
@@ -73,7 +73,7 @@ def test_stale_weights_are_found_out(vllm: Any, folder: Path) -> None:
     policy = policy_over(vllm)
     policy.weights_changed(lm.merged())
     config = TrainConfig(steps=3, tasks=4, lr=1e-2)
-    run = Trainer(lm, policy, setting(), RECIPE, config)
+    run = Trainer(setting(), lm, RECIPE, config, policy=policy)
     run.advance()
     wrong = {n: w * 1.01 for n, w in lm.merged().items()}
     vllm.update_weights(wrong)
@@ -122,7 +122,7 @@ def _together(rank: int, port: int, folder: Path, out: Path, told: Any) -> None:
         lm = TrainableLM(folder, dtype="float32", device="cpu")
         policy = policy_over(VllmGenerator(folder, **OPTIONS))
         config = TrainConfig(steps=2, tasks=4, lr=2e-3, agreement=1e-4)
-        run = Trainer(lm, policy, setting(), RECIPE, config, processes=processes, out=out)
+        run = Trainer(setting(), lm, RECIPE, config, policy=policy, processes=processes, out=out)
         told.send([m["reward"] for m in run.train()])
     except Exception as error:  # whatever it is: the test looks at it
         told.send(f"{type(error).__name__}: {error}")
@@ -155,7 +155,7 @@ def _refused(folder: str, told: Any) -> None:
         lm = TrainableLM(folder, dtype="float32", device="cpu")
         # vLLM's state for convolutions wants prompts read in chunks
         policy = policy_over(VllmGenerator(folder, **OPTIONS, enable_chunked_prefill=True))
-        run = Trainer(lm, policy, setting(), RECIPE, TrainConfig(steps=2, tasks=4))
+        run = Trainer(setting(), lm, RECIPE, TrainConfig(steps=2, tasks=4), policy=policy)
         told.send(str([m["gap/max"] for m in run.train()]))
     except Exception as error:  # whatever it is: the test looks at it
         told.send(f"{type(error).__name__}: {error}")

@@ -10,7 +10,7 @@ import pytest
 
 from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.scripted import ConstantAgent, FirstHitAgent, RandomAgent, RulesAgent
-from searchgym.envs.setting import setting
+from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.machine import note_machine
 from searchgym.evaluation.run import evaluate
 from searchgym.rl.launch import Plan
@@ -56,8 +56,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three agents on generated questions, one of them without tools, too."""
     folder = tmp_path_factory.mktemp("evaluated")
-    made = setting(
-        {"corpus": "encyclopedia", "world": {"entities": 400},
+    made = SearchEnv(
+        **{"corpus": "encyclopedia", "world": {"entities": 400},
          "tasks": {"simple": 14, "chain-2": 13}}
     )  # fmt: skip
     agents = {"rules": RulesAgent(), "first-hit": FirstHitAgent(),

@@ -11,7 +11,7 @@ import pytest
 from searchgym.evaluation.result import EvalResult, compare
 from searchgym.reports.ladders import figure_of
 from searchgym.reports.page import report_of, report_on
-from searchgym.reports.report import Column, Estimate, Report, Table
+from searchgym.reports.report import Column, Quantity, Report, Table
 from searchgym.reports.sources import read_run
 from tests.reports.conftest import EVIL
 
@@ -86,7 +86,7 @@ def test_an_evaluation(evaluated: Path) -> None:
     means = {r["measure"]: r for r in table(report, "means").rows}
     for agent, result in results.items():
         column = "rules, closed book" if agent == "rules.closed" else agent
-        assert means["F1"][column] == Estimate.of(result.means["f1"])
+        assert means["F1"][column] == Quantity.of(result.means["f1"])
     best = max(("rules", "first-hit"), key=lambda a: results[a].means["f1"].mean)
     assert report.summary[0].startswith(f"{best} answers")
     assert "questions are few" in report.summary[1]
@@ -94,7 +94,7 @@ def test_an_evaluation(evaluated: Path) -> None:
     assert ("rules", "rules, closed book") in paired
     expected = compare(results[best], results["oracle"], "f1")
     row = paired[best, "oracle"]
-    assert row["difference"] == Estimate.of(expected.difference)
+    assert row["difference"] == Quantity.of(expected.difference)
     assert row["p"] <= row["p_holm"] <= 1
     ends = next(f for f in report.figures if f.name == "ends")
     for agent in ("rules", "oracle"):
@@ -172,12 +172,12 @@ def test_drops_ratios_and_strata_are_shown_where_they_are(climbed: Path, tmp_pat
     data["absent"], data["complete"] = ["remote: no server"], False
     (tmp_path / "transfer.json").write_text(json.dumps(data))
     report = report_of([tmp_path])
-    assert table(report, "drops").rows[0]["trained"] == Estimate(0.4, 0.3, 0.5)
+    assert table(report, "drops").rows[0]["trained"] == Quantity(0.4, 0.3, 0.5)
     rows = table(report, "gains").rows
     assert (rows[0]["ratio"], rows[0]["why"]) == (None, "nothing was gained")
-    assert rows[1]["ratio"] == Estimate(0.4, 0.3, 0.5)
+    assert rows[1]["ratio"] == Quantity(0.4, 0.3, 0.5)
     assert "40% [30%, 50%] is left on real sets" in " ".join(report.summary)
-    assert table(report, "lacks").rows[0]["explained"] == Estimate(0.4, 0.3, 0.5)
+    assert table(report, "lacks").rows[0]["explained"] == Quantity(0.4, 0.3, 0.5)
     assert table(report, "strata").rows[0]["few"] == "few"
     learning = next(f for f in report.figures if f.name == "learning")
     assert {r["series"] for r in learning.rows} == {"trained"}
@@ -237,8 +237,12 @@ def test_the_names_of_the_table_are_those_of_the_report() -> None:
 @pytest.mark.parametrize(
     ("column", "value", "text"),
     [
-        (Column("x", "x"), Estimate(0.5, 0.25, 1.0), "0.500 [0.250, 1.000]"),
-        (Column("x", "x", 2, signed=True), Estimate(0.5, -0.25, 1.0), "+0.50 [-0.25, +1.00]"),
+        (Column("x", "x"), Quantity(0.5, 0.25, 1.0), "0.500 [0.250, 1.000]"),
+        (
+            Column("x", "x", 2, signed=True),
+            Quantity(0.5, -0.25, 1.0),
+            "+0.50 [-0.25, +1.00]",
+        ),
         (Column("x", "x"), None, "–"),
         (Column("x", "x"), float("nan"), "–"),
         (Column("x", "x"), 1234, "1,234"),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from searchgym.corpora.corpus import Corpus
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.episode import Episode
 from searchgym.llms.base import Sampling
 from searchgym.llms.sft import SftConfig
@@ -32,9 +32,9 @@ SAMPLING = Sampling(max_tokens=6, stop=("\n",))
 
 
 @cache
-def setting() -> Setting:
-    return Setting(
-        {"corpus": CORPUS, "tasks": list(TASKS), "dialect": "plain", "k": 1, "max_turns": 2}
+def setting() -> SearchEnv:
+    return SearchEnv(
+        **{"corpus": CORPUS, "tasks": list(TASKS), "dialect": "plain", "k": 1, "max_turns": 2}
     )
 
 

@@ -4,10 +4,8 @@ import pytest
 
 from searchgym.candidates.features import FeatureBuilder
 from searchgym.corpora.corpus import Corpus
-from searchgym.engines import build_engine
+from searchgym.envs.search import SearchEnv
 from searchgym.rl.candidate.arena import Arena
-from searchgym.rules import Rules
-from searchgym.tools import SearchTool, Toolbox
 from searchgym.types import Passage, Task
 
 _FIRST = "Anko Belu Cerdo Dimma Elvar Forst Gelta Hurmo Ilko Jarna Kelmo Lurda".split()
@@ -28,8 +26,7 @@ def make_arena():
                 Task(f"t{i}", question, (city if i % 2 else spouse,), (f"p{i:02d}",), (question,))
             )
         corpus = Corpus("tiny", passages)
-        toolbox = Toolbox({"search": SearchTool(build_engine("bm25", corpus), 2)})
-        rules = Rules(tools=(), dialect=dialect, k=2, max_turns=3)
-        return Arena("tiny", tasks, toolbox, rules, FeatureBuilder(None))
+        env = SearchEnv(corpus=corpus, tasks=tasks, dialect=dialect, k=2, max_turns=3)
+        return Arena("tiny", env, FeatureBuilder(None))
 
     return build

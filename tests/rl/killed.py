@@ -37,5 +37,5 @@ def main(out: str, warm: str) -> None:
     policy = lm.policy("plain", sampling=SAMPLING, seed=5)
     recipe = Recipe.of(RECIPE)
     config = TrainConfig.of(recipe, steps=STEPS, tasks=2, lr=3e-3, seed=5, save_every=3)
-    for _ in Trainer(lm, policy, setting(), recipe, config, out=Path(out)).train():
+    for _ in Trainer(setting(), lm, recipe, config, policy=policy, out=Path(out)).train():
         pass

@@ -42,7 +42,7 @@ def train(how: str | None, out: Path, options: dict[str, Any]) -> Trainer:
     recipe = Recipe.of(options["recipe"])
     config = TrainConfig.of(recipe, **{"lr": 5e-3, "seed": 5, **options["config"]})
     processes = Processes(how, cpu=True) if how else None  # type: ignore[arg-type]
-    trainer = Trainer(lm, policy, setting(), recipe, config, processes=processes, out=out)
+    trainer = Trainer(setting(), lm, recipe, config, policy=policy, processes=processes, out=out)
     list(trainer.train())
     return trainer
 

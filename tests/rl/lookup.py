@@ -15,7 +15,7 @@ import torch
 from searchgym.corpora.corpus import Corpus
 from searchgym.drive import run_tools
 from searchgym.engines.simulated.engine import is_noisy
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.episode import Episode
 from searchgym.llms.base import Sampling
 from searchgym.llms.sft import SftConfig
@@ -88,11 +88,11 @@ def _task(box: int) -> Task:
 
 
 @cache
-def setting(trained: bool = True) -> Setting:
+def setting(trained: bool = True) -> SearchEnv:
     """One search, then an answer is due."""
     boxes = range(TRAINED) if trained else range(TRAINED, BOXES)
-    return Setting(
-        {
+    return SearchEnv(
+        **{
             "corpus": CORPUS, "tasks": [_task(box) for box in boxes], "engine": BoxEngine(),
             "dialect": "plain", "k": 1, "max_turns": 2,
         }

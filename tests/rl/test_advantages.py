@@ -8,13 +8,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from searchgym.rl.advantages.distillation import distillation_advantages
+from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
 from searchgym.rl.advantages.enumerated import enumerated_advantages
 from searchgym.rl.advantages.gpg import gpg_advantages
-from searchgym.rl.advantages.grpo import (
-    dr_grpo_advantages,
-    grpo_advantages,
-    grpo_step_advantages,
-)
+from searchgym.rl.advantages.grpo import grpo_advantages
+from searchgym.rl.advantages.grpo_steps import grpo_step_advantages
 from searchgym.rl.advantages.opmd import opmd_advantages
 from searchgym.rl.advantages.opo import opo_advantages
 from searchgym.rl.advantages.otb import otb_advantages
@@ -24,15 +22,13 @@ from searchgym.rl.advantages.reinforce import (
     reinforce_advantages,
     reinforce_token_advantages,
 )
-from searchgym.rl.advantages.reinforce_pp import (
-    reinforce_pp_advantages,
-    reinforce_pp_baseline_advantages,
-)
+from searchgym.rl.advantages.reinforce_pp import reinforce_pp_advantages
+from searchgym.rl.advantages.reinforce_pp_baseline import reinforce_pp_baseline_advantages
 from searchgym.rl.advantages.remax import remax_advantages
 from searchgym.rl.advantages.rloo import rloo_advantages
-from searchgym.rl.kernels.mask import at_last_token
-from searchgym.rl.kernels.returns import reward_to_go
-from searchgym.rl.kernels.whiten import moments, whiten
+from searchgym.rl.ops.mask import at_last_token
+from searchgym.rl.ops.returns import reward_to_go
+from searchgym.rl.ops.whiten import moments, whiten
 
 NAN = float("nan")
 ONE_WINNER = torch.tensor([1.0, 0, 0, 0])

@@ -7,7 +7,8 @@ log-probabilities and masks. Losses and their gradients on all parameters are co
 import pytest
 import torch
 
-from searchgym.rl.advantages.grpo import dr_grpo_advantages, grpo_advantages
+from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
+from searchgym.rl.advantages.grpo import grpo_advantages
 from searchgym.rl.advantages.rloo import rloo_advantages
 from searchgym.rl.losses.cispo import cispo_loss
 from searchgym.rl.losses.dpo import dpo_loss

@@ -31,7 +31,7 @@ def run(kind: Any, recipe: str = "grpo", **options: Any) -> Trainer:
     generator = kind(copy.deepcopy(lm.model), tokenizer())
     policy = CausalLMPolicy(generator, sampling=SAMPLING, seed=0)
     config = TrainConfig(steps=3, tasks=4, lr=1e-2, **options)
-    return Trainer(lm, policy, setting(), recipe, config)
+    return Trainer(setting(), lm, recipe, config, policy=policy)
 
 
 def test_a_copy_gives_the_same_run() -> None:
@@ -39,7 +39,7 @@ def test_a_copy_gives_the_same_run() -> None:
     seen = list(copied.train())
     assert max(m["gap/max"] for m in seen) < 1e-5
     lm, policy = player(0)
-    shared = Trainer(lm, policy, setting(), "grpo", TrainConfig(steps=3, tasks=4, lr=1e-2))
+    shared = Trainer(setting(), lm, "grpo", TrainConfig(steps=3, tasks=4, lr=1e-2), policy=policy)
     assert "gap/max" not in list(shared.train())[-1]
     torch.testing.assert_close(weights(copied.lm), weights(lm), atol=1e-6, rtol=1e-5)
 
@@ -69,7 +69,7 @@ def test_a_generator_in_half_precision_rounds_too() -> None:
     assert lm.dtype == torch.float32
     generator = TransformersGenerator(copy.deepcopy(lm.model).to(torch.bfloat16), tokenizer())
     policy = CausalLMPolicy(generator, sampling=SAMPLING, seed=0)
-    trainer = Trainer(lm, policy, setting(), "grpo", TrainConfig(steps=3, tasks=4, lr=1e-2))
+    trainer = Trainer(setting(), lm, "grpo", TrainConfig(steps=3, tasks=4, lr=1e-2), policy=policy)
     assert all(EXACT < m["gap/max"] < ROUNDED for m in trainer.train())
 
 

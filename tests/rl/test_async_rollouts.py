@@ -61,14 +61,14 @@ def run(
     folders.append(rollouts.folder)
     made_recipe = Recipe.of(recipe)
     config = TrainConfig.of(made_recipe, steps=steps, tasks=tasks, lr=lr, seed=seed, save_every=2)
-    trainer = Trainer(lm, policy, setting(), made_recipe, config, rollouts=rollouts, out=out)
+    trainer = Trainer(setting(), lm, made_recipe, config, policy=policy, rollouts=rollouts, out=out)
     return trainer, rollouts
 
 
 def test_without_lag_it_is_the_synchronous_trainer(folders: list[Path]) -> None:
     lm, policy = player(0)
     config = TrainConfig.of(Recipe.of(RECIPE), steps=4, tasks=3, lr=5e-3)
-    alone = Trainer(lm, policy, setting(), RECIPE, config)
+    alone = Trainer(setting(), lm, RECIPE, config, policy=policy)
     want = list(alone.train())
     trainer, rollouts = run(folders, eta=0, together=3)
     with rollouts:
@@ -230,7 +230,7 @@ def _train_and_be_killed(folder: str) -> None:
     rollouts = AsyncRollouts(make)
     Path(folder).write_text(str(rollouts.folder))
     config = TrainConfig(tasks=2, lr=1e-3)
-    trainer = Trainer(own.lm, own.policy, setting(), RECIPE, config, rollouts=rollouts)
+    trainer = Trainer(setting(), own.lm, RECIPE, config, policy=own.policy, rollouts=rollouts)
     trainer.advance()
     os.kill(os.getpid(), 9)
 

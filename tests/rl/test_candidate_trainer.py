@@ -7,18 +7,20 @@ import torch
 from searchgym.agents.candidate import CandidateAgent
 from searchgym.episode import Episode
 from searchgym.errors import DataError
+from searchgym.rewards import Reward
 from searchgym.rl.candidate.arena import reward
 from searchgym.rl.candidate.greedy import play_greedily
-from searchgym.rl.candidate.trainer import CandidateTrainer, TrainConfig
+from searchgym.rl.candidate.trainer import CandidateTrainConfig, CandidateTrainer
 from searchgym.rollout import run_episodes
 from searchgym.rules import EpisodeConfig, Rules
-from searchgym.scoring.reward import RewardSpec
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_learns_an_easy_task(make_arena, seed):
     arena = make_arena()
-    config = TrainConfig(seed=seed, episodes=3_000, questions=12, evaluate_every=20, width=32)
+    config = CandidateTrainConfig(
+        seed=seed, episodes=3_000, questions=12, evaluate_every=20, width=32
+    )
     before = play_greedily(CandidateTrainer([arena], config).model.eval(), arena)
     trained = CandidateTrainer([arena], config, dev=arena).run()
     after = play_greedily(trained.model, arena)
@@ -30,7 +32,7 @@ def test_learns_an_easy_task(make_arena, seed):
 
 def _short(make_arena, **changes):
     settings = {"episodes": 120, "questions": 6, "evaluate_every": 5, "width": 16} | changes
-    return CandidateTrainer([make_arena()], TrainConfig(**settings), dev=make_arena())
+    return CandidateTrainer([make_arena()], CandidateTrainConfig(**settings), dev=make_arena())
 
 
 def test_one_seed_gives_equal_weights_and_another_does_not(make_arena):
@@ -92,8 +94,8 @@ def test_nodes_are_what_the_real_episode_shows(make_arena, dialect):
     agent.sample = True
     rules = Rules(
         **{
-            **{f: getattr(arena.rules, f) for f in Rules.__dataclass_fields__},
-            "reward": RewardSpec(weights),
+            **{f: getattr(arena.env.rules, f) for f in Rules.__dataclass_fields__},
+            "reward": Reward.of(weights),
         }
     )
     episodes = [Episode(EpisodeConfig(t, rules, 0, t.id)) for t in arena.tasks for _ in range(2)]
@@ -125,7 +127,9 @@ def test_weights_anneal(make_arena):
 def test_fine_tuning_starts_from_the_given_model(make_arena):
     first = _short(make_arena).run().model
     arena = make_arena()
-    tuned = CandidateTrainer([arena], TrainConfig(episodes=0, width=16), dev=arena, init=first)
+    tuned = CandidateTrainer(
+        [arena], CandidateTrainConfig(episodes=0, width=16), dev=arena, init=first
+    )
     again = play_greedily(tuned.model.eval(), arena)
     assert np.array_equal(again, play_greedily(first, arena))
 
@@ -145,10 +149,12 @@ def test_gains_are_what_searching_brings(make_arena):
 
 def test_another_runs_visits_change_nothing(make_arena):
     """States are shared between runs through the arena; what a run learns is not."""
-    settings = TrainConfig(episodes=120, questions=6, evaluate_every=5, width=16, seed=3)
+    settings = CandidateTrainConfig(episodes=120, questions=6, evaluate_every=5, width=16, seed=3)
     alone = CandidateTrainer([make_arena()], settings).run()
     arena = make_arena()
-    CandidateTrainer([arena], TrainConfig(episodes=120, questions=6, width=16, seed=8)).run()
+    CandidateTrainer(
+        [arena], CandidateTrainConfig(episodes=120, questions=6, width=16, seed=8)
+    ).run()
     after = CandidateTrainer([arena], settings).run()
     for x, y in zip(
         alone.model.state_dict().values(), after.model.state_dict().values(), strict=True

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
 from searchgym.rl.data.curriculum import ByCurriculum
 from searchgym.rl.recipe import Recipe, read
@@ -33,7 +33,7 @@ def test_the_turn_budget_grows_with_training_steps() -> None:
     table = {**read("grpo"), "data": {"use": "curriculum", "curriculum": curriculum}}
     recipe = Recipe.of(table)
     config = TrainConfig.of(recipe, steps=4, tasks=2, lr=1e-4, seed=1)
-    trainer = Trainer(lm, policy, setting(), recipe, config)
+    trainer = Trainer(setting(), lm, recipe, config, policy=policy)
     searches = [metrics["searches"] for metrics in trainer.train()]
     assert searches[:2] == [0, 0]
     assert min(searches[2:]) > 0
@@ -54,7 +54,7 @@ def test_plans_hold_whole_axes_and_tasks_within_them() -> None:
 def workers(**options: Any) -> Workers:
     lm, policy = player(0)
     keywords = {"corpus": CORPUS, "tasks": list(TWO), "dialect": "plain", **options}
-    return Workers(policy, Setting(keywords), lm)
+    return Workers(policy, SearchEnv(**keywords), lm)
 
 
 def test_members_play_by_the_plans_difficulty() -> None:
@@ -113,3 +113,29 @@ def test_tasks_that_change_are_a_new_pool() -> None:
     assert policy.plan(list(TASKS), 4, 0, 0)
     with pytest.raises(CardError, match="no task is within hops 1"):
         policy.plan(long, 4, 1, 0)
+
+
+def test_a_data_policy_sees_the_world() -> None:
+    """The trainer hands the environment to the plan; this policy asks about rare things only."""
+    from searchgym.rl.data.uniform import Uniform
+
+    seen: list[Any] = []
+
+    class Rare(Uniform):
+        def choose(self, tasks: Any, key: int, seed: int) -> Any:
+            seen.append(self.env)
+            world = self.env.world
+            names = {world.titles[e] for e in world.entities_of(world.schema.type_index("film"))}
+            films = [t for t in tasks if any(n.value in names for n in t.graph.nodes)]
+            return films[key % len(films)], {}
+
+    lm, policy = player(1)
+    keywords = {"world": {"entities": 300}, "tasks": {"simple": 40}, "dialect": "plain"}
+    table = {**read("grpo"), "data": Rare()}
+    recipe = Recipe.of(table)
+    config = TrainConfig.of(recipe, steps=1, tasks=2, lr=1e-4, seed=1)
+    trainer = Trainer(SearchEnv(**keywords), lm, recipe, config, policy=policy)
+    list(trainer.train())
+    assert len(seen) == 2
+    for part in ("tasks", "corpus", "world", "engine", "toolbox", "rules"):
+        assert getattr(seen[0], part) is not None

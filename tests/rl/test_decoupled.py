@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from searchgym.rl.losses.decoupled import behaviour_weight, decoupled_loss, m2po_keep
+from searchgym.rl.advantages.m2po import m2po_keep
+from searchgym.rl.losses.decoupled import behaviour_weight, decoupled_loss
 from searchgym.rl.losses.ppo import ppo_loss
 
 ONE = torch.ones(1, 1)

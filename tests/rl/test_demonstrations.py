@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from searchgym.agents.oracle import OracleAgent
-from searchgym.envs.setting import Setting, setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import EngineError, SearchGymError
 from searchgym.llms.small import train_tokenizer
 from searchgym.policies.trainable import TrainableLM
@@ -20,9 +20,9 @@ from tests.rl.tiny import llama
 THINKING = "searchgym.warmstart.oracle:ThinkingOracle"
 
 
-def made() -> Setting:
-    return setting(
-        {"corpus": "encyclopedia", "world": {"entities": 300, "seed": 3}, "k": 2, "max_turns": 4,
+def made() -> SearchEnv:
+    return SearchEnv(
+        **{"corpus": "encyclopedia", "world": {"entities": 300, "seed": 3}, "k": 2, "max_turns": 4,
          "tasks": {"simple": 3, "chain-2": 3}}
     )  # fmt: skip
 
@@ -40,7 +40,7 @@ def workers() -> Workers:
 
 def said(expert: Any, workers: Workers) -> list[str]:
     """What the policy's rows say was written, an episode each."""
-    plans = [TaskPlan(task, f"p{i}", i) for i, task in enumerate(workers.setting.tasks)]
+    plans = [TaskPlan(task, f"p{i}", i) for i, task in enumerate(workers.env.tasks)]
     texts = []
     for group in Demonstrations(expert).collect(plans, workers):
         (member,) = group.members
@@ -56,15 +56,15 @@ def said(expert: Any, workers: Workers) -> list[str]:
 
 def test_the_oracle_demonstrates_unless_somebody_else_is_given(workers: Workers) -> None:
     oracles = said(None, workers)
-    assert oracles == said(OracleAgent(workers.setting.tasks), workers)
+    assert oracles == said(OracleAgent(workers.env.tasks), workers)
     assert all("<answer>" in text for text in oracles)
     assert not any("<think>" in text for text in oracles)
 
 
 def test_a_named_expert_is_made_of_the_setting(workers: Workers) -> None:
     thoughts = said(THINKING, workers)
-    assert {task.hops for task in workers.setting.tasks} == {1, 2}
-    for task, text in zip(workers.setting.tasks, thoughts, strict=True):
+    assert {task.hops for task in workers.env.tasks} == {1, 2}
+    for task, text in zip(workers.env.tasks, thoughts, strict=True):
         assert text.count("<search>") >= task.hops
         assert text.count("<think>") > task.hops
 
@@ -78,7 +78,7 @@ def test_what_does_not_fit_into_the_context_is_no_row(workers: Workers) -> None:
     """As when the policy plays: the turn is empty, which the episode counts, or an error."""
 
     def groups() -> list[Group]:
-        plans = [TaskPlan(task, f"p{i}", i) for i, task in enumerate(workers.setting.tasks)]
+        plans = [TaskPlan(task, f"p{i}", i) for i, task in enumerate(workers.env.tasks)]
         return Demonstrations().collect(plans, workers)
 
     def members(found: list[Group]) -> list[Played]:

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from searchgym.errors import CardError
-from searchgym.rl.estimators.groups import DrGRPO
+from searchgym.rl.advantages.dr_grpo import DrGRPO
 from searchgym.rl.losses.cispo import cispo_loss
+from searchgym.rl.losses.dpo import DPOLoss
 from searchgym.rl.losses.gspo import gspo_loss
-from searchgym.rl.objectives.supervised import DPO
 from searchgym.rl.slots.batch import Batch, Estimate, Output
 from searchgym.rl.slots.registry import make
 from searchgym.rl.slots.samples import sample_batch
@@ -113,7 +113,9 @@ def test_a_factor_moves_where_cispo_cuts() -> None:
 def test_dpo_takes_some_pairs_to_be_the_wrong_way_round() -> None:
     batch = sample_batch(0)
     output = Output(batch.sampled_logp.clone().requires_grad_())
-    plain, smooth = (DPO(label_smoothing=s)(output, batch, batch.totals, {})[0] for s in (0.0, 0.3))
+    plain, smooth = (
+        DPOLoss(label_smoothing=s)(output, batch, batch.totals, {})[0] for s in (0.0, 0.3)
+    )
     assert not torch.isclose(plain, smooth)
 
 
@@ -151,7 +153,7 @@ def test_an_impossible_rate_is_refused(lr: float) -> None:
 
 def test_advice_names_who_provides_what_is_missing() -> None:
     for recipe, advice in (
-        ({"advantage": "mt_grpo", "loss": "ppo"}, "reward 'per_turn' or reward 'information_gain'"),
+        ({"advantage": "mt_grpo", "loss": "ppo"}, "reward 'information_gain' or reward 'per_turn'"),
         ({"advantage": "grpo", "loss": ["ppo", "kl_cov"]}, "add advantage 'kl_cov', which provid"),
         ({"advantage": "gigpo", "loss": "ppo"}, "add signal 'anchor'"),
         ({"advantage": {"use": "stratified", "stratum": "mood"}, "loss": "ppo"}, "'turn_parts'"),

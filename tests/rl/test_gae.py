@@ -8,10 +8,10 @@ from searchgym.rl.advantages.ppo import (
     ppo_advantages,
     turn_ppo_advantages,
 )
-from searchgym.rl.kernels.gae import bi_level_gae, token_gae, turn_gae
-from searchgym.rl.kernels.returns import reward_to_go
-from searchgym.rl.kernels.turns import next_unmasked, over_turn, turn_ends, turn_starts
-from searchgym.rl.kernels.whiten import moments
+from searchgym.rl.ops.gae import bi_level_gae, token_gae, turn_gae
+from searchgym.rl.ops.returns import reward_to_go
+from searchgym.rl.ops.turns import next_unmasked, over_turn, turn_ends, turn_starts
+from searchgym.rl.ops.whiten import moments
 
 NAN = float("nan")
 MASK = torch.tensor([[1, 1, 0, 1, 1]])

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from searchgym.rl.advantages.distillation import distillation_advantages
+from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
 from searchgym.rl.advantages.gpg import gpg_advantages
-from searchgym.rl.advantages.grpo import dr_grpo_advantages, grpo_advantages
+from searchgym.rl.advantages.grpo import grpo_advantages
 from searchgym.rl.advantages.opo import opo_advantages
 from searchgym.rl.advantages.reinforce import reinforce_advantages
 from searchgym.rl.advantages.remax import remax_advantages

@@ -5,15 +5,15 @@ import math
 import pytest
 import torch
 
-from searchgym.rl.kernels.aggregate import aggregate_tokens
-from searchgym.rl.kernels.clip import clipped_surrogate
-from searchgym.rl.kernels.covariance import clip_cov_weight, covariance, kl_cov_tokens
-from searchgym.rl.kernels.groups import RewardGroups
-from searchgym.rl.kernels.kl import adapted_kl_coefficient, kl
-from searchgym.rl.kernels.mask import at_last_token, masked, masked_mean, spread
-from searchgym.rl.kernels.ratio import mean_ratio, token_ratio, truncated_weight
-from searchgym.rl.kernels.shaping import length_reward, overlong_penalty
-from searchgym.rl.kernels.whiten import moments, whiten
+from searchgym.rl.ops.aggregate import aggregate_tokens
+from searchgym.rl.ops.clip import clipped_surrogate
+from searchgym.rl.ops.covariance import clip_cov_weight, covariance, kl_cov_tokens
+from searchgym.rl.ops.groups import RewardGroups
+from searchgym.rl.ops.kl import adapted_kl_coefficient, kl
+from searchgym.rl.ops.mask import at_last_token, masked, masked_mean, spread
+from searchgym.rl.ops.ratio import mean_ratio, token_ratio, truncated_weight
+from searchgym.rl.ops.shaping import length_reward, overlong_penalty
+from searchgym.rl.ops.whiten import moments, whiten
 
 NAN = float("nan")
 VALUES = torch.tensor([[1.0, 1, 9, 9], [0.5, 0.5, 0.5, 0.5]])

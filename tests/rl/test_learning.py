@@ -45,14 +45,14 @@ def trained(name: str, seed: int, *, out: Path | None = None, **options: Any) ->
     lm, policy = player(seed, reference=recipe.needs("ref_logp"))
     if any("old_logp" in loss.requires for loss in recipe.loss):
         options["minibatches"] = 2  # the second update has ratios other than 1
-    run = Trainer(
-        lm, policy, setting(), recipe,
+    return Trainer(
+        setting(), lm, recipe,
         TrainConfig.of(recipe, **{"tasks": 4, "lr": LR, "seed": seed, **options}),
+        policy=policy,
         teacher=taught() if recipe.needs("teacher_logp") else None,
         critic=Critic(lm, lr=LR, epochs=2) if recipe.needs("value") else None,
         out=out,
     )  # fmt: skip
-    return run
 
 
 @cache

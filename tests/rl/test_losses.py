@@ -16,7 +16,8 @@ from searchgym.rl.losses.ppo import ppo_loss
 from searchgym.rl.losses.reinforce import reinforce_loss
 from searchgym.rl.losses.sapo import sapo_loss
 from searchgym.rl.losses.sft import raft_loss, sft_loss
-from searchgym.rl.losses.truncated import tis_loss, topr_loss
+from searchgym.rl.losses.tis import tis_loss
+from searchgym.rl.losses.topr import topr_loss
 from searchgym.rl.losses.value import value_loss
 
 NAN = float("nan")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchgym.rl.advantages.distillation import distillation_advantages
-from searchgym.rl.advantages.grpo import grpo_step_advantages
+from searchgym.rl.advantages.grpo_steps import grpo_step_advantages
 from searchgym.rl.advantages.otb import otb_advantages
 from searchgym.rl.advantages.ppo import (
     bi_level_ppo_advantages,
@@ -20,14 +20,9 @@ from searchgym.rl.advantages.ppo import (
     turn_ppo_advantages,
 )
 from searchgym.rl.advantages.reinforce import reinforce_token_advantages
-from searchgym.rl.advantages.reinforce_pp import (
-    reinforce_pp_advantages,
-    reinforce_pp_baseline_advantages,
-)
+from searchgym.rl.advantages.reinforce_pp import reinforce_pp_advantages
+from searchgym.rl.advantages.reinforce_pp_baseline import reinforce_pp_baseline_advantages
 from searchgym.rl.advantages.remax import remax_advantages
-from searchgym.rl.kernels.kl import kl
-from searchgym.rl.kernels.ratio import truncated_weight
-from searchgym.rl.kernels.turns import turn_ends, turn_starts
 from searchgym.rl.losses.cispo import cispo_loss
 from searchgym.rl.losses.dpo import dpo_loss
 from searchgym.rl.losses.entropy import entropy_loss
@@ -39,8 +34,12 @@ from searchgym.rl.losses.ppo import ppo_loss
 from searchgym.rl.losses.reinforce import reinforce_loss
 from searchgym.rl.losses.sapo import sapo_loss
 from searchgym.rl.losses.sft import raft_loss, sft_loss
-from searchgym.rl.losses.truncated import tis_loss, topr_loss
+from searchgym.rl.losses.tis import tis_loss
+from searchgym.rl.losses.topr import topr_loss
 from searchgym.rl.losses.value import value_loss
+from searchgym.rl.ops.kl import kl
+from searchgym.rl.ops.ratio import truncated_weight
+from searchgym.rl.ops.turns import turn_ends, turn_starts
 
 
 @dataclasses.dataclass

@@ -19,7 +19,7 @@ from tests.rl.colours import player, setting
 def run(seed: int) -> tuple[list[dict[str, float]], torch.Tensor]:
     lm, policy = player(seed)
     config = Config(steps=15, tasks=4, group=6, epochs=2, lr=5e-3, seed=seed)
-    metrics = list(grpo(lm, policy, setting(), config))
+    metrics = list(grpo(setting(), lm, policy, config))
     return metrics, torch.cat([p.detach().flatten() for p in lm.parameters()])
 
 

@@ -62,11 +62,11 @@ def test_whoever_asks_for_it_is_warned(half: Path, tmp_path: Path) -> None:
     assert asked.lm.model.dtype == torch.bfloat16
     lm = TrainableLM(half, device="cpu")
     with pytest.warns(UserWarning, match="dtype='float32'"):
-        Trainer(lm, lm.policy("plain"), setting(), TABLE, TrainConfig(tasks=2))
+        Trainer(setting(), lm, TABLE, TrainConfig(tasks=2), policy=lm.policy("plain"))
 
 
 def test_float32_is_no_cause_for_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         lm, policy = player()
-        Trainer(lm, policy, setting(), TABLE, TrainConfig(tasks=2))
+        Trainer(setting(), lm, TABLE, TrainConfig(tasks=2), policy=policy)

@@ -150,7 +150,7 @@ def test_shares() -> None:
     lm, policy = player()
     config = TrainConfig(tasks=4)
     with pytest.raises(CardError, match="3 processes share the 4 tasks"):
-        Trainer(lm, policy, setting(), "grpo", config, processes=Third())
+        Trainer(setting(), lm, "grpo", config, policy=policy, processes=Third())
     with pytest.raises(CardError, match="how is 'ddp' or 'fsdp'"):
         Processes("zero")  # type: ignore[arg-type]
     with pytest.raises(CardError, match="timeout_s must be positive, got 0"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.llms.base import Sampling
 from searchgym.llms.small import train_tokenizer
 from searchgym.policies.trainable import TrainableLM
@@ -27,10 +27,10 @@ ENVIRONMENTS = [name for name in shipped() if Recipe.of(name).env]
 
 
 @cache
-def setting(name: str) -> Setting:
+def setting(name: str) -> SearchEnv:
     env = Recipe.of(name).env
     short = {"max_turns": 3} if env.get("max_turns", 1) > 3 else {}
-    return Setting({**env, **SMALL, **short})
+    return SearchEnv(**{**env, **SMALL, **short})
 
 
 @cache
@@ -47,7 +47,7 @@ def trainer(name: str, **changes: Any) -> Trainer:
     policy = lm.policy("plain", sampling=Sampling(max_tokens=12))
     critic = Critic(lm, **{**recipe.critic, "lr": 1e-3}) if recipe.needs("value") else None
     config = TrainConfig.of(recipe, steps=2, tasks=4, lr=1e-3)
-    return Trainer(lm, policy, setting(name), recipe, config, critic=critic)
+    return Trainer(setting(name), lm, recipe, config, policy=policy, critic=critic)
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
@@ -58,7 +58,7 @@ def test_an_untrained_model_can_start_there(name: str) -> None:
     assert second["episodes"] >= 4
     assert all(abs(m["loss"]) < 100 for m in (first, second))
     assert run.policy.version == 2
-    assert {"search_r1", "search_r1_self", "asearcher"} >= {run.setting.rules.dialect}
+    assert {"search_r1", "search_r1_self", "asearcher"} >= {run.env.rules.dialect}
 
 
 @pytest.mark.parametrize("name", [n for n in ENVIRONMENTS if n not in ("ssrl", "zerosearch")])
@@ -74,7 +74,7 @@ def test_its_rewards_are_those_of_right_answers(name: str) -> None:
 
 def test_its_stages_begin_with_short_questions() -> None:
     run = trainer("searchgym_rl")
-    assert max(plan.task.hops for plan in run.recipe.data.plan(run.setting.tasks, 30, 0, 0)) <= 2
+    assert max(plan.task.hops for plan in run.recipe.data.plan(run.env.tasks, 30, 0, 0)) <= 2
 
 
 def test_zerosearchs_noise_grows() -> None:
@@ -91,7 +91,7 @@ INFORMATION = "<information>It says so: {}.</information>"
 class Itself:
     """Writes a search, its own results and the answer in one text, as a self-searching policy."""
 
-    def __init__(self, made: Setting) -> None:
+    def __init__(self, made: SearchEnv) -> None:
         self._answers = {task.question: task.answers[0] for task in made.tasks}
 
     def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
@@ -114,7 +114,7 @@ class Seen(Slot):
         self.batch: Batch | None = None
 
     def estimate(self, batch: Batch, coef: Any) -> Any:
-        from searchgym.rl.estimators.ones import Ones
+        from searchgym.rl.advantages.ones import Ones
 
         self.batch = batch
         return Ones().estimate(batch, coef)

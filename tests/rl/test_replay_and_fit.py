@@ -13,9 +13,9 @@ import torch
 
 from searchgym.errors import CardError
 from searchgym.policies.rows import Row
-from searchgym.rl.data.uniform import Uniform
-from searchgym.rl.estimators.groups import RLOO
-from searchgym.rl.estimators.over import KLInReward
+from searchgym.rl.advantages.kl_in_reward import KLInReward
+from searchgym.rl.advantages.rloo import RLOO
+from searchgym.rl.data.uniform import UniformTasks
 from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import Recipe, read
 from searchgym.rl.signals.outcome import Return
@@ -26,7 +26,7 @@ from searchgym.rl.slots.samples import group_of
 from tests.rl.test_trainer import trainer
 
 
-class Again(Uniform):
+class Again(UniformTasks):
     """The best group so far, once more."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ def test_stored_groups_are_trained_on_beside_new_ones() -> None:
     data, signal = Again(), Expected()
     assert isinstance(data, Replay)
     assert isinstance(signal, Learner)
-    assert not isinstance(Uniform(), Replay)
+    assert not isinstance(UniformTasks(), Replay)
     assert not isinstance(Return(), Learner)
     run = trainer({**read("grpo"), "data": data, "signal": signal}, steps=2, tasks=3)
     first, second = run.train()

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from searchgym.errors import CardError, CheckError
-from searchgym.rl.recipe import Recipe, shipped
+from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots import contracts
 from searchgym.rl.slots.records import TaskPlan, Workers
 from searchgym.rl.slots.registry import REGISTRY, make
@@ -174,7 +174,7 @@ class Claims(Slot):
     relative = True
     reductions = (Reduction({}, {"use": "grpo"}),)
     def estimate(self, batch, coef):
-        from searchgym.rl.advantages.grpo import dr_grpo_advantages
+        from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
         return Estimate(dr_grpo_advantages(batch.reward, batch.group))
 
 class Half(Slot):
@@ -183,7 +183,7 @@ class Half(Slot):
     def __init__(self, factor=0.5):
         self.factor = factor
     def estimate(self, batch, coef):
-        from searchgym.rl.advantages.grpo import dr_grpo_advantages
+        from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
         return Estimate(self.factor * dr_grpo_advantages(batch.reward, batch.group))
 
 class Nothing:
@@ -248,7 +248,7 @@ def test_unmet_needs_are_named() -> None:
     ):
         with pytest.raises(CardError, match=f"needs '{name}'.*{advice}"):
             trainer(recipe)
-    with pytest.raises(CardError, match=r"loss.1 \(KL\)"):
+    with pytest.raises(CardError, match=r"loss.1 \(KLLoss\)"):
         trainer({"advantage": "grpo", "loss": ["ppo", "kl"]})
 
 
@@ -257,7 +257,7 @@ def test_wrong_tables_are_named(others: str) -> None:
     for change, message in (
         ({"advantage": "gpro"}, "Did you mean 'grpo'"),
         ({"rollouts": "chains"}, "Did you mean 'rollout'"),
-        ({"loss": {"use": "ppo", "clip": 0.2}}, "unexpected keyword argument 'clip'"),
+        ({"loss": {"use": "ppo", "clip": 0.2}}, "loss 'ppo' 'clip'.*Known: aggregate, clip_high"),
         ({"loss": {"use": "ppo", "aggregate": "mean"}}, "aggregate is one of"),
         ({"loss": {"clip_low": 0.2}}, "names its object"),
         ({"loss": others + "Nothing"}, "Nothing cannot be a loss: it has no"),
@@ -282,27 +282,6 @@ def test_recipes_are_files(tmp_path: Path) -> None:
         Recipe.of(path)
     with pytest.raises(CardError, match="cannot read"):
         Recipe.of(tmp_path / "none.toml")
-
-
-def test_recipes_are_cards(tmp_path: Path) -> None:
-    assert len(shipped()) >= 17
-    assert "grpo" in shipped()
-    assert "candidate" not in shipped()
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    card = folder / "card.toml"
-    head = 'id = "mine"\nsummary = "s"\n'
-    table = '[recipe]\nadvantage = "rloo"\nloss = "ppo"\n[recipe.env]\nk = 5\n'
-    card.write_text(head + table)
-    for name in (folder, card, str(folder)):
-        assert Recipe.of(name).env == {"k": 5}
-    for text in (head, head + 'use = "a:b"\n' + table, head + 'recipe = "grpo"\n'):
-        card.write_text(text)
-        with pytest.raises(CardError, match=r"either .use. .*or the table"):
-            Recipe.of(folder)
-    card.write_text(head + 'use = "a:b"\n')
-    with pytest.raises(CardError, match="nothing is trained by it"):
-        Recipe.of(folder)
 
 
 def test_rows_of_an_edited_context_make_one_line() -> None:

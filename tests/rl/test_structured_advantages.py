@@ -9,14 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
 from searchgym.rl.advantages.gigpo import gigpo_advantages
-from searchgym.rl.advantages.grpo import (
-    dr_grpo_advantages,
-    grpo_advantages,
-    grpo_step_advantages,
-)
+from searchgym.rl.advantages.grpo import grpo_advantages
+from searchgym.rl.advantages.grpo_steps import grpo_step_advantages
 from searchgym.rl.advantages.stratified import stratified_advantages
-from searchgym.rl.kernels.turns import turn_ends
+from searchgym.rl.ops.turns import turn_ends
 
 R = torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0])
 ONE = torch.zeros(5)

@@ -30,7 +30,9 @@ def trainer(
     critic = Critic(model, lr=LR, epochs=2) if recipe == "ppo" else None
     made = Recipe.of(recipe)
     config = TrainConfig.of(made, **{"tasks": 4, "lr": LR, "seed": seed, **options})
-    return Trainer(model, policy, setting(), made, config, teacher=teacher, critic=critic, out=out)
+    return Trainer(
+        setting(), model, made, config, policy=policy, teacher=teacher, critic=critic, out=out
+    )
 
 
 def weights(lm: TrainableLM) -> torch.Tensor:
@@ -43,7 +45,7 @@ def test_the_slot_loop_is_minimal(epochs: int) -> None:
     lm.model.double()  # else rounding decides the sign of Adam's step where gradients are next to 0
     count = 4 if epochs == 1 else 2
     config = minimal.Config(steps=count, tasks=3, group=5, epochs=epochs, lr=LR, seed=3)
-    plain = list(minimal.grpo(lm, policy, setting(), config))
+    plain = list(minimal.grpo(setting(), lm, policy, config))
     recipe = {**read("grpo"), "rollout": {"use": "chains", "size": 5}}
     slots = trainer(recipe, 3, steps=count, tasks=3, epochs=epochs)
     slots.lm.model.double()
@@ -70,6 +72,6 @@ def taught() -> TrainableLM:
 
 def success(run: Trainer) -> float:
     """Share of right answers in 40 fresh episodes."""
-    plans = [TaskPlan(task, f"test{i}", i) for i, task in enumerate(run.setting.tasks)]
-    groups = Chains(10).collect(plans, Workers(run.policy, run.setting, run.lm))
+    plans = [TaskPlan(task, f"test{i}", i) for i, task in enumerate(run.env.tasks)]
+    groups = Chains(10).collect(plans, Workers(run.policy, run.env, run.lm))
     return float(np.mean([total(m) for g in groups for m in g.members]))

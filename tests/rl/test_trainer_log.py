@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import warnings
@@ -17,7 +18,7 @@ from searchgym.errors import EngineError
 from searchgym.rl.collapse import CollapseWarning, Watch
 from searchgym.rl.data.prioritized import Prioritized
 from searchgym.rl.log import Log
-from searchgym.rl.objectives.base import Objective
+from searchgym.rl.losses.base import WeightedLoss
 from searchgym.rl.recipe import read
 from searchgym.rl.slots.records import Rewards
 from searchgym.rl.trainer import Trainer
@@ -72,11 +73,9 @@ class Failing:
 
 
 def with_engine(run: Trainer, down: str | None) -> Trainer:
-    import copy
-
-    shared = copy.copy(setting())
-    shared.toolbox = Toolbox({"search": SearchTool(Failing(down), 1)})
-    run.setting = shared
+    run.env = setting().copy()
+    run.env.setup = copy.copy(run.env.setup)
+    run.env.setup.toolbox = Toolbox({"search": SearchTool(Failing(down), 1)})
     return run
 
 
@@ -140,9 +139,9 @@ def test_rejection_keeps_different_successes() -> None:
 def test_prioritized_prefers_what_fails() -> None:
     run = trainer({**read("kimi")}, steps=1)
     data: Any = run.recipe.data
-    data.success = {t.id: float(i > 0) for i, t in enumerate(run.setting.tasks)}
-    plans = data.plan(run.setting.tasks, 200, 0, 0)
-    share = np.mean([p.task.id == run.setting.tasks[0].id for p in plans])
+    data.success = {t.id: float(i > 0) for i, t in enumerate(run.env.tasks)}
+    plans = data.plan(run.env.tasks, 200, 0, 0)
+    share = np.mean([p.task.id == run.env.tasks[0].id for p in plans])
     assert share == pytest.approx(1 / 1.15, abs=0.08)
 
 
@@ -171,7 +170,7 @@ def test_a_learning_rate_follows_its_schedule() -> None:
     assert not torch.equal(weights(run.lm), before)
 
 
-class Explodes(Objective):
+class Explodes(WeightedLoss):
     """A loss without bounds."""
 
     def __call__(self, output: Any, batch: Any, totals: Any, coef: Any) -> Any:

@@ -171,13 +171,14 @@ def test_checkpoints_know_what_they_were_trained_over(tmp_path: Path) -> None:
     with torch.no_grad():
         next(p for p in other.model.parameters() if not p.requires_grad).mul_(1.01)
     with pytest.raises(DataError, match=r"other settings \(model.held\)"):
-        Trainer(other, policy, setting(), "grpo", again.config, out=tmp_path)
+        Trainer(setting(), other, "grpo", again.config, policy=policy, out=tmp_path)
     model, policy = player(0, **lora)
     policy.seed += 1
     with pytest.raises(DataError, match=r"other settings \(player.seed\)"):
-        Trainer(model, policy, setting(), "grpo", again.config, out=tmp_path)
+        Trainer(setting(), model, "grpo", again.config, policy=policy, out=tmp_path)
     model, policy = player(0, **lora)
-    fewer = copy.copy(setting())
-    fewer.tasks = setting().tasks[:-1]
-    with pytest.raises(DataError, match=r"other settings \(setting.tasks\)"):
-        Trainer(model, policy, fewer, "grpo", again.config, out=tmp_path)
+    fewer = setting().copy()
+    fewer.setup = copy.copy(fewer.setup)
+    fewer.setup.tasks = setting().tasks[:-1]
+    with pytest.raises(DataError, match=r"other settings \(env.tasks\)"):
+        Trainer(fewer, model, "grpo", again.config, policy=policy, out=tmp_path)

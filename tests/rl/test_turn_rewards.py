@@ -13,9 +13,9 @@ from searchgym.dialects.base import get_dialect
 from searchgym.episode import Episode
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.advantages.ppo import ppo_advantages
-from searchgym.rl.kernels.covariance import covariance
-from searchgym.rl.kernels.kl import kl
-from searchgym.rl.kernels.mask import spread
+from searchgym.rl.ops.covariance import covariance
+from searchgym.rl.ops.kl import kl
+from searchgym.rl.ops.mask import spread
 from searchgym.rl.rewards.turns import added
 from searchgym.rl.slots.batch import Batch, Output
 from searchgym.rl.slots.records import Floats, Group, Rewards, Scored, TaskPlan, Workers

@@ -15,6 +15,9 @@ COUNTS = {
     "parallel": 20,
     "superlative": 15,
     "unanswerable": 20,
+    "difference": 20,
+    "aggregate": 9,
+    "masked": 20,
 }
 
 

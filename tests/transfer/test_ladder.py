@@ -70,7 +70,7 @@ def test_engines_change_under_the_same_questions(ladder: Ladder) -> None:
     ]  # fmt: skip
     asked = {}
     for rung in ladder.rungs:
-        shared = rung.setting()
+        shared = rung.env()
         asked[rung.name] = [t.id for t in rung.tasks(shared, 3)]
     assert asked["noisy engine"] == asked["hostile engine"] == asked["held-out wording"]
     assert not set(asked["other schema"]) & set(asked["held-out wording"])

@@ -8,9 +8,9 @@ from searchgym.cards import card
 from searchgym.errors import CardError
 from searchgym.evaluation.run import evaluate
 from searchgym.transfer.quickstart import ladder, quickstart
-from searchgym.transfer.training import Recipe, Trainer
+from searchgym.transfer.training import CandidateRecipe, SeedTrainer
 
-TINY = Recipe(
+TINY = CandidateRecipe(
     env={
         "corpus": "encyclopedia", "world": {"entities": 900}, "max_turns": 3,
         "tasks": {"simple": 60, "comparison": 20},
@@ -36,23 +36,23 @@ def stop(what: str, fraction: float, point: object) -> None:
 
 
 def test_the_card_is_a_recipe() -> None:
-    recipe = Recipe.of_card("candidate")
+    recipe = CandidateRecipe.of_card("candidate")
     assert recipe.env["corpus"] == "encyclopedia"
-    assert recipe.digest == Recipe.of_card(card("agents", "candidate")).digest
+    assert recipe.digest == CandidateRecipe.of_card(card("agents", "candidate")).digest
     # the model is selected in another world than the one that is reported
     assert recipe.dev["seed"] not in recipe.worlds[:1]
 
 
 def test_cards_that_do_not_learn_or_have_a_typo(tmp_path: Path) -> None:
     with pytest.raises(CardError, match="does not learn"):
-        Recipe.of_card("random")
+        CandidateRecipe.of_card("random")
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "card.toml").write_text(
         'id = "mine"\nsummary = "s"\nuse = "a:b"\n[train]\nenvironment = 1\n'
     )
     with pytest.raises(CardError, match="unknown key 'environment'"):
-        Recipe.of_card(card("agents", str(folder)))
+        CandidateRecipe.of_card(card("agents", str(folder)))
 
 
 def test_without_real_sets_there_is_a_smoke_run(tmp_path: Path) -> None:
@@ -88,14 +88,14 @@ def test_main_job_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_training_is_reproducible_and_seeds_differ(tmp_path: Path) -> None:
     prints = [
-        Trainer(SMALL, tmp_path / name).train(seed).agent.fingerprint
+        SeedTrainer(SMALL, tmp_path / name).train(seed).agent.fingerprint
         for name, seed in (("a", 3), ("b", 3), ("b", 4))
     ]
     assert prints[0] == prints[1] != prints[2]
 
 
 def test_the_untrained_self_is_where_the_curve_begins(tmp_path: Path) -> None:
-    trainer = Trainer(TINY, tmp_path)
+    trainer = SeedTrainer(TINY, tmp_path)
     learned = trainer.train(0)
     before = trainer.untrained(learned)
     assert before.fingerprint != learned.agent.fingerprint
@@ -111,12 +111,12 @@ def test_the_untrained_self_is_where_the_curve_begins(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
-    whole = Trainer(SMALL, tmp_path / "whole").train(0)
-    trainer = Trainer(SMALL, tmp_path / "cut")
+    whole = SeedTrainer(SMALL, tmp_path / "whole").train(0)
+    trainer = SeedTrainer(SMALL, tmp_path / "cut")
     with pytest.raises(KeyboardInterrupt):
         trainer.train(0, report=stop)
     assert (tmp_path / "cut/agents/seed-0.checkpoint.safetensors").is_file()
-    resumed = Trainer(SMALL, tmp_path / "cut").train(0)
+    resumed = SeedTrainer(SMALL, tmp_path / "cut").train(0)
     assert resumed.agent.fingerprint == whole.agent.fingerprint
     assert [p["f1"] for p in resumed.curve] == [p["f1"] for p in whole.curve]
     assert list((tmp_path / "cut/agents").iterdir()) == [resumed.path]
@@ -126,16 +126,16 @@ def test_a_checkpoint_of_another_recipe_is_not_gone_on_with(tmp_path: Path) -> N
     """Same hyperparameters, another world: what was begun there must not end up here."""
     other = replace(SMALL, env={**SMALL.env, "k": 1})
     with pytest.raises(KeyboardInterrupt):
-        Trainer(other, tmp_path / "cut").train(0, report=stop)
+        SeedTrainer(other, tmp_path / "cut").train(0, report=stop)
     with pytest.warns(UserWarning, match=r"seed 0 is trained from the start.*\(about\)"):
-        after = Trainer(SMALL, tmp_path / "cut").train(0)
-    whole = Trainer(SMALL, tmp_path / "whole").train(0)
+        after = SeedTrainer(SMALL, tmp_path / "cut").train(0)
+    whole = SeedTrainer(SMALL, tmp_path / "whole").train(0)
     assert after.agent.fingerprint == whole.agent.fingerprint
     assert [p["f1"] for p in after.curve] == [p["f1"] for p in whole.curve]
 
 
 def test_another_bound_says_that_it_begins_anew(tmp_path: Path) -> None:
-    trainer = Trainer(SMALL, tmp_path)
+    trainer = SeedTrainer(SMALL, tmp_path)
     with pytest.raises(KeyboardInterrupt):
         trainer.train(0, report=stop)
     begun = tmp_path / "agents/seed-0.checkpoint.safetensors"
@@ -157,7 +157,7 @@ def test_too_little_training_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_more_time_trains_again(tmp_path: Path) -> None:
     recipe = replace(TINY, config={**TINY.config, "episodes": 1_000_000, "evaluate_every": 50})
-    trainer = Trainer(recipe, tmp_path)
+    trainer = SeedTrainer(recipe, tmp_path)
     short = trainer.train(0, seconds=0.5)
     assert short.episodes < 1_000_000
     assert trainer.train(0, seconds=0.5).seconds == short.seconds, "loaded"

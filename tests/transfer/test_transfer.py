@@ -114,7 +114,7 @@ def test_wrong_calls() -> None:
 def test_caps_draw_the_same_questions_for_everybody() -> None:
     rung = smoke_rung(cap=None)
     capped = Rung(rung.name, rung.kind, rung.keywords, cap=20)
-    shared = rung.setting()
+    shared = rung.env()
     drawn = capped.tasks(shared, seed=3)
     assert [t.id for t in drawn] == [t.id for t in capped.tasks(shared, seed=3)]
     assert [t.id for t in drawn] != [t.id for t in capped.tasks(shared, seed=4)]
@@ -130,7 +130,7 @@ def test_generated_ladder_leaves_home_step_by_step() -> None:
         "tasks": {"simple": 12, "comparison": 6}, "split": "train",
     }  # fmt: skip
     rungs = generated_rungs(keywords, cap=10)
-    settings = [rung.setting() for rung in rungs]
+    settings = [rung.env() for rung in rungs]
     names = [set(s.world.names) for s in settings]  # type: ignore[union-attr]
     for away in (1, 2):
         common = {n for n in names[0] & names[away] if " " in n}

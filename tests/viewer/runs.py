@@ -10,7 +10,7 @@ from typing import Any
 
 from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.scripted import BestSentenceAgent, RandomAgent, RulesAgent
-from searchgym.envs.setting import Setting, setting
+from searchgym.envs.search import SearchEnv
 from searchgym.episode import Episode
 from searchgym.evaluation.run import episode_for
 from searchgym.rollout import run_episodes
@@ -21,8 +21,8 @@ from ..small import episode, play
 
 
 @cache
-def world() -> Setting:
-    return setting({"corpus": "encyclopedia", "world": {"entities": 300}, "max_turns": 6})
+def world() -> SearchEnv:
+    return SearchEnv(**{"corpus": "encyclopedia", "world": {"entities": 300}, "max_turns": 6})
 
 
 def agents() -> dict[str, Agent]:

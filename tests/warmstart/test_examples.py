@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from searchgym.corpora.corpus import Corpus
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError, TaskError
 from searchgym.types import Passage, Task
 from searchgym.warmstart.asked import asked_of
@@ -23,7 +23,7 @@ KEYWORDS = {**SETTING, "tasks": {"simple": 12, "chain-2": 6}}
 
 
 @pytest.fixture(scope="module")
-def drills(world: Setting) -> list[Trace]:
+def drills(world: SearchEnv) -> list[Trace]:
     return list(drills_of(world, seed=1))
 
 
@@ -45,7 +45,7 @@ def test_a_drill_finds_what_it_was_asked_for(drills: list[Trace]) -> None:
             assert found in shown
 
 
-def test_drills_are_fixed_by_their_seed(world: Setting, drills: list[Trace]) -> None:
+def test_drills_are_fixed_by_their_seed(world: SearchEnv, drills: list[Trace]) -> None:
     assert list(drills_of(world, seed=1)) == drills
     assert list(drills_of(world, seed=2)) != drills
 
@@ -58,7 +58,7 @@ def test_processes_do_not_change_the_examples() -> None:
     assert told == [1, 2, 3]
 
 
-def test_a_cloze_blanks_the_answer_and_names_the_page(world: Setting) -> None:
+def test_a_cloze_blanks_the_answer_and_names_the_page(world: SearchEnv) -> None:
     titles = {p.title for p in world.corpus}
     clozes = list(clozes_of(world))
     assert len(clozes) > 500
@@ -72,7 +72,7 @@ def test_a_cloze_blanks_the_answer_and_names_the_page(world: Setting) -> None:
     assert sum(n for name, n in searched.items() if name in titles) > 0.8 * len(clozes)
 
 
-def test_questions_alone_begin_as_an_oracle_would(world: Setting) -> None:
+def test_questions_alone_begin_as_an_oracle_would(world: SearchEnv) -> None:
     counts = {"simple": 30, "chain-2": 20}
     asked = list(asked_of(world, counts, seed=5))
     assert Counter(trace.hops for trace in asked) == {1: 30, 2: 20}
@@ -96,7 +96,7 @@ def test_every_second_world_is_paraphrased_where_that_is_asked_for() -> None:
 
 def test_drills_need_a_generated_world() -> None:
     corpus = Corpus("own", [Passage("p1", "Ann", "Ann was born in Rome.", "u1")])
-    made = Setting({"corpus": corpus, "tasks": [Task("t", "Where was Ann born?", ("Rome",))]})
+    made = SearchEnv(**{"corpus": corpus, "tasks": [Task("t", "Where was Ann born?", ("Rome",))]})
     for write in (drills_of, clozes_of, lambda s: asked_of(s, {"simple": 1}, seed=0)):
         with pytest.raises(TaskError, match="generated world"):
             next(iter(write(made)))

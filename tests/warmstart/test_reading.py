@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.evaluation.run import episode_for
 from searchgym.llms.sft import SftConfig
@@ -60,7 +60,7 @@ def test_marks_are_single_tokens(tokenizer: Any, traces: list[Trace]) -> None:
 
 @pytest.mark.parametrize("slotted", [False, True])
 def test_rows_are_what_the_policy_would_read(
-    world: Setting, traces: list[Trace], tokenizer: Any, slotted: bool
+    world: SearchEnv, traces: list[Trace], tokenizer: Any, slotted: bool
 ) -> None:
     """The prompt of every turn, through the policy's own renderer, begins the training row."""
     renderer: Renderer = BareRenderer(tokenizer)

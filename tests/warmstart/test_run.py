@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from searchgym.candidates.encoder import WordEncoder
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.llms.precision import fast_dtype
 from searchgym.llms.sft import Progress
 from searchgym.policies.names import NamesRenderer
 from searchgym.policies.note import read_note
 from searchgym.policies.renderer import BareRenderer
-from searchgym.rl.launch import player
+from searchgym.rl.launch import load_policy
 from searchgym.warmstart import run
 from searchgym.warmstart.examples import KINDS
 from searchgym.warmstart.measuring import by_hops, play, reader_policy
@@ -86,7 +86,7 @@ def test_transformers_loads_the_result_and_it_plays(
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     made = begin(tmp_path, encoder)
-    renderer = type(player(tmp_path).renderer)
+    renderer = type(load_policy(tmp_path).renderer)
     assert renderer is (BareRenderer if encoder is None else NamesRenderer)
     assert ("freeze" in read_note(tmp_path)) == (encoder is not None)
     model = AutoModelForCausalLM.from_pretrained(str(tmp_path))
@@ -94,7 +94,7 @@ def test_transformers_loads_the_result_and_it_plays(
     text = f"Question: Who?\n{MARKS[0]}+ author{MARKS[1]} Ann Bee{MARKS[3]}"
     assert tokenizer(text)["input_ids"] == made.tokenizer(text)["input_ids"]
     few = {"simple": 3, "chain-2": 2}  # untrained, it writes to the limit of every turn
-    setting = Setting({**KEYWORDS, "tasks": few, "world": {"entities": 300, "seed": 9}})
+    setting = SearchEnv(**{**KEYWORDS, "tasks": few, "world": {"entities": 300, "seed": 9}})
     played = [play(reader_policy(m, t), setting) for m, t in ((model, tokenizer), made[:2])]
     texts = [[turn.text for e in episodes for turn in e.turns] for episodes in played]
     assert texts[0] == texts[1]

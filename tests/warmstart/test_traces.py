@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 
 from searchgym.envs.search import SearchEnv
-from searchgym.envs.setting import Setting
 from searchgym.errors import DialectError, TaskError
 from searchgym.evaluation.run import episode_for
 from searchgym.rollout import run_episodes
@@ -26,7 +25,9 @@ def thought(text: str) -> str:
     return found[1]
 
 
-def test_most_questions_become_traces_of_every_length(world: Setting, traces: list[Trace]) -> None:
+def test_most_questions_become_traces_of_every_length(
+    world: SearchEnv, traces: list[Trace]
+) -> None:
     assert len(traces) >= 0.85 * len(world.tasks)
     for hops in (1, 2, 3):
         asked = sum(task.hops == hops for task in world.tasks)
@@ -34,7 +35,7 @@ def test_most_questions_become_traces_of_every_length(world: Setting, traces: li
 
 
 def test_replayed_through_the_environment_they_score_one(
-    world: Setting, traces: list[Trace]
+    world: SearchEnv, traces: list[Trace]
 ) -> None:
     env = SearchEnv(**world.keywords)
     for trace in traces:
@@ -74,7 +75,7 @@ def test_findings_are_what_was_shown(traces: list[Trace]) -> None:
     assert found >= sum(trace.hops for trace in traces)
 
 
-def test_the_plan_names_every_hop_in_order(world: Setting, traces: list[Trace]) -> None:
+def test_the_plan_names_every_hop_in_order(world: SearchEnv, traces: list[Trace]) -> None:
     assert world.world is not None
     by_id = {task.id: task for task in world.tasks}
     for trace in traces:
@@ -87,7 +88,7 @@ def test_the_plan_names_every_hop_in_order(world: Setting, traces: list[Trace]) 
         assert places == sorted(places)
 
 
-def test_pages_are_opened_before_they_are_read(world: Setting, traces: list[Trace]) -> None:
+def test_pages_are_opened_before_they_are_read(world: SearchEnv, traces: list[Trace]) -> None:
     opens = "access" in world.toolbox.tools
     for trace in traces:
         texts = [piece.text for piece in trace.pieces]
@@ -99,8 +100,8 @@ def test_pages_are_opened_before_they_are_read(world: Setting, traces: list[Trac
 
 def test_the_oracle_believes_only_what_it_is_shown() -> None:
     """Snippets too short to state anything: every episode ends in a refusal, no trace is made."""
-    blind = Setting(
-        {**SETTING, "world": {"entities": 300, "seed": 11}, "tasks": {"simple": 20},
+    blind = SearchEnv(
+        **{**SETTING, "world": {"entities": 300, "seed": 11}, "tasks": {"simple": 20},
          "snippet_chars": 4}
     )  # fmt: skip
     episodes = [episode_for(blind, task, 0) for task in blind.tasks]
@@ -116,22 +117,22 @@ def test_names_of_the_unseen_world_were_never_seen() -> None:
     """Titles and names of people, which are of several parts, hardly ever come back."""
     seen: set[str] = set()
     for seed in range(4):
-        made = Setting(
-            {**SETTING, "world": {"entities": 300, "seed": seed}, "tasks": {"simple": 1}}
+        made = SearchEnv(
+            **{**SETTING, "world": {"entities": 300, "seed": seed}, "tasks": {"simple": 1}}
         )
         seen.update(passage.title for passage in made.corpus)
     unseen = {passage.title for passage in unseen_setting().corpus}
     assert len(unseen & seen) <= 0.03 * len(unseen)
 
 
-def test_it_refuses_what_it_cannot_explain(world: Setting) -> None:
-    counted = Setting({**SETTING, "world": {"entities": 300, "seed": 11}, "tasks": {"count": 5}})
+def test_it_refuses_what_it_cannot_explain(world: SearchEnv) -> None:
+    counted = SearchEnv({**SETTING, "world": {"entities": 300, "seed": 11}, "tasks": {"count": 5}})
     with pytest.raises(TaskError, match="simple and chain"):
         ThinkingOracle(counted)
     with pytest.raises(DialectError, match="tag dialects"):
-        ThinkingOracle(Setting({**world.keywords, "dialect": "json_tools"}))
+        ThinkingOracle(SearchEnv(**{**world.keywords, "dialect": "json_tools"}))
     with pytest.raises(TaskError, match="generated world"):
-        ThinkingOracle(Setting({"corpus": list_corpus(), "tasks": list(world.tasks[:1])}))
+        ThinkingOracle(SearchEnv(**{"corpus": list_corpus(), "tasks": list(world.tasks[:1])}))
 
 
 def list_corpus() -> object:

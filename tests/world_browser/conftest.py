@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchgym.envs.setting import Setting, setting
+from searchgym.envs.search import SearchEnv
 from searchgym.kgs.build import Entity, from_triples
 from searchgym.kgs.corpus import kg_corpus
 from searchgym.types import GraphEdge, GraphNode, ReasoningGraph, Task
@@ -18,15 +18,15 @@ TEMPLATE = "{{ 7 * 7 }} {% raise %} </title></svg></style>"
 
 
 @pytest.fixture(scope="session")
-def world() -> Setting:
-    return setting(
-        {"world": {"entities": 400}, "tasks": {"simple": 20, "chain-2": 10, "comparison": 10,
+def world() -> SearchEnv:
+    return SearchEnv(
+        **{"world": {"entities": 400}, "tasks": {"simple": 20, "chain-2": 10, "comparison": 10,
          "count": 5, "parallel": 5, "unanswerable": 5}}
     )  # fmt: skip
 
 
 @pytest.fixture(scope="session")
-def atlas(world: Setting) -> Atlas:
+def atlas(world: SearchEnv) -> Atlas:
     return Atlas(world)
 
 
@@ -42,4 +42,4 @@ def hostile() -> Atlas:
         "../" + SCRIPT, SCRIPT + TURNED, (IMAGE,), ("e0", IMAGE), (TEMPLATE,), IMAGE, 1,
         graph=ReasoningGraph(nodes, (GraphEdge("a", SCRIPT, "b", 0, "e0"),), "b"),
     )  # fmt: skip
-    return Atlas(Setting({"corpus": corpus, "tasks": [task]}))
+    return Atlas(SearchEnv(**{"corpus": corpus, "tasks": [task]}))

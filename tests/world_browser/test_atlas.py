@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import EngineError
 from searchgym.types import GraphEdge, GraphNode, ReasoningGraph
 from searchgym.world_browser.atlas import Atlas
@@ -17,7 +17,7 @@ from searchgym.world_browser.search import NameIndex
 from ..small import CORPUS, TASKS
 
 
-def test_every_marked_span_says_what_its_fact_says(atlas: Atlas, world: Setting):
+def test_every_marked_span_says_what_its_fact_says(atlas: Atlas, world: SearchEnv):
     seen = 0
     for entity in range(0, atlas.graph.n_entities, 7):
         text = atlas.page(entity).text
@@ -55,7 +55,7 @@ def test_tasks_and_entities_find_each_other(atlas: Atlas):
 
 def test_mere_texts_have_nothing_to_browse():
     with pytest.raises(EngineError, match=r'corpus="kg:PATH"'):
-        Atlas(Setting({"corpus": CORPUS, "tasks": TASKS}))
+        Atlas(SearchEnv(**{"corpus": CORPUS, "tasks": TASKS}))
 
 
 def test_names_are_found_best_first_and_by_kind():

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.cards import card
-from searchgym.envs.setting import Setting
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import WorldError
 from searchgym.worlds.loader import load_schema
 from searchgym.worlds.paraphrases import FILE, MOST, NEAR, near, paraphrased, variants
@@ -134,8 +134,8 @@ def test_nearness_is_of_words() -> None:
 
 def test_another_wording_of_the_same_facts() -> None:
     made = {
-        wide: Setting(
-            {
+        wide: SearchEnv(
+            **{
                 "corpus": "encyclopedia",
                 "world": {"entities": 300, "seed": 4},
                 "wording": {"seed": 4, "paraphrases": wide},
@@ -160,4 +160,4 @@ def test_another_wording_of_the_same_facts() -> None:
 
 def test_a_world_without_paraphrases_says_so() -> None:
     with pytest.raises(WorldError, match="no paraphrases"):
-        Setting({"corpus": "research", "wording": {"paraphrases": True}}).tasks  # noqa: B018
+        SearchEnv(**{"corpus": "research", "wording": {"paraphrases": True}}).tasks  # noqa: B018

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EngineError, MissingExtraError
+from ...objects import bare_hint
 from ..forward import Progress, clean, forward, pick_device
 from ..rows import Rows, rows_of
 from .presets import POOLINGS, Pooling
@@ -59,6 +60,8 @@ class SentenceEncoder:
         batch_tokens: int | None = None,
     ) -> None:
         self.source = None if model is None or str(model) == BUNDLED else str(model)
+        if isinstance(model, str) and self.source and (hint := bare_hint(model)):
+            raise EngineError(f"{model!r} is a hub's name{hint}")
         chosen, family = find_preset(preset, self.source or BUNDLED)
         if pooling is not None and pooling not in POOLINGS:
             raise EngineError(f"pooling must be one of {', '.join(POOLINGS)}, got {pooling!r}")

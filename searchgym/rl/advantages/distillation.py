@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
 import torch
 from torch import Tensor
 
-from ..kernels.kl import kl
-from ..kernels.mask import masked, spread
+from ..ops.kl import kl
+from ..ops.mask import masked, spread
+from ..slots.batch import Batch, Estimate
+from ..slots.protocols import Reduction, Slot
+from ..slots.registry import make
 
 
 def distillation_advantages(
@@ -33,3 +39,69 @@ def distillation_advantages(
     if gate is not None:
         signal = torch.where(spread(gate, mask), signal, torch.zeros_like(signal))
     return signal if adv is None else spread(adv, mask) + signal
+
+
+class Distillation(Slot):
+    """``- weight · (log π - log teacher)`` of each sampled token.
+
+    Args:
+        weight: Or ``coef["distillation"]``.
+        base: Another estimator, as in a recipe, whose advantages this is added to.
+        gate: Trajectories on which the teacher speaks: all, those that ``failed`` (HyperEyes) or
+            those that ``succeeded`` (KEPO), by reward ≥ ``threshold``.
+    """
+
+    registered = "distillation"
+    reads = frozenset({"distillation"})
+    relative: ClassVar[bool] = False
+    reductions: ClassVar[tuple[Reduction, ...]] = (
+        Reduction({"weight": 0.0, "base": "grpo"}, {"use": "grpo"}),
+    )
+
+    def __init__(
+        self,
+        weight: float = 1.0,
+        base: Any = None,
+        gate: Literal["all", "failed", "succeeded"] = "all",
+        threshold: float = 0.5,
+    ) -> None:
+        if gate not in ("all", "failed", "succeeded"):
+            raise ValueError(f"gate is 'all', 'failed' or 'succeeded', got {gate!r}")
+        self.weight, self.gate, self.threshold = float(weight), gate, float(threshold)
+        self.base = None if base is None else make("advantage", base)
+        needed = {"old_logp", "teacher_logp"}
+        self.requires = frozenset(needed | (self.base.requires if self.base else set()))
+        self.provides = frozenset(
+            type(self).provides | (self.base.provides if self.base else set())
+        )
+        self.reads = type(self).reads | getattr(self.base, "reads", frozenset())
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+        base = self.base.estimate(batch, coef) if self.base else Estimate(torch.zeros(()))
+        succeeded = batch.reward >= self.threshold
+        speaks = torch.ones_like(succeeded)
+        if self.gate != "all":
+            speaks = succeeded if self.gate == "succeeded" else ~succeeded
+        made = distillation_advantages(
+            batch.need("old_logp"),
+            batch.need("teacher_logp"),
+            batch.mask & ~batch.reward.isnan()[:, None],
+            coef=coef.get("distillation", self.weight),
+            adv=base.adv if self.base else None,
+            gate=speaks,
+        )
+        return base._replace(adv=made)
+
+    def state_dict(self) -> dict[str, Any]:
+        return dict(self.base.state_dict()) if self.base else {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if self.base:
+            self.base.load_state_dict(state)
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        return {} if self.base is None else getattr(self.base, "tensors", dict)()
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        if tensors and self.base is not None:
+            self.base.load_tensors(tensors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..kernels.shapes import require_rows
+from ..ops.shapes import require_rows
 
 
 def enumerated_advantages(worth: Tensor, logp: Tensor, group: Tensor, groups: int) -> Tensor:

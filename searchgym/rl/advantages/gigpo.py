@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from ..kernels.groups import RewardGroups
-from ..kernels.mask import masked, spread
-from ..kernels.returns import reward_to_go
-from ..kernels.shapes import require_batch
-from ..kernels.turns import over_turn, turn_ends
+from ..ops.groups import RewardGroups
+from ..ops.mask import masked, spread
+from ..ops.returns import reward_to_go
+from ..ops.shapes import require_batch
+from ..ops.turns import over_turn, turn_ends
+from ..slots.batch import Batch, Estimate
+from ..slots.protocols import Reduction, Slot
+from .base import Coef
 
 Norm = Literal["mean", "mean_std"]
 
@@ -66,3 +69,32 @@ def _compared(reward: Tensor, group: Tensor, norm: Norm, eps: float) -> Tensor:
     if norm == "mean_std":
         apart = apart / (groups.std("sample") + eps)[groups.index]
     return groups.advantage(apart)
+
+
+class GiGPO(Slot):
+    """Episodes compared within their group, turns with others that began in the same state.
+
+    Args:
+        weight: Of the comparison of turns, or ``coef["gigpo"]``.
+        gamma: Per turn.
+        norm: ``"mean"`` or ``"mean_std"``.
+    """
+
+    registered = "gigpo"
+    reads = frozenset({"gigpo"})
+    relative: ClassVar[bool] = False  # a group of equal totals may differ in when it was paid
+    requires = frozenset({"anchor"})
+    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({"weight": 0.0}, {"use": "dr_grpo"}),)
+
+    def __init__(self, weight: float = 1.0, gamma: float = 0.95, norm: Norm = "mean") -> None:
+        if norm not in ("mean", "mean_std"):
+            raise ValueError(f"norm is 'mean' or 'mean_std', got {norm!r}")
+        self.weight, self.gamma = float(weight), float(gamma)
+        self.norm: Norm = norm
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        adv = gigpo_advantages(
+            batch.reward, batch.token_reward(), batch.by_turn("anchor"), batch.group, batch.turn,
+            batch.mask, weight=coef.get("gigpo", self.weight), gamma=self.gamma, norm=self.norm,
+        )  # fmt: skip
+        return Estimate(adv)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from ..kernels.groups import RewardGroups
+from ..ops.groups import RewardGroups
+from ..slots.batch import Batch, Estimate
+from ..slots.protocols import Reduction
+from .base import Coef, Relative
 
 
 def opmd_advantages(
@@ -31,3 +34,25 @@ def opmd_advantages(
     odds = ((groups.reward - best[groups.index]) / tau).exp()
     soft = best + tau * (groups.sum(odds) / groups.count.clamp_min(1)).clamp_min(1e-38).log()
     return groups.advantage(groups.reward - soft[groups.index])
+
+
+class OPMD(Relative):
+    """R - the group's mean or soft maximum."""
+
+    registered = "opmd"
+    invariant = frozenset({"shift"})
+    reductions: ClassVar[tuple[Reduction, ...]] = (
+        Reduction({"baseline": "mean"}, {"use": "dr_grpo"}),
+    )
+
+    def __init__(
+        self, tau: float = 1.0, baseline: Literal["mean", "logavgexp"] = "logavgexp"
+    ) -> None:
+        if tau <= 0 or baseline not in ("mean", "logavgexp"):
+            raise ValueError(
+                f"tau is positive, baseline 'mean' or 'logavgexp'; got {tau}, {baseline!r}"
+            )
+        self.options: dict[str, Any] = {"tau": float(tau), "baseline": baseline}
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        return Estimate(opmd_advantages(batch.reward, batch.group, **self.options))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
-from ..kernels.groups import RewardGroups
-from ..kernels.shapes import require_rows
+from ..ops.groups import RewardGroups
+from ..ops.shapes import require_rows
+from ..slots.batch import Batch, Estimate
+from ..slots.protocols import Reduction
+from .base import Coef, Relative
 
 
 def opo_advantages(reward: Tensor, group: Tensor, length: Tensor) -> Tensor:
@@ -20,3 +25,16 @@ def opo_advantages(reward: Tensor, group: Tensor, length: Tensor) -> Tensor:
     total = groups.sum(length).clamp_min(1)
     baseline = groups.sum(length * groups.reward) / total
     return groups.advantage((groups.reward - baseline[groups.index]) * (length > 0))
+
+
+class OPO(Relative):
+    """R - mean weighted by length; Dr.GRPO where all are equally long."""
+
+    registered = "opo"
+    invariant = frozenset({"shift"})
+    reductions: ClassVar[tuple[Reduction, ...]] = (
+        Reduction({}, {"use": "dr_grpo"}, where="one token"),
+    )
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        return Estimate(opo_advantages(batch.reward, batch.group, batch.length))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..kernels.groups import RewardGroups
-from ..kernels.mask import masked
-from ..kernels.returns import reward_to_go
-from ..kernels.shapes import require_batch
+from ..ops.groups import RewardGroups
+from ..ops.mask import masked
+from ..ops.returns import reward_to_go
+from ..ops.shapes import require_batch
 
 
 def otb_advantages(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..kernels.groups import RewardGroups, Std
+from ..ops.groups import RewardGroups, Std, checked_std
+from ..slots.batch import Batch, Estimate
+from .base import Coef, Relative
 
 
 def passk_advantages(
@@ -25,3 +27,17 @@ def passk_advantages(
     alone = groups.sum(leads.to(known.dtype))[groups.index] == 1
     lead = (groups.reward - second) / (groups.std(std) + eps)[groups.index]
     return groups.advantage(torch.where(leads & alone, lead, torch.zeros_like(lead)))
+
+
+class PassK(Relative):
+    """The best one's lead, for the best one alone."""
+
+    registered = "passk"
+    invariant = frozenset({"shift", "scale"})
+
+    def __init__(self, std: Std = "sample", eps: float = 1e-6) -> None:
+        self.std: Std = checked_std(std)
+        self.eps = float(eps)
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        return Estimate(passk_advantages(batch.reward, batch.group, std=self.std, eps=self.eps))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from ..kernels.mask import masked
-from ..kernels.returns import reward_to_go
-from ..kernels.shapes import require_rows
+from ..ops.mask import masked
+from ..ops.returns import reward_to_go
+from ..ops.shapes import require_rows
+from ..slots.batch import Batch, Estimate
+from ..slots.protocols import Slot
 
 
 def reinforce_advantages(reward: Tensor, baseline: float = 0.0) -> Tensor:
@@ -26,7 +30,7 @@ def reinforce_token_advantages(
     """(B, T) the reward to go from each token on, minus ``baseline``.
 
     Args:
-        reward: (B, T), e.g. from ``kernels.mask.at_last_token``.
+        reward: (B, T), e.g. from ``ops.mask.at_last_token``.
         gamma: discount per unmasked token.
     """
     return masked(reward_to_go(reward, mask, gamma) - baseline, mask)
@@ -70,3 +74,33 @@ class RunningMean:
 
     def load_state_dict(self, state: dict[str, float]) -> None:
         self.value, self.count = float(state["value"]), int(state["count"])
+
+
+class Reinforce(Slot):
+    """The reward minus a baseline: ``"mean"`` of all *earlier* batches' rewards, or a number."""
+
+    registered = "reinforce"
+    relative: ClassVar[bool] = False
+
+    def __init__(self, baseline: str | float = "mean", momentum: float = 0.0) -> None:
+        if isinstance(baseline, str) and baseline != "mean":
+            raise ValueError(f"baseline is 'mean' or a number, got {baseline!r}")
+        self.fixed = None if isinstance(baseline, str) else float(baseline)
+        self.mean = RunningMean(momentum)
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+        if self.fixed is not None:
+            return Estimate(reinforce_advantages(batch.reward, self.fixed))
+        if not self.mean.count:  # nothing known yet: the batch's own mean, biased this once
+            first = batch.reward[~batch.reward.isnan()]
+            baseline = float(first.mean()) if len(first) else 0.0
+        else:
+            baseline = self.mean.value
+        self.mean.update(batch.reward)
+        return Estimate(reinforce_advantages(batch.reward, baseline))
+
+    def state_dict(self) -> dict[str, Any]:
+        return dict(self.mean.state_dict())
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.mean.load_state_dict(dict(state))

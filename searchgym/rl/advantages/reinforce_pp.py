@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from torch import Tensor
 
-from ..kernels.groups import RewardGroups
-from ..kernels.mask import masked, spread
-from ..kernels.returns import reward_to_go
-from ..kernels.shapes import require_batch
-from ..kernels.whiten import whiten
+from ..ops.kl import kl as kl_estimate
+from ..ops.mask import masked
+from ..ops.returns import reward_to_go
+from ..ops.whiten import whiten
+from ..slots.batch import Batch, Estimate
+from ..slots.protocols import Slot
 
 
 def reinforce_pp_advantages(
@@ -23,7 +27,7 @@ def reinforce_pp_advantages(
 
     Args:
         reward, mask: (B, T).
-        kl: (B, T) estimates to the reference policy (``kernels.kl``, "k1"); None: no KL.
+        kl: (B, T) estimates to the reference policy (``ops.kl``, "k1"); None: no KL.
         gamma: discount per unmasked token. Returns are carried through masked tokens.
     """
     if (kl is None) != (beta == 0):
@@ -33,14 +37,26 @@ def reinforce_pp_advantages(
     return whiten(reward_to_go(reward, mask, gamma), mask)
 
 
-def reinforce_pp_baseline_advantages(reward: Tensor, group: Tensor, mask: Tensor) -> Tensor:
-    """(B, T) R - mean of the group, whitened over the batch's tokens (long ones weigh more).
+class ReinforcePP(Slot):
+    """The reward to go, with ``beta`` (or ``coef["beta"]``) times KL in it, whitened over the
+    batch's tokens. None: without KL and reference; ``coef["beta"]`` is then another's."""
 
-    Args:
-        reward, group: (B,). mask: (B, T). An unscorable trajectory (NaN) is whitened with nobody.
-    """
-    require_batch(mask, reward=reward)
-    groups = RewardGroups(reward, group)
-    adv = groups.advantage(groups.reward - groups.mean[groups.index])
-    counted = (mask > 0) & groups.scored[:, None]
-    return whiten(spread(adv, mask), counted)
+    registered = "reinforce_pp"
+    relative: ClassVar[bool] = False
+
+    def __init__(self, beta: float | None = None, gamma: float = 1.0) -> None:
+        self.beta, self.gamma = beta, float(gamma)
+        self.requires = frozenset(() if beta is None else {"ref_logp", "old_logp"})
+        self.reads = frozenset(() if beta is None else {"beta"})
+        self.invariant = frozenset({"scale"} if beta is None else ())
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+        beta = 0.0 if self.beta is None else coef.get("beta", self.beta)
+        mask = batch.mask & ~batch.reward.isnan()[:, None]
+        penalty = None
+        if beta:
+            penalty = kl_estimate(batch.need("old_logp"), batch.need("ref_logp"), "k1")
+        made = reinforce_pp_advantages(
+            batch.token_reward(), mask, kl=penalty, beta=beta, gamma=self.gamma
+        )
+        return Estimate(made)

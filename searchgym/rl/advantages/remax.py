@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
-from ..kernels.mask import masked, spread
-from ..kernels.returns import reward_to_go
+from ..ops.mask import masked, spread
+from ..ops.returns import reward_to_go
+from ..slots.batch import Batch, Estimate
+from ..slots.protocols import Slot
 
 
 def remax_advantages(reward: Tensor, greedy: Tensor, mask: Tensor) -> Tensor:
@@ -19,3 +24,15 @@ def remax_advantages(reward: Tensor, greedy: Tensor, mask: Tensor) -> Tensor:
     """
     adv = reward_to_go(reward, mask) - spread(greedy, mask)
     return masked(torch.where(torch.isnan(adv), torch.zeros_like(adv), adv), mask)
+
+
+class ReMax(Slot):
+    """Needs ``{use = "chains", greedy_twin = true}``."""
+
+    registered = "remax"
+    relative: ClassVar[bool] = False
+    requires = frozenset({"baseline"})
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+        greedy = torch.where(batch.reward.isnan(), batch.reward, batch.need("baseline"))
+        return Estimate(remax_advantages(batch.token_reward(), greedy, batch.mask))

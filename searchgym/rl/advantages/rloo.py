@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..kernels.groups import RewardGroups
+from ..ops.groups import RewardGroups
+from ..slots.batch import Batch, Estimate
+from .base import Coef, Relative
 
 
 def rloo_advantages(reward: Tensor, group: Tensor) -> Tensor:
@@ -12,3 +14,13 @@ def rloo_advantages(reward: Tensor, group: Tensor) -> Tensor:
     groups = RewardGroups(reward, group)
     factor = (groups.count / (groups.count - 1).clamp_min(1))[groups.index]
     return groups.advantage(factor * (groups.reward - groups.mean[groups.index]))
+
+
+class RLOO(Relative):
+    """R - mean of the others."""
+
+    registered = "rloo"
+    invariant = frozenset({"shift"})
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        return Estimate(rloo_advantages(batch.reward, batch.group))

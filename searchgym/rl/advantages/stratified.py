@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
-from ..kernels.groups import Std
-from ..kernels.shapes import require_rows
+from ..ops.groups import Std, checked_std
+from ..ops.shapes import require_rows
+from ..slots.batch import Batch, Estimate
+from ..slots.protocols import Reduction
+from .base import Coef, Relative
 from .grpo import grpo_advantages
 
 
@@ -39,3 +44,38 @@ def stratified_advantages(
     _, within = torch.unique(pairs, dim=0, return_inverse=True)
     inside = grpo_advantages(reward, within, std=std, eps=eps)
     return alpha * inside + (1 - alpha) * grpo_advantages(reward, group, std=std, eps=eps)
+
+
+class Stratified(Relative):
+    """GRPO within the stratum and within the group, mixed.
+
+    Args:
+        alpha: Weight of the first, or ``coef["stratified"]``.
+        stratum: The signal whose equal values make a stratum.
+    """
+
+    registered = "stratified"
+    reads = frozenset({"stratified"})
+    invariant = frozenset({"shift", "scale"})
+    reductions: ClassVar[tuple[Reduction, ...]] = (
+        Reduction({"alpha": 0.0}, {"use": "grpo", "std": "population"}),
+    )
+
+    def __init__(
+        self,
+        alpha: float = 0.5,
+        stratum: str = "searches",
+        std: Std = "population",
+        eps: float = 1e-6,
+    ) -> None:
+        if not 0 <= alpha <= 1:
+            raise ValueError(f"alpha is in [0, 1], got {alpha}")
+        self.alpha, self.stratum, self.eps = float(alpha), stratum, float(eps)
+        self.std: Std = checked_std(std)
+        self.requires = frozenset({stratum})
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        return Estimate(stratified_advantages(
+            batch.reward, batch.group, batch.signal(self.stratum),
+            alpha=coef.get("stratified", self.alpha), std=self.std, eps=self.eps,
+        ))  # fmt: skip

@@ -26,7 +26,7 @@ class AsyncRollouts:
     """Given to a trainer, it plays the groups instead of the trainer's own process::
 
         with AsyncRollouts(make, workers=2, eta=1) as rollouts:
-            trainer = Trainer(lm, policy, setting, "decoupled_ppo", rollouts=rollouts)
+            trainer = Trainer(lm, policy, env, "decoupled_ppo", rollouts=rollouts)
 
     Each group is trained on at most ``eta`` updates after it began (``waiting.py``), usually by
     weights it was not sampled with: use the loss ``decoupled``. Workers take over new weights
@@ -36,7 +36,7 @@ class AsyncRollouts:
     goes on with the tasks after those.
 
     Args:
-        make: Builds a worker's policy and setting in its process; see :data:`worker.Make`.
+        make: Builds a worker's policy and env in its process; see :data:`worker.Make`.
         workers: Processes.
         eta: The most updates between a group's start and its training.
         together: Groups that a worker plays in one batch.

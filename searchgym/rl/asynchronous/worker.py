@@ -39,7 +39,7 @@ class Job(NamedTuple):
     coef: Mapping[str, float]
 
 
-class Answer(NamedTuple):
+class WorkerAnswer(NamedTuple):
     groups: list[Packed]
     seconds: float
 
@@ -80,7 +80,7 @@ def serve(connection: Connection, make: Make, rollout: Any, folder: str, number:
             job: Job = connection.recv()
             begun = time.perf_counter()
             groups = strategy.collect(job.plans, replace(workers, coef=dict(job.coef)))
-            connection.send(Answer(list(map(pack, groups)), time.perf_counter() - begun))
+            connection.send(WorkerAnswer(list(map(pack, groups)), time.perf_counter() - begun))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         shutil.rmtree(folder, ignore_errors=True)  # the trainer was killed: nobody else will
     except Exception:  # whatever it is, the trainer raises it, with its traceback
@@ -133,7 +133,7 @@ class Worker:
             self.connection.send(job)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise self._lost(what) from error
-        answer: Answer = self._answer(what)
+        answer: WorkerAnswer = self._answer(what)
         groups = list(map(unpack, job.plans, answer.groups))
         return groups, answer.seconds
 

@@ -10,7 +10,7 @@ Nothing of the episode's rules is repeated here: nodes are made by ``Episode.for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,11 @@ from ...candidates.features import FeatureBuilder
 from ...candidates.state import State, read_state
 from ...dialects.base import get_dialect
 from ...drive import run_tools
+from ...envs.search import SearchEnv
 from ...episode import Episode
 from ...errors import TaskError
-from ...rules import EpisodeConfig, Rules
 from ...scoring.answer import score_answer
-from ...tools import Toolbox
-from ...types import Answer, CallContext, Failure, Task, ToolCall
+from ...types import Answer, CallContext, Failure, ToolCall
 
 
 @dataclass(slots=True)
@@ -55,26 +54,22 @@ class Arena:
     """The tasks of one world (or real set) and the tools they are solved with.
 
     Args:
-        tasks: in a fixed order; an episode's id is its task's id.
-        toolbox: runs the searches; results must not depend on call keys (no noise), because
-            rollouts share them.
-        rules: the environment's rules. Its reward is ignored (``RewardParts`` decides).
+        env: its tasks are played in order, an episode's id being its task's, with the search tool
+            alone. Results must not depend on call keys (no noise), because rollouts share them; its
+            reward is ignored (``RewardParts`` decides).
         builder: features; share one between arenas to share its caches.
     """
 
     def __init__(
         self,
         name: str,
-        tasks: Sequence[Task],
-        toolbox: Toolbox,
-        rules: Rules,
+        env: SearchEnv,
         builder: FeatureBuilder,
     ) -> None:
-        if not tasks:
-            raise TaskError(f"arena {name!r} has no tasks; at least one is needed")
-        self.name, self.tasks, self.toolbox, self.builder = name, list(tasks), toolbox, builder
-        self.rules = replace(rules, tools=toolbox.specs(("search",)))
-        self.dialect = get_dialect(self.rules.dialect)
+        if tuple(env.toolbox.tools) != ("search",):
+            env = env.under(tools=("search",))
+        self.name, self.env, self.tasks, self.builder = name, env, list(env.tasks), builder
+        self.toolbox, self.dialect = env.toolbox, get_dialect(env.rules.dialect)
         self._roots: dict[int, Node] = {}
         self._measured: dict[str, dict[str, tuple[float, float]]] = {}
 
@@ -84,9 +79,8 @@ class Arena:
     def roots(self, indices: Sequence[int], progress: Progress | None = None) -> list[Node]:
         """The first decision points of some tasks."""
         new = [i for i in dict.fromkeys(indices) if i not in self._roots]
-        episodes = [
-            Episode(EpisodeConfig(self.tasks[i], self.rules, 0, self.tasks[i].id)) for i in new
-        ]
+        tasks = [self.tasks[i] for i in new]
+        episodes = [self.env.start(0, task=task, episode_id=task.id) for task in tasks]
         for i, node in zip(new, self._nodes(episodes, progress), strict=True):
             self._roots[i] = node
         return [self._roots[i] for i in indices]
@@ -167,7 +161,7 @@ class Arena:
 def reward(weights: Mapping[str, float], node: Node, pick: int) -> float:
     """The episode's total reward when it ends by answering ``pick`` at ``node``.
 
-    ``weights`` names the parts as ``RewardSpec`` does: f1, em, evidence, search.
+    ``weights`` names the parts as ``reward=`` does: f1, em, evidence, search.
     """
     return (
         weights.get("f1", 0.0) * float(node.f1[pick])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...errors import DataError
 from ...state_file import load_optimizer, optimizer_tensors, read_state, under, write_state
-from .greedy import Point
+from .greedy import GreedyPoint
 
 if TYPE_CHECKING:
     from .trainer import CandidateTrainer
@@ -54,5 +54,5 @@ def load_checkpoint(run: CandidateTrainer, path: Path) -> None:
     load_optimizer(run.optimizer, tensors)
     run.updates, run.episodes = header["updates"], header["episodes"]
     run.spent, run.best_f1 = header["spent"], header["best_f1"]
-    run.curve = [Point(**p) for p in header["curve"]]
+    run.curve = [GreedyPoint(**p) for p in header["curve"]]
     run.tree.regrow(header["tree"])

@@ -14,7 +14,7 @@ from .arena import Arena
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class GreedyPoint:
     """One evaluation on the development arena."""
 
     episodes: int

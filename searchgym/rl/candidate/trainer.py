@@ -26,12 +26,12 @@ from ..advantages.enumerated import enumerated_advantages
 from ..losses.ppo import ppo_loss
 from .arena import Arena, Node
 from .checkpoint import load_checkpoint, save_checkpoint
-from .greedy import Point, play_greedily
+from .greedy import GreedyPoint, play_greedily
 from .tree import Floats, Tree, action_values, choose_search
 
 
 @dataclass(frozen=True, slots=True)
-class TrainConfig:
+class CandidateTrainConfig:
     """Every hyperparameter of a run."""
 
     seed: int = 0
@@ -67,17 +67,17 @@ class TrainConfig:
 
 
 @dataclass
-class Trained:
+class TrainedScorer:
     """What a run returns: the selected model and its learning curve."""
 
     model: CandidateScorer
-    curve: list[Point]
+    curve: list[GreedyPoint]
     episodes: int
     updates: int
     seconds: float
 
 
-Report = Callable[[str, float, Point | None], None]
+Report = Callable[[str, float, GreedyPoint | None], None]
 """Called with (what is happening, fraction done, the newest evaluation)."""
 
 
@@ -95,7 +95,7 @@ class CandidateTrainer:
     def __init__(
         self,
         arenas: Sequence[Arena],
-        config: TrainConfig,
+        config: CandidateTrainConfig,
         *,
         dev: Arena | None = None,
         init: CandidateScorer | None = None,
@@ -123,10 +123,10 @@ class CandidateTrainer:
         self.updates = self.episodes = 0
         self.spent = 0.0
         self.best_f1 = -1.0
-        self.curve: list[Point] = []
+        self.curve: list[GreedyPoint] = []
 
     # -- the run ---------------------------------------------------------------------------------
-    def run(self, report: Report | None = None, checkpoint: Path | None = None) -> Trained:
+    def run(self, report: Report | None = None, checkpoint: Path | None = None) -> TrainedScorer:
         """Train until the episodes or the seconds are spent; returns the selected model."""
         collecting, exact = gc.isenabled(), torch.are_deterministic_algorithms_enabled()
         gc.disable()  # visited states live to the end and form no garbage: tracing them is waste
@@ -138,7 +138,7 @@ class CandidateTrainer:
             if collecting:
                 gc.enable()
 
-    def _run(self, report: Report | None, checkpoint: Path | None) -> Trained:
+    def _run(self, report: Report | None, checkpoint: Path | None) -> TrainedScorer:
         started = time.monotonic() - self.spent
         if self.updates == 0:
             self._begin(report)
@@ -153,7 +153,7 @@ class CandidateTrainer:
         self._evaluate(1.0, started, report)
         self.spent = time.monotonic() - started
         model = self.best if self.best_f1 >= 0 else self.mean
-        return Trained(model.eval(), self.curve, self.episodes, self.updates, self.spent)
+        return TrainedScorer(model.eval(), self.curve, self.episodes, self.updates, self.spent)
 
     def restore(self, checkpoint: Path) -> None:
         """Continue a run from what ``run(checkpoint=…)`` wrote; raises ``DataError``."""
@@ -272,7 +272,7 @@ class CandidateTrainer:
         if self.dev is None:
             return
         scores = play_greedily(self.mean.eval(), self.dev, _watch(report) if done == 0 else None)
-        point = Point(
+        point = GreedyPoint(
             self.episodes, time.monotonic() - started, *(float(x) for x in scores.mean(0))
         )
         self.curve.append(point)

@@ -7,38 +7,39 @@ from typing import Any
 
 import numpy as np
 
-from ...curricula import Curriculum, TaskPool, difficulty_of, make_curriculum
+from ...curricula import Curriculum, TaskPool, make_curriculum, next_task
 from ...seeding import derive
 from ...types import Task
 from ..slots.records import Scored, TaskPlan
-from .uniform import Uniform
+from .uniform import UniformTasks
 
 
-class ByCurriculum(Uniform):
+class ByCurriculum(UniformTasks):
     """``curriculum``: a name, an import path, ``{"use": either, …}`` or an object, as environments
     take it. It observes each group's mean reward over its trained members, and a step of its
     schedules is a training step."""
+
+    registered = "curriculum"
 
     def __init__(self, curriculum: Any) -> None:
         super().__init__()
         self.curriculum: Curriculum = make_curriculum(curriculum)
         self._pool: TaskPool | None = None
 
-    def plan(self, tasks: Sequence[Task], count: int, step: int, seed: int) -> list[TaskPlan]:
+    def plan(
+        self, tasks: Sequence[Task], count: int, step: int, seed: int, env: Any = None
+    ) -> list[TaskPlan]:
         set_step = getattr(self.curriculum, "set_step", None)
         if set_step is not None:
             set_step(step)
-        return super().plan(tasks, count, step, seed)
+        return super().plan(tasks, count, step, seed, env)
 
     def choose(
         self, tasks: Sequence[Task], key: int, seed: int
     ) -> tuple[Task, Mapping[str, float]]:
         if self._pool is None or self._pool.tasks is not tasks:
             self._pool = TaskPool(tasks)
-        params = {**self.curriculum.params()}
-        params |= difficulty_of(params)
-        left = self._pool.within(params)
-        return left[self.curriculum.choose(left, derive(key, "task"))], params
+        return next_task(self.curriculum, self._pool, derive(key, "task"))
 
     def observe(self, scored: Scored) -> None:
         plan = scored.group.plan

@@ -6,10 +6,10 @@ import numpy as np
 
 from ...errors import EngineError
 from ..slots.records import Scored
-from .uniform import Uniform
+from .uniform import UniformTasks
 
 
-class Dynamic(Uniform):
+class Dynamic(UniformTasks):
     """Drops groups whose ``metric`` is the same for all members, and plays further tasks instead.
 
     Args:
@@ -17,6 +17,8 @@ class Dynamic(Uniform):
         max_rounds: Rounds of playing per step, of as many tasks each.
         strict: When they are used up: an ``EngineError``, or train on what there is.
     """
+
+    registered = "dynamic"
 
     def __init__(self, metric: str = "return", max_rounds: int = 10, strict: bool = False) -> None:
         super().__init__()

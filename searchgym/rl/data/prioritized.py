@@ -10,16 +10,18 @@ import numpy as np
 from ...seeding import stream
 from ...types import Task
 from ..slots.records import Scored
-from .uniform import Uniform
+from .uniform import UniformTasks
 
 
-class Prioritized(Uniform):
+class Prioritized(UniformTasks):
     """A task's odds are ``1 - success``, its mean ``metric`` over time, and at least ``floor``.
 
     Args:
         metric: A signal between 0 and 1; what is added to rewards for length makes no success.
         momentum: Of each task's mean. Tasks not yet played count as failed.
     """
+
+    registered = "prioritized"
 
     def __init__(
         self, floor: float = 0.05, momentum: float = 0.5, *, metric: str = "return"

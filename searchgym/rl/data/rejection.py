@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from ..slots.records import Rewards, Scored
-from .uniform import Uniform
+from .uniform import UniformTasks
 
 
-class Rejection(Uniform):
+class Rejection(UniformTasks):
     """Keeps members with reward ≥ ``threshold``, equal texts once, at most ``cap`` per group (the
     best; of equal ones the first)."""
+
+    registered = "rejection"
 
     def __init__(self, threshold: float = 0.5, cap: int | None = None) -> None:
         super().__init__()

@@ -14,16 +14,24 @@ from ..slots.protocols import Slot
 from ..slots.records import Scored, TaskPlan
 
 
-class Uniform(Slot):
+class UniformTasks(Slot):
     """The default; base of the others, which override what they do differently."""
+
+    registered = "uniform"
 
     def __init__(self) -> None:
         self.drawn = 0
         """Tasks handed out in all."""
+        self.env: Any = None
+        """The environment of the present plan, for subclasses that choose by its world or corpus;
+        None where nobody told."""
         self._place = (-1, 0)
         self._order: tuple[tuple[int, int, int], NDArray[np.int64]] | None = None
 
-    def plan(self, tasks: Sequence[Task], count: int, step: int, seed: int) -> list[TaskPlan]:
+    def plan(
+        self, tasks: Sequence[Task], count: int, step: int, seed: int, env: Any = None
+    ) -> list[TaskPlan]:
+        self.env = env
         plans: list[TaskPlan] = []
         for _ in range(count):
             place = self._place[1] if self._place[0] == step else 0

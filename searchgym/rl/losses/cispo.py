@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any, ClassVar, Unpack
 
 import torch
 from torch import Tensor
 
-from ..kernels.aggregate import Aggregate, Counts, aggregate_tokens
-from ..kernels.clip import scaled
-from ..kernels.mask import masked, masked_mean, spread
-from ..kernels.ratio import token_ratio
+from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
+from ..ops.clip import scaled
+from ..ops.mask import masked, masked_mean, spread
+from ..ops.ratio import token_ratio
+from ..slots.batch import Batch, Output, Totals
+from ..slots.protocols import Reduction, Result
+from .base import ON_POLICY, Coef, WeightedLoss, check_clip
 
 
 def cispo_loss(
@@ -45,3 +48,26 @@ def cispo_loss(
         "clipped": masked_mean((cut != ratio).to(ratio.dtype), mask),
     }
     return aggregate_tokens(loss, mask, aggregate, **counts), stats
+
+
+class CISPOLoss(WeightedLoss):
+    """The ratio is clipped, the gradient is not. ``clip_high`` has no default."""
+
+    registered = "cispo"
+    scales_clip = True
+    requires = frozenset({"old_logp"})
+    reductions: ClassVar[tuple[Reduction, ...]] = tuple(
+        r._replace(options={"clip_high": 0.2}) for r in ON_POLICY
+    )
+
+    def __init__(self, clip_high: float, clip_low: float = 1.0, **shared: Any) -> None:
+        super().__init__(**shared)
+        check_clip(clip_low, clip_high)
+        self.clip_low, self.clip_high = float(clip_low), float(clip_high)
+
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
+        return cispo_loss(
+            output.logp, batch.need("old_logp"), batch.need("adv"), batch.mask,
+            clip_high=self.clip_high, clip_low=self.clip_low, clip_scale=batch.clip_scale,
+            aggregate=self.aggregate, **self.counts(totals),
+        )  # fmt: skip

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from ..kernels.mask import masked, masked_mean
-from ..kernels.ratio import LOG_RATIO_LIMIT, log_ratio, truncated_weight
-from .ppo import ppo_loss
+from ..ops.mask import masked_mean
+from ..ops.ratio import LOG_RATIO_LIMIT, truncated_weight
+from ..slots.batch import Batch, Output, Totals
+from ..slots.protocols import Reduction, Result
+from .base import Coef
+from .ppo import PPOLoss, ppo_loss
 
 Action = Literal["mask", "clamp"]
 Level = Literal["token", "sequence"]
@@ -73,19 +77,30 @@ def behaviour_weight(
     return torch.where(whole <= cap, whole, torch.zeros_like(whole))
 
 
-def m2po_keep(old_logp: Tensor, sampled_logp: Tensor, mask: Tensor, *, tau: float = 0.04) -> Tensor:
-    """M2PO (arXiv 2510.01161): (B, T) bool, the unmasked tokens that may learn. Those that moved
-    most since they were drawn are left out, by rank, until the mean of ``(log w)²`` over the rest
-    is at most ``tau``."""
-    if tau <= 0:
-        raise ValueError(f"tau must be positive, got {tau}")
-    moved = log_ratio(old_logp, sampled_logp, mask).detach() ** 2
-    inside = mask > 0
-    ranked = moved[inside].double().sort().values
-    counts = torch.arange(1, len(ranked) + 1, device=ranked.device)
-    within = (ranked.cumsum(0) / counts) <= tau  # true, then false: means of a sorted list grow
-    kept = int(within.sum())
-    if kept == len(ranked):
-        return inside
-    limit = ranked[kept]  # the first that is too much; all equal to it go, whatever their order
-    return inside & (masked(moved, mask).double() < limit)
+class DecoupledLoss(PPOLoss):
+    """PPO on tokens that older weights drew: weighted by how likely they are by now."""
+
+    registered = "decoupled"
+    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({}, {"use": "ppo"}, "on-policy"),)
+
+    def __init__(
+        self, cap: float = 5.0, action: Action = "mask", level: Level = "token", **shared: Any
+    ) -> None:
+        super().__init__(**shared)
+        if (
+            not 0 < cap < math.inf
+            or action not in ("mask", "clamp")
+            or level not in ("token", "sequence")
+        ):
+            raise ValueError(
+                "cap is positive, action 'mask' or 'clamp', level 'token' or 'sequence'; got "
+                f"{cap}, {action!r}, {level!r}"
+            )
+        self.options |= {"cap": float(cap), "action": action, "level": level}
+
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
+        return decoupled_loss(
+            output.logp, batch.need("old_logp"), batch.sampled_logp, batch.need("adv"), batch.mask,
+            clip_scale=batch.clip_scale, aggregate=self.aggregate,
+            **self.options, **self.counts(totals),
+        )  # fmt: skip

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from collections.abc import Mapping
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
-from ..kernels.aggregate import Aggregate, Counts, aggregate_tokens
-from ..kernels.mask import masked, masked_mean
+from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
+from ..ops.mask import masked, masked_mean
+from ..slots.batch import Batch, Output, Totals
+from ..slots.protocols import Result
+from .base import WeightedLoss
 
 
 def token_entropy(logits: Tensor) -> Tensor:
@@ -32,3 +36,23 @@ def entropy_loss(
     """
     stats = {"entropy": masked_mean(entropy, mask)}
     return -aggregate_tokens(masked(entropy, mask), mask, aggregate, **counts), stats
+
+
+class EntropyLoss(WeightedLoss):
+    """A bonus: minus the entropy of the distributions that tokens were drawn from."""
+
+    registered = "entropy"
+    name = "entropy"
+    requires = frozenset({"entropy"})
+
+    def __init__(self, weight: float = 0.001, **shared: Any) -> None:
+        super().__init__(weight, **shared)
+
+    def __call__(
+        self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
+    ) -> Result:
+        if output.entropy is None:
+            raise ValueError("the entropy bonus needs the model's entropies")
+        return entropy_loss(
+            output.entropy, batch.mask, aggregate=self.aggregate, **self.counts(totals)
+        )

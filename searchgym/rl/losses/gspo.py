@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any, ClassVar, Unpack
 
 from torch import Tensor
 
-from ..kernels.aggregate import Aggregate, Counts, aggregate_tokens
-from ..kernels.clip import clipped_surrogate, scaled
-from ..kernels.mask import masked_mean, spread
-from ..kernels.ratio import mean_ratio
+from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
+from ..ops.clip import clipped_surrogate, scaled
+from ..ops.mask import masked_mean, spread
+from ..ops.ratio import mean_ratio
+from ..slots.batch import Batch, Output, Totals
+from ..slots.protocols import Reduction, Result
+from .base import Coef, WeightedLoss, check_clip
 
 
 def gspo_loss(
@@ -33,7 +36,7 @@ def gspo_loss(
     Args:
         logp, old_logp, mask: (B, T). adv: (B,) or (B, T).
         clip_scale: (B, T) factors on both; None: 1. A²TGPO's are one number per turn.
-        turn: (B, T) as in ``kernels.turns``; None: sequences (A²TGPO gives turns).
+        turn: (B, T) as in ``ops.turns``; None: sequences (A²TGPO gives turns).
 
     Returns:
         (loss, stats): mean ratio and fraction of clipped tokens.
@@ -46,3 +49,34 @@ def gspo_loss(
         "clipped": masked_mean(clipped.to(ratio.dtype), mask),
     }
     return aggregate_tokens(loss, mask, aggregate, **counts), stats
+
+
+class GSPOLoss(WeightedLoss):
+    """One ratio for a whole trajectory, or with ``turns`` for each turn."""
+
+    registered = "gspo"
+    scales_clip = True
+    requires = frozenset({"old_logp"})
+    default: ClassVar[Aggregate] = "seq-mean-token-mean"
+    reductions: ClassVar[tuple[Reduction, ...]] = (
+        Reduction(
+            {"clip_low": 0.2, "clip_high": 0.2},
+            {"use": "ppo", "aggregate": "seq-mean-token-mean"},
+            "one token",
+        ),
+    )
+
+    def __init__(
+        self, clip_low: float = 3e-4, clip_high: float = 4e-4, turns: bool = False, **shared: Any
+    ) -> None:
+        super().__init__(**shared)
+        check_clip(clip_low, clip_high)
+        self.clip_low, self.clip_high, self.turns = float(clip_low), float(clip_high), turns
+
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
+        return gspo_loss(
+            output.logp, batch.need("old_logp"), batch.need("adv"), batch.mask,
+            clip_low=self.clip_low, clip_high=self.clip_high, clip_scale=batch.clip_scale,
+            turn=batch.turn if self.turns else None,
+            aggregate=self.aggregate, **self.counts(totals),
+        )  # fmt: skip

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 from torch import Tensor
 
-from ..kernels.aggregate import Counts, aggregate_tokens
-from ..kernels.mask import masked_mean
-from ..kernels.ratio import log_ratio
-from ..kernels.shapes import require_batch
+from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
+from ..ops.mask import masked_mean
+from ..ops.ratio import log_ratio
+from ..ops.shapes import require_batch
+from ..slots.batch import Batch, Mean, Output, Totals
+from ..slots.protocols import Reduction, Result
+from .base import Coef, WeightedLoss, check_positive
 
 
 def kimi_loss(
@@ -46,3 +49,27 @@ def kimi_loss(
         "log_ratio": masked_mean(delta.detach(), alive),
     }
     return squared / (2 * tau), stats
+
+
+class KimiLoss(WeightedLoss):
+    """Squared distance to the optimal policy's log-ratio; advantages one per trajectory."""
+
+    registered = "kimi"
+    requires = frozenset({"old_logp"})
+    default: ClassVar[Aggregate] = "seq-mean-token-sum"
+    reductions: ClassVar[tuple[Reduction, ...]] = (
+        Reduction({}, {"use": "reinforce"}, "on-policy"),
+    )
+
+    def __init__(self, tau: float = 0.1, weight: float = 1.0) -> None:
+        super().__init__(weight)
+        check_positive(tau=tau)
+        self.tau = float(tau)
+
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
+        loss, stats = kimi_loss(
+            output.logp, batch.need("old_logp"), batch.need("adv"), batch.mask,
+            tau=self.tau, **self.counts(totals),
+        )  # fmt: skip
+        count = batch.totals.sequences
+        return loss, {name: Mean(value * count, count) for name, value in stats.items()}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from collections.abc import Mapping
+from typing import Any, Unpack
 
+import torch
 from torch import Tensor
 
-from ..kernels.aggregate import Aggregate, Counts, aggregate_tokens
-from ..kernels.kl import Estimator, kl
-from ..kernels.mask import masked, masked_mean, spread
+from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
+from ..ops.kl import Estimator, kl
+from ..ops.mask import masked, masked_mean, spread
+from ..slots.batch import Batch, Output, Totals
+from ..slots.protocols import Result
+from .base import WeightedLoss
 
 
 def kl_loss(
@@ -21,7 +26,7 @@ def kl_loss(
     aggregate: Aggregate = "token-mean",
     **counts: Unpack[Counts],
 ) -> tuple[Tensor, dict[str, float]]:
-    """``kernels.kl`` per token, aggregated as the policy loss is; multiply by β yourself.
+    """``ops.kl`` per token, aggregated as the policy loss is; multiply by β yourself.
 
     Args:
         logp, ref_logp, mask: (B, T). The reference is detached.
@@ -36,3 +41,30 @@ def kl_loss(
     if weight is not None:
         value = value * spread(weight, mask)
     return aggregate_tokens(value, mask, aggregate, **counts), stats
+
+
+class KLLoss(WeightedLoss):
+    """Estimated KL to the reference; ``weight`` is β.
+
+    Args:
+        how: ``k2`` has the KL's gradient; ``k3`` is what most code uses, ``k3+`` has k3's value and
+            k2's gradient. That of ``k1`` is 0 in expectation: it belongs into the reward, by the
+            estimator ``kl_in_reward``.
+    """
+
+    registered = "kl"
+    name = "kl"
+    requires = frozenset({"ref_logp"})
+
+    def __init__(self, weight: float = 0.001, how: Estimator = "k3", **shared: Any) -> None:
+        super().__init__(weight, **shared)
+        kl(torch.zeros(1), torch.zeros(1), how)  # an unknown one fails now
+        self.how: Estimator = how
+
+    def __call__(
+        self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
+    ) -> Result:
+        return kl_loss(
+            output.logp, batch.need("ref_logp"), batch.mask, self.how,
+            aggregate=self.aggregate, **self.counts(totals),
+        )  # fmt: skip

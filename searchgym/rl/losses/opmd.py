@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+import math
+from typing import Any, ClassVar, Unpack
 
 from torch import Tensor
 
-from ..kernels.aggregate import Aggregate, Counts
+from ..ops.aggregate import Aggregate, Counts
+from ..slots.batch import Batch, Output, Totals
+from ..slots.protocols import Reduction, Result
+from .base import Coef, WeightedLoss
 from .reinforce import reinforce_loss
 
 
@@ -28,3 +32,24 @@ def opmd_loss(
         raise ValueError(f"tau must not be negative, got {tau}")
     loss, stats = reinforce_loss(logp, adv, mask, aggregate=aggregate, **counts)
     return loss / (1 + tau), stats
+
+
+class OPMDLoss(WeightedLoss):
+    """-A log π / (1 + τ)."""
+
+    registered = "opmd"
+    reductions: ClassVar[tuple[Reduction, ...]] = (
+        Reduction({"tau": 0.0}, {"use": "reinforce", "aggregate": "token-mean"}),
+    )
+
+    def __init__(self, tau: float = 1.0, **shared: Any) -> None:
+        super().__init__(**shared)
+        if not 0 <= tau < math.inf:
+            raise ValueError(f"tau must not be negative, got {tau}")
+        self.tau = float(tau)
+
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
+        return opmd_loss(
+            output.logp, batch.need("adv"), batch.mask,
+            tau=self.tau, aggregate=self.aggregate, **self.counts(totals),
+        )  # fmt: skip

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any, ClassVar, Unpack
 
 import torch
 from torch import Tensor
 
-from ..kernels.aggregate import Aggregate, Counts, aggregate_tokens
-from ..kernels.clip import clipped_surrogate, scaled
-from ..kernels.kl import kl
-from ..kernels.mask import masked, masked_mean, spread
-from ..kernels.ratio import token_ratio
+from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
+from ..ops.clip import clipped_surrogate, scaled
+from ..ops.kl import kl
+from ..ops.mask import masked, masked_mean, spread
+from ..ops.ratio import token_ratio
+from ..slots.batch import Batch, Output, Totals
+from ..slots.protocols import Reduction, Result
+from .base import ON_POLICY, Coef, WeightedLoss, check_clip
 
 
 def ppo_loss(
@@ -58,3 +61,34 @@ def ppo_loss(
             "kl_old": masked_mean(kl(masked(old_logp, mask), masked(logp, mask), "k3"), mask),
         }
     return aggregate_tokens(loss, mask, aggregate, **counts), stats
+
+
+class PPOLoss(WeightedLoss):
+    """The clipped surrogate; also GRPO's, Dr.GRPO's, DAPO's, RLOO's, REINFORCE++'s."""
+
+    registered = "ppo"
+    requires = frozenset({"old_logp"})
+    scales_clip = True
+    reductions: ClassVar[tuple[Reduction, ...]] = ON_POLICY
+
+    def __init__(
+        self,
+        clip_low: float = 0.2,
+        clip_high: float = 0.2,
+        dual_clip: float | None = None,
+        **shared: Any,
+    ) -> None:
+        super().__init__(**shared)
+        check_clip(clip_low, clip_high)
+        if dual_clip is not None and dual_clip <= 1:
+            raise ValueError(f"dual_clip must be greater than 1, got {dual_clip}")
+        self.options: dict[str, Any] = {
+            "clip_low": clip_low, "clip_high": clip_high, "dual_clip": dual_clip,
+        }  # fmt: skip
+
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
+        return ppo_loss(
+            output.logp, batch.need("old_logp"), batch.need("adv"), batch.mask,
+            clip_scale=batch.clip_scale, aggregate=self.aggregate,
+            **self.options, **self.counts(totals),
+        )  # fmt: skip

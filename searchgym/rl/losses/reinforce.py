@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 from torch import Tensor
 
-from ..kernels.aggregate import Aggregate, Counts, aggregate_tokens
-from ..kernels.mask import masked, spread
+from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
+from ..ops.mask import masked, spread
+from ..slots.batch import Batch, Output, Totals
+from ..slots.protocols import Result
+from .base import Coef, WeightedLoss
 
 
 def reinforce_loss(
@@ -28,3 +31,16 @@ def reinforce_loss(
     """
     loss = -spread(adv, mask) * masked(logp, mask)
     return aggregate_tokens(loss, mask, aggregate, **counts), {}
+
+
+class ReinforceLoss(WeightedLoss):
+    """-A log π."""
+
+    registered = "reinforce"
+    default: ClassVar[Aggregate] = "seq-mean-token-sum"
+
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
+        return reinforce_loss(
+            output.logp, batch.need("adv"), batch.mask,
+            aggregate=self.aggregate, **self.counts(totals),
+        )  # fmt: skip

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any, ClassVar, Unpack
 
 import torch
 from torch import Tensor
 
-from ..kernels.aggregate import Aggregate, Counts, aggregate_tokens
-from ..kernels.mask import masked_mean, spread
-from ..kernels.ratio import token_ratio
+from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
+from ..ops.mask import masked_mean, spread
+from ..ops.ratio import token_ratio
+from ..slots.batch import Batch, Output, Totals
+from ..slots.protocols import Reduction, Result
+from .base import ON_POLICY, Coef, WeightedLoss, check_positive
 
 
 def sapo_loss(
@@ -40,3 +43,27 @@ def sapo_loss(
     loss = -adv * 4 / tau * torch.sigmoid(tau * (ratio - 1))
     stats = {"ratio": masked_mean(ratio, mask)}
     return aggregate_tokens(loss, mask, aggregate, **counts), stats
+
+
+class SAPOLoss(WeightedLoss):
+    """A soft gate on the ratio."""
+
+    registered = "sapo"
+    requires = frozenset({"old_logp"})
+    default: ClassVar[Aggregate] = "seq-mean-token-mean"
+    reductions: ClassVar[tuple[Reduction, ...]] = (
+        Reduction({"aggregate": "token-mean"}, ON_POLICY[0].to, "on-policy"),
+    )
+
+    def __init__(
+        self, tau_positive: float = 1.0, tau_negative: float = 1.05, **shared: Any
+    ) -> None:
+        super().__init__(**shared)
+        check_positive(tau_positive=tau_positive, tau_negative=tau_negative)
+        self.options = {"tau_positive": tau_positive, "tau_negative": tau_negative}
+
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
+        return sapo_loss(
+            output.logp, batch.need("old_logp"), batch.need("adv"), batch.mask,
+            aggregate=self.aggregate, **self.options, **self.counts(totals),
+        )  # fmt: skip

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from ..kernels.aggregate import Aggregate, Counts, aggregate_tokens
-from ..kernels.mask import masked
-from ..kernels.shapes import require_batch
+from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
+from ..ops.mask import masked
+from ..ops.shapes import require_batch
+from ..slots.batch import Batch, Output, Totals
+from ..slots.protocols import Result
+from .base import WeightedLoss
 
 
 def sft_loss(
@@ -45,3 +49,17 @@ def raft_loss(
     mask = torch.where(kept[:, None], mask, torch.zeros_like(mask))
     loss, _ = sft_loss(logp, mask, aggregate=aggregate, **counts)
     return loss, {"kept": float(kept.sum() / max(len(kept), 1))}
+
+
+class SFTLoss(WeightedLoss):
+    """-log π of trained tokens. Which trajectories are in the batch is the data policy's choice."""
+
+    registered = "sft"
+    name = "sft"
+
+    def __call__(
+        self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
+    ) -> Result:
+        return sft_loss(
+            output.logp, batch.mask, aggregate=self.aggregate, **self.counts(totals)
+        )  # fmt: skip

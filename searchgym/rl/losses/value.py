@@ -7,8 +7,8 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from ..kernels.aggregate import Aggregate, Counts, aggregate_tokens
-from ..kernels.mask import masked, masked_mean
+from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
+from ..ops.mask import masked, masked_mean
 
 
 def value_loss(

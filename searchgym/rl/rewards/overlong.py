@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 import torch
 
-from ..kernels.shaping import overlong_penalty
+from ..ops.shaping import overlong_penalty
 from ..slots.protocols import Slot
 from ..slots.records import Group, Rewards, Signals
 
 
 class Overlong(Slot):
-    """Adds ``kernels.shaping.overlong_penalty`` of the signal ``length``; arguments are its own."""
+    """Adds ``ops.shaping.overlong_penalty`` of the signal ``length``; arguments are its own."""
 
+    registered = "overlong"
     requires = frozenset({"length"})
 
     def __init__(self, longest: int = 20_480, buffer: int = 4_096, penalty: float = 1.0) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from ..kernels.shaping import length_reward
+from ..ops.shaping import length_reward
 from ..slots.protocols import Slot
 from ..slots.records import Group, Rewards, Signals
 
@@ -19,6 +19,9 @@ class Shorter(Slot):
     Args:
         correct: The signal that says so, where it is at least ``threshold``.
     """
+
+    registered = "shorter"
+    reads = frozenset({"shorter"})
 
     def __init__(self, weight: float = 1.0, correct: str = "em", threshold: float = 0.5) -> None:
         self.weight, self.correct, self.threshold = float(weight), correct, float(threshold)

@@ -18,6 +18,7 @@ class PerTurn(Slot):
             pay the return a second time.
     """
 
+    registered = "per_turn"
     provides = frozenset({"turn_reward"})
 
     def __init__(self, signal: str = "turn_return", weight: float = 1.0) -> None:
@@ -41,6 +42,8 @@ class InformationGain(Slot):
         logs: Pay the gain in log-probability instead (one reading of A²TGPO, arXiv 2605.06200).
     """
 
+    registered = "information_gain"
+    reads = frozenset({"information_gain"})
     requires = frozenset({"gold_logp"})
     provides = frozenset({"turn_reward"})
 

@@ -17,6 +17,8 @@ class Weighted(Slot):
         weights: Signal → weight. Default: the environment's return.
     """
 
+    registered = "weighted"
+
     def __init__(self, weights: Mapping[str, float] | None = None) -> None:
         self.weights = {k: float(v) for k, v in (weights or {"return": 1.0}).items()}
         self.requires = frozenset(self.weights)

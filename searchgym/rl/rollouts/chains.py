@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...envs.difficulty import applied
-from ...envs.start import episode_of
 from ...episode import Episode
 from ...errors import EngineError
 from ...policies.causal_lm import CausalLMPolicy
@@ -31,6 +29,8 @@ class Chains(Slot):
             do log-probabilities' last digits: a training then does not repeat to the bit.
     """
 
+    registered = "chains"
+
     def __init__(self, size: int = 8, *, greedy_twin: bool = False, flow: bool = False) -> None:
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
@@ -42,7 +42,7 @@ class Chains(Slot):
     def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
         episodes = [self._start(plan, workers) for plan in plans]
         everyone = [e for group in episodes for e in group]
-        policy, toolbox, most = workers.policy, workers.setting.toolbox, max(len(everyone), 1)
+        policy, toolbox, most = workers.policy, workers.env.toolbox, max(len(everyone), 1)
         if self.flow:
             if policy.refresh is not None:
                 raise EngineError("flow=True plays in the trainer's process; leave it out here")
@@ -63,8 +63,9 @@ class Chains(Slot):
 def start(plan: TaskPlan, workers: Workers, name: str, member: int) -> Episode:
     """A member's episode."""
     key = derive(plan.key, "episode", member)
-    played = applied(workers.setting, plan.params)
-    return episode_of(plan.task, played, key, episode_id=f"{plan.name}.{name}")
+    return workers.env.start(
+        key, task=plan.task, params=plan.params, episode_id=f"{plan.name}.{name}"
+    )
 
 
 def played(episode: Episode, policy: CausalLMPolicy) -> Played:

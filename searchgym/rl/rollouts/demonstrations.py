@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...agents.oracle import OracleAgent
-from ...cards import load_object
 from ...episode import Episode
 from ...errors import EngineError
 from ...llms.base import Completion
+from ...objects import load_object
 from ...policies.causal_lm import CausalLMPolicy
 from ...policies.record import Written
 from ...policies.renderer import Spelt
@@ -31,11 +31,13 @@ class Demonstrations(Slot):
     dealt with as the policy's own (``CausalLMPolicy.overflow``): the turn is empty, or an error.
 
     Args:
-        expert: An agent, or ``"package.module:Class"`` that makes one of the setting, e.g.
+        expert: An agent, or ``"package.module:Class"`` that makes one of the env, e.g.
             ``"searchgym.warmstart.oracle:ThinkingOracle"``, which says why it does what it does.
             Default: the oracle of the setting's tasks.
         size: Episodes of a group; more than one only helps with an expert that varies.
     """
+
+    registered = "demonstrations"
 
     def __init__(self, expert: Any = None, *, size: int = 1) -> None:
         if size < 1:
@@ -46,14 +48,14 @@ class Demonstrations(Slot):
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
         if self._expert is None:
-            made = workers.setting
+            made = workers.env
             self._expert = self._maker(made) if self._maker else OracleAgent(made.tasks)
         writer = _Writer(self._expert, workers.policy)
         groups: list[list[Episode]] = [
             [start(plan, workers, str(i), i) for i in range(self.size)] for plan in plans
         ]
         everyone = [e for group in groups for e in group]
-        run_episodes(everyone, writer, workers.setting.toolbox, batch=max(len(everyone), 1))
+        run_episodes(everyone, writer, workers.env.toolbox, batch=max(len(everyone), 1))
         return [
             Group(plan, tuple(played(e, workers.policy) for e in group))
             for plan, group in zip(plans, groups, strict=True)

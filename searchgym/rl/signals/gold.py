@@ -23,6 +23,8 @@ class GoldLogp(Slot):
     no room was left, and for one whose context has no room for the answer.
     """
 
+    registered = "gold_logp"
+    by_turn = frozenset({"gold_logp"})
     provides = frozenset({"gold_logp"})
 
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:

@@ -13,6 +13,7 @@ from ..slots.records import Group, Signals, Workers
 class Length(Slot):
     """``length``: sampled tokens of all turns together."""
 
+    registered = "length"
     provides = frozenset({"length"})
 
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:

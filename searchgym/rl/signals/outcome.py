@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...errors import unknown
-from ...scoring.reward import OUTCOME_PARTS, PARTS
+from ...errors import CardError, unknown
+from ...rewards.registry import TURN
 from ..slots.protocols import Slot
 from ..slots.records import Group, Played, Signals, Workers
 
@@ -15,6 +15,7 @@ from ..slots.records import Group, Played, Signals, Workers
 class Return(Slot):
     """``return``: the sum of the environment's rewards; NaN where the infrastructure failed."""
 
+    registered = "return"
     provides = frozenset({"return"})
 
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
@@ -22,16 +23,20 @@ class Return(Slot):
 
 
 class Parts(Slot):
-    """Reward parts by name, whatever the environment's weights: ``em``, ``f1``, ``invalid``, …
+    """Reward parts by name, whatever the environment's weights: ``em``, ``f1``, ``invalid``, … and
+    those of one's own that its reward names, if with weight 0.
 
-    An outcome part is 0 for an episode that was not answered; parts of turns are summed. NaN where
-    the infrastructure failed.
+    A part of the answer is 0 for an episode that was not answered; parts of turns are summed. NaN
+    where the infrastructure failed.
+
+    Args:
+        names: Of the parts. One that the episodes do not measure is a ``CardError`` when the first
+            is measured.
     """
 
+    registered = "parts"
+
     def __init__(self, names: Sequence[str] = ("em", "f1")) -> None:
-        for name in names:
-            if name not in PARTS:
-                raise ValueError(unknown("reward part", name, PARTS))
         self.names = tuple(names)
         self.provides = frozenset(names)
 
@@ -51,7 +56,15 @@ def part(member: Played, name: str) -> float:
     """A reward part, unweighted."""
     if member.broken:
         return float("nan")
-    outcome = member.episode.outcome()
-    if name in OUTCOME_PARTS:
-        return float(outcome.parts.get(name, 0.0)) if outcome else 0.0
-    return float(sum(t.reward_parts.get(name, 0.0) for t in member.episode.turns))
+    if name in TURN:
+        return float(sum(t.reward_parts.get(name, 0.0) for t in member.episode.turns))
+    if (outcome := member.episode.outcome()) is None:
+        return 0.0
+    parts = outcome.parts
+    if name not in parts:
+        raise CardError(
+            unknown("reward part", name, {*parts, *TURN})
+            + "; to measure a part of your own, name it in the environment's reward, if with "
+            f"weight 0: {{{name!r}: 0}}"
+        )
+    return float(parts[name])

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ...episode import Episode
-from ...errors import unknown
-from ...scoring.reward import TURN_PARTS
+from ...errors import CardError, unknown
+from ...rewards.registry import TURN
 from ..slots.protocols import Slot
 from ..slots.records import Floats, Group, Signals, Workers
 
@@ -17,6 +17,7 @@ from ..slots.records import Floats, Group, Signals, Workers
 class TurnReturns(Slot):
     """``turn_return``: (M, K) the environment's reward of each turn; their sum is ``return``."""
 
+    registered = "turn_returns"
     provides = frozenset({"turn_return"})
 
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
@@ -31,17 +32,22 @@ class TurnParts(Slot):
     a turn that has none.
 
     Args:
-        names: Of ``searchgym.scoring.reward.TURN_PARTS``.
+        names: Of ``searchgym.rewards.registry.TURN``, or parts of turns that the environment's
+            reward names, if with weight 0; another is a ``CardError`` when the first is measured.
     """
 
+    registered = "turn_parts"
+
     def __init__(self, names: Sequence[str] = ("evidence",)) -> None:
-        for name in names:
-            if name not in TURN_PARTS:
-                raise ValueError(unknown("part of turns", name, TURN_PARTS))
         self.names = tuple(names)
         self.provides = frozenset(f"turn_{name}" for name in names)
 
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
+        for episode in (m.episode for g in groups for m in g.members):
+            known = (*TURN, *episode.config.rules.reward.turn_names)
+            for name in self.names:
+                if name not in known:
+                    raise CardError(unknown("part of turns", name, known))
         return [
             {
                 f"turn_{name}": in_columns(
@@ -56,6 +62,7 @@ class TurnParts(Slot):
 class Searches(Slot):
     """``searches``: (M,) queries that were run."""
 
+    registered = "searches"
     provides = frozenset({"searches"})
 
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
@@ -74,6 +81,8 @@ class Anchor(Slot):
             own texts included.
     """
 
+    registered = "anchor"
+    by_turn = frozenset({"anchor"})
     provides = frozenset({"anchor"})
 
     def __init__(self, of: Literal["news", "context"] = "news") -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ...policies.rows import Row
-from ..kernels.mask import at_last_token, masked
+from ..ops.mask import at_last_token, masked
 from .records import Floats, Played, Scored, wider
 
 

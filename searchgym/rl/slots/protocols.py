@@ -27,7 +27,13 @@ class Slot:
     """What all have in common; a base class that need not be used."""
 
     requires: frozenset[str] = frozenset()
+    """Names of what it reads and somebody else must provide."""
     provides: frozenset[str] = frozenset()
+    """Names of what it provides to others."""
+    reads: frozenset[str] = frozenset()
+    """Names of the coefficients it takes from the schedule."""
+    by_turn: frozenset[str] = frozenset()
+    """Of a signal: those of ``provides`` that hold a number for each turn, (M, K)."""
 
     def state_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -135,8 +141,14 @@ class Loss(SlotObject, Protocol):
 class DataPolicy(SlotObject, Protocol):
     """Which tasks come next, and which groups are kept?"""
 
-    def plan(self, tasks: Sequence[Task], count: int, step: int, seed: int, /) -> list[TaskPlan]:
-        """Tasks to play now. May be asked again in the same step if too few groups are kept."""
+    def plan(
+        self, tasks: Sequence[Task], count: int, step: int, seed: int, /, env: Any = None
+    ) -> list[TaskPlan]:
+        """Tasks to play now. May be asked again in the same step if too few groups are kept.
+
+        ``env`` is the environment that they are played in: its ``tasks`` are those given, and
+        ``corpus, world, engine, toolbox, rules`` may be read. A plan may hold tasks that are not
+        among them, e.g. made from the world."""
         ...
 
     def admit(self, scored: Scored, /) -> Scored | None:
@@ -163,7 +175,7 @@ class Replay(Protocol):
         ...
 
 
-class Schedule(SlotObject, Protocol):
+class CoefficientSchedule(SlotObject, Protocol):
     """Which coefficients at this step?"""
 
     def coef(self, step: int, metrics: Mapping[str, float], /) -> Mapping[str, float]:

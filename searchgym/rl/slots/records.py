@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...envs.setting import Setting
+from ...envs.search import SearchEnv
 from ...episode import Episode
 from ...policies.causal_lm import CausalLMPolicy
 from ...policies.rows import Row
@@ -133,7 +133,7 @@ class Workers:
     """Who plays and who is asked."""
 
     policy: CausalLMPolicy
-    setting: Setting
+    env: SearchEnv
     lm: TrainableLM
     teacher: TrainableLM | None = None
     coef: Mapping[str, float] = field(default_factory=dict)

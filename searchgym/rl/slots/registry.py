@@ -1,92 +1,95 @@
-"""Names, import paths and options to objects: what a recipe's tables mean."""
+"""Names, import paths and options to objects: what a recipe's tables mean.
+
+Nothing is listed here. A class is registered by standing in its slot's package with a line
+``registered = "name"``; the packages' files are read for such lines, not imported, so that a look
+at the names loads no library, and making one object imports one file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+import ast
+import importlib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
 
-from ...cards import from_spec
 from ...errors import CardError, unknown
+from ...objects import from_spec
 
 SlotName = Literal["rollout", "signal", "reward", "advantage", "loss", "data", "schedule"]
-_RL = "searchgym.rl."
-
-REGISTRY: Mapping[SlotName, Mapping[str, str]] = {
-    "rollout": {
-        "chains": _RL + "rollouts.chains:Chains",
-        "demonstrations": _RL + "rollouts.demonstrations:Demonstrations",
-    },
-    "signal": {
-        "return": _RL + "signals.outcome:Return",
-        "parts": _RL + "signals.outcome:Parts",
-        "length": _RL + "signals.length:Length",
-        "turn_returns": _RL + "signals.turns:TurnReturns",
-        "turn_parts": _RL + "signals.turns:TurnParts",
-        "searches": _RL + "signals.turns:Searches",
-        "anchor": _RL + "signals.turns:Anchor",
-        "gold_logp": _RL + "signals.gold:GoldLogp",
-    },
-    "reward": {
-        "weighted": _RL + "rewards.weighted:Weighted",
-        "overlong": _RL + "rewards.overlong:Overlong",
-        "shorter": _RL + "rewards.shorter:Shorter",
-        "per_turn": _RL + "rewards.turns:PerTurn",
-        "information_gain": _RL + "rewards.turns:InformationGain",
-    },
-    "advantage": {
-        "reinforce": _RL + "estimators.reinforce:Reinforce",
-        "reinforce_pp": _RL + "estimators.reinforce:ReinforcePP",
-        "reinforce_pp_baseline": _RL + "estimators.reinforce:ReinforcePPBaseline",
-        "remax": _RL + "estimators.remax:ReMax",
-        "grpo": _RL + "estimators.groups:GRPO",
-        "dr_grpo": _RL + "estimators.groups:DrGRPO",
-        "stratified": _RL + "estimators.groups:Stratified",
-        "grpo_steps": _RL + "estimators.turns:GRPOSteps",
-        "mt_grpo": _RL + "estimators.turns:MTGRPO",
-        "gigpo": _RL + "estimators.turns:GiGPO",
-        "rloo": _RL + "estimators.groups:RLOO",
-        "opo": _RL + "estimators.groups:OPO",
-        "gpg": _RL + "estimators.groups:GPG",
-        "passk": _RL + "estimators.groups:PassK",
-        "opmd": _RL + "estimators.groups:OPMD",
-        "ppo": _RL + "estimators.ppo:PPO",
-        "ones": _RL + "estimators.ones:Ones",
-        "distillation": _RL + "estimators.distillation:Distillation",
-        "kl_in_reward": _RL + "estimators.over:KLInReward",
-        "clip_cov": _RL + "estimators.over:ClipCov",
-        "kl_cov": _RL + "estimators.over:KLCov",
-        "m2po": _RL + "estimators.m2po:M2PO",
-    },
-    "loss": {
-        "reinforce": _RL + "objectives.policy:Reinforce",
-        "ppo": _RL + "objectives.policy:PPO",
-        "decoupled": _RL + "objectives.policy:Decoupled",
-        "gspo": _RL + "objectives.policy:GSPO",
-        "cispo": _RL + "objectives.policy:CISPO",
-        "sapo": _RL + "objectives.policy:SAPO",
-        "tis": _RL + "objectives.policy:TIS",
-        "opmd": _RL + "objectives.policy:OPMD",
-        "kimi": _RL + "objectives.policy:Kimi",
-        "sft": _RL + "objectives.supervised:SFT",
-        "dpo": _RL + "objectives.supervised:DPO",
-        "kl": _RL + "objectives.auxiliary:KL",
-        "kl_cov": _RL + "objectives.auxiliary:KLCov",
-        "entropy": _RL + "objectives.auxiliary:Entropy",
-    },
-    "data": {
-        "uniform": _RL + "data.uniform:Uniform",
-        "curriculum": _RL + "data.curriculum:ByCurriculum",
-        "dynamic": _RL + "data.dynamic:Dynamic",
-        "rejection": _RL + "data.rejection:Rejection",
-        "prioritized": _RL + "data.prioritized:Prioritized",
-    },
-    "schedule": {
-        "constant": _RL + "schedules:Constant",
-        "scheduled": _RL + "schedules:Scheduled",
-        "adaptive_kl": _RL + "schedules:AdaptiveKL",
-    },
+PLACES: Mapping[SlotName, str] = {
+    "rollout": "searchgym.rl.rollouts",
+    "signal": "searchgym.rl.signals",
+    "reward": "searchgym.rl.rewards",
+    "advantage": "searchgym.rl.advantages",
+    "loss": "searchgym.rl.losses",
+    "data": "searchgym.rl.data",
+    "schedule": "searchgym.rl.schedules",
 }
-"""Slot → name → import path. Others are named by their own path."""
+"""The package that holds a slot's classes, one method a file."""
+METHODS: Mapping[SlotName, str] = {
+    "rollout": "collect",
+    "signal": "measure",
+    "reward": "apply",
+    "advantage": "estimate",
+    "loss": "__call__",
+    "data": "plan",
+    "schedule": "coef",
+}
+"""The method by which an object of each slot is called."""
+
+
+class Registry(Mapping[SlotName, Mapping[str, str]]):
+    """Slot → name → import path, read from the packages when a slot is first asked for."""
+
+    def __getitem__(self, slot: SlotName) -> Mapping[str, str]:
+        return registered_in(PLACES[slot])
+
+    def __iter__(self) -> Iterator[SlotName]:
+        return iter(get_args(SlotName))
+
+    def __len__(self) -> int:
+        return len(PLACES)
+
+
+REGISTRY = Registry()
+
+
+@cache
+def registered_in(package: str) -> Mapping[str, str]:
+    """Name → ``"module:Class"`` of every class in a package's files that has a name in
+    ``registered``, in alphabetical order.
+
+    Raises:
+        CardError: two classes have the same name.
+    """
+    # the package alone is imported: a docstring
+    files = [
+        path for folder in importlib.import_module(package).__path__
+        for path in sorted(Path(folder).glob("*.py"))
+    ]  # fmt: skip
+    classes: dict[str, str] = {}
+    for path in files:
+        for name, class_name in _registered(path.read_text(encoding="utf-8")):
+            where = f"{package}.{path.stem}:{class_name}"
+            if name in classes:
+                raise CardError(f"{name!r} is registered twice: {classes[name]} and {where}")
+            classes[name] = where
+    return dict(sorted(classes.items()))
+
+
+def _registered(source: str) -> Iterator[tuple[str, str]]:
+    """(name, class) for each class of a file with a line ``registered = "name"``."""
+    if "registered = " not in source:
+        return
+    for node in ast.parse(source).body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for line in node.body:
+            match line:
+                case ast.Assign([ast.Name("registered")], ast.Constant(str(name))):
+                    yield name, node.name
 
 
 def make(slot: SlotName, spec: Any) -> Any:
@@ -102,8 +105,8 @@ def make(slot: SlotName, spec: Any) -> Any:
     """
     if slot not in REGISTRY:
         raise CardError(unknown("slot", slot, REGISTRY))
-    spec = from_spec(slot, spec, REGISTRY[slot])
     method = METHODS[slot]
+    spec = from_spec(slot, spec, REGISTRY[slot], accepts=(method, "state_dict", "load_state_dict"))
     lacking = [n for n in (method, "requires", "provides", "state_dict", "load_state_dict")
                if not hasattr(spec, n)]  # fmt: skip
     if lacking:
@@ -112,15 +115,3 @@ def make(slot: SlotName, spec: Any) -> Any:
             "searchgym.rl.slots.protocols; the base class Slot has all but the first)"
         )
     return spec
-
-
-METHODS: Mapping[SlotName, str] = {
-    "rollout": "collect",
-    "signal": "measure",
-    "reward": "apply",
-    "advantage": "estimate",
-    "loss": "__call__",
-    "data": "plan",
-    "schedule": "coef",
-}
-"""What an object of each slot is asked."""

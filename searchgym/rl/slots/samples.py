@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import torch
 
 from ...episode import Episode
+from ...objects import load_object
 from ...rules import EpisodeConfig, Rules
 from ...seeding import derive, stream
 from ...types import Task
 from .batch import Batch
 from .records import Floats, Group, Played, TaskPlan
+from .registry import REGISTRY
 
 TURNS = 3
 """Of a trajectory, at most."""
-BY_TURN = frozenset({"anchor", "gold_logp"})
-"""Signals of which a member has one number per turn; so have all that begin with ``turn_``."""
+
+
+@cache
+def by_turn_signals() -> frozenset[str]:
+    """Registered signals that hold a number for each turn; so do all whose names begin with
+    ``turn_``."""
+    classes = map(load_object, REGISTRY["signal"].values())
+    return frozenset().union(*(getattr(c, "by_turn", frozenset()) for c in classes))
 
 
 def sample_signals(
     names: Sequence[str], count: int, seed: int, by_turn: Sequence[str] = ()
 ) -> dict[str, Floats]:
-    """Small whole numbers, (count,), or (count, K) for signals of turns (``BY_TURN``, ``by_turn``,
-    ``turn_…``), NaN beyond a member's last turn."""
+    """Small whole numbers, (count,), or (count, K) for signals of turns (registered ones, those
+    in ``by_turn``, and ``turn_…``), NaN beyond a member's last turn."""
     made: dict[str, Floats] = {}
+    per_turn = by_turn_signals() | set(by_turn)
     for name in sorted(names):
         draw = stream(seed, "signal", name)
-        if name not in BY_TURN and name not in by_turn and not name.startswith("turn_"):
+        if name not in per_turn and not name.startswith("turn_"):
             made[name] = draw.integers(0, 3, count).astype(float)
             continue
         made[name] = draw.integers(0, 3, (count, TURNS)).astype(float)
@@ -59,7 +69,7 @@ def sample_batch(
     member that cannot be scored and one without a token to train on.
 
     Args:
-        signals: Names of those to draw; ``BY_TURN`` have a number for each turn.
+        signals: Names of those to draw; signals of turns have a number for each turn.
         notes: Names of those to draw, a bool for each token.
     """
     draw = torch.Generator().manual_seed(derive(seed, "batch") % (1 << 62))

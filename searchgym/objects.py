@@ -1,0 +1,240 @@
+"""From what a person writes to an object: a name, an import path, a table, or the object itself.
+
+Two promises are kept here. A class is checked against what its place takes *before* it is called,
+so that ``schedule = "subprocess:Popen"`` starts nothing. And while a file is read that somebody
+else may have written (``searchgym.trust``), an import path is refused: it would be code.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .errors import CardError, unknown
+from .trust import check_allowed, remember
+
+_FOLDERS: list[str] = []
+"""Where modules are looked for besides ``sys.path`` once somebody names one."""
+
+
+def is_path(name: str) -> bool:
+    """Whether a name is a path: it contains a separator (``./random``, ``runs/x``) or is ``.`` or
+    ``..``. A bare name always means what is shipped, whatever lies in the working directory."""
+    return name in (".", "..") or "/" in name or os.sep in name
+
+
+def own_folder(name: str, file: str = "card.toml") -> Path | None:
+    """The folder that ``name`` means if it is a path and holds ``file``, else None."""
+    return Path(name) if is_path(name) and (Path(name) / file).is_file() else None
+
+
+def bare_hint(name: str) -> str:
+    """What to add to an error about an unknown bare name: how the folder or file of that name in
+    the working directory is written. Empty if there is none."""
+    if not name or is_path(name) or not Path(name).exists():
+        return ""
+    return f". What lies here under that name is written ./{name}"
+
+
+def also_look_in(folder: str) -> None:
+    """Look for modules in ``folder``, too, after everything else, once an import path is named."""
+    if folder not in _FOLDERS:
+        _FOLDERS.append(folder)
+
+
+def load_module(name: str, path: str | None = None) -> Any:
+    """The module that a person names; ``path`` is what he wrote, for errors and records.
+
+    Raises:
+        CardError: it cannot be imported, or the file being read may not name code.
+    """
+    path = path or name
+    check_allowed(path)
+    module = _imported(name, path)
+    remember(path, module)
+    return module
+
+
+def load_object(path: str) -> Any:
+    """The object that a ``"package.module:Name"`` string names.
+
+    Raises:
+        CardError: another form, nothing there, or the file being read may not name code.
+    """
+    module, _, name = path.partition(":")
+    if not name or not module:
+        raise CardError(f"{path!r} is not of the form 'package.module:Name'")
+    check_allowed(path)
+    try:
+        loaded = getattr(_imported(module, path), name)
+    except AttributeError as error:
+        raise CardError(f"cannot load {path!r}: {error}") from error
+    remember(path, loaded)
+    return loaded
+
+
+def _imported(module: str, path: str) -> Any:
+    sys.path += [folder for folder in _FOLDERS if folder not in sys.path]
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise CardError(f"cannot load {path!r}: {error}") from error
+
+
+def load_known(entry: Any) -> Any:
+    """What an entry of a registry stands for: the object at an import path of ours, or itself."""
+    if not isinstance(entry, str):
+        return entry
+    module, _, name = entry.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def from_spec(
+    kind: str,
+    spec: Any,
+    known: Mapping[str, Any],
+    *,
+    accepts: type | Sequence[str] | None = None,
+    functions: bool = False,
+) -> Any:
+    """An object from a name of ``known`` (name → import path or object), another import path, a
+    table ``{"use": either, **options}``, or an object, which is returned.
+
+    Classes are called with the options; a function is the object itself, its options bound by
+    ``functools.partial``; any other object is taken as it is.
+
+    Args:
+        kind: What it is to be, for errors: "reward", "schedule", …
+        spec: What the person wrote.
+        known: The registered items.
+        accepts: What the place takes: a class, a protocol, or the names of the methods it calls.
+            Checked before a class is called.
+        functions: Whether a plain function is accepted besides.
+
+    Raises:
+        CardError: an unknown name or option, or what does not fit the place.
+    """
+    if isinstance(spec, str):
+        spec = {"use": spec}
+    if not isinstance(spec, Mapping):
+        return spec
+    options = dict(spec)
+    use = options.pop("use", None)
+    if not isinstance(use, str):
+        raise CardError(
+            f"{article(kind)} table names its object: {{use = 'name or package.module:Class', …}}, "
+            f"got {sorted(map(str, spec))}"
+        )
+    if use not in known and ":" not in use:
+        raise CardError(unknown(kind, use, known) + ", or 'package.module:Class'")
+    loaded = load_known(known[use]) if use in known else load_object(use)
+    if accepts is not None:
+        check_fits(kind, use, loaded, accepts, functions=functions)
+    if inspect.isroutine(loaded):
+        if options:
+            check_options(f"{kind} {use!r}", loaded, options, complete=False)
+        return functools.partial(loaded, **options) if options else loaded
+    if not inspect.isclass(loaded):
+        if options:
+            raise CardError(f"{kind} {use!r} is an object already and takes no options")
+        return loaded
+    return build(f"{kind} {use!r}", loaded, options)
+
+
+def build(what: str, make: Any, options: Mapping[str, Any], *arguments: Any) -> Any:
+    """``make(*arguments, **options)``; ``CardError`` for options it does not take, naming those it
+    does, and for values that it refuses."""
+    check_options(what, make, options, given=len(arguments))
+    try:
+        return make(*arguments, **options)
+    except (TypeError, ValueError, OverflowError) as error:
+        name = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        if name is not None and name[1] in options and inspect.isclass(make):
+            known = [option for base in make.__mro__ for option in _options_of(base)]
+            raise CardError(unknown(f"option of {what}", name[1], set(known))) from error
+        raise CardError(f"{what}: {error}") from error
+
+
+def _options_of(base: type) -> list[str]:
+    """What the constructor that a class itself defines takes by name."""
+    own = vars(base).get("__init__")
+    if not inspect.isfunction(own):
+        return []
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = list(inspect.signature(own).parameters.values())[1:]
+    return [p.name for p in parameters if p.kind in named]
+
+
+def check_options(
+    what: str, make: Any, options: Mapping[str, Any], *, given: int = 0, complete: bool = True
+) -> None:
+    """Raise ``CardError`` for an option that ``make`` does not take, or one that it needs.
+
+    ``given``: positional arguments that it gets besides. ``complete=False``: the rest of its
+    arguments comes when it is called.
+    """
+    try:
+        parameters = list(inspect.signature(make).parameters.values())[given:]
+    except (TypeError, ValueError):  # some built-in ones have no signature
+        return
+    named = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        for name in options:
+            if name not in named:
+                raise CardError(unknown(f"option of {what}", str(name), named))
+    lacking = [n for n, p in named.items() if p.default is p.empty and n not in options]
+    if lacking and complete:
+        raise CardError(f"{what} needs {', '.join(map(repr, lacking))}; options: {sorted(named)}")
+
+
+def check_fits(
+    kind: str, use: str, loaded: Any, accepts: type | Sequence[str], *, functions: bool = False
+) -> None:
+    """``CardError`` if ``loaded`` cannot be a ``kind``; calls nothing."""
+    if inspect.isroutine(loaded):
+        if not functions:
+            raise CardError(f"{use!r} is a function, and {article(kind)} is {_wanted(accepts)}")
+        return
+    made = loaded if inspect.isclass(loaded) else type(loaded)
+    if isinstance(accepts, type) and not getattr(accepts, "_is_protocol", False):
+        if not issubclass(made, accepts):
+            raise CardError(f"{use!r} cannot be {article(kind)}: it is not {_wanted(accepts)}")
+        return
+    lacking = [n for n in _methods(accepts) if not any(n in vars(base) for base in made.__mro__)]
+    if lacking:
+        raise CardError(f"{use!r} cannot be {article(kind)}: it has no {', '.join(lacking)}")
+
+
+def _methods(accepts: type | Sequence[str]) -> list[str]:
+    """The methods a place calls. Attributes of a protocol are left out: ``__init__`` may set them,
+    so a class need not have them."""
+    if not isinstance(accepts, type):
+        return list(accepts)
+    bases = [base for base in accepts.__mro__ if getattr(base, "_is_protocol", False)]
+    return sorted(
+        {
+            name
+            for base in bases
+            for name, value in vars(base).items()
+            if inspect.isfunction(value)
+            and name not in ("__init__", "__subclasshook__", "_no_init_or_replace_init")
+        }
+    )
+
+
+def _wanted(accepts: type | Sequence[str]) -> str:
+    if isinstance(accepts, type):
+        return f"a class like {accepts.__module__}.{accepts.__qualname__}"
+    return f"a class with {', '.join(accepts)}"
+
+
+def article(noun: str) -> str:
+    """The noun with "a" or "an" before it."""
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

@@ -1,0 +1,407 @@
+"""``Reward``: parts with weights and gates; measures turns and ends, and says what they are paid.
+
+The reward of a turn is Σ weight · value over the parts that it earned, those of the end added in
+the last turn. A gate of turns multiplies what the parts of its turn earn. With a final gate, all is
+paid in the last turn, times the gate: the sum over turns is the gated sum, and no turn before the
+end tells what the gate is about to say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache, cached_property
+from numbers import Real
+from typing import Any
+
+from ..errors import CardError, RewardError, unknown
+from ..objects import load_object
+from .outcome import Outcome
+from .part import GATE, KIND, Part, check_digest, make_part, told
+from .registry import FINAL, PUBLIC, REWARDS, TURN
+
+Values = dict[str, float]
+Measure = Callable[[Outcome], float]
+Writer = Callable[[Outcome, Values], None]
+"""Measures an own part and writes its value, and what it says in detail, into values."""
+
+
+class Reward:
+    """A reward of episodes, immutable; make one with :meth:`of`. Default: exact match.
+
+    Besides its own parts it measures those of ``registry.TURN`` and ``registry.FINAL``, with
+    weight 0 where it does not name them. Equal parts make equal rewards.
+    """
+
+    def __init__(self, parts: Iterable[Part] = ()) -> None:
+        self.parts = tuple(parts)
+        names = [part.name for part in self.parts]
+        for name in names:
+            if names.count(name) > 1:
+                raise CardError(
+                    f"the {KIND} {name!r} is there twice; give one another name: "
+                    "{'another': {'use': …, 'weight': 1}}"
+                )
+        if self.parts and all(part.gates for part in self.parts):
+            raise CardError(
+                f"a gate multiplies what other parts earn, and there are none beside {names[0]!r}; "
+                f"add one, for example {{'f1': 1, {names[0]!r}: 'gate'}}"
+            )
+
+    @classmethod
+    def of(cls, spec: Any) -> Reward:
+        """A reward from what an environment's ``reward=`` takes.
+
+        Args:
+            spec: A part's name (``"f1"``), an import path (``"package.module:object"``), a table
+                ``{"use": either, "weight": w, **options}``, a function or object, a list of any of
+                these, or weights by part: ``{"f1": 1, "search": -0.02}``, whose keys may also be
+                import paths or functions, and whose values ``"gate"`` or tables
+                (``{"length": {"use": path, "weight": -0.1, "limit": 5}}``). A ``Reward`` is
+                returned.
+
+        Raises:
+            CardError: an unknown part or option, a weight that is no finite number, a name that is
+                taken or occurs twice, or none of these.
+        """
+        return spec if isinstance(spec, Reward) else cls(_parts(spec))
+
+    # --- weights ------------------------------------------------------------------------------
+    @cached_property
+    def weights(self) -> Mapping[str, float]:
+        """Weight by name of the parts that are added."""
+        return {part.name: part.weight for part in self.parts if not part.gates}
+
+    def effective(self, params: Mapping[str, float]) -> Mapping[str, float]:
+        """Weights after a curriculum's overrides: parameter ``w_evidence`` sets ``evidence``.
+
+        Raises:
+            CardError: an override of a part that is not there, or is a gate.
+        """
+        overrides = [name for name in params if name.startswith("w_")]
+        if not overrides:
+            return self.weights
+        weights = dict(self.weights)
+        for override in overrides:
+            name = override.removeprefix("w_")
+            if name not in weights and name not in TURN and name not in FINAL:
+                if any(part.name == name for part in self.parts):
+                    raise CardError(f"the reward part {name!r} is a gate and has no weight to set")
+                raise CardError(
+                    unknown("reward part", name, {*weights, *TURN, *FINAL})
+                    + f" (of the parameter {override!r})"
+                )
+            weights[name] = float(params[override])
+        return weights
+
+    @cached_property
+    def own(self) -> tuple[Part, ...]:
+        """The parts that not every episode measures."""
+        return tuple(part for part in self.parts if not part.standard)
+
+    @cached_property
+    def turn_names(self) -> tuple[str, ...]:
+        """Own parts that are measured after every turn."""
+        return tuple(part.name for part in self.own if part.on_turn is not None)
+
+    @cached_property
+    def _turn_gates(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.parts if p.gates and p.on_turn is not None)
+
+    @cached_property
+    def _final_gates(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self.parts if p.gates and p.on_end is not None)
+
+    def hidden(self, weights: Mapping[str, float]) -> frozenset[str]:
+        """Parts of turns that are not shown before the end: all but those that the action tells,
+        and those that the turn was paid for. They would say what only the reward's maker knows, for
+        example which search found gold passages."""
+        return self._usually_hidden if weights is self.weights else self._hidden(weights)
+
+    @cached_property
+    def _usually_hidden(self) -> frozenset[str]:
+        return self._hidden(self.weights)
+
+    def _hidden(self, weights: Mapping[str, float]) -> frozenset[str]:
+        names = frozenset((*TURN, *self.turn_names)) - PUBLIC
+        if self._final_gates:  # nothing is paid before the end
+            return names
+        return frozenset(n for n in names if not weights.get(n) and n not in self._turn_gates)
+
+    # --- measuring ----------------------------------------------------------------------------
+    @cached_property
+    def _on_turn(self) -> tuple[tuple[str, Writer, tuple[type, ...]], ...]:
+        return tuple(
+            (p.name, _writer(p, measure), p.after or ())
+            for p in self.own
+            if (measure := p.on_turn) is not None
+        )
+
+    @cached_property
+    def _on_end(self) -> tuple[Writer, ...]:
+        return tuple(_writer(p, measure) for p in self.own if (measure := p.on_end) is not None)
+
+    def of_turn(self, outcome: Outcome, weights: Mapping[str, float]) -> tuple[Values, float]:
+        """The parts that the latest turn earned, zeros of the standard ones left out, and what they
+        are worth, the turn's gates applied. ``weights``: as :meth:`effective` gives them."""
+        values: Values = {}
+        worth = 0.0
+        kind: type = type(outcome.action)
+        for name, measure in _of_action(kind):
+            if value := measure(outcome):
+                values[name] = value
+                if name in weights:
+                    worth += weights[name] * value
+        if self._on_turn:
+            worth = self._own_of_turn(outcome, weights, values, worth)
+        for name in self._turn_gates:
+            if name in values or name in TURN:  # where it was measured: zeros of TURN are left out
+                worth *= values.get(name, 0.0)
+        return values, worth
+
+    def _own_of_turn(
+        self, outcome: Outcome, weights: Mapping[str, float], values: Values, worth: float
+    ) -> float:
+        kind = type(outcome.action)
+        for name, write, after in self._on_turn:
+            if not after or kind in after:
+                write(outcome, values)
+                if name in weights:
+                    worth += weights[name] * values[name]
+        return worth
+
+    def of_end(self, outcome: Outcome, weights: Mapping[str, float]) -> tuple[Values, float]:
+        """The parts of the end, zeros included, and what they are worth, no gate applied."""
+        values = {name: measure(outcome) for name, measure in _of_end()}
+        for write in self._on_end:
+            write(outcome, values)
+        worth = 0.0
+        for name, value in values.items():
+            if name in weights:
+                worth += weights[name] * value
+        return values, worth
+
+    @cached_property
+    def holds(self) -> bool:
+        """Whether a final gate keeps what turns are worth until the end."""
+        return bool(self._final_gates)
+
+    def gated(self, worth: float, final: Values) -> float:
+        """What an episode is worth in all, times the final gates."""
+        for name in self._final_gates:
+            worth *= final[name]
+        return worth
+
+    def totals(self, turns: Sequence[Mapping[str, float]], final: Values) -> Values:
+        """The own parts over a whole episode, with what they said in detail: sums over turns and
+        end, for a gate products."""
+        out: Values = {}
+        for values in (*turns, final):
+            for name, value in values.items():
+                if "." in name:
+                    out[name] = out.get(name, 0.0) + value
+        for part in self.own:
+            given = [turn[part.name] for turn in turns if part.name in turn]
+            if part.on_end is not None:
+                given.append(final.get(part.name, 0.0))
+            out[part.name] = math.prod(given) if part.gates else math.fsum(given)
+        return out
+
+    # --- records ------------------------------------------------------------------------------
+    @cached_property
+    def _record(self) -> Mapping[str, Any]:
+        return {part.name: part.record() for part in self.parts}
+
+    def to_json(self) -> dict[str, Any]:
+        """Name → weight, or a table that says where the part is from (:meth:`Part.record`)."""
+        return {name: value if isinstance(value, (float, str)) else dict(value)
+                for name, value in self._record.items()}  # fmt: skip
+
+    @classmethod
+    def from_json(
+        cls,
+        record: Mapping[str, Any],
+        given: Any = None,
+        *,
+        trust: bool = False,
+        scored: bool = True,
+    ) -> Reward:
+        """The reward that :meth:`to_json` recorded.
+
+        Args:
+            record: Names and weights; only registered parts are built from it without more.
+            given: A reward (anything :meth:`of` takes) whose objects stand for recorded parts of
+                the same name that are not registered.
+            trust: Load and run what the record names by import path.
+            scored: False puts 0 in the place of parts that are neither registered nor given.
+
+        Raises:
+            CardError: a part that is not registered, neither given nor trusted; or one whose
+                source is not what it was.
+        """
+        known = {part.name: part for part in Reward.of(given).parts} if given is not None else {}
+        return cls(_recorded(name, said, known, trust, scored) for name, said in record.items())
+
+    def __eq__(self, other: object) -> bool:
+        return self.parts == other.parts if isinstance(other, Reward) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+    def __repr__(self) -> str:
+        return f"Reward({self.to_json()})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Functions and classes go by reference.
+
+        Raises:
+            CardError: one that no import path leads to (a lambda, a local function).
+        """
+        for part in self.parts:
+            if not part.use and _unreachable(part.measure):
+                raise CardError(
+                    f"the reward part {part.name!r} ({told(part.measure)}) cannot be sent to "
+                    "another process: no import path leads to it; define it with def at the top "
+                    "level of a module"
+                )
+        return Reward, (self.parts,)
+
+
+def _parts(spec: Any) -> Iterable[Part]:
+    """The parts that a specification names, in its order."""
+    if isinstance(spec, Mapping) and "use" not in spec:
+        return [_weighted(key, value) for key, value in spec.items()]
+    if isinstance(spec, Sequence) and not isinstance(spec, str):
+        return [part for item in spec for part in _parts(item)]
+    if isinstance(spec, Reward):
+        return spec.parts
+    if spec is None or isinstance(spec, (bool, int, float)):
+        raise CardError(
+            f"a reward is a part's name, an import path, a function, a list of these or a table "
+            f"of weights, got {spec!r}"
+        )
+    return [make_part(spec)]
+
+
+def _weighted(key: Any, value: Any) -> Part:
+    """A part of a table of weights: name or object, and weight, table or object."""
+    if isinstance(value, Mapping):
+        if not isinstance(key, str) or ":" in key:
+            return make_part({"use": key, **value})
+        return make_part({"use": key, **value}, name=key)
+    if isinstance(key, str) and ":" not in key:
+        if callable(value) or hasattr(value, "turn") or hasattr(value, "final"):
+            return make_part(value, name=key)
+        if isinstance(value, str) and ":" in value:
+            return make_part(value, name=key)
+        return make_part(key, _weight(value, key))
+    return make_part(key, _weight(value, key))
+
+
+def _weight(value: Any, key: Any) -> Any:
+    if value is None:
+        raise CardError(f"the weight of {KIND} {key!r} is a number or {GATE!r}, got None")
+    return value
+
+
+def _recorded(name: str, said: Any, known: Mapping[str, Part], trust: bool, scored: bool) -> Part:
+    if not isinstance(said, Mapping):
+        if name not in REWARDS:  # an import path has a table of its own, and says its digest
+            raise CardError(unknown(KIND, name, REWARDS))
+        return make_part(name, said)
+    use = said.get("use", "")
+    if use in REWARDS:
+        return make_part(said, name=name)
+    weight = said.get("weight", 1.0)
+    given = known.get(name)
+    if given is not None:
+        if use and given.use != use:
+            raise CardError(
+                f"the reward part {name!r} was recorded as {use!r}, and the one given is "
+                f"{given.use or told(given.measure)!r}"
+            )
+        if "digest" in said:
+            check_digest(given, said["digest"])
+        gates = weight == GATE
+        return replace(given, weight=1.0 if gates else float(weight), gates=gates)
+    if not scored:
+        return Part(name, _nothing, 1.0 if weight == GATE else float(weight), weight == GATE)
+    if not use:
+        raise CardError(
+            f"the reward part {name!r} ({said.get('unnamed')}) has no import path, so a record "
+            "cannot bring it back; pass the object: reward=…"
+        )
+    if not trust:
+        raise CardError(
+            f"the reward part {name!r} is code of its own ({use!r}), and a record may not say what "
+            "is run; pass the object (reward=…), or trust=True if you know where the record is from"
+        )
+    return make_part(said, name=name)
+
+
+def _nothing(outcome: Outcome) -> float:
+    """Stands in for a part that is not to be measured."""
+    return 0.0
+
+
+@cache
+def _of_action(kind: type) -> tuple[tuple[str, Measure], ...]:
+    """The standard parts of turns that a kind of action may earn."""
+    parts = [(name, load_object(REWARDS[name])) for name in TURN]
+    return tuple((name, measure) for name, measure in parts if kind in measure.per_turn)
+
+
+@cache
+def _of_end() -> tuple[tuple[str, Measure], ...]:
+    return tuple((name, load_object(REWARDS[name])) for name in FINAL)
+
+
+def _writer(part: Part, function: Callable[[Outcome], Any]) -> Writer:
+    """``function``, its value written down as a finite float; ``RewardError`` names the part."""
+    name, where = part.name, part.use or told(part.measure)
+
+    def write(outcome: Outcome, values: Values) -> None:
+        try:
+            value = function(outcome)
+        except Exception as error:
+            raise RewardError(
+                f"the reward part {name!r} ({where}) failed on task {outcome.task.id!r}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if isinstance(value, Mapping):
+            detail = {f"{name}.{key}": number(each) for key, each in value.items()}
+            if None not in detail.values():
+                values.update(detail)  # type: ignore[arg-type]
+                values[name] = math.fsum(detail.values())  # type: ignore[arg-type]
+                return
+        elif (plain := number(value)) is not None:
+            values[name] = plain
+            return
+        raise RewardError(
+            f"the reward part {name!r} ({where}) must give a finite number, or several by name, "
+            f"and gave {value!r:.80} on task {outcome.task.id!r}"
+        )
+
+    return write
+
+
+def number(value: Any) -> float | None:
+    """A finite float of a number, a truth value or a NumPy or PyTorch scalar; ``None`` of anything
+    else."""
+    if isinstance(value, Real) or getattr(value, "shape", None) == ():
+        with suppress(TypeError, ValueError, OverflowError):
+            plain = float(value)
+            return plain if math.isfinite(plain) else None
+    return None
+
+
+def _unreachable(measure: Any) -> bool:
+    import pickle
+
+    try:
+        pickle.dumps(measure)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return True
+    return False

@@ -1,0 +1,49 @@
+"""What advantage estimators share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from ..slots.protocols import Slot
+from ..slots.registry import make
+
+Coef = Mapping[str, float]
+"""Coefficients of a step, by name."""
+
+
+class Relative(Slot):
+    """An estimator that compares the members of a group: equal rewards get exactly 0."""
+
+    relative: ClassVar[bool] = True
+    invariant: ClassVar[frozenset[str]] = frozenset()
+
+
+class Over(Slot):
+    """Has a ``base``: an estimator, as in a recipe."""
+
+    relative: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset()
+    """What it reads besides."""
+
+    def __init__(self, base: Any = "grpo") -> None:
+        self.base = make("advantage", base)
+        self.requires = frozenset(self.needs | self.base.requires)
+        self.provides = frozenset(type(self).provides | self.base.provides)
+        self.reads = type(self).reads | getattr(self.base, "reads", frozenset())
+
+    def state_dict(self) -> dict[str, Any]:
+        return dict(self.base.state_dict())
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.base.load_state_dict(state)
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        found: Mapping[str, Tensor] = getattr(self.base, "tensors", dict)()
+        return found
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        if tensors:
+            self.base.load_tensors(tensors)

@@ -1,0 +1,67 @@
+"""Clip-Cov (arXiv 2505.22617): a few tokens that use up the entropy do not learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+
+from ...seeding import derive
+from ..ops.covariance import clip_cov_weight
+from ..ops.mask import spread
+from ..slots.batch import Batch, Estimate
+from ..slots.protocols import Reduction
+from .base import Coef, Over
+
+
+class ClipCov(Over):
+    """Clip-Cov: ``base``'s advantages, 0 on a few random tokens of high covariance between
+    log-probability and advantage (Cui et al., arXiv 2505.22617).
+
+    They are drawn once per step, among the whole batch and under the weights that played it, where
+    no ratio is clipped yet; the paper draws them anew for each mini-batch.
+
+    Args:
+        share: Of all tokens, at least one.
+        low, high: The covariances between which a token may be drawn.
+        seed: Of the draws, with the number of the step.
+    """
+
+    registered = "clip_cov"
+    needs = frozenset({"old_logp"})
+    reductions: ClassVar[tuple[Reduction, ...]] = (
+        Reduction({"low": 1e9, "high": 2e9}, {"use": "grpo"}),
+    )
+
+    def __init__(
+        self,
+        base: Any = "grpo",
+        share: float = 2e-4,
+        low: float = 1.0,
+        high: float = 5.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(base)
+        if not 0 < share <= 1 or low >= high:
+            raise ValueError(f"0 < share ≤ 1 and low < high, got {share}, {low}, {high}")
+        self.share, self.low, self.high, self.seed = float(share), float(low), float(high), seed
+        self.steps = 0
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        made: Estimate = self.base.estimate(batch, coef)
+        draw = torch.Generator().manual_seed(derive(self.seed, "clip-cov", self.steps) % (1 << 62))
+        self.steps += 1
+        counted = batch.mask & ~batch.reward.isnan()[:, None]
+        weight = clip_cov_weight(
+            made.adv, batch.need("old_logp"), counted, torch.zeros_like(counted),
+            generator=draw, share=self.share, low=self.low, high=self.high,
+        )  # fmt: skip
+        return made._replace(adv=spread(made.adv, batch.mask) * weight)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"base": self.base.state_dict(), "steps": self.steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.base.load_state_dict(state["base"])
+        self.steps = int(state["steps"])

@@ -1,1 +1,0 @@
-"""Objects over the pure functions in ``rl.advantages``."""

@@ -1,0 +1,71 @@
+"""What losses share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar, get_args
+
+from ..ops.aggregate import Aggregate, Counts
+from ..slots.batch import Totals
+from ..slots.protocols import Reduction, Slot
+
+Coef = Mapping[str, float]
+"""Coefficients of a step, by name."""
+ON_POLICY = (Reduction({}, {"use": "reinforce", "aggregate": "token-mean"}, "on-policy"),)
+"""The claim that a loss has REINFORCE's gradient where old and new policy are equal."""
+
+
+def check_clip(low: float, high: float) -> None:
+    """Raise ``ValueError`` for a clip range that is none."""
+    if not 0 <= low <= 1 or not 0 <= high < math.inf:
+        raise ValueError(f"0 ≤ clip_low ≤ 1 and clip_high ≥ 0, got {low}, {high}")
+
+
+def check_positive(**options: float) -> None:
+    """Raise ``ValueError`` naming the first option that is not positive and finite."""
+    for name, value in options.items():
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name} must be positive, got {value}")
+
+
+class WeightedLoss(Slot):
+    """A loss with a ``weight``, an aggregation, and counts that make parts add up.
+
+    Args:
+        weight: Of the loss in the sum; ``coef[name]`` replaces it.
+        aggregate: One of ``ops.aggregate``; default: the method's own.
+        norm: For "seq-mean-token-sum-norm": tokens by which each trajectory's sum is divided.
+    """
+
+    name: str = "policy"
+    whole_groups: ClassVar[bool] = False
+    """Whether it compares members, so that micro-batches must not split a group."""
+    default: ClassVar[Aggregate] = "token-mean"
+    scales_clip: ClassVar[bool] = False
+    """Whether it reads ``batch.clip_scale``."""
+    reductions: ClassVar[tuple[Reduction, ...]] = ()
+
+    def __init__(
+        self,
+        weight: float = 1.0,
+        aggregate: Aggregate | None = None,
+        norm: float | None = None,
+    ) -> None:
+        self.weight = float(weight)
+        if not math.isfinite(self.weight):
+            raise ValueError(f"weight must be a finite number, got {weight}")
+        self.aggregate: Aggregate = aggregate or self.default
+        if self.aggregate not in get_args(Aggregate):
+            raise ValueError(f"aggregate is one of {', '.join(get_args(Aggregate))}")
+        if (norm is None) == (self.aggregate == "seq-mean-token-sum-norm"):
+            raise ValueError("norm (tokens) and aggregate='seq-mean-token-sum-norm' go together")
+        self.norm = norm
+
+    def counts(self, totals: Totals) -> Counts:
+        """What sums are divided by: never 0."""
+        sequences = max(totals.sequences, 1.0)
+        made: Counts = {"tokens": max(totals.tokens, 1.0), "sequences": sequences}
+        if self.norm is not None:
+            made["norm"] = self.norm * sequences
+        return made

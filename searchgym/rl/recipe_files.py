@@ -1,0 +1,120 @@
+"""Recipes as files: ``agents/recipes/<name>.toml``, or a TOML file of your own.
+
+A file has one entry per slot (``advantage``, ``loss``, …), the tables ``[train]``, ``[env]``,
+``[critic]`` and ``[sampling]``, and ``[doc]``, which is for people. Reading one loads no library.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..cards import catalog
+from ..errors import CardError, unknown
+from ..objects import bare_hint
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeDoc:
+    """What a recipe's table ``[doc]`` says."""
+
+    summary: str
+    """The method in one line."""
+    source: str
+    """Authors, title, arXiv number."""
+    formula: str
+    """What is computed, with the symbols of the source."""
+    ours: str = ""
+    """What the source does not say or does differently."""
+    notes: str = ""
+    """What else a user must know."""
+    results: str = ""
+    """What was measured, under which conditions."""
+    systems: tuple[str, ...] = field(default=())
+    """Published systems that this recipe is, or is a part of."""
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any], where: str) -> RecipeDoc:
+        """Check and take over a table; ``CardError`` names what is wrong in ``where``."""
+        known = {f.name for f in fields(cls)}
+        for key, value in table.items():
+            if key not in known:
+                raise CardError(f"{where}: {unknown('key of [doc]', key, known)}")
+            kind = list if key == "systems" else str
+            if not isinstance(value, kind) or not value:
+                raise CardError(f"{where}: [doc] {key} must be a {kind.__name__} with something "
+                                f"in it, got {value!r}")  # fmt: skip
+        for key in ("summary", "source", "formula"):
+            if key not in table:
+                raise CardError(f"{where}: [doc] has no {key!r}")
+        return cls(**{**table, "systems": tuple(table.get("systems", ()))})
+
+
+def folder() -> Path:
+    """The folder of the shipped recipes."""
+    return catalog("agents") / "recipes"
+
+
+@cache
+def shipped() -> tuple[str, ...]:
+    """Names of the shipped recipes, in alphabetical order."""
+    return tuple(sorted(path.stem for path in folder().glob("*.toml")))
+
+
+def read(spec: str | Path) -> dict[str, Any]:
+    """The tables of a recipe, without ``[doc]``.
+
+    Args:
+        spec: The name of a shipped recipe, or the path of a TOML file. A bare name always means
+            the shipped one; a path has a separator or ends in ``.toml``.
+
+    Raises:
+        CardError: neither; or the file cannot be read or is not valid TOML.
+    """
+    table = _load(_path(spec))
+    table.pop("doc", None)
+    return table
+
+
+def document(spec: str | Path) -> RecipeDoc | None:
+    """What a recipe's table ``[doc]`` says; None for a file without one."""
+    path = _path(spec)
+    table = _load(path).get("doc")
+    if table is None:
+        return None
+    if not isinstance(table, Mapping):
+        raise CardError(f"{path}: doc is a table, got {table!r}")
+    return RecipeDoc.of(table, str(path))
+
+
+def is_path(spec: str | Path) -> bool:
+    """Whether a recipe is named by the path of a file rather than by a shipped name."""
+    text = os.fspath(spec)
+    separators = {os.sep, os.altsep or os.sep, "/"}
+    return isinstance(spec, Path) or text.endswith(".toml") or any(s in text for s in separators)
+
+
+def _path(spec: str | Path) -> Path:
+    if is_path(spec):
+        return Path(spec)
+    if spec not in shipped():
+        raise CardError(
+            unknown("recipe", str(spec), shipped())
+            + ", or the path of a TOML file"
+            + bare_hint(str(spec))
+        )
+    return folder() / f"{spec}.toml"
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CardError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CardError(f"{path}: not valid TOML: {error}") from error

@@ -1,0 +1,157 @@
+"""What a tool is: the protocol, a base class that does most of it, and a tool from a function."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from ..corpora.corpus import Corpus
+from ..errors import CardError
+from ..types import Failure, SearchEngine, ToolCall, ToolResult, ToolSpec
+from ..worlds.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What the environment hands to its tools when it is built (:meth:`Tool.bind`)."""
+
+    corpus: Corpus
+    """The passages that are searched."""
+    engine: SearchEngine
+    """What answers searches."""
+    world: World | None = None
+    """The generated world behind the passages, if there is one."""
+    k: int = 3
+    """Hits per query."""
+
+
+class ToolProtocol(Protocol):
+    """A named tool; ``run`` answers calls in order, each on its own."""
+
+    spec: ToolSpec
+    """Name, description and JSON schema of the arguments. Calls that do not fit the schema never
+    reach the tool."""
+    needs_task: bool
+    """Whether calls carry the task (``ctx.task``): for tools that are played by a simulator."""
+
+    def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]: ...
+
+
+class Tool:
+    """Base class of tools: set ``spec`` and override :meth:`use`.
+
+    A tool holds no memory of its own. What it wants to remember of an episode it returns as
+    ``ToolResult.state`` (JSON values); the episode keeps it and hands it to the next call. Tools
+    with the same ``spec.shares`` read and write one state.
+
+    Args:
+        cost: What each call costs, added to ``ToolResult.cost``.
+    """
+
+    spec: ToolSpec
+    needs_task: bool = False
+
+    def __init__(self, *, cost: float = 0.0) -> None:
+        self.cost = cost
+
+    def bind(self, context: ToolContext) -> Self:
+        """The tool for an environment: itself, or a copy that knows ``context``.
+
+        Raises:
+            CardError: the tool cannot work there; the error says why.
+        """
+        return self
+
+    def use(self, args: Mapping[str, Any], state: Any) -> str | ToolResult | Failure:
+        """Answer one call. A text is the same as ``ToolResult((text,))``.
+
+        Args:
+            args: The arguments, which fit ``spec.parameters``.
+            state: What an earlier call of this episode returned as ``ToolResult.state``, a copy;
+                None at first.
+        """
+        raise NotImplementedError
+
+    def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]:
+        """One result per call, in order."""
+        return [self._answer(call) for call in batch]
+
+    def _answer(self, call: ToolCall) -> ToolResult | Failure:
+        answer = self.use(call.args, call.ctx.state)
+        if isinstance(answer, str):
+            answer = ToolResult((answer,))
+        if isinstance(answer, ToolResult) and getattr(self, "cost", 0.0):
+            return answer._replace(cost=answer.cost + self.cost)
+        return answer
+
+
+class FunctionTool(Tool):
+    """A plain function as a tool: its name, its docstring, a schema made of its annotations.
+
+    A parameter named ``state`` is not an argument: it receives the state. The function returns a
+    text, a ``ToolResult``, a ``Failure``, or another value, which is shown as ``str(value)``.
+    ``functools.partial`` fixes parameters, which are then no arguments.
+
+    Raises:
+        CardError: a parameter has no annotation, or one that is not ``str``, ``int``, ``float``,
+            ``bool``, ``dict``, ``list[…]``, ``Literal[…]`` or one of them ``| None``.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, cost: float = 0.0) -> None:
+        super().__init__(cost=cost)
+        inner = function
+        while hasattr(inner, "func"):
+            inner = inner.func
+        name = getattr(inner, "__name__", type(inner).__name__)
+        try:
+            hints = typing.get_type_hints(inner)
+            parameters = inspect.signature(function).parameters
+        except (NameError, TypeError, ValueError) as error:
+            raise CardError(f"{name} cannot be a tool: {error}") from error
+        fixed = getattr(function, "keywords", {})
+        properties, required = {}, []
+        for parameter in parameters.values():
+            if parameter.name == "state" or parameter.name in fixed:
+                continue
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                raise CardError(f"{name} cannot be a tool: {parameter} has no name to give it by")
+            properties[parameter.name] = _schema(hints.get(parameter.name), name, parameter.name)
+            if parameter.default is parameter.empty:
+                required.append(parameter.name)
+        self.function, self._stateful = function, "state" in parameters
+        self.spec = ToolSpec(
+            name,
+            " ".join((inspect.getdoc(inner) or "").split()),
+            {"type": "object", "properties": properties, "required": required},
+        )
+
+    def use(self, args: Mapping[str, Any], state: Any) -> str | ToolResult | Failure:
+        extra = {"state": state} if self._stateful else {}
+        value = self.function(**args, **extra)
+        return value if isinstance(value, str | ToolResult | Failure) else str(value)
+
+
+_KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
+
+
+def _schema(hint: Any, tool: str, parameter: str) -> dict[str, Any]:
+    """The JSON schema of an annotation."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        rest = [part for part in inner if part is not type(None)]
+        if len(rest) == 1:  # an optional argument is left out, never null
+            return _schema(rest[0], tool, parameter)
+    if hint in _KINDS or origin is dict:
+        return {"type": _KINDS[dict if origin is dict else hint]}
+    if hint is list or origin is list:
+        return {"type": "array", **({"items": _schema(inner[0], tool, parameter)} if inner else {})}
+    if origin is typing.Literal:
+        return {"enum": list(inner)}
+    raise CardError(
+        f"{tool} cannot be a tool: its parameter {parameter!r} needs an annotation of str, int, "
+        f"float, bool, dict, list[…] or Literal[…], got {hint!r}"
+    )

@@ -1,0 +1,136 @@
+"""``Session``: the same bytes and rewards as stepping, whoever drives."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import searchgym as sg
+from searchgym.envs.session import METRICS
+from searchgym.errors import EpisodeError
+from searchgym.types import Failure, Query
+
+WORLD: dict[str, Any] = {"world": {"entities": 60}, "tasks": {"simple": 8}, "max_turns": 4}
+
+
+class Down:
+    """An engine that cannot be reached."""
+
+    needs_task = False
+    fingerprint = "down"
+
+    def cache_key(self, request: Query) -> None:
+        return None
+
+    def run(self, batch: Any) -> list[Failure]:
+        return [Failure("unavailable", "down", retryable=False) for _ in batch]
+
+
+def scripts(count: int) -> list[list[str]]:
+    draw = np.random.default_rng(0)
+    texts = ["<search>river</search>", "<search>a b</search>", "<answer>x</answer>", "nonsense", "",
+             "<search></search>", "<answer>1987"]  # fmt: skip
+    return [[texts[i] for i in draw.integers(0, len(texts), 4)] for _ in range(count)]
+
+
+def test_the_same_bytes_and_rewards_as_stepping():
+    env = gym.make("SearchQA-v0", **WORLD)
+    tasks = env.unwrapped.tasks
+    for number, script in enumerate(scripts(200)):
+        task = tasks[number % len(tasks)].id
+        text, _ = env.reset(seed=number, options={"task_id": task})
+        key = env.unwrapped.episode.config.seed
+        session = sg.Session(env, task, key=key)
+        assert session.prompt == text
+        rewards = 0.0
+        for action in script:
+            observation, reward, terminated, truncated, _ = env.step(action)
+            rewards += reward
+            step = session.step(action)
+            assert (step.reward, step.done) == (reward, terminated or truncated)
+            assert session.prompt == observation
+            if step.done:
+                break
+        assert session.reward == rewards
+
+
+def test_metrics_have_the_same_keys_however_it_ends():
+    env = sg.SearchEnv(**WORLD)
+    answered, cut, broken = (
+        sg.Session(env),
+        sg.Session(env),
+        sg.Session(sg.SearchEnv(**WORLD, engine=Down())),
+    )
+    answered.answer("x")
+    while not cut.done:
+        cut.step("<search>x</search>")
+    broken.step("<search>x</search>")
+    assert [tuple(s.metrics) for s in (answered, cut, broken)] == [METRICS] * 3
+    names = ("answered", "truncated", "infra_error")
+    ends = [[s.metrics[name] for name in names] for s in (answered, cut, broken)]
+    assert ends == [[1, 0, 0], [0, 1, 0], [0, 1, 1]]
+    assert (answered.reward, cut.reward, broken.reward) == (0.0, 0.0, None)
+
+
+def test_it_pickles_in_the_middle_of_an_episode():
+    session = sg.Session(sg.SearchEnv(**WORLD), key=3)
+    session.step("<search>river</search>")
+    copy = pickle.loads(pickle.dumps(session))
+    ends = [s.step("<answer>x</answer>") for s in (session, copy)]
+    assert ends[0] == ends[1]
+    assert session.prompt == copy.prompt
+    assert session.metrics == copy.metrics
+
+
+def test_nothing_changes_after_the_end():
+    session = sg.Session(sg.SearchEnv(**WORLD))
+    session.answer("x")
+    before = session.snapshot()
+    assert session.step("<search>x</search>").done
+    assert session.answer("y").done
+    assert session.call("search", {"query": "x"}) == ""
+    assert session.snapshot() == before
+
+
+def test_calls_give_results_without_the_dialects_wrapper():
+    session = sg.Session(sg.SearchEnv(**WORLD, dialect="json_tools", tools=("search", "access")))
+    task = session.episode.config.task
+    text = session.call("search", {"query": task.queries[0]})
+    assert text.startswith("[1] ")
+    assert "tool_response" not in text
+    assert session.metrics["evidence_recall"] > 0
+    page = session.call("access", {"url": text.splitlines()[0].removeprefix("[1] ")})
+    assert len(page) > 20
+    assert "unknown tool 'fly'. Known: access, search" in session.call("fly", {})
+    session.answer(task.answers[0])
+    assert session.reward == 1.0
+
+
+def test_a_dialect_without_calls_is_named():
+    session = sg.Session(sg.SearchEnv(**WORLD, dialect="plain"))
+    with pytest.raises(EpisodeError, match="json_tools"):
+        session.call("search", {"query": 3})
+
+
+def test_messages_are_instructions_and_question():
+    session = sg.Session(sg.SearchEnv(**WORLD))
+    system, user = session.messages
+    assert (system["role"], user["role"]) == ("system", "user")
+    assert session.episode.config.task.question in user["content"]
+    assert [tool.name for tool in session.tools] == ["search"]
+
+
+def test_a_searcher_finds_what_environments_find():
+    env = sg.SearchEnv(**WORLD)
+    searcher = sg.Searcher(env.corpus)
+    queries = [task.queries[0] for task in env.tasks]
+    for query, hits in zip(queries, searcher.search(queries, 3), strict=True):
+        session = sg.Session(env)
+        session.step(f"<search>{query}</search>")
+        assert session.episode.turns[0].results[0].hits == hits  # type: ignore[union-attr]
+    with pytest.raises(TypeError, match="list of texts"):
+        searcher.search("one")

@@ -1,0 +1,189 @@
+"""Recipes are files, methods are files: each has what it must, and one more of either is one file
+more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import searchgym.rl.advantages
+from searchgym.cards import cards, load_object
+from searchgym.envs.search import SearchEnv
+from searchgym.errors import CardError
+from searchgym.rl.recipe import Recipe
+from searchgym.rl.recipe_files import RecipeDoc, document, folder, is_path, read, shipped
+from searchgym.rl.slots.contracts import check_estimator
+from searchgym.rl.slots.registry import PLACES, REGISTRY, make, registered_in
+from searchgym.rl.trainer import TrainConfig, Trainer
+from searchgym.tasks.families import family
+from tests.rl.lookup import player, setting
+
+METHOD = '''"""The reward less the group's smallest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..ops.groups import RewardGroups
+from ..slots.batch import Batch, Estimate
+from .base import Relative
+
+
+class AboveWorst(Relative):
+    """R - min of the group, times ``factor``."""
+
+    registered = "above_worst"
+    invariant = frozenset({"shift"})
+    reads = frozenset({"above_worst"})
+
+    def __init__(self, factor: float = 1.0) -> None:
+        self.factor = float(factor)
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+        groups = RewardGroups(batch.reward, batch.group)
+        known = batch.reward.masked_fill(~groups.scored, float("inf"))
+        worst = known.new_full(groups.mean.shape, float("inf"))
+        worst = worst.scatter_reduce(0, groups.index, known, "amin")[groups.index]
+        factor = coef.get("above_worst", self.factor)
+        return Estimate(groups.advantage(factor * (groups.reward - worst)))
+'''
+RECIPE = """advantage = { use = "above_worst", factor = 0.5 }
+loss = "reinforce"
+schedule = { use = "scheduled", above_worst = { kind = "linear", start = 0.5, end = 1, total = 4 } }
+
+[train]
+minibatches = 2
+
+[doc]
+summary = "A test's"
+source = "nobody"
+formula = "R - min"
+"""
+
+
+@pytest.fixture
+def one_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A method's file beside the shipped ones; returns its recipe's file."""
+    package = tmp_path / "advantages"
+    package.mkdir()
+    (package / "above_worst.py").write_text(METHOD)
+    monkeypatch.setattr(
+        searchgym.rl.advantages, "__path__", [*searchgym.rl.advantages.__path__, str(package)]
+    )
+    registered_in.cache_clear()
+    recipe = tmp_path / "above_worst.toml"
+    recipe.write_text(RECIPE)
+    yield recipe
+    registered_in.cache_clear()
+    sys.modules.pop("searchgym.rl.advantages.above_worst", None)
+
+
+def test_a_new_advantage_is_one_python_file_and_one_toml(one_more: Path) -> None:
+    assert "above_worst" in REGISTRY["advantage"]
+    check_estimator({"use": "above_worst", "factor": 2.0})
+    lm, policy = player(0)
+    recipe = Recipe.of(one_more)
+    before = [p.detach().clone() for p in lm.parameters()]
+    run = Trainer(lm, policy, setting(), recipe, TrainConfig.of(recipe, steps=2, tasks=4, lr=1e-3))
+    assert run.config.minibatches == 2
+    curve = list(run.train())
+    assert [m["coef/above_worst"] for m in curve] == [0.5, 0.625]
+    moved = [(a - b).abs().max() for a, b in zip(before, lm.parameters(), strict=True)]
+    assert max(moved) > 1e-4
+    assert document(one_more) == RecipeDoc("A test's", "nobody", "R - min")
+
+
+def test_two_methods_of_one_name_are_refused(one_more: Path) -> None:
+    (one_more.parent / "advantages" / "other.py").write_text(METHOD)
+    registered_in.cache_clear()
+    with pytest.raises(CardError, match=r"'above_worst' is registered twice: .* and "):
+        make("advantage", "above_worst")
+
+
+def test_every_registered_name_is_its_classes() -> None:
+    """What the files say is what the classes say, and no file's class is left out."""
+    for slot in PLACES:
+        assert REGISTRY[slot], slot
+        for name, path in REGISTRY[slot].items():
+            assert load_object(path).registered == name, path
+
+
+def test_a_look_at_names_and_recipes_loads_no_library() -> None:
+    code = (
+        "import sys; from searchgym.rl.slots.registry import REGISTRY\n"
+        "from searchgym.rl.recipe_files import document, read, shipped\n"
+        "assert len([n for slot in REGISTRY for n in REGISTRY[slot]]) > 50\n"
+        "for name in shipped(): read(name), document(name)\n"
+        "heavy = {'torch', 'transformers', 'numba'} & set(sys.modules); assert not heavy, heavy\n"
+        "used = [m for m in sys.modules if m.startswith('searchgym.rl.advantages.')]\n"
+        "assert not used, used"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_recipe_can_be_made_and_says_what_it_is(name: str) -> None:
+    table = tomllib.loads((folder() / f"{name}.toml").read_text(encoding="utf-8"))
+    doc = table.pop("doc")
+    assert read(name) == table == Recipe.of(name).table
+    assert document(name) == RecipeDoc.of(doc, name)
+    assert name not in cards("agents"), "agents and recipes have different names"
+
+
+SMALL = {"world": {"entities": 80}, "tasks": {"simple": 4}}
+EXTENDED = {name: env for name in shipped() if (env := dict(Recipe.of(name).env))}
+
+
+@pytest.mark.parametrize("name", EXTENDED)
+def test_a_recipes_environment_exists(name: str) -> None:
+    """Built over a small world; where the recipe names no corpus, over the default one."""
+    env = EXTENDED[name]
+    made = SearchEnv(**{**env, **SMALL})
+    assert made.tasks
+    for kind in env.get("tasks", {}):
+        family(kind)  # an unknown one raises
+    assert made.setup.options.reward == env.get("reward", "em")
+
+
+def test_the_search_recipes_say_where_they_search() -> None:
+    assert {"search_r1_grpo", "search_r1_ppo", "zerosearch", "ssrl", "searchgym_rl"} <= set(
+        EXTENDED
+    )
+    assert SearchEnv(**{**EXTENDED["ssrl"], **SMALL}).rules.dialect == "search_r1_self"
+
+
+def test_a_bare_name_is_always_the_shipped_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "grpo").mkdir()
+    (tmp_path / "grpo" / "card.toml").write_text("[recipe]\nadvantage = 'os:system'\n")
+    (tmp_path / "mine.toml").write_text('advantage = "rloo"\nloss = "ppo"\n[env]\nk = 5\n')
+    monkeypatch.chdir(tmp_path)
+    assert read("grpo")["advantage"] == "grpo"
+    for path in ("mine.toml", "./mine.toml", Path("mine.toml"), str(tmp_path / "mine.toml")):
+        assert Recipe.of(path).env == {"k": 5}
+        assert document(path) is None
+    with pytest.raises(CardError, match="unknown recipe 'mine'"):
+        read("mine")
+    with pytest.raises(CardError, match="cannot read"):
+        read("./grpo")
+    assert not is_path("grpo")
+
+
+@pytest.mark.parametrize(
+    ("doc", "message"),
+    [
+        ({}, "no 'summary'"),
+        ({"summary": "s", "source": "s"}, "no 'formula'"),
+        ({"summary": 3, "source": "s", "formula": "f"}, "summary must be a str"),
+        ({"summary": "s", "sorce": "s", "formula": "f"}, "Did you mean 'source'"),
+    ],
+)
+def test_a_document_with_a_mistake_is_one_clear_error(doc: dict[str, object], message: str) -> None:
+    with pytest.raises(CardError, match=message):
+        RecipeDoc.of(doc, "mine.toml")

@@ -1,0 +1,292 @@
+"""Tools by name, path, class, function, table and object; their state, which no two share."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import searchgym
+from searchgym.dialects.base import get_dialect
+from searchgym.drive import run_tools
+from searchgym.engines import build_engine
+from searchgym.envs.info import step_info
+from searchgym.episode import Episode
+from searchgym.errors import CardError, EngineError
+from searchgym.rules import EpisodeConfig, Rules
+from searchgym.tools import TOOLS, Tool, ToolContext, make_tool, make_toolbox
+from searchgym.tools.base import FunctionTool
+from searchgym.tools.state import MAX_STATE
+from searchgym.trajectory import Trajectory
+from searchgym.types import Call, Passage, Task, ToolResult, ToolSpec
+from tests.kgs.random_graphs import generated
+from tests.small import CORPUS, TASKS
+
+from . import mine
+
+DIALECT = "json_tools+tools"
+SMALL = {"corpus": CORPUS, "tasks": TASKS}
+
+
+def context() -> ToolContext:
+    return ToolContext(CORPUS, build_engine("bm25", CORPUS))
+
+
+def begin(*tools: Any, dialect: str = DIALECT, seed: int = 1) -> tuple[Episode, Any]:
+    toolbox = make_toolbox(tools, context())
+    rules = Rules(
+        toolbox.specs(tuple(toolbox.tools)), dialect=dialect, max_turns=40,
+        needs_task=tuple(toolbox.needs_task),
+    )  # fmt: skip
+    return Episode(EpisodeConfig(TASKS[0], rules, seed, f"e{seed}")), toolbox
+
+
+def call(e: Episode, toolbox: Any, tool: str, **args: Any) -> str:
+    e.act(get_dialect(e.config.rules.dialect).render_action(Call(tool, args)))
+    run_tools([e], toolbox)
+    return "".join(map(str, e.turns[-1].results[0].parts)) if e.turns[-1].results else ""
+
+
+# --- how a tool is written ------------------------------------------------------------------------
+def test_every_registered_tool_can_be_made_and_is_called_as_registered() -> None:
+    world, corpus = generated()
+    there = ToolContext(corpus, build_engine("bm25", corpus), world)
+    toolbox = make_toolbox(list(TOOLS), there)
+    assert list(toolbox.tools) == list(TOOLS)
+    assert all(isinstance(tool, Tool) for tool in toolbox.tools.values())
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        ("tests.tools.mine:Put", "put"),
+        ("tests.tools.mine:double", "double"),
+        ("tests.tools.mine:READY", "count_calls"),
+        ({"use": "tests.tools.mine:Count", "start": 3, "cost": 0.5}, "count_calls"),
+        ({"use": "tests.tools.mine:double", "number": 4}, "double"),
+        ({"use": "calculator", "cost": 2.0}, "calculator"),
+        (mine.Put, "put"),
+        (mine.Count(4), "count_calls"),
+        (mine.describe, "describe"),
+        (functools.partial(mine.describe, loud=True), "describe"),
+    ],
+    ids=str,
+)
+def test_all_the_ways_to_name_one(spec: Any, name: str) -> None:
+    assert make_tool(spec, context()).spec.name == name
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("serch", "Did you mean 'search'"),
+        ("tests.tools.mine:Nothing", "cannot load"),
+        ("tests.tools.mine:NUMBER", "no tool|cannot be a tool"),
+        ({"use": "tests.tools.mine:Count", "begin": 3}, "begin"),
+        ({"name": "search"}, "use"),
+        (mine.NoSpec, "needs 'spec'"),
+        (7, "no tool"),
+        (lambda x: x, "annotation"),
+        ({"use": "search", "k": 5}, "k=5"),
+    ],
+    ids=str,
+)
+def test_what_is_no_tool_is_named(spec: Any, said: str) -> None:
+    with pytest.raises(CardError, match=said):
+        make_tool(spec, context())
+
+
+@pytest.mark.parametrize("name", ["answer", "judge", "delegate", "", "1x", "a b", "x" * 80, "a<b"])
+def test_names_that_dialects_cannot_say_are_refused(name: str) -> None:
+    class Odd(mine.Put):
+        spec = ToolSpec(name, "Odd.", {"type": "object", "properties": {}})
+
+    with pytest.raises(CardError, match="name is letters"):
+        make_tool(Odd, context())
+
+
+def test_a_tool_called_search_takes_a_query() -> None:
+    class Odd(mine.Put):
+        spec = ToolSpec("search", "Odd.", {"type": "object", "properties": {"text": {}}})
+
+    with pytest.raises(CardError, match="'query'"):
+        make_tool(Odd, context())
+
+
+@pytest.mark.parametrize(
+    "tools", [["search", "search"], ["tests.tools.mine:Count", mine.READY], "search", {"use": "x"}]
+)
+def test_lists_that_are_none_and_double_names(tools: Any) -> None:
+    with pytest.raises(CardError, match=r"give each name once|tools is a list"):
+        gym.make("SearchQA-v0", tools=tools, dialect="json_tools", **SMALL)
+
+
+def test_a_function_is_described_by_its_annotations() -> None:
+    assert FunctionTool(mine.double).spec == ToolSpec(
+        "double", "Double a number.",
+        {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]},
+    )  # fmt: skip
+    spec = FunctionTool(functools.partial(mine.describe, loud=True)).spec
+    assert spec.parameters == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "sizes": {"type": "array", "items": {"type": "number"}},
+            "unit": {"enum": ["m", "km"]},
+        },
+        "required": ["name"],
+    }
+    e, toolbox = begin(functools.partial(mine.describe, loud=True))
+    assert call(e, toolbox, "describe", name="A", sizes=[1]) == "A [1] m True"
+    assert "must be one of m, km" in call_reason(e, toolbox, unit="mile", name="A")
+
+
+def call_reason(e: Episode, toolbox: Any, **args: Any) -> str:
+    call(e, toolbox, "describe", **args)
+    return e.turns[-1].action.reason  # type: ignore[union-attr]
+
+
+# --- in environments ------------------------------------------------------------------------------
+@pytest.mark.parametrize("dialect", ["json_tools", "search_r1", "asearcher", "plain"])
+def test_a_foreign_tool_in_an_environment_of_every_dialect(dialect: str) -> None:
+    tools = ["search", "tests.tools.mine:double", {"use": "tests.tools.mine:Count", "cost": 0.25}]
+    env = gym.make("SearchQA-v0", tools=tools, dialect=dialect, **SMALL)
+    observation, _ = env.reset(seed=0)
+    assert "Double a number." in observation
+    said = get_dialect(env.unwrapped.episode.config.rules.dialect).render_action
+    observation, *_, info = env.step(said(Call("double", {"number": 21})))
+    assert ("42" in info["delta"], info["tool"]) == (True, "double")
+    *_, info = env.step(said(Call("count_calls", {})))
+    assert f"0 of {len(CORPUS)}" in info["delta"]  # it was bound to the corpus
+    assert info["cost"] == 0.25
+    *_, info = env.step(said(Call("double", {"number": "x"})))
+    assert not info["valid"]
+
+
+def test_vector_and_single_environments_run_foreign_tools_alike() -> None:
+    keywords = {"tools": ["search", "tests.tools.mine:Put"], "dialect": "json_tools", **SMALL}
+    single = gym.make("SearchQA-v0", **keywords)
+    vector = gym.make_vec("SearchQA-v0", 2, **keywords)
+    text = get_dialect(DIALECT).render_action(Call("put", {"item": "a"}))
+    vector.reset(seed=5)
+    infos = [vector.step([text, text])[4] for _ in range(2)][-1]
+    for i in range(2):
+        single.reset(seed=5 + i)
+        single.step(text)
+        assert single.step(text)[4]["delta"] == infos["delta"][i]
+        assert "2 things" in infos["delta"][i]
+
+
+def test_a_tool_that_needs_the_task_is_told_it_and_no_other_is() -> None:
+    e, toolbox = begin("tests.tools.mine:Told", "tests.tools.mine:Put")
+    assert call(e, toolbox, "told") == "t1"
+    call(e, toolbox, "put", item="x")
+    assert e.turns[-1].calls[0].ctx.task is None
+
+
+# --- state ----------------------------------------------------------------------------------------
+def test_tools_share_a_state_by_its_name_and_its_end_can_be_read() -> None:
+    e, toolbox = begin("tests.tools.mine:Put", "tests.tools.mine:Take", "tests.tools.mine:Count")
+    assert e.tool_states == {}
+    assert call(e, toolbox, "take", item="a") == "It is not there."
+    call(e, toolbox, "put", item="a")
+    call(e, toolbox, "put", item="b")
+    assert call(e, toolbox, "take", item="a") == "Taken."
+    assert call(e, toolbox, "count_calls") == f"0 of {len(CORPUS)}"
+    assert call(e, toolbox, "count_calls") == f"1 of {len(CORPUS)}"
+    assert e.tool_states == {"basket": {"things": ["b"]}, "count_calls": 1}
+    e.tool_states["basket"]["things"].append("mine")
+    assert e.tool_states["basket"] == {"things": ["b"]}
+    e.act(get_dialect(DIALECT).render_action(searchgym.Answer("Quell")))
+    assert e.tool_states == {"basket": {"things": ["b"]}, "count_calls": 1}
+    copies = [
+        Episode.restore(json.loads(json.dumps(e.snapshot()))),
+        Trajectory.from_json(json.loads(json.dumps(Trajectory.of(e).to_json()))).replay(),
+        e.fork(),
+    ]
+    assert all(copy.tool_states == e.tool_states for copy in copies)
+
+
+ACTIONS = st.lists(
+    st.tuples(st.sampled_from(["put", "take"]), st.sampled_from("abc")), max_size=6
+)  # fmt: skip
+
+
+@given(ACTIONS, ACTIONS, ACTIONS, st.integers(0, 6))
+@settings(max_examples=60, deadline=None)
+def test_forks_never_share_state(
+    before: list[Any], mine_: list[Any], theirs: list[Any], at: int
+) -> None:
+    """Whatever is done in one of two forks, in any order, the other is as if it were alone."""
+    e, toolbox = begin("tests.tools.mine:Put", "tests.tools.mine:Take")
+
+    def play(episode: Episode, actions: list[Any]) -> None:
+        for tool, item in actions:
+            call(episode, toolbox, tool, item=item)
+
+    play(e, before)
+    at = min(at, len(e.turns))
+    fork = e.fork(at=at)
+    for i in range(max(len(mine_), len(theirs))):  # turn by turn, one after the other
+        play(e, mine_[i : i + 1])
+        play(fork, theirs[i : i + 1])
+    alone, other = begin("tests.tools.mine:Put", "tests.tools.mine:Take")
+    play(alone, [*before, *mine_])
+    fresh, _ = begin("tests.tools.mine:Put", "tests.tools.mine:Take")
+    play(fresh, [*before[:at], *theirs])
+    assert other is not toolbox
+    assert (e.tool_states, fork.tool_states) == (alone.tool_states, fresh.tool_states)
+    assert json.dumps(e.snapshot()) == json.dumps(alone.snapshot())
+
+
+class Returns(Tool):
+    """Returns whatever it was given as state, and changes it afterwards."""
+
+    spec = ToolSpec("returns", "Return.", {"type": "object", "properties": {}})
+
+    def __init__(self, state: Any) -> None:
+        super().__init__()
+        self.state = state
+
+    def use(self, args: Any, state: Any) -> ToolResult:
+        if isinstance(self.state, dict):
+            self.state["calls"] = self.state.get("calls", 0) + 1
+        return ToolResult(("ok",), state=self.state)
+
+
+def test_a_tool_that_keeps_its_object_changes_no_log() -> None:
+    e, toolbox = begin(Returns({}))
+    call(e, toolbox, "returns")
+    first = json.dumps(e.snapshot())
+    tool = toolbox.tools["returns"]
+    tool.state["calls"] = 99
+    assert json.dumps(e.snapshot()) == first
+    assert e.tool_states == {"returns": {"calls": 1}}
+    assert e.turns[0].results[0].state == {"calls": 1}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [object(), {1: 2}, (1, 2), {"a": {"b": {3}}}, float("nan"), b"x", CORPUS[0], "x" * MAX_STATE],
+    ids=lambda s: type(s).__name__,
+)
+def test_what_is_no_json_or_too_long_is_no_state(state: Any) -> None:
+    e, toolbox = begin(Returns(state))
+    if isinstance(state, Passage):  # a named tuple is a tuple
+        assert isinstance(state, tuple)
+    with pytest.raises(EngineError, match=r"the tool 'returns' returned a state"):
+        call(e, toolbox, "returns")
+    assert e.tool_states == {}
+
+
+def test_states_of_tools_of_one_name_and_task_are_the_episodes_alone() -> None:
+    (one, toolbox), (two, _) = begin("tests.tools.mine:Put"), begin("tests.tools.mine:Put", seed=2)
+    call(one, toolbox, "put", item="a")
+    assert call(two, toolbox, "put", item="b") == "1 things"
+    assert isinstance(TASKS[0], Task)
+    assert step_info(one)["tool"] == "put"

@@ -222,7 +222,7 @@ def _named(name: str) -> Dialect:
 
 def _imported(name: str, options: str) -> Dialect:
     """The dialect of a name or path with flags, and JSON options. A path is looked up each time,
-    so that who may not import is refused also what was imported before."""
+    so that a file which may name no code is refused whatever is kept here."""
     use = name.partition("+")[0]
     where = DIALECTS.get(use) or SELF_SEARCH.get(use)
     if where is None and ":" not in use:

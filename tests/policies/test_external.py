@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from searchgym.corpora.corpus import Corpus
+from searchgym.dialects.published import SEARCH_R1
 from searchgym.drive import run_tools
 from searchgym.engines import build_engine
 from searchgym.episode import Episode
@@ -136,3 +137,37 @@ def test_what_was_sampled_must_fit_the_tokenizer() -> None:
         policy.remember(request, Completion("x", (99_999,), np.zeros(1, np.float32)))
     with pytest.raises(EngineError, match="no ids or logp"):
         policy.remember(request, Completion("x"))
+
+
+def test_a_template_that_opens_a_thought_is_played_in_one_row() -> None:
+    """As R1's distillations and Qwen3's thinking models have it, without any option."""
+    words = tiny.tokenizer()
+    words.chat_template = tiny.CHAT.replace("assistant\n{%", "assistant\n<think>\n{%")
+    model = tiny.model(vocabulary=len(words), max_position_embeddings=4096)
+    policy = CausalLMPolicy(TransformersGenerator(model, words), "chat", sampling=SAMPLING)
+    for episode in play(policy, lambda policy, requests: policy.act(requests)):
+        (row,) = policy.rows(episode)
+        assert len(row.turn_uids) == len(episode.turns) > 1
+        read = words.decode(row.ids.tolist())
+        assert read.count("<|im_start|>assistant\n<think>\n") == len(episode.turns)
+
+
+@pytest.mark.parametrize("renderer", ["chat", "plain"])
+def test_a_published_prompt_reaches_a_model_to_the_last_byte(renderer: str) -> None:
+    """Search-R1 applies the template to one message of the user's, or has none (its
+    ``verl/utils/dataset/rl_dataset.py``)."""
+    corpus = Corpus("places", PASSAGES)
+    tool = SearchTool(build_engine("bm25", corpus), 2, corpus)
+    rules = Rules(tools=(tool.spec,), instructions="search_r1")
+    (request,) = Episode(EpisodeConfig(TASKS[0], rules, 1, "e")).requests()
+    content = SEARCH_R1.replace("{question}", TASKS[0].question)
+    text = content
+    if renderer == "chat":
+        text = WORDS.apply_chat_template(
+            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
+        )
+    asked = ExternalPolicy(WORDS, renderer).ask(request)
+    assert isinstance(asked, GenRequest)
+    assert WORDS.decode(asked.prompt) == text
+    if renderer == "plain":  # the ids of the authors' own tokenisation
+        assert list(asked.prompt) == WORDS(text, add_special_tokens=False)["input_ids"]

@@ -151,7 +151,7 @@ def test_a_strangers_file_names_no_code(form: Any) -> None:
     with registered_only("stranger.jsonl"):
         assert Episode.restore(snapshot)  # the caller has named this one himself
     snapshot["config"]["rules"]["dialect"] = form("tests.dialects.own:Unnamed")
-    with registered_only("stranger.jsonl"), pytest.raises(DialectError, match="stranger.jsonl"):
+    with registered_only("stranger.jsonl"), pytest.raises(DialectError, match=r"stranger\.jsonl"):
         Episode.restore(snapshot)
 
 

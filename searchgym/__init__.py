@@ -47,7 +47,7 @@ _WHERE = {
     "tasks.build": ("build_tasks",),
     "audit": ("verify",),
     "answerability": ("measure_answerability",),
-    "tasks.family": ("Family", "family"),
+    "tasks.draft": ("Family", "family"),
     "engines.registry": ("build_engine",),
     "engines.searcher": ("Searcher",),
     "curricula": ("AXES", "Curriculum", "Driver", "make_curriculum"),
@@ -178,8 +178,8 @@ if TYPE_CHECKING:
     from .rules import Rules as Rules
     from .spaces import FreeText as FreeText
     from .tasks.build import build_tasks as build_tasks
-    from .tasks.family import Family as Family
-    from .tasks.family import family as family
+    from .tasks.draft import Family as Family
+    from .tasks.draft import family as family
     from .tools import Tool as Tool
     from .tools import ToolContext as ToolContext
     from .trajectory import Trajectory as Trajectory

@@ -129,7 +129,8 @@ def _no_leaks(env: SearchEnv, seed: int) -> None:
     task = env.episode.config.task
     question = normalise_answer(task.question)
     instructions = normalise_answer(env.episode.contexts.segments[0].text)
-    shown = [observation, *(s for k, v in info.items() if k != "task_id" for s in _strings(v))]
+    told = (s for k, v in info.items() if k != "task_id" for s in _strings(v))
+    shown = [*_strings(observation), *told]
     for text in shown:
         for evidence in task.evidence:
             if evidence in text:
@@ -180,7 +181,7 @@ def _replay(env: SearchEnv, seed: int) -> None:
             _fail("forks and snapshots continue alike", seed, f"they differ after {action!r:.80}")
         if env.episode.phase == "done":
             break
-    again = Episode.restore(env.snapshot(), reward=env.setting.rules.reward)
+    again = Episode.restore(env.snapshot(), reward=env.rules.reward)
     if again.observation() != env.episode.observation():
         _fail("a snapshot replays to the same text", seed, "it does not")
 

@@ -372,8 +372,9 @@ class TurnRequest(NamedTuple):
 class Metered(str):
     """An agent's text that also says what it took; equal to the plain text.
 
-    ``usage``: ``tokens_in`` and ``tokens_out``, as the agent's tokenizer or its server counts, and
-    ``cost`` in US dollars. What is not known is absent.
+    ``usage``: ``tokens_in`` and ``tokens_out``, as the agent's tokenizer or its server counts,
+    ``cost`` in US dollars, ``overflowed`` (1 where the prompt left no room to write) and
+    ``length_cut`` (1 where ``max_tokens`` ended the text). What is not known is absent.
     """
 
     usage: Mapping[str, float]

@@ -20,9 +20,9 @@ ORDER = (
     "web", "records", "task_records", "trust", "objects", "cards", "registration", "masks",
     "dialects", "worlds", "corpora", "kgs", "tasks", "schedules", "curricula", "scoring", "turns",
     "rewards", "rules", "llms", "engines", "tools", "contexts", "showing", "episode", "drive",
-    "trajectory", "oracle", "self_search", "audit", "candidates", "envs", "wrappers", "checker",
-    "rollout", "agents", "policies", "evaluation", "answerability", "warmstart", "knower", "rl",
-    "reports", "benchmark", "world_browser", "viewer", "serve",
+    "trajectory", "messages", "oracle", "self_search", "audit", "candidates", "envs", "wrappers",
+    "checker", "rollout", "agents", "policies", "evaluation", "answerability", "warmstart",
+    "knower", "rl", "reports", "benchmark", "world_browser", "viewer", "serve",
     "integrations", "cli", "__main__",
 )  # fmt: skip
 """Groups, lowest first. ``rollout`` stands before ``agents``: it needs only their protocol, which

@@ -170,12 +170,17 @@ class ChatAgent(ABC):
 
     # --- parts ----------------------------------------------------------------------------------
     def _took(self, said: Said) -> dict[str, float]:
-        """What a reply costs when it is asked for, whether or not a cache had it."""
+        """What a reply costs when it is asked for, whether or not a cache had it; ``overflowed``:
+        the chat left it no room, ``length_cut``: it was ended by ``max_tokens``."""
+        cut = {
+            "overflowed": float(said.finish == "no_room"),
+            "length_cut": float(said.finish == "length"),
+        }
         if said.tokens is None:
-            return {}
+            return cut
         read, written = said.tokens
         cost = self.client.price(read, written)
-        return {"tokens_in": float(read), "tokens_out": float(written), "cost": cost}
+        return {"tokens_in": float(read), "tokens_out": float(written), "cost": cost, **cut}
 
     def _asked(self, request: TurnRequest) -> ChatRequest:
         dialect = get_dialect(request.dialect)

@@ -128,7 +128,7 @@ def _idle(name: str) -> list[str]:
 
 
 def _environment(name: str) -> tuple[dict[str, Any], str]:
-    from ..envs.search import MAX_TEXT
+    from ..envs.observe import MAX_TEXT
     from ..registration import ENTRY_POINT, ids_of
     from ..spaces import FreeText
     from .listing import readme_summary

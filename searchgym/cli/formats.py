@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..corpora.parquet import SCORED
 from ..errors import DataError, unknown
 from ..objects import bare_hint, is_path
 from ..scoring import SCORING_VERSION
@@ -45,18 +46,28 @@ def export(
         typer.Option("--to", help=f"Of trajectories: {', '.join(PLAYED)}; of both: "
                      f"{', '.join(ASKED)}."),
     ],
+    data_source: Annotated[
+        str | None,
+        typer.Option(help="For search-r1: as which of its data sets the questions are scored "
+                     f"({', '.join(SCORED)}). Default: the set that they are from."),
+    ] = None,
     settings: Overrides = None,
     trust: Trust = False,
 ) -> None:  # fmt: skip
     """Write trajectories or questions in other programs' formats."""
     if to not in {**PLAYED, **ASKED}:
         raise DataError(unknown("format", to, {**PLAYED, **ASKED}))
+    if data_source is not None and to != "search-r1":
+        raise DataError(f"--data-source belongs to --to search-r1, not {to}")
+    if data_source is not None and data_source not in SCORED:
+        raise DataError(unknown("data source", data_source, SCORED))
     if to not in ASKED:
         with registered_only(source, trust=trust):
             say(f"{out}: {_write_played(to, source, out)} episodes")
         return
     if (path := _file(source)) is None:
-        tasks, name = _env_tasks(source, settings), source.rpartition("/")[2]
+        tasks, corpus = _env_questions(source, settings)
+        name = str(corpus if corpus in SCORED else source.rpartition("/")[2])
     elif settings:
         raise DataError(f"--set speaks of an environment, and {source} is a file")
     else:
@@ -64,7 +75,7 @@ def export(
         with registered_only(source, trust=trust):
             asked = {t.task_id: t.replay(scored=False).config.task for t in _trajectories(path)}
         tasks = list(asked.values())
-    say(f"{out}: {_write_tasks(to, tasks, name, out)} questions")
+    say(f"{out}: {_write_tasks(to, tasks, data_source or name, out)} questions")
 
 
 def score(
@@ -128,7 +139,14 @@ def _write_tasks(to: str, tasks: list[Task], name: str, out: Path) -> int:
     from ..evaluation.trec import qrels_of, write_qrels
 
     if to == "search-r1":
-        write_parquet(out, [search_r1_row(task, i, name) for i, task in enumerate(tasks)])
+        sources = [str(task.meta.get("data_source", name)) for task in tasks]
+        rows = [search_r1_row(t, i, s) for i, (t, s) in enumerate(zip(tasks, sources, strict=True))]
+        write_parquet(out, rows)
+        if other := sorted(set(sources) - {*SCORED}):
+            say(
+                f"Search-R1 scores no data source {other[0]!r}: name one of its own that is scored "
+                f"alike, --data-source {SCORED[0]}"
+            )
         return len(tasks)
     judged = qrels_of(tasks)
     if not judged:
@@ -159,8 +177,14 @@ def _write_played(to: str, source: str, out: Path) -> int:
 
 
 def _env_tasks(env: str, settings: list[str] | None) -> list[Task]:
+    return _env_questions(env, settings)[0]
+
+
+def _env_questions(env: str, settings: list[str] | None) -> tuple[list[Task], object]:
+    """The tasks of an environment, and which corpus it names."""
     with working(f"building {env} …"):
-        return list(make_search_env(env, settings).tasks)
+        made = make_search_env(env, settings)
+        return list(made.tasks), made.setup.options.corpus
 
 
 def _trajectories(path: Path) -> Iterator[Trajectory]:

@@ -12,18 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..dialects.published import SEARCH_R1
 from ..errors import DataError, MissingExtraError
 from ..types import Task
 from .lines import Line
 
 BATCH = 1024
 """Rows read at a time."""
-PROMPT = (
-    "Answer the question. Think between <think> and </think> first. Whenever you lack knowledge, "
-    "search with <search> query </search>; what is found comes between <information> and "
-    "</information>. Give the answer alone between <answer> and </answer>. Question: {question}\n"
-)
-"""In whose form questions are written; our wording of Search-R1's protocol."""
+SCORED = ("nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique", "bamboogle")
+"""The ``data_source``s that Search-R1's trainer knows how to score (all by exact match)."""
+_LAYOUT = ("prompt", "ability", "reward_model", "extra_info")
 
 
 def is_parquet(path: Path) -> bool:
@@ -70,7 +68,9 @@ def plain_record(row: tuple[Line, dict[str, Any]]) -> tuple[Line, dict[str, Any]
     where, record = row
     record = {name: value for name, value in record.items() if value is not None}
     if "question" in record and ("answers" in record or "golden_answers" in record):
-        return where, {"id": _id(record, where), **record}
+        split = (record.get("extra_info") or {}).get("split")
+        plain = {name: value for name, value in record.items() if name not in _LAYOUT}
+        return where, {"id": _id(record, where), **({"split": split} if split else {}), **plain}
     if "prompt" not in record or "reward_model" not in record:
         raise DataError(
             f"{where}: a question needs columns id, question and answers, or prompt and "
@@ -90,17 +90,27 @@ def plain_record(row: tuple[Line, dict[str, Any]]) -> tuple[Line, dict[str, Any]
 
 
 def search_r1_row(task: Task, index: int, source: str) -> dict[str, Any]:
-    """A task as a row of Search-R1's layout, which :func:`plain_record` reads back."""
+    """Return a task as a row that Search-R1's data scripts would write: its prompt byte for byte as
+    one message of the user's, FlashRAG's ``id``, ``question`` and ``golden_answers`` beside it, and
+    our columns (family, hops, evidence). :func:`plain_record` reads it back.
+
+    Args:
+        task: What is asked.
+        index: Its place in the file.
+        source: ``data_source``; its trainer scores those of ``SCORED`` only.
+    """
+    question = task.question.strip()
+    asked = question if question.endswith("?") else f"{question}?"
     return {
         "id": task.id,
+        "question": task.question,
+        "golden_answers": list(task.answers),
         "data_source": source,
-        "prompt": [{"role": "user", "content": PROMPT.format(question=task.question)}],
+        "prompt": [{"role": "user", "content": SEARCH_R1.replace("{question}", asked)}],
         "ability": "fact-reasoning",
         "reward_model": {"style": "rule", "ground_truth": {"target": list(task.answers)}},
-        "extra_info": {
-            "split": task.split, "index": index, "family": task.family, "hops": task.hops,
-            "evidence": list(task.evidence),
-        },
+        "extra_info": {"split": task.split, "index": index},
+        "family": task.family, "hops": task.hops, "evidence": list(task.evidence),
     }  # fmt: skip
 
 
@@ -126,10 +136,10 @@ def _question(prompt: Any, where: Line) -> str:
 
 
 def _asked(prompt: str) -> str:
-    """What a prompt asks. A question may itself hold ``Question:``: our own prompts are known by
+    """What a prompt asks. A question may itself hold ``Question:``: Search-R1's are known by
     how they begin; in those of others examples may stand before it, each with a line of its own, so
     that the last line with the mark counts, from its first mark on."""
-    ours = PROMPT.partition("{question}")[0]
+    ours = SEARCH_R1.partition("{question}")[0]
     if prompt.startswith(ours):
         return prompt.removeprefix(ours).strip()
     before, mark, after = prompt.rpartition("Question:")

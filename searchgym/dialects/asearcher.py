@@ -2,6 +2,7 @@
 
 Observations are byte-compatible: ``[Doc k](url):`` results, ``>>>> Page k >>>>`` chunks and their
 stubs, fixed messages for nothing found, and a ``<think>`` left open for the policy to go on in.
+The instructions are our own words; ``instructions="asearcher"`` gives its authors' prompt.
 """
 
 from __future__ import annotations

@@ -62,13 +62,16 @@ def _decode(literal: str) -> str | None:
 
 class JsonTools(Described):
     """Options: ``parallel``, several calls of ``search`` in one turn, or a list ``queries``;
-    ``tools``, calls of any other tool by its name."""
+    ``tools``, calls of any other tool by its name; ``native``, for chat templates that describe the
+    tools and wrap results themselves: instructions and results leave both out."""
 
     BASE: ClassVar[str] = "json_tools"
-    FLAGS: ClassVar[tuple[str, ...]] = ("parallel", "tools")
+    FLAGS: ClassVar[tuple[str, ...]] = ("parallel", "tools", "native")
 
-    def __init__(self, *, parallel: bool = False, tools: bool = False) -> None:
-        self.parallel, self._calls = parallel, tools
+    def __init__(
+        self, *, parallel: bool = False, tools: bool = False, native: bool = False
+    ) -> None:
+        self.parallel, self._calls, self.native = parallel, tools, native
         # Where several calls may follow each other, generation must not stop after the first.
         self.stop: tuple[str, ...] = (_ANSWER.close,) if parallel else (_CALL.close, _ANSWER.close)
         kinds = {Search, Access, Answer, Judge, Delegate}
@@ -236,6 +239,8 @@ class JsonTools(Described):
         return f"{_CALL.open}\n{write_call(name, arguments)}\n{_CALL.close}"
 
     def _wrap(self, *bodies: str) -> str:
+        if self.native:
+            return "\n".join(bodies)
         blocks = [f"\n<tool_response>\n{body}\n</tool_response>" for body in bodies]
         return "".join(blocks) + "\n"
 
@@ -322,6 +327,12 @@ class JsonTools(Described):
         said += limits(view, parallel=self.parallel)
         if self.parallel and view.max_parallel > 1:
             said.append("Write several search calls one after another to run them together.")
+        if self.native:  # the template lists the tools and says how they are called
+            own = [spec for spec in specs if spec["name"] in ("judge", "delegate")]
+            if own:
+                said.append("Besides, you may call " + " and ".join(map(_dumps, own)) + ".")
+            said.append("To finish, write only the answer itself, <answer> like this </answer>.")
+            return " ".join(said) + "\n\n"
         listed = "\n".join(_dumps({"type": "function", "function": spec}) for spec in specs)
         return (
             f"{' '.join(said)}\n\nYour tools, one JSON signature per line:\n{listed}\n\n"

@@ -3,7 +3,7 @@
 A policy trained there reads the same observations here: ``<information>`` wrapper, ``Doc i(Title:
 t) text`` lines, corrective message, cutting and matching rules. Three deliberate differences: an
 empty search or answer is invalid, control characters are dropped, and tags inside passages are
-escaped. The instructions are our own words.
+escaped. The instructions are our own words; ``instructions="search_r1"`` gives its authors' prompt.
 """
 
 from __future__ import annotations

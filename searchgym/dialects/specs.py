@@ -58,7 +58,7 @@ def from_json(data: Any, dialect: Dialect | None = None) -> Reference:
         DialectError: The record needs an object and none was given.
     """
     if not isinstance(data, Mapping) or _OBJECT not in data:
-        return data  # type: ignore[no-any-return]
+        return data
     if dialect is None:
         raise DialectError(
             f"this was played under a dialect object of the class {data[_OBJECT]}, which cannot be "
@@ -155,13 +155,10 @@ def _says(dialect: Dialect, flag: str, parts: _Parts | None) -> bool:
 
 def _parts(spec: Any, dialect: Dialect) -> _Parts | None:
     """Name or path, and options; ``None`` for an object that cannot be written down."""
-    if isinstance(spec, str):
-        use, *flags = spec.split("+")
-        return _Parts(use, dict.fromkeys(flags, True))
-    if isinstance(spec, Mapping):
-        use, *flags = str(spec["use"]).split("+")
-        rest = {name: value for name, value in spec.items() if name != "use"}
-        return _Parts(use, {**dict.fromkeys(flags, True), **rest})
+    if isinstance(spec, str | Mapping):
+        table = {"use": spec} if isinstance(spec, str) else dict(spec)
+        name, *flags = str(table.pop("use")).split("+")
+        return _Parts(name, {**dict.fromkeys(flags, True), **table})
     cls = type(dialect)
     use = next((name for name, where in _registered().items() if where == path_of(cls)), None)
     use = use or path_of(cls)

@@ -30,18 +30,18 @@ from ..types import SearchEngine, Task, TurnRequest
 from ..worlds.world import World
 from .difficulty import apply_difficulty
 from .info import step_info
+from .observe import MAX_TEXT, view_of
 from .render import print_turn, transcript
 from .setup import SearchSetup, load_setup
 
-MAX_TEXT = 8_000_000
-"""Characters of the text spaces: above any ``max_chars`` plus one observation."""
 RESET_OPTIONS = ("task_id", "split", "search_enabled", "params", "difficulty")
 
 
-class SearchEnv(gym.Env[str, str]):
+class SearchEnv(gym.Env[Any, str]):
     """Ask, read, ask again, answer.
 
-    Observation: the visible context as text (instructions, question, own actions, results).
+    Observation: the visible context as text (instructions, question, own actions, results), or
+    with ``observation="messages"`` as a chat with tool schemas (``searchgym.messages``).
     Action: the policy's text in the environment's dialect; any string is legal input, and one that
     is no action earns a corrective observation and costs a turn.
     Reward: weighted named parts, built-in or one's own (:mod:`searchgym.rewards`), see
@@ -70,6 +70,7 @@ class SearchEnv(gym.Env[str, str]):
         curriculum: Any = None,
         search_enabled: bool = True,
         params: Mapping[str, float] | None = None,
+        observation: str = "text",
         **options: Any,
     ) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
@@ -86,7 +87,9 @@ class SearchEnv(gym.Env[str, str]):
         self.reward_transforms: tuple[Callable[[float], float], ...] = ()
         """Applied to each turn's reward, in order; set for ``TransformReward``."""
         self.action_space = FreeText(MAX_TEXT)
-        self.observation_space = FreeText(MAX_TEXT)
+        self.observation = observation
+        """Kind of observation: "text" or "messages"."""
+        self.observation_space, self.observe = view_of(observation)
         self._episode: Episode | None = None
         self._playing: SearchEnv = self
         self._printed: tuple[int, str] | None = None
@@ -97,7 +100,8 @@ class SearchEnv(gym.Env[str, str]):
     def keywords(self) -> dict[str, Any]:
         """The keywords that make an equal environment, those of subclasses left out."""
         more: dict[str, Any] = {"curriculum": self.curriculum, "params": dict(self.params)}
-        return {**self.setup.keywords, **more, "search_enabled": self.search_enabled}
+        more |= {"search_enabled": self.search_enabled, "observation": self.observation}
+        return {**self.setup.keywords, **more}
 
     @property
     def tasks(self) -> Sequence[Task]:
@@ -245,7 +249,7 @@ class SearchEnv(gym.Env[str, str]):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode. ``seed`` determines the task and everything random in it.
 
         ``options``, for this episode alone: ``task_id`` names the task; ``split`` takes it from
@@ -261,7 +265,7 @@ class SearchEnv(gym.Env[str, str]):
         self._printed = None
         if self.render_mode == "human":
             self.render()
-        return self._episode.observation(), step_info(self._episode)
+        return self.observe(self._episode), step_info(self._episode)
 
     def begin(
         self, key: int, options: Mapping[str, Any] | None = None
@@ -281,7 +285,7 @@ class SearchEnv(gym.Env[str, str]):
             key, task=task, params=params, search_enabled=None if enabled is None else bool(enabled)
         )
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Let the policy's text act; tools run at once."""
         if not isinstance(action, str):
             raise TypeError(f"an action is a string, got {type(action).__name__}: {action!r:.80}")
@@ -294,9 +298,8 @@ class SearchEnv(gym.Env[str, str]):
             self.ended(episode)
         if self.render_mode == "human":
             self.render()
-        observation = episode.observation(episode.contexts.active)
         return (
-            observation,
+            self.observe(episode),
             episode.turns[-1].reward,
             episode.terminated,
             episode.truncated,
@@ -339,12 +342,12 @@ class SearchEnv(gym.Env[str, str]):
         """The current episode as JSON values."""
         return self.episode.snapshot()
 
-    def restore(self, snapshot: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    def restore(self, snapshot: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Continue an episode from its snapshot, without any outside call. Reward parts and a
         dialect of one's own are this environment's."""
         self._episode = episode = self.restored(snapshot)
         self._playing, self._printed = self, None
-        return episode.observation(episode.contexts.active), step_info(episode)
+        return self.observe(episode), step_info(episode)
 
     def set_params(self, **params: float) -> None:
         """Difficulty parameters from the next reset on."""

@@ -23,16 +23,17 @@ from ..oracle import oracle_texts
 from ..spaces import FreeText
 from ..types import Failure, ToolCall, ToolResult, TurnRequest
 from .info import step_info
-from .search import MAX_TEXT, SearchEnv
+from .observe import MAX_TEXT
+from .search import SearchEnv
 from .stack import stack_infos
 from .unwrap import require_hooks, search_env
 
 Arrays = tuple[
-    tuple[str, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
+    tuple[Any, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
 ]
 
 
-class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
+class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
     """``num_envs`` independent episodes with the same results as as many ``SearchEnv``s.
 
     It plays the episodes of ``env``, whose hooks it calls; without one, of a ``SearchEnv`` made
@@ -72,7 +73,7 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         self.env = SearchEnv(**options) if env is None else env.copy()
         require_hooks(self.env)
         self.single_action_space = FreeText(MAX_TEXT)
-        self.single_observation_space = FreeText(MAX_TEXT)
+        self.single_observation_space = self.env.observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self._episodes: list[Episode | None] = [None] * num_envs
@@ -99,7 +100,7 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         *,
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
-    ) -> tuple[tuple[str, ...], dict[str, Any]]:
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Begin new episodes in all slots, or where ``options["reset_mask"]`` is true.
 
         Other options are those of ``SearchEnv.reset``. A list or tuple of ``num_envs`` values gives
@@ -163,8 +164,8 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         self._finished[i] = False
         return step_info(episode)
 
-    def _observations(self) -> tuple[str, ...]:
-        return tuple([e.observation(e.contexts.active) for e in self.episodes])
+    def _observations(self) -> tuple[Any, ...]:
+        return tuple([self.env.observe(e) for e in self.episodes])
 
     # --- step ---------------------------------------------------------------------------------
     def step(self, actions: Sequence[str]) -> Arrays:
@@ -243,7 +244,7 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
                 out.infos[i] = step_info(episode)
         current = self._episodes[i]
         assert current is not None
-        out.observations[i] = current.observation(current.contexts.active)
+        out.observations[i] = self.env.observe(current)
 
     def _ended(self, i: int, episode: Episode) -> dict[str, Any]:
         self.env.ended(episode)
@@ -251,7 +252,7 @@ class SearchVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], NDArray[Any]]):
         if self.autoreset_mode != AutoresetMode.SAME_STEP:
             self._finished[i] = True
             return info
-        last = episode.observation(episode.contexts.active)
+        last = self.env.observe(episode)
         return {**self._begin(i), "final_obs": last, "final_info": info}
 
     # --- beyond Gymnasium ---------------------------------------------------------------------
@@ -332,7 +333,7 @@ class _Columns:
     """The results of one step, a place per slot."""
 
     def __init__(self, n: int) -> None:
-        self.observations = [""] * n
+        self.observations: list[Any] = [None] * n
         self.rewards = np.zeros(n)
         self.terminated = np.zeros(n, dtype=np.bool_)
         self.truncated = np.zeros(n, dtype=np.bool_)

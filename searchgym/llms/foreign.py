@@ -58,6 +58,17 @@ class Foreign:
             return False
         return bool(self._controls.search(self._normaliser.normalize_str(text)))
 
+    def neutralise(self, text: str) -> str:
+        """See :func:`neutralise`."""
+        controls = self._controls
+        if controls is None or not self.suspicious(text):
+            return text
+        if not controls.search(text) and self._normaliser is not None:
+            text = str(self._normaliser.normalize_str(text))  # so that what is hidden can be seen
+        while controls.search(text):
+            text = controls.sub(lambda m: f"&#{ord(m[0][0])};{m[0][1:]}", text)
+        return text
+
     def _encode(self, text: str) -> Ids:
         if self._roles is not None and self._roles.search(text):
             # such a token is left alone only where it is cut
@@ -106,15 +117,7 @@ def neutralise(text: str, tokenizer: Any) -> str:
     For whoever must hand strings to a chat template (adapters to other trainers); texts that hold
     none are returned as they are.
     """
-    here = foreign(tokenizer)
-    controls, normaliser = here._controls, here._normaliser
-    if controls is None:
-        return text
-    if not controls.search(text) and here.suspicious(text):
-        text = str(normaliser.normalize_str(text))  # so that what is hidden can be seen
-    while controls.search(text):
-        text = controls.sub(lambda m: f"&#{ord(m[0][0])};{m[0][1:]}", text)
-    return text
+    return foreign(tokenizer).neutralise(text)
 
 
 def _any_of(strings: frozenset[str]) -> re.Pattern[str] | None:

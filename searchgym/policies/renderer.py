@@ -15,11 +15,13 @@ from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+from ..dialects.base import get_dialect
 from ..errors import EngineError
 from ..llms.base import Completion, Ids
 from ..llms.foreign import foreign_encoder
 from ..llms.prompts import Codec
 from ..llms.tokens import Reader
+from ..messages import RESULTS, schemas
 from ..types import Segment, TurnRequest
 
 _MARK = "\ue000{}\ue001"
@@ -107,15 +109,21 @@ class ChatRenderer:
     written before.
 
     Args:
-        unstable: What to do with a template whose frame depends on what follows (it writes another
-            text where an answer is asked for than before the same answer later): ``"refuse"``
-            raises; ``"split"`` renders as the template says, and then each turn becomes a row of
-            its own.
+        system: Whether instructions are a system message of their own.
+        tools: Whether the template is told the environment's tools (its argument ``tools``) and
+            results are messages of the role "tool", as in the model's own form of calling tools.
+            The environment's dialect must then leave both to the template: ``"json_tools+native"``
+            for models that call tools as Qwen's and Hermes do.
+        unstable: What to do with a template that writes another text where an answer is asked for
+            than before the same answer later. ``"keep"``: where it has only added something (it
+            opens a thought, ``<think>``), that stays, so that the model goes on reading what it has
+            read and written; otherwise ``EngineError``. ``"refuse"`` raises always. ``"split"``
+            renders as the template says, and then each turn becomes a row of its own.
         options: For ``apply_chat_template``, e.g. ``enable_thinking=False``.
 
     Raises:
-        EngineError: no template, one that refuses these roles, loses or doubles a message, or is
-            unstable.
+        EngineError: no template, one that refuses these roles or tools, loses or doubles a message,
+            or is unstable.
     """
 
     def __init__(
@@ -123,7 +131,8 @@ class ChatRenderer:
         tokenizer: Any,
         *,
         system: bool = True,
-        unstable: Literal["refuse", "split"] = "refuse",
+        tools: bool = False,
+        unstable: Literal["keep", "refuse", "split"] = "keep",
         **options: Any,
     ) -> None:
         if not getattr(tokenizer, "chat_template", None):
@@ -131,9 +140,9 @@ class ChatRenderer:
                 "this tokenizer has no chat template: use PlainRenderer, or set "
                 "tokenizer.chat_template"
             )
-        if unstable not in ("refuse", "split"):
-            raise EngineError(f"unstable is 'refuse' or 'split', got {unstable!r}")
-        self.tokenizer, self.system, self.unstable = tokenizer, system, unstable
+        if unstable not in ("keep", "refuse", "split"):
+            raise EngineError(f"unstable is 'keep', 'refuse' or 'split', got {unstable!r}")
+        self.tokenizer, self.system, self.tools, self.unstable = tokenizer, system, tools, unstable
         self.options = options
         self.encode = foreign_encoder(tokenizer)
         self._special = {i for i, t in tokenizer.added_tokens_decoder.items() if t.special}
@@ -142,7 +151,8 @@ class ChatRenderer:
     @cached_property
     def fingerprint(self) -> str:
         """Of class, tokenizer with its template, and options."""
-        return _fingerprint(self, system=self.system, unstable=self.unstable, **self.options)
+        named = {"system": self.system, "tools": self.tools, "unstable": self.unstable}
+        return _fingerprint(self, **named, **self.options)
 
     def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
         roles: list[str] = []
@@ -153,9 +163,13 @@ class ChatRenderer:
                     roles.append(role)
                     contents.append(_content(segment, written, self.encode))
             else:
+                said = list(run)
+                text = "".join(s.text for s in said)
                 roles.append(role)
-                contents.append(self.encode("".join(s.text for s in run).strip()))
-        frames = self._frames(tuple(roles))
+                # a whole prompt is its author's to the last byte
+                contents.append(self.encode(text if any(s.asked for s in said) else text.strip()))
+        tools = self._offered(request) if self.tools else []
+        frames = self._frames(tuple(roles), json.dumps(tools))
         pieces: list[Ids] = [frames[0]]
         for role, content, after in zip(roles, contents, frames[1:], strict=True):
             if role == "assistant" and content and after and content[-1] == after[0]:
@@ -170,37 +184,61 @@ class ChatRenderer:
     def heard(self, segments: Sequence[Segment], completion: Completion) -> Completion:
         return completion
 
+    def _offered(self, request: TurnRequest) -> list[dict[str, Any]]:
+        dialect = get_dialect(request.dialect)
+        if not getattr(dialect, "native", False):
+            raise EngineError(
+                f"the dialect {dialect.name!r} describes tools and wraps results itself, so that a "
+                "template would do so again: use dialect='json_tools+native', or tools=False"
+            )
+        return schemas(request.tools)
+
     def _role(self, segment: Segment) -> str:
         if segment.author == "policy":
             return "assistant"
+        if self.tools and segment.kind in RESULTS:
+            return "tool"
         return "system" if self.system and segment.kind == "instructions" else "user"
 
-    def _read_frames(self, roles: tuple[str, ...]) -> tuple[Ids, ...]:
+    def _read_frames(self, roles: tuple[str, ...], tools: str) -> tuple[Ids, ...]:
         """What the template writes before, between and after the contents: one more than roles."""
-        texts = self._frame_texts(roles)
+        offered = json.loads(tools)
+        texts = self._frame_texts(roles, offered)
+        kept = list(texts)
         for at, role in enumerate(roles):
-            if role == "assistant" and self.unstable == "refuse":
-                asked = self._frame_texts(roles[:at])
-                if asked != texts[: at + 1]:
-                    was, now = next(p for p in zip(asked, texts, strict=False) if p[0] != p[1])
-                    raise EngineError(
-                        f"this chat template is not prefix-stable: it writes {was!r} when message "
-                        f"{at + 1} ({', '.join(roles)}) is asked for and {now!r} once it is there. "
-                        "Give ChatRenderer other template options, another template, or "
-                        "unstable='split'"
-                    )
+            if role != "assistant" or self.unstable == "split":
+                continue
+            asked = self._frame_texts(roles[:at], offered)
+            if asked == texts[: at + 1]:
+                continue
+            opened = asked[:at] == texts[:at] and asked[at].startswith(texts[at])
+            if self.unstable == "refuse" or not opened:
+                was, now = next(p for p in zip(asked, texts, strict=False) if p[0] != p[1])
+                raise EngineError(
+                    f"this chat template is not prefix-stable: it writes {was!r} when message "
+                    f"{at + 1} ({', '.join(roles)}) is asked for and {now!r} once it is there. "
+                    "Give the renderer other template options, another template, or "
+                    'unstable=\'split\' (renderer={"use": "chat", "unstable": "split"})'
+                )
+            kept[at] = asked[at]
         return tuple(
-            tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts
+            tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in kept
         )
 
-    def _frame_texts(self, roles: Sequence[str]) -> list[str]:
+    def _frame_texts(self, roles: Sequence[str], tools: list[dict[str, Any]]) -> list[str]:
         messages = [{"role": r, "content": _MARK.format(i)} for i, r in enumerate(roles)]
+        given = {"tools": tools} if tools else {}
         try:
             text: str = self.tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, **self.options
+                messages, tokenize=False, add_generation_prompt=True, **given, **self.options
             )
         except Exception as error:  # templates raise what they like
             raise EngineError(f"the chat template refuses {', '.join(roles)}: {error}") from error
+        if tools and not all(tool["function"]["name"] in text for tool in tools):
+            raise EngineError(
+                "this chat template says nothing of the tools it is given: use one that does, or "
+                "tools=False with a dialect that describes them itself"
+            )
         parts: list[str] = []
         for i in range(len(roles)):
             before, found, text = text.partition(_MARK.format(i))

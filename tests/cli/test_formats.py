@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from searchgym.cards import cards
 from searchgym.corpora.load import load_questions
-from searchgym.corpora.parquet import search_r1_row
+from searchgym.corpora.parquet import SCORED, search_r1_row
+from searchgym.dialects.published import PUBLISHED
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError, MissingExtraError
 from searchgym.evaluation.result import EvalResult
@@ -129,7 +131,12 @@ def test_search_r1_questions_there_and_back(cli: Cli, tmp_path: Path) -> None:  
     assert cli("export", "SearchQA-v0", "--to", "search-r1", "-o", path, *SMALL).code == 0
     row = pq.read_table(path).to_pylist()[0]
     assert row["reward_model"]["style"] == "rule"
-    assert row["prompt"][0]["content"].rstrip().endswith("?")
+    asked = row["question"] if row["question"].endswith("?") else row["question"] + "?"
+    prompt = PUBLISHED["search_r1"].text.replace("{question}", asked)
+    assert row["prompt"] == [{"role": "user", "content": prompt}]
+    assert row["extra_info"] == {"split": "train", "index": 0}
+    assert row["reward_model"]["ground_truth"] == {"target": row["golden_answers"]}
+    assert (row["ability"], row["data_source"]) == ("fact-reasoning", "SearchQA-v0")
     made = load_questions(path)
     env = SearchEnv(
         **{
@@ -151,6 +158,22 @@ def test_search_r1_questions_there_and_back(cli: Cli, tmp_path: Path) -> None:  
     done = cli("eval", "SearchQA-v0", "-a", "rules", "-n", 4, "-s", "world.entities=400",
                "-s", f"tasks={path}", "--json")  # fmt: skip
     assert done.json[0]["questions"] == 4
+
+
+def test_search_r1_scores_seven_data_sources(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    """Its trainer refuses others: ``_select_rm_score_fn`` in its ``verl/trainer/main_ppo.py``."""
+    path = tmp_path / "train.parquet"
+    command = ("export", "SearchQA-v0", "--to", "search-r1", "-o", path, *SMALL)
+    said = cli(*command)
+    assert "scores no data source 'SearchQA-v0'" in said.err + said.out
+    said = cli(*command, "--data-source", "nq")
+    assert (said.code, "scores no" in said.err + said.out) == (0, False)
+    assert {row["data_source"] for row in pq.read_table(path).to_pylist()} == {"nq"}
+    wrong = cli(*command, "--data-source", "hotpot")
+    assert (wrong.code, "Did you mean 'hotpotqa'" in wrong.err) == (2, True)
+    other = cli("export", "SearchQA-v0", "--to", "qrels", "-o", path, "--data-source", "nq")
+    assert (other.code, "belongs to --to search-r1" in other.err) == (2, True)
+    assert set(SCORED) <= set(cards("corpora"))  # so that the sets' own environments say theirs
 
 
 def rows(tmp_path: Path, *records: dict[str, Any]) -> Path:

@@ -26,5 +26,9 @@ class Greeting(SearchR1):
         return f"{self.greeting}.\n\n"
 
 
+class Unnamed(Brief):
+    """Named by a stranger's file alone."""
+
+
 NOT_A_TEXT = 7
 ASK = "Find out: {question} Use {tool_names}."

@@ -18,6 +18,7 @@ from searchgym.dialects.specs import from_json, reference, to_json, with_require
 from searchgym.episode import Episode
 from searchgym.errors import CardError, DialectError
 from searchgym.trajectory import Trajectory, read_jsonl, write_jsonl
+from searchgym.trust import registered_only
 from tests.dialects.common import NAMES
 from tests.dialects.own import Brief, Greeting
 
@@ -139,6 +140,19 @@ def test_an_object_without_a_path_says_that_its_snapshot_needs_it() -> None:
     fork = env.fork()
     observation, _ = fork.restore(snapshot)  # the environment has it
     assert observation == env.episode.observation()
+
+
+@pytest.mark.parametrize("form", [lambda use: use, lambda use: {"use": use, "quoted": True}])
+def test_a_strangers_file_names_no_code(form: Any) -> None:
+    """Not even a class that lies in a module which is already here."""
+    env = gym.make("SearchQA-v0", dialect=BRIEF, **SMALL).unwrapped
+    env.reset(seed=1)
+    snapshot = json.loads(json.dumps(env.snapshot()))
+    with registered_only("stranger.jsonl"):
+        assert Episode.restore(snapshot)  # the caller has named this one himself
+    snapshot["config"]["rules"]["dialect"] = form("tests.dialects.own:Unnamed")
+    with registered_only("stranger.jsonl"), pytest.raises(DialectError, match=r"stranger\.jsonl"):
+        Episode.restore(snapshot)
 
 
 class Bare:

@@ -189,7 +189,7 @@ def test_what_is_missing_is_named() -> None:
         fixed.weights_changed()
     with pytest.raises(EngineError, match="Letters has no update_weights"):
         fixed.weights_changed({})
-    with pytest.raises(EngineError, match="plain, bare, names, chat or an object"):
+    with pytest.raises(EngineError, match="Did you mean 'plain'"):
         policy(renderer="plane")
     for wrong in ({"overflow": "cut"}, {"memory": 0}, {"tries": 0}):
         with pytest.raises(EngineError, match="overflow is"):

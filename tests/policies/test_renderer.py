@@ -157,10 +157,31 @@ def test_an_unstable_template_is_refused_or_splits() -> None:
     loose = ChatRenderer(words, unstable="split")
     a, b = joined(loose.render(first, {})), joined(loose.render(second, {"s1": (70,)}))
     assert b[: len(a)] != a
-    # another thought is opened where an answer is asked for, and is not there later
-    opened = with_template(tiny.CHAT.replace("assistant\n{%", "assistant\n<think>{%"))
+    with pytest.raises(EngineError, match="not prefix-stable"):  # not an addition: not kept
+        ChatRenderer(words, unstable="refuse").render(second, {"s1": (70,)})
+
+
+@pytest.mark.parametrize("opened", ["<think>\n", "<think>\n\n</think>\n\n"])
+def test_a_thought_that_the_template_opens_stays_open(opened: str) -> None:
+    """R1's and Qwen3's kind: where an answer is asked for, ``<think>`` is written for the model; in
+    the template's own history it is not. The model goes on reading what it has read."""
+    words = with_template(tiny.CHAT.replace("assistant\n{%", f"assistant\n{opened}{{%"))
+    first = request(("question", "Who?"))
+    second = request(("question", "Who?"), ("action", "…"), ("results", "Ana"))
+    third = request(*[("question", "Who?"), ("action", "…"), ("results", "Ana")], ("action", "…"),
+                    ("results", "Bell"))  # fmt: skip
+    renderer = ChatRenderer(words)
+    a, b, c = (
+        joined(renderer.render(r, {"s1": (70, 71), "s3": (72, MARK)}))
+        for r in (first, second, third)
+    )
+    assert b[: len(a) + 2] == [*a, 70, 71]
+    assert c[: len(b) + 2] == [*b, 72, MARK]
+    assert words.decode(c).count(opened) == 3
     with pytest.raises(EngineError, match="not prefix-stable"):
-        ChatRenderer(opened).render(second, {"s1": (70,)})
+        ChatRenderer(words, unstable="refuse").render(second, {"s1": (70, 71)})
+    apart = ChatRenderer(words, unstable="split").render(second, {"s1": (70, 71)})
+    assert words.decode(joined(apart)).count(opened) == 1
 
 
 def test_templates_that_cannot_be_used() -> None:
@@ -180,7 +201,7 @@ def test_templates_that_cannot_be_used() -> None:
     bare.chat_template = None
     with pytest.raises(EngineError, match="no chat template"):
         ChatRenderer(bare)
-    with pytest.raises(EngineError, match="'refuse' or 'split'"):
+    with pytest.raises(EngineError, match="'keep', 'refuse' or 'split'"):
         ChatRenderer(WORDS, unstable="maybe")  # type: ignore[arg-type]
 
 

@@ -14,16 +14,6 @@ from .service import Weather
 NOT_FOUND = "404 Not Found. The page you are looking for has been moved or no longer exists."
 
 
-class Degrades(Protocol):
-    """What pages need to know of the engine whose rates they are under."""
-
-    rates: Rates
-    settings_digest: str
-    documents: Any
-    weather: Any
-    dead_as: Any
-
-
 class DegradedPages:
     """A page source under the rates, weather and documents of an engine; with all rates 0 it is the
     inner source."""

@@ -1,0 +1,46 @@
+"""What an environment shows of an episode: its text, or a chat with tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gymnasium.spaces import Space
+
+from ..episode import Episode
+from ..errors import CardError, unknown
+from ..messages import messages_of
+from ..spaces import ChatSpace, FreeText
+
+MAX_TEXT = 8_000_000
+"""Characters of the spaces: above any ``max_chars`` plus one observation."""
+
+
+class View(NamedTuple):
+    """A kind of observation."""
+
+    space: Space[Any]
+    of: Callable[[Episode], Any]
+    """The observation of an episode as it stands."""
+
+
+def _text(episode: Episode) -> str:
+    return episode.observation(episode.contexts.active)
+
+
+KINDS: dict[str, tuple[Callable[[int], Space[Any]], Callable[[Episode], Any]]] = {
+    "text": (FreeText, _text),
+    "messages": (ChatSpace, messages_of),
+}
+
+
+def view_of(kind: str) -> View:
+    """Return the space of a kind of observation and how one is made.
+
+    Raises:
+        CardError: ``kind`` is neither "text" nor "messages".
+    """
+    if kind not in KINDS:
+        raise CardError(unknown("kind of observation", str(kind), KINDS))
+    space, of = KINDS[kind]
+    return View(space(MAX_TEXT), of)

@@ -39,7 +39,7 @@ _WHERE = {
     "corpora.load": ("load_corpus", "load_questions"),
     "tasks.build": ("build_tasks",),
     "audit": ("verify",),
-    "answerability": ("answerability",),
+    "answerability": ("measure_answerability",),
     "engines.registry": ("build_engine",),
     "engines.searcher": ("Searcher",),
     "curricula": ("AXES", "Driver", "make_curriculum"),
@@ -54,7 +54,7 @@ _WHERE = {
     "evaluation.crossed": ("crossed_interval", "crossed_p"),
     "evaluation.intervals": ("holm",),
     "evaluation.power": ("power_note",),
-    "transfer": (
+    "benchmark": (
         "Rung", "TransferTable", "generated_rungs", "oracle", "real_rungs", "smoke_rung",
         "transfer",
     ),
@@ -73,9 +73,9 @@ _WHERE = {
 """Module → the public names it defines."""
 _LAZY = {name: module for module, names in _WHERE.items() for name in names}
 _PACKAGES = frozenset(
-    "agents candidates cards corpora curricula dialects engines envs evaluation kgs knower llms "
-    "policies reports rl scoring seeding serve tasks transfer types viewer warmstart worlds "
-    "wrappers".split()
+    "agents benchmark candidates cards corpora curricula dialects engines envs evaluation kgs "
+    "knower llms policies reports rewards rl scoring seeding serve tasks tools types viewer "
+    "warmstart worlds wrappers".split()
 )
 """Packages and modules that are attributes: ``sg.wrappers`` needs no import of its own."""
 
@@ -89,8 +89,15 @@ if TYPE_CHECKING:
     from .agents.scripted import FirstHitAgent as FirstHitAgent
     from .agents.scripted import RandomAgent as RandomAgent
     from .agents.scripted import RulesAgent as RulesAgent
-    from .answerability import answerability as answerability
+    from .answerability import measure_answerability as measure_answerability
     from .audit import verify as verify
+    from .benchmark import Rung as Rung
+    from .benchmark import TransferTable as TransferTable
+    from .benchmark import generated_rungs as generated_rungs
+    from .benchmark import oracle as oracle
+    from .benchmark import real_rungs as real_rungs
+    from .benchmark import smoke_rung as smoke_rung
+    from .benchmark import transfer as transfer
     from .checker import check_env as check_env
     from .corpora.corpus import Corpus as Corpus
     from .corpora.load import load_corpus as load_corpus
@@ -140,13 +147,6 @@ if TYPE_CHECKING:
     from .rules import Rules as Rules
     from .tasks.build import build_tasks as build_tasks
     from .trajectory import Trajectory as Trajectory
-    from .transfer import Rung as Rung
-    from .transfer import TransferTable as TransferTable
-    from .transfer import generated_rungs as generated_rungs
-    from .transfer import oracle as oracle
-    from .transfer import real_rungs as real_rungs
-    from .transfer import smoke_rung as smoke_rung
-    from .transfer import transfer as transfer
     from .types import ABSTAIN as ABSTAIN
     from .types import Access as Access
     from .types import Agent as Agent

@@ -32,6 +32,35 @@ def _exact_match() -> Reward:
     return Reward.of("em")
 
 
+LEAST: Mapping[str, int] = {
+    "k": 1, "max_turns": 1, "max_queries": 0, "max_parallel": 1, "max_chars": 1, "max_tokens": 1,
+    "max_action_chars": 1, "snippet_chars": 1, "page_chars": 1, "page_stub_chars": 1,
+    "max_retries": 0, "max_tasks": 1,
+}  # fmt: skip
+"""Whole numbers among the rules and an environment's options, and the least each may be."""
+NONE_ALLOWED = frozenset(
+    {"max_queries", "max_tokens", "snippet_chars", "page_stub_chars", "max_tasks"}
+)
+SWITCHES = ("judge", "delegate", "may_abstain")
+
+
+def check_numbers(options: object) -> None:
+    """``CardError`` for the first attribute of ``LEAST`` that is no whole number or too small (a
+    truth value is none), or of ``SWITCHES`` that is neither true nor false."""
+    for name, least in LEAST.items():
+        value = getattr(options, name, least)
+        if value is None and name in NONE_ALLOWED:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int):
+            otherwise = " or None" if name in NONE_ALLOWED else ""
+            raise CardError(f"{name} must be a whole number{otherwise}, got {value!r}")
+        if value < least:
+            raise CardError(f"{name} must be at least {least}, got {value}")
+    for name in SWITCHES:
+        if not isinstance(value := getattr(options, name, False), bool):
+            raise CardError(f"{name} must be true or false, got {value!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The rules of every episode of an environment. Budgets live here, not in ``TimeLimit``."""
@@ -74,11 +103,7 @@ class Rules:
     """How often a failed call is tried again before the episode ends with ``infra_error``."""
 
     def __post_init__(self) -> None:
-        for name in ("k", "max_turns", "max_parallel", "max_chars", "max_action_chars"):
-            if (value := getattr(self, name)) < 1:
-                raise CardError(f"{name} must be at least 1, got {value}")
-        if self.max_queries is not None and self.max_queries < 0:
-            raise CardError(f"max_queries must not be negative, got {self.max_queries}")
+        check_numbers(self)
         if self.max_tokens is not None and self.token_counter not in TOKEN_COUNTERS:
             known = ", ".join(TOKEN_COUNTERS)
             raise CardError(f"unknown token_counter {self.token_counter!r}; known: {known}")

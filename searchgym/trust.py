@@ -65,10 +65,23 @@ def registered_only(
         _READING.reset(token)
 
 
+def note(name: str) -> None:
+    """Note that the caller of this process has named something himself; a file may name it, too."""
+    if _READING.get() is None:
+        _NAMED.setdefault(name, None)
+
+
+def allowed(name: str) -> bool:
+    """Whether a file may name what is not registered: the caller has named it himself, or reads the
+    file with trust."""
+    reading = _READING.get()
+    return name in _NAMED or (reading is not None and reading.trusted)
+
+
 def check_allowed(path: str) -> None:
     """``CardError`` if the file that is being read may not name the import path ``path``."""
     reading = _READING.get()
-    if reading is not None and not reading.trusted and path not in _NAMED:
+    if reading is not None and not allowed(path):
         raise CardError(
             f"{reading.origin} names code, {path!r}, which would be run: files may name registered "
             "items only. If you trust its author, add --trust (in Python: trust=True)"

@@ -23,7 +23,7 @@ ORDER = (
     "rewards", "rules", "llms", "engines", "tools", "contexts", "showing", "episode", "drive",
     "trajectory", "oracle", "self_search", "audit", "candidates", "envs", "wrappers",
     "registration", "checker", "rollout", "agents", "policies", "evaluation", "answerability",
-    "warmstart", "knower", "rl", "reports", "transfer", "world_browser", "viewer", "serve",
+    "warmstart", "knower", "rl", "reports", "benchmark", "world_browser", "viewer", "serve",
     "integrations", "cli", "__main__",
 )  # fmt: skip
 """Groups, lowest first. ``rollout`` stands before ``agents``: it needs only their protocol, which

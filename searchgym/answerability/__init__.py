@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .report import AnswerabilityReport, Share, answerability
+from .report import AnswerabilityReport, Share, measure_answerability
 from .verdicts import Verdict, judge
 
-__all__ = ["AnswerabilityReport", "Share", "Verdict", "answerability", "judge"]
+__all__ = ["AnswerabilityReport", "Share", "Verdict", "judge", "measure_answerability"]

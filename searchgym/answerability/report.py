@@ -145,7 +145,7 @@ class AnswerabilityReport:
         return path
 
 
-def answerability(
+def measure_answerability(
     tasks: Sequence[Task],
     corpus: Corpus,
     engine: SearchEngine,

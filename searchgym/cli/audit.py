@@ -68,7 +68,7 @@ def audit(
     queries where the task has some, choosing best: an upper bound for agents that search so.
     [bold]--set[/bold] gives options of the environment, or of the world with --prove.
     """
-    from ..answerability import answerability
+    from ..answerability import measure_answerability
     from ..engines.registry import build_engine
     from .evaluate import spread
     from .transfer import json_or_text
@@ -87,7 +87,7 @@ def audit(
     if searches.needs_task and "degraded" not in searches.fingerprint:
         raise EngineError(f"engine {engine!r} is told the answers: it says nothing of a corpus")
     with progress("searching", len(chosen)) as advance:
-        report = answerability(
+        report = measure_answerability(
             chosen, passages, searches, k=k, turns=turns, name=name, progress=advance
         )
     if out is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import EngineError, unknown
+from ..trust import registered_only
 from .output import (
     JsonFlag,
     examples,
@@ -19,7 +21,7 @@ from .output import (
     progress,
     working,
 )
-from .targets import DataDir, Overrides, overrides
+from .targets import DataDir, Overrides, Trust, overrides
 
 if TYPE_CHECKING:
     from ..corpora.corpus import Corpus
@@ -158,6 +160,7 @@ def inspect(
     ] = None,
     split: Split = None,
     data_dir: DataDir = None,
+    trust: Trust = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Size, digest and samples of a corpus; with queries, what BM25 or a dense index finds."""
@@ -181,7 +184,8 @@ def inspect(
 
         kind = "dense" if index_dir and (index_dir / "plan.json").exists() else "bm25"
         options = {"index": str(index_dir)} if index_dir else {}
-        engine: Any = build_engine({"name": kind, **options}, passages)
+        with registered_only(index_dir or name, trust=True) if trust else nullcontext():
+            engine: Any = build_engine({"name": kind, **options}, passages)
         for text, ranking in zip(query, engine.search(query, k), strict=True):
             found[text] = [{**hit.passage._asdict(), "score": hit.score} for hit in ranking]
     else:

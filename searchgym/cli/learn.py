@@ -16,8 +16,8 @@ from .output import JsonFlag, console, examples, print_json, progress, say
 from .targets import DataDir, Trust
 
 if TYPE_CHECKING:
+    from ..benchmark.training import CandidateRecipe
     from ..cards import Card
-    from ..transfer.training import CandidateRecipe
 
 _LM = "Language models, by a recipe"
 Seconds = Annotated[
@@ -144,7 +144,7 @@ def _train_card(
     settings: list[str] | None, as_json: bool,
 ) -> None:  # fmt: skip
     """One agent per seed, by the card's train table."""
-    from ..transfer.training import CandidateRecipe, SeedTrainer
+    from ..benchmark.training import CandidateRecipe, SeedTrainer
 
     recipe = CandidateRecipe.of_card(agent_card(card))
     trainer = SeedTrainer(changed(recipe, settings), out)
@@ -237,8 +237,8 @@ def quickstart(
     """
     from dataclasses import replace
 
-    from ..transfer.quickstart import quickstart as run
-    from ..transfer.training import CandidateRecipe
+    from ..benchmark.quickstart import quickstart as run
+    from ..benchmark.training import CandidateRecipe
 
     recipe = CandidateRecipe.of_card()
     recipe = replace(recipe, worlds=recipe.worlds[:worlds])  # encoding all six takes minutes

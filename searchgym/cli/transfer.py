@@ -14,12 +14,12 @@ from .output import JsonFlag, console, examples, print_json, print_table, progre
 from .targets import DataDir, Overrides
 
 if TYPE_CHECKING:
+    from ..benchmark.contenders import Trained
+    from ..benchmark.ladder import Ladder
+    from ..benchmark.run import Contender
+    from ..benchmark.table import TransferTable
+    from ..benchmark.training import CandidateRecipe
     from ..cards import Card
-    from ..transfer.contenders import Trained
-    from ..transfer.ladder import Ladder
-    from ..transfer.run import Contender
-    from ..transfer.table import TransferTable
-    from ..transfer.training import CandidateRecipe
 
 _TRAIN = "Agents that are trained here"
 _ENGINES = "Engines of the far rungs"
@@ -144,12 +144,12 @@ def transfer(
     same command goes on where it stopped. What makes real questions harder is looked for
     afterwards (lacks.json).
     """
-    from ..transfer import transfer as climb
-    from ..transfer.contenders import BARS, baselines
-    from ..transfer.lacks import lacks
-    from ..transfer.ladder import choose
-    from ..transfer.report import print_table as print_scores
-    from ..transfer.report import save_report
+    from ..benchmark import transfer as climb
+    from ..benchmark.contenders import BARS, baselines
+    from ..benchmark.lacks import lacks
+    from ..benchmark.ladder import choose
+    from ..benchmark.report import print_table as print_scores
+    from ..benchmark.report import save_report
 
     names = [*(agents or ()), *(agent or ())] or list(DEFAULT)
     cards = {name: card for name in names if (card := _learning(name)) is not None}
@@ -189,7 +189,7 @@ def transfer(
     if not table.complete:
         raise KeyboardInterrupt
     if record is not None:
-        from ..transfer import expected
+        from ..benchmark import expected
 
         run = expected.record(table, _told(context), found)
         say(f"wrote {expected.save(record, run_name, run)}")
@@ -217,8 +217,8 @@ def _told(context: typer.Context) -> list[str]:
 
 def _compare(table: TransferTable, path: Path, name: str) -> None:
     """Exit 1, line by line, where the run has left the recorded intervals."""
+    from ..benchmark import expected
     from ..errors import unknown
-    from ..transfer import expected
 
     runs = expected.load(path)
     if name not in runs:
@@ -242,7 +242,7 @@ def _learning(name: str) -> Card | None:
 
 
 def _recipe(card: Card, train: list[str] | None) -> CandidateRecipe:
-    from ..transfer.training import CandidateRecipe
+    from ..benchmark.training import CandidateRecipe
     from .learn import changed
 
     return changed(CandidateRecipe.of_card(card), train)
@@ -254,7 +254,7 @@ def _ladder(
     **options: Any,
 ) -> Ladder:  # fmt: skip
     """Rungs above the environment, or above the first card's training world."""
-    from ..transfer.ladder import Engines, full_ladder
+    from ..benchmark.ladder import Engines, full_ladder
     from .targets import overrides, without_keywords
 
     if env is None and recipes:
@@ -290,7 +290,7 @@ def _players(
     source: list[str] | None, train: list[str] | None, seconds: float | None, baseline: str,
 ) -> tuple[dict[str, Contender], Trained]:  # fmt: skip
     """Who climbs, bars first; trains the agents of cards."""
-    from ..transfer.contenders import BARS, BEST, SCRIPTS, UNTRAINED, Trained, trained
+    from ..benchmark.contenders import BARS, BEST, SCRIPTS, UNTRAINED, Trained, trained
     from .contestants import contestant
     from .learn import changed, training_bar
 

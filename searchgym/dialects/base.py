@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from searchgym.errors import CardError, DialectError, unknown
-from searchgym.objects import from_spec, load_known, load_object
+from searchgym.objects import check_fits, from_spec, load_known, load_object
 from searchgym.types import Action, Call, Page, Parsed, Ranking, ToolSpec
 
 
@@ -227,9 +227,9 @@ def _imported(name: str, options: str) -> Dialect:
     where = DIALECTS.get(use) or SELF_SEARCH.get(use)
     if where is None and ":" not in use:
         raise DialectError(unknown("dialect", use, DIALECTS) + ", or 'package.module:Class'")
-    return _cached(
-        _built(use, lambda: load_known(where) if where else load_object(use)), name, options
-    )
+    make = _built(use, lambda: load_known(where) if where else load_object(use))
+    _built(use, lambda: check_fits("dialect", use, make, Dialect))
+    return _cached(make, name, options)
 
 
 @lru_cache(maxsize=256)

@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from searchgym.cards import load_object
 from searchgym.dialects.base import DIALECTS, Dialect, View
 from searchgym.dialects.calls import listed
 from searchgym.dialects.published import PUBLISHED
 from searchgym.errors import CardError, unknown
+from searchgym.objects import load_known, load_object
 
 _BRACES = re.compile(r"\{\{([A-Za-z_]\w*)\}\}|\{([A-Za-z_]\w*)\}")
 _NAME = re.compile(r"[\w+-]+")
@@ -120,7 +120,7 @@ def check(prompt: str, dialect: Dialect, tools: Collection[str]) -> None:
     if published is None:
         prompt_of(prompt)
         return
-    if not isinstance(dialect, load_object(DIALECTS[published.dialect])):
+    if not isinstance(dialect, load_known(DIALECTS[published.dialect])):
         raise CardError(
             f"instructions={prompt!r} goes with dialect={published.dialect!r}, not {dialect.name!r}"
         )

@@ -73,7 +73,7 @@ def best_of_all(
             for j in range(n_seen):
                 counts[np.uint32(values[j] * scale)] += 1
             level = _LEVELS - 1
-            reached = counts[level]
+            reached = int(counts[level])
             while reached < k:
                 level -= 1
                 reached += counts[level]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
@@ -22,9 +23,13 @@ from .analysis import Analyser, as_text, index_terms
 
 FIELDS = ("title", "text")
 METHODS = ("lucene", "robertson", "atire", "bm25+", "okapi")
-_FORMAT = 2
+_FORMAT = 3
 _ARRAYS = {"data": np.float32, "indices": np.int32, "indptr": np.int64,
            "largest": np.float32, "rows": np.int32, "marks": np.uint64}  # fmt: skip
+_VOCABULARY = "vocabulary.json"
+_FILES = (*(f"{name}.npy" for name in _ARRAYS), _VOCABULARY)
+_HEADER = 128
+"""Bytes of an array's file before its numbers."""
 _BLOCK = 64
 """Passages per bitmap word. A list with fewer postings than there are words gets no bitmap."""
 
@@ -49,7 +54,7 @@ def build_index(corpus: Corpus, analyser: Analyser, settings: Mapping[str, Any])
     documents, vocabulary, _ = index_terms(analyser, texts)
     if not vocabulary:  # nothing but stop words: an index that never matches
         empty = np.zeros(0, np.float32)
-        return _pack(empty, np.zeros(0, np.int32), np.zeros(1, np.int64), vocabulary, 0)
+        return _pack(empty, np.zeros(0, np.int32), np.zeros(1, np.int64), vocabulary, len(corpus))
     method = settings["method"]
     level = logging.getLogger("bm25s").level
     import bm25s
@@ -145,8 +150,10 @@ def save_index(directory: Path, index: Index, meta: Mapping[str, Any]) -> None:
         for name in _ARRAYS:
             np.save(made / f"{name}.npy", getattr(index, name), allow_pickle=False)
         terms = sorted(index.vocabulary, key=index.vocabulary.__getitem__)
-        (made / "vocabulary.json").write_text(json.dumps(terms), encoding="ascii")
-        (made / "index.json").write_text(json.dumps({"format": _FORMAT, **meta}), encoding="ascii")
+        (made / _VOCABULARY).write_text(json.dumps(terms), encoding="ascii")
+        digests = {name: _digest(made / name) for name in _FILES}
+        about = {"format": _FORMAT, "sha256": digests, **meta}
+        (made / "index.json").write_text(json.dumps(about), encoding="ascii")
         if directory.exists():
             if not (directory / "index.json").exists() and any(directory.iterdir()):
                 raise EngineError(f"{directory} holds other files; choose an empty folder")
@@ -160,29 +167,75 @@ def save_index(directory: Path, index: Index, meta: Mapping[str, Any]) -> None:
         shutil.rmtree(made, ignore_errors=True)  # gone already unless something failed
 
 
-def load_index(directory: Path) -> tuple[Index, dict[str, Any]]:
-    """Memory-map a saved index; ``EngineError`` if it is absent, broken or of another format."""
+def read_about(directory: Path) -> dict[str, Any]:
+    """What a saved index says of itself; ``EngineError`` if it is absent or of another format."""
     try:
-        meta = json.loads((directory / "index.json").read_text(encoding="ascii"))
-        terms = json.loads((directory / "vocabulary.json").read_text(encoding="ascii"))
-        arrays = {
-            name: np.asarray(np.load(directory / f"{name}.npy", mmap_mode="r", allow_pickle=False))
-            for name in _ARRAYS
-        }
-    except (OSError, ValueError) as error:
+        about = json.loads((directory / "index.json").read_text(encoding="ascii"))
+    except (OSError, ValueError, RecursionError) as error:
         raise EngineError(f"no readable BM25 index in {directory}: {error}") from error
-    if not isinstance(meta, dict) or meta.get("format") != _FORMAT:
+    if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise EngineError(f"the BM25 index in {directory} has another format: build it again")
-    sound = (
-        all(arrays[name].dtype == kind for name, kind in _ARRAYS.items())
-        and len(arrays["indptr"]) == len(terms) + 1 == len(arrays["largest"]) + 1
-        and len(arrays["rows"]) == len(terms)
-        and arrays["marks"].shape[::2] == (int(np.max(arrays["rows"], initial=-1)) + 1, 2)
-        and len(arrays["data"]) == len(arrays["indices"]) == int(arrays["indptr"][-1])
-    )
-    if not sound:
-        raise EngineError(f"the BM25 index in {directory} is damaged: build it again")
-    return Index(**arrays, vocabulary={term: i for i, term in enumerate(terms)}), meta
+    return about
+
+
+def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> Index:
+    """Memory-map the saved index of a corpus of so many passages.
+
+    Every file is read once: its SHA-256 must be the recorded one, and every number must be one that
+    retrieval can rely on (``_check``), so that no altered index can crash a process.
+
+    Raises:
+        EngineError: it was altered.
+    """
+    try:
+        for name in _FILES:
+            if _digest(directory / name) != digests[name]:
+                raise ValueError(f"{name} is not what was saved")
+        terms = json.loads((directory / _VOCABULARY).read_text(encoding="ascii"))
+        arrays = {name: _mapped(directory / f"{name}.npy") for name in _ARRAYS}
+        vocabulary = {str(term): i for i, term in enumerate(terms)}
+        _check_arrays(arrays, len(terms), passages)
+        if len(vocabulary) != len(terms):
+            raise ValueError("a term occurs twice")
+    except (OSError, ValueError, TypeError, KeyError, EOFError, RecursionError) as error:
+        raise EngineError(
+            f"the BM25 index in {directory} is damaged ({error}): build it again"
+        ) from error
+    return Index(**arrays, vocabulary=vocabulary)
+
+
+def _check_arrays(arrays: Mapping[str, NDArray[Any]], terms: int, passages: int) -> None:
+    """``ValueError`` naming the first array that is not as ``Index`` says."""
+    from ._check import FAULTS, fault
+
+    words = -(-passages // _BLOCK)
+    shapes = {
+        "data": arrays["data"].shape[:1],
+        "indices": arrays["data"].shape[:1],
+        "indptr": (terms + 1,),
+        "largest": (terms,),
+        "rows": (terms,),
+        "marks": (np.count_nonzero(arrays["rows"] >= 0), words, 2),
+    }
+    for name, kind in _ARRAYS.items():
+        array = arrays[name]
+        wanted = array.dtype == kind and array.shape == shapes[name] and array.flags.c_contiguous
+        if not wanted:
+            raise ValueError(f"{name} has the shape {array.shape} and the type {array.dtype}")
+    check: Any = fault
+    if wrong := check(*(arrays[name] for name in _ARRAYS), passages):
+        raise ValueError(f"{FAULTS[wrong]} holds impossible numbers")
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    """An array, memory-mapped if it holds anything."""
+    mode: Any = "r" if path.stat().st_size > _HEADER else None
+    return _frozen(np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False)))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

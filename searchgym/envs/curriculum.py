@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 from gymnasium.vector import VectorWrapper
@@ -13,6 +13,11 @@ from ..curricula import Curriculum, make_curriculum
 from ..errors import CardError
 from .search import SearchEnv
 from .vector import SearchVectorEnv
+
+if TYPE_CHECKING:
+    _VectorWrapper = VectorWrapper[Any, Any, Any]
+else:
+    _VectorWrapper = VectorWrapper  # generic since gymnasium 1.4
 
 
 class CurriculumWrapper(gym.Wrapper[Any, Any, Any, Any]):
@@ -48,7 +53,7 @@ class CurriculumWrapper(gym.Wrapper[Any, Any, Any, Any]):
         self.curriculum.load_state_dict(state)
 
 
-class VectorCurriculumWrapper(VectorWrapper[Any, Any, Any]):
+class VectorCurriculumWrapper(_VectorWrapper):
     """As :class:`CurriculumWrapper` around a vector environment: one curriculum for all slots, in
     every autoreset mode.
 

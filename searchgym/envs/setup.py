@@ -18,7 +18,7 @@ from ..dialects.prompts import prompt_of
 from ..dialects.specs import with_required_flags
 from ..errors import CardError, unknown
 from ..rewards.reward import Reward
-from ..rules import Rules
+from ..rules import Rules, check_numbers
 from ..tools import Toolbox, ToolContext, make_toolbox
 from ..types import Task
 from ..worlds.world import World
@@ -92,7 +92,9 @@ class Options:
         for name in keywords:
             if name not in known:
                 raise CardError(unknown("environment option", name, known | OF_THE_ENVIRONMENT))
-        return cls(**keywords)
+        options = cls(**keywords)
+        check_numbers(options)
+        return options
 
 
 RULES = frozenset({f.name for f in fields(Rules)} & {f.name for f in fields(Options)})

@@ -169,17 +169,13 @@ class Running:
             extra["position_ids"] = positions
         if "logits_to_keep" in self._takes:
             extra["logits_to_keep"] = 1
-        out = self.model(
-            input_ids=ids,
-            attention_mask=self._mask,
-            past_key_values=self._cache,
-            use_cache=True,
-            **extra,
-        )
-        self._cache = getattr(out, "past_key_values", None)
+        name = "cache" if "cache" in self._takes else "past_key_values"  # its older name
+        extra[name] = self._cache
+        out = self.model(input_ids=ids, attention_mask=self._mask, use_cache=True, **extra)
+        self._cache = getattr(out, name, None)
         if self._cache is None:
             raise EngineError(
-                f"{type(self.model).__name__} hands no past_key_values back: its turns cannot be "
+                f"{type(self.model).__name__} hands no {name} back: its turns cannot be "
                 "written token by token here; use a model whose state transformers caches"
             )
         self.logits = out.logits[:, -1]

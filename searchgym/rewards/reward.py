@@ -17,7 +17,7 @@ from numbers import Real
 from typing import Any
 
 from ..errors import CardError, RewardError, unknown
-from ..objects import load_object
+from ..objects import load_known
 from .outcome import Outcome
 from .part import GATE, KIND, Part, check_digest, make_part, told
 from .registry import FINAL, PUBLIC, REWARDS, TURN
@@ -349,13 +349,13 @@ def _nothing(outcome: Outcome) -> float:
 @cache
 def _of_action(kind: type) -> tuple[tuple[str, Measure], ...]:
     """The standard parts of turns that a kind of action may earn."""
-    parts = [(name, load_object(REWARDS[name])) for name in TURN]
+    parts = [(name, load_known(REWARDS[name])) for name in TURN]
     return tuple((name, measure) for name, measure in parts if kind in measure.per_turn)
 
 
 @cache
 def _of_end() -> tuple[tuple[str, Measure], ...]:
-    return tuple((name, load_object(REWARDS[name])) for name in FINAL)
+    return tuple((name, load_known(REWARDS[name])) for name in FINAL)
 
 
 def _writer(part: Part, function: Callable[[Outcome], Any]) -> Writer:

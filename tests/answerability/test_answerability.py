@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchgym.answerability import answerability, judge
+from searchgym.answerability import judge, measure_answerability
 from searchgym.answerability.stated import AnswerIndex, is_aggregated, normalised
 from searchgym.answerability.verdicts import (
     ELSEWHERE,
@@ -78,7 +78,7 @@ def test_answers_that_nobody_states_are_judged_by_their_evidence() -> None:
     refused = replace(polar, answers=(ABSTAIN,), should_abstain=True)
     (told,) = judge([refused], CORPUS, ENGINE)
     assert (told.kind, told.reason) == ("not judged", "to be refused")
-    report = answerability([polar, refused], CORPUS, ENGINE, name="mine")
+    report = measure_answerability([polar, refused], CORPUS, ENGINE, name="mine")
     line = report.line("all")
     assert (line.questions, line.apart, line.within.share) == (1, 1, 1.0)
     assert is_aggregated(replace(polar, answers=("x",), meta={"type": "Numerical reasoning | A"}))
@@ -121,7 +121,7 @@ def test_more_turns_and_results_never_answer_less() -> None:
         for i, p in enumerate(CORPUS)
     ]
     shares = {
-        (k, n): answerability(tasks, CORPUS, ENGINE, k=k, turns=n).line("all").within.part
+        (k, n): measure_answerability(tasks, CORPUS, ENGINE, k=k, turns=n).line("all").within.part
         for k in (1, 2, 5) for n in (1, 2, 4)
     }  # fmt: skip
     for k in (1, 2, 5):
@@ -160,7 +160,7 @@ def test_reports_are_written_and_read(tmp_path: Path) -> None:
         Task("1", "Who wrote Harbour Light?", ("Ann Bee",), ("a",), family="simple"),
         Task("2", "Who is Zoe?", ("Zoe Zed",), (), family="other", hops=2),
     ]
-    report = answerability(tasks, CORPUS, ENGINE, k=1, turns=2, name="mine")
+    report = measure_answerability(tasks, CORPUS, ENGINE, k=1, turns=2, name="mine")
     assert [line.group for line in report.lines()] == [
         "all", "family other", "family simple", "hops 1", "hops 2",
     ]  # fmt: skip
@@ -173,7 +173,7 @@ def test_reports_are_written_and_read(tmp_path: Path) -> None:
     assert "within 2" in report.table()
     with pytest.raises(DataError, match=r"\.json or \.csv"):
         report.save(tmp_path / "a.txt")
-    empty = answerability([], CORPUS, ENGINE)
+    empty = measure_answerability([], CORPUS, ENGINE)
     assert math.isnan(empty.line("all").within.share)
     json.dumps(empty.to_json(), allow_nan=True)
 
@@ -183,7 +183,7 @@ def test_a_real_set(data_dir: Path) -> None:
     from searchgym.corpora.data import load_set
 
     corpus, tasks = load_set("popqa", data_dir=data_dir)
-    line = answerability(tasks[:100], corpus, BM25Engine(corpus), k=5, turns=3).line("all")
+    line = measure_answerability(tasks[:100], corpus, BM25Engine(corpus), k=5, turns=3).line("all")
     assert line.in_corpus.share > 0.9
     assert line.one_search.share <= line.within.share <= line.in_corpus.share
     assert line.within.share > 0.85

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.benchmark.coverage import coverage
 from tests.benchmarks.table import show
-from tests.transfer.coverage import coverage
 
 pytestmark = pytest.mark.benchmark
 TRIALS = 1_000

@@ -14,7 +14,7 @@ import pytest
 from searchgym import trust
 from searchgym.cards import cards
 from searchgym.envs.search import SearchEnv
-from searchgym.rl.recipe import read
+from searchgym.rl.recipe_files import folder, read
 
 from .conftest import SMALL, Cli
 from .test_train_lm import options, world  # noqa: F401
@@ -57,10 +57,12 @@ def test_a_folder_does_not_stand_in_for_an_agent(cli: Cli, here: Path) -> None:
 
 def test_a_folder_does_not_stand_in_for_a_recipe(cli: Cli, here: Path) -> None:
     proof, args = touching(here)
-    card = (cards("agents")["grpo"].folder / "card.toml").read_text(encoding="utf-8")
-    put(here / "grpo", f"{card}\n[recipe.schedule]\n{POPEN}{args}")
-    assert read("grpo") == read(cards("agents")["grpo"].folder)
-    for recipe in ("grpo", "./grpo"):
+    shipped = read("grpo")
+    text = (folder() / "grpo.toml").read_text(encoding="utf-8")
+    (here / "grpo").write_text(f"{text}\n[schedule]\n{POPEN}{args}")
+    (here / "grpo.toml").write_text(f"{text}\n[schedule]\n{POPEN}{args}")
+    assert read("grpo") == shipped
+    for recipe in ("grpo", "./grpo.toml"):
         done = cli("train", recipe, "--model", "./none", "--out", here / "out")
         assert done.code == 2
     assert "cannot be a schedule" in done.err

@@ -262,7 +262,7 @@ def test_options_of_the_engine(encoder: SentenceEncoder, tmp_path: Path) -> None
         ({"index": str(folder), "cache": "x"}, "not both"),
         ({"index": str(folder), "pooling": "cls"}, "cannot change|another encoder"),
         ({**spec, "index": str(folder), "pooling": "cls"}, "built with another encoder"),
-        ({**spec, "ids": "x"}, "ids= belongs to a published index"),
+        ({**spec, "ids": "x"}, "ids= and sha256= belong to a published index"),
         ({**spec, "gpu": True}, "needs the package faiss-gpu and a GPU"),
     ]
     for options, message in wrong:

@@ -144,7 +144,7 @@ def test_reset_options_are_checked():
         e.reset(options={"task_id": "t9"})
     with pytest.raises(CardError, match="Did you mean 'task_id'"):
         e.reset(options={"taskid": "t1"})
-    with pytest.raises(CardError, match="'noise' must be a number, got nan"):
+    with pytest.raises(CardError, match=r"'noise' .*got nan"):
         e.reset(options={"params": {"noise": float("nan")}})
     with pytest.raises(EpisodeError, match="call reset"):
         env().step("x")

@@ -10,12 +10,12 @@ import pytest
 
 from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.scripted import ConstantAgent, FirstHitAgent, RandomAgent, RulesAgent
+from searchgym.benchmark import Rung, oracle, transfer
 from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.machine import note_machine
 from searchgym.evaluation.run import evaluate
 from searchgym.rl.launch import Plan
 from searchgym.rl.log import Log
-from searchgym.transfer import Rung, oracle, transfer
 from tests.small import CORPUS, TASKS
 
 EVIL = '</script><script>document.title="broken"</script><img src=x onerror=alert(1)>'

@@ -227,8 +227,8 @@ def test_an_untrained_agent_is_what_others_are_measured_against(tmp_path: Path) 
 
 
 def test_the_names_of_the_table_are_those_of_the_report() -> None:
+    from searchgym.benchmark import table as tables
     from searchgym.reports import ladders
-    from searchgym.transfer import table as tables
 
     assert tables.SHOWN == ladders.SHOWN
     assert getattr(tables, "ALL_REAL", ladders.ALL_REAL) == ladders.ALL_REAL

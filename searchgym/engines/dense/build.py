@@ -7,6 +7,7 @@ vectors reuses the shards.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from ...corpora.corpus import Corpus
 from ...errors import EngineError
 from ..forward import Progress
 from .encoder import SentenceEncoder
+from .faiss_check import check_index
 from .index import AT_SEARCH, DenseIndex, build_faiss, import_faiss, parameters, read_faiss
 from .shards import (
     MANIFEST,
@@ -105,13 +107,37 @@ def build_dense(
 
 
 def open_dense(
-    folder: str | Path, corpus: Corpus, numbers: Mapping[str, Any], *, gpu: bool | None = None
+    folder: str | Path,
+    corpus: Corpus,
+    numbers: Mapping[str, Any],
+    *,
+    gpu: bool | None = None,
+    verify: bool = True,
 ) -> tuple[DenseIndex, dict[str, Any]]:
     """A finished index, memory-mapped, and its manifest; ``numbers`` of ``AT_SEARCH`` override.
 
-    ``EngineError`` if the build is unfinished or was made from another corpus.
+    Args:
+        folder: what ``build_dense`` wrote.
+        corpus: what it was built from.
+        numbers: see above.
+        gpu: search with FAISS on a GPU; default: where there is one.
+        verify: compare the SHA-256 of the vectors with the manifest's, two to three seconds per
+            gigabyte. FAISS's own file is always compared.
+
+    Raises:
+        EngineError: the build is unfinished, altered, or was made from another corpus.
     """
-    folder = Path(folder)
+    try:
+        return _open_dense(Path(folder), corpus, numbers, gpu, verify)
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise EngineError(
+            f"the index in {folder} is damaged ({type(error).__name__}: {error}): build it again"
+        ) from error
+
+
+def _open_dense(
+    folder: Path, corpus: Corpus, numbers: Mapping[str, Any], gpu: bool | None, verify: bool
+) -> tuple[DenseIndex, dict[str, Any]]:
     if (folder / PLAN).exists() and not (folder / MANIFEST).exists():
         raise EngineError(f"the index in {folder} is not finished: run the build again")
     manifest = read_json(folder / MANIFEST)
@@ -127,9 +153,20 @@ def open_dense(
             f"{', '.join(sorted(AT_SEARCH))} can"
         )
     full = parameters(kind, {**manifest["numbers"], **numbers}, len(corpus), manifest["dim"])
-    vectors = Vectors(open_shards(folder, manifest), longest=manifest["longest"])
-    made = read_faiss(str(folder / manifest["file"])) if manifest["file"] else None
-    return DenseIndex(kind, vectors, made, full, gpu=gpu), manifest
+    if manifest["corpus"]["passages"] != len(corpus):
+        raise ValueError("another number of passages")
+    blocks = open_shards(folder, manifest, verify=verify)
+    longest = float(manifest["longest"])
+    if not 0 < longest < math.inf:
+        raise ValueError(f"longest is {longest}")
+    if kind == "flat":
+        return DenseIndex(kind, Vectors(blocks, longest=longest), None, full, gpu=gpu), manifest
+    file = folder / f"{kind}.faiss"
+    if manifest["file"] != file.name or not _whole(folder, manifest):
+        raise EngineError(f"{file} is not what the manifest describes: build the index again")
+    made = read_faiss(str(file))
+    check_index(kind, made, len(corpus), manifest["dim"], file, full.get("nlist"))
+    return DenseIndex(kind, Vectors(blocks, longest=longest), made, full, gpu=gpu), manifest
 
 
 def index_in_memory(

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
+from ...trust import allowed, note
 from ...types import Hit, Query, Ranking
 from ...worlds.world import World
 from ..forward import Progress
@@ -18,7 +19,7 @@ from ..keys import text_and_k
 from .build import build_dense, index_in_memory, open_dense
 from .encoder import SentenceEncoder
 from .index import AT_SEARCH, KINDS, DenseIndex, parameters
-from .presets import POOLINGS
+from .presets import KNOWN_ENCODERS, POOLINGS
 from .published import is_published, open_published
 from .shards import MANIFEST, PLAN, read_json
 from .vectors import Rows
@@ -112,7 +113,9 @@ def make(
     index: str | Path | None = None,
     cache: str | Path | None = None,
     ids: str | Path | None = None,
+    sha256: str | None = None,
     gpu: bool | None = None,
+    verify: bool = True,
     threads: int = 1,
     progress: Progress | None = None,
     **options: Any,
@@ -128,7 +131,8 @@ def make(
         index: a folder that ``build_dense`` wrote, or a published FAISS file or folder.
         cache: a folder in which vectors are kept, one sub-folder per corpus, encoder and kind.
             Processes may share it: the first builds, the others wait for it.
-        ids: for a published index, see ``open_published``.
+        ids, sha256: for a published index, see ``open_published``.
+        verify: of an index of our own, see ``open_dense``.
         gpu: search with FAISS on a GPU; default: where there is one (never for "hnsw").
         threads: for building.
         progress: called with (passages encoded, all passages).
@@ -140,8 +144,8 @@ def make(
     """
     numbers = {name: options.pop(name) for name in list(options) if name in NUMBERS}
     if index is None:
-        if ids is not None:
-            raise EngineError("ids= belongs to a published index: give index=FILE too")
+        if ids is not None or sha256 is not None:
+            raise EngineError("ids= and sha256= belong to a published index: give index=FILE too")
         made = encoder_of(encoder, options)
         wanted = kind or "flat"
         if cache is None:
@@ -168,16 +172,20 @@ def make(
         raise EngineError("give index= (an index that is there) or cache=, not both")
     path = Path(index).expanduser()
     if (path / MANIFEST).exists() or (path / PLAN).exists():
-        if ids is not None:
-            raise EngineError(f"ids= belongs to a published index; {path} is one of our own")
-        return _from_folder(path, corpus, encoder, options, kind, numbers, gpu)
+        if ids is not None or sha256 is not None:
+            raise EngineError(
+                f"ids= and sha256= belong to a published index; {path} is one of our own"
+            )
+        return _from_folder(path, corpus, encoder, options, kind, numbers, gpu, verify)
     if not path.exists() or not is_published(path):
         raise EngineError(
             f"no dense index in {path}; make one: searchgym corpus index CORPUS --engine dense "
             f"--out {path}"
         )
     made = encoder_of(encoder, options)
-    opened, positions, digest = open_published(path, corpus, made, numbers, ids=ids, gpu=gpu)
+    opened, positions, digest = open_published(
+        path, corpus, made, numbers, ids=ids, gpu=gpu, sha256=sha256
+    )
     _same_kind(kind, opened.kind, path)
     return DenseEngine(corpus, made, opened, positions=positions, index_digest=digest)
 
@@ -198,10 +206,29 @@ def _from_folder(
     kind: str | None,
     numbers: Mapping[str, Any],
     gpu: bool | None,
+    verify: bool,
 ) -> DenseEngine:
     plan = read_json(folder / PLAN)
+    try:
+        made = _encoder_of_index(folder, plan, encoder, options)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise EngineError(f"{folder / PLAN} is damaged ({error}): build the index again") from error
+    return _opened(folder, corpus, made, numbers, gpu, kind, verify)
+
+
+def _encoder_of_index(
+    folder: Path, plan: Mapping[str, Any], encoder: Any, options: Mapping[str, Any]
+) -> SentenceEncoder:
+    """The encoder that the caller gives, else the one that the index names, if that is a known one:
+    a folder of somebody else's does not choose which model is loaded."""
     if encoder is None:
         own = plan["encoder"]
+        source = own["source"]
+        if source is not None and source not in KNOWN_ENCODERS and not allowed(_asked(source)):
+            raise EngineError(
+                f"the index in {folder} names the encoder {source!r}, which is none of the known "
+                f"ones: if you trust it, give it yourself, encoder={source!r}, or add --trust"
+            )
         names = ("preset", "query_prefix", "passage_prefix", "normalize", "max_length")
         kept = {name: own[name] for name in (*names, "passage_format", "dtype")}
         pooling = own["pooling"] if own["pooling"] in POOLINGS else None
@@ -213,7 +240,7 @@ def _from_folder(
             f"digest {plan['encoder']['digest']}) than {made.name} with these settings "
             f"({made.digest}): leave encoder= out, or build the index again"
         )
-    return _opened(folder, corpus, made, numbers, gpu, kind)
+    return made
 
 
 def _opened(
@@ -223,8 +250,9 @@ def _opened(
     numbers: Mapping[str, Any],
     gpu: bool | None,
     kind: str | None = None,
+    verify: bool = True,
 ) -> DenseEngine:
-    found, manifest = open_dense(folder, corpus, numbers, gpu=gpu)
+    found, manifest = open_dense(folder, corpus, numbers, gpu=gpu, verify=verify)
     _same_kind(kind, found.kind, folder)
     return DenseEngine(corpus, encoder, found, index_digest=manifest["file_digest"] or "")
 
@@ -239,7 +267,14 @@ def encoder_of(given: Any, options: Mapping[str, Any]) -> SentenceEncoder:
         options = {**given, **options}
     elif given is not None:
         options = {"model": given, **options}
+    if "model" in options:
+        note(_asked(str(options["model"])))
     return SentenceEncoder(**options)
+
+
+def _asked(source: str) -> str:
+    """Under which name it is noted that the caller of this process asked for an encoder."""
+    return f"encoder {source}"
 
 
 def _same_kind(wanted: str | None, found: str, path: Path) -> None:

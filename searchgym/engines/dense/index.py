@@ -191,8 +191,8 @@ def read_faiss(path: str) -> Any:
     flag = getattr(faiss, "IO_FLAG_MMAP_IFC", faiss.IO_FLAG_MMAP)
     try:
         return faiss.read_index(path, flag)
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+    except (RuntimeError, MemoryError) as error:
+        reason = (str(error).splitlines() or ["it asks for more memory than there is"])[0]
         raise EngineError(f"{path} is not a readable FAISS index: {reason}") from error
 
 

@@ -45,6 +45,24 @@ PRESETS: dict[str, Preset] = {
 }
 """Name → how the family wants its texts. "plain" takes the model as it comes."""
 
+KNOWN_ENCODERS = frozenset(
+    f"{owner}/{name}"
+    for owner, names in {
+        "sentence-transformers": ("all-MiniLM-L6-v2",),
+        "intfloat": (
+            "e5-small-v2", "e5-base-v2", "e5-large-v2", "multilingual-e5-small",
+            "multilingual-e5-base", "multilingual-e5-large", "multilingual-e5-large-instruct",
+            "e5-mistral-7b-instruct",
+        ),
+        "BAAI": (
+            "bge-small-en-v1.5", "bge-base-en-v1.5", "bge-large-en-v1.5", "bge-small-zh-v1.5",
+            "bge-base-zh-v1.5", "bge-large-zh-v1.5", "bge-m3",
+        ),
+    }.items()
+    for name in names
+)  # fmt: skip
+"""Hub names that an index folder may name by itself, besides the bundled model."""
+
 _BY_NAME = (
     (r"e5-mistral", "e5-mistral"),
     (r"e5.*instruct", "e5-instruct"),

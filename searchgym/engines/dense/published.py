@@ -17,8 +17,9 @@ import numpy as np
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
 from .encoder import SentenceEncoder
+from .faiss_check import check_header, check_index
 from .index import DenseIndex, import_faiss, parameters, read_faiss
-from .shards import locked, write_whole
+from .shards import file_digest, locked, write_whole
 from .vectors import Floats, Rows, Vectors
 
 JOINED = "joined.index"
@@ -39,6 +40,7 @@ def open_published(
     *,
     ids: str | Path | None = None,
     gpu: bool | None = None,
+    sha256: str | None = None,
 ) -> tuple[DenseIndex, Rows, str]:
     """The index, the corpus position of each of its rows, and its digest.
 
@@ -50,14 +52,24 @@ def open_published(
         numbers: ``ef_search`` and ``depth`` of an HNSW index.
         ids: a file with the passage id of each row, one a line; default: row i has the id "i".
         gpu: search a flat index on the GPU.
+        sha256: of the file, as its publisher tells it (hubs do): a file with another one is not
+            read. Without it, a file is taken for what it says it is, as far as that is possible.
 
     Raises:
-        EngineError: sizes, ids or dimensions disagree, or the encoder gives other vectors.
+        EngineError: another digest, or numbers that lead out of the file; sizes, ids or dimensions
+            disagree, or the encoder gives other vectors.
     """
     file = _file(path)
+    if sha256 is not None and file_digest(file) != sha256.lower():
+        raise EngineError(f"{file} does not have the SHA-256 {sha256}: it is another file")
+    check_header(file)
     found = read_faiss(str(file))
     kind, storage = _kind(found, file)
     faiss = import_faiss()
+    if kind == "hnsw":
+        check_index(kind, found, storage.ntotal, storage.d, file)
+    if storage.codes.size() != 4 * storage.ntotal * storage.d:
+        raise EngineError(f"{file} is damaged: it does not hold the vectors it counts")
     view = faiss.rev_swig_ptr(storage.get_xb(), storage.ntotal * storage.d)
     block: Floats = view.reshape(storage.ntotal, storage.d)
     if len(block) != len(corpus):

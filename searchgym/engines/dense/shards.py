@@ -76,15 +76,18 @@ def encode_shards(
     return digests
 
 
-def open_shards(folder: Path, plan: Mapping[str, Any]) -> list[Floats]:
-    """The shards of a finished build, memory-mapped. ``EngineError`` if one is missing or cut."""
+def open_shards(folder: Path, plan: Mapping[str, Any], *, verify: bool = False) -> list[Floats]:
+    """The shards of a finished build, memory-mapped. ``EngineError`` if one is missing or cut, or,
+    to ``verify``, not the one whose SHA-256 is among ``plan["shards"]``."""
     n, size = plan["corpus"]["passages"], plan["shard"]
     blocks: list[Floats] = []
     for number, start in enumerate(range(0, n, size)):
         path = shard_path(folder, number)
         try:
             block = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
+            if verify and file_digest(path) != plan["shards"][number]:
+                raise ValueError("other bytes than were written")
+        except (OSError, ValueError, EOFError) as error:
             raise EngineError(f"{path} cannot be read ({error}): build the index again") from error
         if block.shape != (min(size, n - start), plan["dim"]) or block.dtype != np.float32:
             raise EngineError(f"{path} is not the shard the manifest names: build the index again")
@@ -122,7 +125,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object; ``EngineError`` if the file is absent, broken or of another format."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise EngineError(f"no readable dense index in {path.parent}: {error}") from error
     if not isinstance(found, dict) or found.get("format") != _FORMAT:
         raise EngineError(f"the dense index in {path.parent} has another format: build it again")

@@ -8,6 +8,9 @@ from torch import Tensor
 from .groups import RewardGroups
 from .shapes import require_rows
 
+_EXACT = 2**53
+"""Below it, doubles count tokens exactly."""
+
 
 def overlong_penalty(
     length: Tensor, *, longest: int = 20_480, buffer: int = 4_096, penalty: float = 1.0
@@ -17,8 +20,10 @@ def overlong_penalty(
     Source: DAPO (arXiv 2503.14476), soft overlong punishment. ``length`` (B,) is in tokens.
     """
     require_rows(length=length)
-    if not 0 < buffer <= longest:
-        raise ValueError(f"expected 0 < buffer <= longest, got buffer={buffer}, longest={longest}")
+    if not 0 < buffer <= longest < _EXACT:
+        raise ValueError(
+            f"expected 0 < buffer <= longest < 2**53, got buffer={buffer}, longest={longest}"
+        )
     over = (length.to(torch.get_default_dtype()) - (longest - buffer)) / buffer
     return -penalty * over.clamp(0, 1)
 

@@ -7,10 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchgym.errors import EvaluationError
-from searchgym.evaluation.crossed import crossed_interval
-from searchgym.evaluation.intervals import Interval, mean_interval
-from searchgym.transfer.joint import (
+from searchgym.benchmark.joint import (
     Joint,
     Table,
     complete,
@@ -18,6 +15,9 @@ from searchgym.transfer.joint import (
     independent_difference,
     ratio,
 )
+from searchgym.errors import EvaluationError
+from searchgym.evaluation.crossed import crossed_interval
+from searchgym.evaluation.intervals import Interval, mean_interval
 
 from .coverage import coverage
 

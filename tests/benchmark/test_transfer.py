@@ -9,11 +9,11 @@ import pytest
 
 from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.scripted import ConstantAgent, FirstHitAgent, RandomAgent
+from searchgym.benchmark import Rung, generated_rungs, oracle, real_rungs, smoke_rung, transfer
+from searchgym.benchmark.report import print_table, save_report
+from searchgym.benchmark.training import Learned
 from searchgym.errors import EvaluationError
 from searchgym.evaluation.result import SCHEMA_VERSION, EvalResult
-from searchgym.transfer import Rung, generated_rungs, oracle, real_rungs, smoke_rung, transfer
-from searchgym.transfer.report import print_table, save_report
-from searchgym.transfer.training import Learned
 from searchgym.types import TurnRequest
 from tests.small import CORPUS, TASKS
 
@@ -140,7 +140,7 @@ def test_generated_ladder_leaves_home_step_by_step() -> None:
         assert table.cell(rung.name, "oracle", "em").mean == 1.0  # type: ignore[union-attr]
         assert table.questions(rung.name) == 10
     assert [settings[i].keywords["split"] for i in range(3)] == ["train", "dev", "test"]
-    assert "reward" not in rungs[0].keywords
+    assert rungs[0].keywords["reward"] == "f1"
 
 
 def test_absent_sets_say_how_to_get_them(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.scripted import BestSentenceAgent, ConstantAgent, FirstHitAgent
+from searchgym.benchmark import Rung, transfer
+from searchgym.benchmark.contenders import baselines, source_options, trained
+from searchgym.benchmark.lacks import breakdown, lacks
+from searchgym.benchmark.ladder import STEPS, Engines, Ladder, choose, full_ladder
+from searchgym.benchmark.table import ALL_REAL, TransferTable
 from searchgym.cards import card
 from searchgym.errors import CardError
-from searchgym.transfer import Rung, transfer
-from searchgym.transfer.contenders import baselines, source_options, trained
-from searchgym.transfer.lacks import breakdown, lacks
-from searchgym.transfer.ladder import STEPS, Engines, Ladder, choose, full_ladder
-from searchgym.transfer.table import ALL_REAL, TransferTable
 from tests.small import CORPUS, TASKS
 
 SMALL = {

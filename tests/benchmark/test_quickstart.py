@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from searchgym.benchmark.quickstart import ladder, quickstart
+from searchgym.benchmark.training import CandidateRecipe, SeedTrainer
 from searchgym.cards import card
 from searchgym.errors import CardError
 from searchgym.evaluation.run import evaluate
-from searchgym.transfer.quickstart import ladder, quickstart
-from searchgym.transfer.training import CandidateRecipe, SeedTrainer
 
 TINY = CandidateRecipe(
     env={

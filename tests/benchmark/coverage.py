@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from searchgym.benchmark.joint import Joint, Table, ratio
 from searchgym.evaluation.intervals import wilson
-from searchgym.transfer.joint import Joint, Table, ratio
 
 REAL, SIMULATED = 0.2, 0.5
 """True gains; their ratio is what the intervals should hold."""

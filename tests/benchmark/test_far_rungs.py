@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from searchgym.agents.scripted import FirstHitAgent
+from searchgym.benchmark import transfer
+from searchgym.benchmark.ladder import Engines, choose, full_ladder
 from searchgym.corpora.data import load_set
 from searchgym.evaluation.result import EvalResult
 from searchgym.llms.base import Sampling
 from searchgym.llms.small import small_model, train_tokenizer
 from searchgym.policies.note import save_note
-from searchgym.transfer import transfer
-from searchgym.transfer.ladder import Engines, choose, full_ladder
+from tests.benchmark.test_ladder import SMALL as WORLD
 from tests.cli.conftest import SMALL, Cli, cli  # noqa: F401
 from tests.engines.test_remote_serve import running
-from tests.transfer.test_ladder import SMALL as WORLD
 
 
 def _rows(result: EvalResult) -> list[tuple[Any, ...]]:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from searchgym.agents.scripted import ConstantAgent
+from searchgym.benchmark import Rung, transfer
+from searchgym.benchmark.expected import load, outside, record, save
 from searchgym.cards import card
 from searchgym.errors import EvaluationError
-from searchgym.transfer import Rung, transfer
-from searchgym.transfer.expected import load, outside, record, save
 from tests.cli.conftest import Cli, cli  # noqa: F401
 from tests.small import CORPUS, TASKS
 

@@ -1,0 +1,63 @@
+"""What compiled retrieval relies on, read off an index that may have been altered.
+
+The kernels do not check where they read and write: an index whose numbers point elsewhere would
+make them read and write other memory. One pass over all numbers, as fast as memory is read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+FAULTS = ("", "indptr", "rows", "indices", "data", "largest", "marks")
+"""What :func:`fault` returns the place of: the first array that is wrong."""
+
+
+@njit(nogil=True, cache=True)
+def fault(
+    data: NDArray[np.float32],
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    largest: NDArray[np.float32],
+    rows: NDArray[np.int32],
+    marks: NDArray[np.uint64],
+    passages: int,
+) -> int:
+    """0 for an index that ``bm25_index.Index`` describes, else a place in ``FAULTS``.
+
+    Lengths and types are taken to be right: indptr (terms + 1,), largest and rows (terms,), data
+    and indices (postings,), marks (long, ⌈passages / 64⌉, 2).
+    """
+    if indptr[0] != 0 or indptr[-1] != data.shape[0]:
+        return 1
+    for t in range(rows.shape[0]):
+        if indptr[t + 1] < indptr[t] or indptr[t + 1] > data.shape[0]:
+            return 1
+        if rows[t] < -1 or rows[t] >= marks.shape[0]:
+            return 2
+    for t in range(rows.shape[0]):
+        before = -1
+        most = np.float32(0.0)
+        for p in range(indptr[t], indptr[t + 1]):
+            if indices[p] <= before or indices[p] >= passages:
+                return 3
+            before = indices[p]
+            if not (data[p] > 0 and np.isfinite(data[p])):
+                return 4
+            most = max(most, data[p])
+        if largest[t] != most:
+            return 5
+        row = rows[t]
+        if row >= 0:
+            p = indptr[t]
+            for block in range(marks.shape[1]):
+                if marks[row, block, 1] != np.uint64(p - indptr[t]):
+                    return 6
+                word = np.uint64(0)
+                while p < indptr[t + 1] and indices[p] >> 6 == block:
+                    word |= np.uint64(1) << np.uint64(indices[p] & 63)
+                    p += 1
+                if marks[row, block, 0] != word:
+                    return 6
+    return 0

@@ -260,7 +260,7 @@ def test_wrong_tables_are_named(others: str) -> None:
         ({"loss": {"use": "ppo", "clip": 0.2}}, "loss 'ppo' 'clip'.*Known: aggregate, clip_high"),
         ({"loss": {"use": "ppo", "aggregate": "mean"}}, "aggregate is one of"),
         ({"loss": {"clip_low": 0.2}}, "names its object"),
-        ({"loss": others + "Nothing"}, "Nothing cannot be a loss: it has no"),
+        ({"loss": others + "Nothing"}, "Nothing. cannot be a loss: it has no"),
         ({"loss": others + "Missing"}, "cannot load"),
         ({"train": {"stpes": 3}}, "stpes"),
     ):

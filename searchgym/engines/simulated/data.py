@@ -31,7 +31,7 @@ class _Size(NamedTuple):
     before: int | None
 
 
-class Pair(NamedTuple):
+class SimulatorPair(NamedTuple):
     """One training example, and where it comes from."""
 
     prompt: str
@@ -55,7 +55,7 @@ def simulator_pairs(
     questions: bool = True,
     before: int | None = None,
     seed: int = 0,
-) -> Iterator[Pair]:
+) -> Iterator[SimulatorPair]:
     """A useful pair for each query of each task (its gold queries and, with ``questions``, its
     question), and a noisy one for the share ``noise`` of them: noise is learned with ease, to state
     the answer is not.
@@ -97,7 +97,7 @@ def _pairs(
     size: _Size,
     noisy: bool,
     draw: np.random.Generator,
-) -> Iterator[Pair]:
+) -> Iterator[SimulatorPair]:
     corpus = relevance.corpus
     gold = [corpus.passage(name) for name in task.evidence if name in corpus]
     first = "" if task.should_abstain else task.answers[0]
@@ -115,7 +115,7 @@ def _pairs(
         if documents:
             role = Role(query, len(documents), size.words, kind == "noisy", task.question, answer)
             text = write_documents(documents, answer if kind == "useful" else "")
-            yield Pair(sft_prompt(role), text, kind, task.id, query, answer)
+            yield SimulatorPair(sft_prompt(role), text, kind, task.id, query, answer)
 
 
 def _useful(

@@ -12,7 +12,7 @@ from ...types import CallContext, Failure, Query, SearchEngine, Task
 from .text import mentions, telling
 
 
-class Measured(NamedTuple):
+class StatedAnswers(NamedTuple):
     """Of one kind of document."""
 
     kind: str
@@ -37,7 +37,7 @@ class Measured(NamedTuple):
 
 def measure(
     engine: SearchEngine, tasks: Sequence[Task], *, k: int = 3, seed: int = 0
-) -> tuple[Measured, Measured]:
+) -> tuple[StatedAnswers, StatedAnswers]:
     """Ask every task's last gold query (else its question) once at noise 0 and once at noise 1.
 
     Left out are tasks whose answer is yes, no, a number below 100 or none, and those that join
@@ -70,5 +70,5 @@ def measure(
             documents += len(holds)
             stating += sum(holds)
             results += any(holds)
-        found.append(Measured(kind, len(asked) - failed, documents, stating, results, failed))
+        found.append(StatedAnswers(kind, len(asked) - failed, documents, stating, results, failed))
     return found[0], found[1]

@@ -23,7 +23,7 @@ SAMPLE = 2_000
 """Passages of which the rarity of words is estimated."""
 
 
-class Hop(NamedTuple):
+class AskedPassage(NamedTuple):
     """A gold passage that a query asks for."""
 
     passage: Passage
@@ -53,7 +53,7 @@ class Relevance:
         """Whether the corpus holds any of the task's gold passages."""
         return any(name in self.corpus for name in task.evidence)
 
-    def hops(self, query: str, task: Task) -> list[Hop]:
+    def hops(self, query: str, task: Task) -> list[AskedPassage]:
         """The gold passages that a query asks for, best match first."""
         asked = frozenset(self._words(query))
         matches: list[tuple[float, int, Passage]] = []
@@ -65,7 +65,7 @@ class Relevance:
             weights = [self._matched(asked, frozenset(self._words(key))) for key in keys]
             if weight := max(weights):
                 matches.append((-weight, place, passage))
-        return [Hop(p, self._answer(p, asked, task)) for _, _, p in sorted(matches)]
+        return [AskedPassage(p, self._answer(p, asked, task)) for _, _, p in sorted(matches)]
 
     def _answer(self, passage: Passage, asked: Collection[str], task: Task) -> str:
         text = f"{passage.title} . {passage.text}"

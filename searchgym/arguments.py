@@ -195,7 +195,8 @@ def _closed(schema: Any, *, top: bool = False) -> Any:
 
 
 def _in_words(error: ValidationError) -> str:
-    keyword, value = str(error.validator), error.instance
+    keyword = str(error.validator)
+    value: Any = error.instance
     limit: Any = error.validator_value
     path = _path(error.absolute_path)
     inside = f"{path}." if path else ""

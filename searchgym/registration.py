@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import gymnasium as gym
@@ -77,7 +78,9 @@ def env_id(name: str) -> str:
     if (folder := own_folder(name)) is not None:
         own = read_card(folder, "envs")
         if (use := own.body.get("use")) is not None:
-            check_fits("environment", use, load_object(use), gym.Env)
+            make_env = load_object(use)
+            functions = inspect.isfunction(make_env)  # Gymnasium takes those, too
+            check_fits("environment", use, make_env, gym.Env, functions=functions)
         register_card(own)
         return own.id
     known = [i.removeprefix("searchgym/") for i in env_ids()]

@@ -76,12 +76,12 @@ def best_of_all(
             reached = int(counts[level])
             while reached < k:
                 level -= 1
-                reached += counts[level]
+                reached += int(counts[level])
         left = 0
         for j in range(n_seen):
             place = _LOW - np.uint64(np.uint32(seen[j]))
             keys[left] = (np.uint64(bits[j]) << _HIGH) | place
-            left += np.uint32(values[j] * scale) >= level
+            left += int(np.uint32(values[j] * scale) >= level)
         top = keys[:left]
         if left > k:
             top = np.partition(top, left - k)[left - k :]

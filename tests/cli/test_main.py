@@ -78,7 +78,7 @@ def test_the_version(cli: Cli) -> None:
         (["eval", "SearchQA-v0", "-s", "max_turn=3"], "Did you mean 'max_turns'"),
         (["eval", "SearchQA-v0", "-s", "max_turns"], "KEY=VALUE"),
         (["eval", "SearchQA-v0", "-s", "k=0"], "k must be at least 1"),
-        (["eval", "SearchQA-v0", "-s", 'max_turns="x"'], "cannot make SearchQA-v0"),
+        (["eval", "SearchQA-v0", "-s", 'max_turns="x"'], "max_turns must be a whole number"),
         (["world", "inspect", "atlantis"], "unknown card in corpora/ 'atlantis'"),
         (["world", "inspect", "hotpotqa"], "not a generated world"),
         (["world", "inspect", "encyclopedia", "-s", "entitis=5"], "cannot generate encyclopedia"),

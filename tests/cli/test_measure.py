@@ -171,7 +171,7 @@ def test_an_agent_of_ones_own(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monk
     (result,) = cli("eval", "SimpleQA-v0", "-a", "my_agents:Mine", *SMALL, "--json").json
     assert result["means"]["turns"]["mean"] == 1.0
     wrong = cli("eval", "SimpleQA-v0", "-a", "my_agents:NotOne", *SMALL)
-    assert (wrong.code, "is no agent" in wrong.err) == (2, True)
+    assert (wrong.code, "cannot be an agent: it has no act" in wrong.err) == (2, True)
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "card.toml").write_text(

@@ -154,11 +154,11 @@ def _flatten_space(space: FreeText) -> FreeText:
     return space
 
 
-@flatten.register(FreeText)
+@flatten.register(FreeText)  # type: ignore[misc]
 def _flatten(space: FreeText, x: str) -> str:
     return x
 
 
-@unflatten.register(FreeText)
+@unflatten.register(FreeText)  # type: ignore[misc]
 def _unflatten(space: FreeText, x: str) -> str:
     return x

@@ -154,11 +154,11 @@ def _flatten_space(space: FreeText) -> FreeText:
     return space
 
 
-@flatten.register(FreeText)  # type: ignore[misc]
-def _flatten(space: FreeText, x: str) -> str:
+@flatten.register(FreeText)
+def _flatten(space: FreeText, x: str) -> str:  # type: ignore[misc]
     return x
 
 
-@unflatten.register(FreeText)  # type: ignore[misc]
-def _unflatten(space: FreeText, x: str) -> str:
+@unflatten.register(FreeText)
+def _unflatten(space: FreeText, x: str) -> str:  # type: ignore[misc]
     return x

@@ -37,7 +37,7 @@ class Recorded(RecordConstructorArgs, gym.Wrapper[Any, Any, Any, Any]):
         gym.Wrapper.__init__(self, env)
 
     @property
-    def spec(self) -> EnvSpec | None:
+    def spec(self) -> EnvSpec | None:  # type: ignore[override]
         """The environment's spec with this wrapper; ``CardError`` from its ``to_json`` where an
         argument is an object."""
         spec = super().spec

@@ -157,12 +157,12 @@ def _flatten_space(space: FreeText) -> FreeText:
 
 
 @flatten.register(FreeText)
-def _flatten(space: FreeText, x: str) -> str:
+def _flatten(space: FreeText, x: str) -> str:  # type: ignore[misc]
     return x
 
 
 @unflatten.register(FreeText)
-def _unflatten(space: FreeText, x: str) -> str:
+def _unflatten(space: FreeText, x: str) -> str:  # type: ignore[misc]
     return x
 
 

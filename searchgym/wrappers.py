@@ -27,7 +27,7 @@ __all__ = ["CandidateActions", "CurriculumWrapper", "Observation", "VectorCurric
 Observation = dict[str, NDArray[Any]]
 
 
-class CandidateActions(Recorded, gym.Wrapper[Any, Any, Any, Any]):
+class CandidateActions(Recorded):
     """Offers the legal candidate actions of each state as a discrete, masked action space.
 
     Action i stands for the i-th candidate: search the question, search a mention, answer a span,
@@ -74,8 +74,7 @@ class CandidateActions(Recorded, gym.Wrapper[Any, Any, Any, Any]):
         if max_actions < 1:
             raise CardError(f"max_actions must be at least 1, got {max_actions}")
         limits = limits if isinstance(limits, Limits) else _limits(limits)
-        Recorded.__init__(self, encoder=encoder, max_actions=max_actions, limits=asdict(limits))
-        gym.Wrapper.__init__(self, env)
+        super().__init__(env, encoder=encoder, max_actions=max_actions, limits=asdict(limits))
         self.search_env: SearchEnv = env.unwrapped
         self.max_actions = max_actions
         self.builder = FeatureBuilder(_encoder(encoder), limits=limits, states=2_000)

@@ -21,7 +21,7 @@ else:
     _VectorWrapper = VectorWrapper  # generic since gymnasium 1.4
 
 
-class CurriculumWrapper(Recorded, gym.Wrapper[Any, Any, Any, Any]):
+class CurriculumWrapper(Recorded):
     """Gives the ``SearchEnv`` inside ``env`` a curriculum in place of its own.
 
     The trainer need not know: the curriculum acts at every reset, with or without options, and
@@ -42,8 +42,7 @@ class CurriculumWrapper(Recorded, gym.Wrapper[Any, Any, Any, Any]):
                 f"CurriculumWrapper needs a SearchEnv, got {type(env.unwrapped).__name__}; make "
                 "one with gym.make('SearchQA-v0')"
             )
-        Recorded.__init__(self, curriculum=curriculum)
-        gym.Wrapper.__init__(self, env)
+        super().__init__(env, curriculum=curriculum)
         self.curriculum: Curriculum = make_curriculum(curriculum)
         env.unwrapped.curriculum = self.curriculum
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import RecordConstructorArgs
 
@@ -24,21 +25,22 @@ class _Spec(EnvSpec):
             ) from error
 
 
-class Recorded(RecordConstructorArgs):
-    """Records a wrapper's arguments; put it before ``gym.Wrapper`` and call its ``__init__`` first.
+class Recorded(RecordConstructorArgs, gym.Wrapper[Any, Any, Any, Any]):
+    """Base of wrappers that record their arguments.
 
     Objects among the arguments are recorded as they are, not copied: an encoder holds a model, and
     a curriculum may be shared by several environments.
     """
 
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(_disable_deepcopy=True, **arguments)
+    def __init__(self, env: gym.Env[Any, Any], **arguments: Any) -> None:
+        RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **arguments)
+        gym.Wrapper.__init__(self, env)
 
     @property
-    def spec(self) -> EnvSpec | None:
+    def spec(self) -> EnvSpec | None:  # type: ignore[override]
         """The environment's spec with this wrapper; ``CardError`` from its ``to_json`` where an
         argument is an object."""
-        spec: EnvSpec | None = super().spec  # type: ignore[misc]
+        spec = super().spec
         if spec is not None:
             spec.__class__ = _Spec
         return spec

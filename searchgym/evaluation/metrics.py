@@ -69,6 +69,11 @@ class Row(NamedTuple):
     judge: float = math.nan
     """1 if the judge model holds the answer right, 0 if not; NaN where it was not (or in vain)
     asked."""
+    overflowed: float = math.nan
+    """Turns whose prompt left no room in the model's context, so that nothing could be written.
+    NaN: the agent does not say."""
+    length_cut: float = math.nan
+    """Turns whose text was ended by ``max_tokens`` instead of by the model or a stop string."""
 
     @property
     def infra_error(self) -> bool:
@@ -96,6 +101,7 @@ METRICS: Mapping[str, bool] = {
     "evidence_precision": True, "evidence_mrr": True, "evidence_ndcg": True,
     "searches": False, "turns": False, "invalid": False, "invalid_rate": True, "truncated": True,
     "accesses": False, "tokens_in": False, "tokens_out": False, "cost": False, "judge": True,
+    "overflowed": False, "length_cut": False,
 }  # fmt: skip
 """Every measure with a mean, and whether it lies in [0, 1] by definition."""
 
@@ -135,6 +141,8 @@ def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:
         tokens_in=took.get("tokens_in", math.nan),
         tokens_out=took.get("tokens_out", math.nan),
         cost=took.get("cost", 0.0) + _charged(episode),
+        overflowed=took.get("overflowed", math.nan),
+        length_cut=took.get("length_cut", math.nan),
     )
 
 

@@ -18,7 +18,7 @@ from ..seeding import derive
 from ..trajectory import Trajectory
 from ..types import Failure, Metered, Service, TurnRequest
 from .names import NamesRenderer
-from .record import Memory, Written
+from .record import Memory, Written, episode_usage, turn_usage
 from .renderer import BareRenderer, ChatRenderer, PlainRenderer, Renderer, spelt
 from .rows import Row, rows_of
 
@@ -130,13 +130,11 @@ class CausalLMPolicy:
                 "which has to be remembered for its next turn: raise memory"
             )
         said = self.sample(requests)
-        return [Metered(c.text, self._took(r, c)) for r, c in zip(requests, said, strict=True)]
+        return [Metered(c.text, self._usage(r)) for r, c in zip(requests, said, strict=True)]
 
-    def _took(self, request: TurnRequest, completion: Completion) -> dict[str, float]:
+    def _usage(self, request: TurnRequest) -> dict[str, float]:
         with self._lock:
-            turn = self.memory.written(request.episode_id)[request.turn]
-        read = sum(map(len, turn.prompt)) + len(turn.prefill)
-        return {"tokens_in": float(read), "tokens_out": float(len(completion.ids or ()))}
+            return turn_usage(self.memory.written(request.episode_id)[request.turn])
 
     def sample(
         self, requests: Sequence[TurnRequest], sampling: Sampling | None = None
@@ -196,6 +194,12 @@ class CausalLMPolicy:
         with self._lock:
             written = self.memory.written(name)
         return rows_of(played, written, group=group, since=since)
+
+    def episode_usage(self, episode_id: str) -> dict[str, float]:
+        """What an episode's turns took: tokens read and written, and how many turns overflowed the
+        context or were cut by length (:func:`~searchgym.policies.record.turn_usage`)."""
+        with self._lock:
+            return episode_usage(self.memory.written(episode_id))
 
     def forget(self, episode_ids: Iterable[str]) -> None:
         """Drop what is remembered of episodes whose rows have been made."""

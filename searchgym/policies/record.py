@@ -25,6 +25,29 @@ class Written(NamedTuple):
     """As sampled, before the episode cut it."""
 
 
+def turn_usage(turn: Written) -> dict[str, float]:
+    """What one turn took: ``tokens_in`` and ``tokens_out``; ``overflowed`` is 1 if the prompt left
+    no room in the model's context, so that nothing was written; ``length_cut`` is 1 if the text was
+    ended by ``max_tokens`` (or the context's end) instead of a stop string or the model."""
+    written = len(turn.completion.ids or ())
+    at_limit = turn.completion.finish == "length"
+    return {
+        "tokens_in": float(sum(map(len, turn.prompt)) + len(turn.prefill)),
+        "tokens_out": float(written),
+        "overflowed": float(at_limit and not written),
+        "length_cut": float(at_limit and written > 0),
+    }
+
+
+def episode_usage(turns: Mapping[int, Written]) -> dict[str, float]:
+    """Sums of :func:`turn_usage` over an episode's turns; empty without turns."""
+    total: dict[str, float] = {}
+    for turn in turns.values():
+        for name, value in turn_usage(turn).items():
+            total[name] = total.get(name, 0.0) + value
+    return total
+
+
 class Kept(NamedTuple):
     """The N tokens of a completion that count."""
 

@@ -264,9 +264,10 @@ def _row(seen: Sequence[Progress]) -> dict[str, float]:
     return {
         "step": seen[-1].step,
         "loss": round(float(np.mean([p.loss for p in seen])), 5),
-        "accuracy": round(float(np.mean([p.accuracy for p in seen])), 5),
+        "mean_token_accuracy": round(float(np.mean([p.accuracy for p in seen])), 5),
+        "grad_norm": round(float(np.mean([p.grad_norm for p in seen])), 5),
         "tokens_per_s": round(sum(p.tokens for p in seen) / max(spent, 1e-9), 1),
-        "seconds": round(spent, 3),
+        "update_s": round(spent, 3),
     }
 
 

@@ -15,6 +15,7 @@ from ..errors import EngineError
 from ..policies.scoring import micro_batches
 from ..policies.trainable import TrainableLM
 from .losses.value import value_loss
+from .measures import renamed
 from .slots.batch import Batch, in_lines
 
 
@@ -127,9 +128,9 @@ class Critic:
             )  # fmt: skip
             loss.backward()
             found["loss"] += float(loss.detach())
-            for name, value in stats.items():
+            for name, value in renamed(stats).items():
                 found[name] = found.get(name, 0.0) + value * float(mask.sum()) / total
-        found["norm"] = float(torch.nn.utils.clip_grad_norm_(self.parameters(), self.max_norm))
+        found["grad_norm"] = float(torch.nn.utils.clip_grad_norm_(self.parameters(), self.max_norm))
         self.optimizer.step()
         return found
 

@@ -12,7 +12,8 @@ from typing import Any
 from ..errors import DataError
 from ..files import write_whole, writing
 
-LOG = "rl.jsonl"
+LOG, CHECKPOINT = "rl.jsonl", "trainer.safetensors"
+"""Files of a run's folder."""
 
 
 class Log:

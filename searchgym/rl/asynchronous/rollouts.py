@@ -1,4 +1,4 @@
-"""Rollouts in processes of their own, which go on while the trainer updates the weights."""
+"""Asynchronous rollouts: worker processes keep playing while the trainer updates the weights."""
 
 from __future__ import annotations
 
@@ -136,8 +136,9 @@ class AsyncRollouts:
         """An update is done; from the next turn on, workers play with these weights.
 
         Returns:
-            ``dropped``: groups lost to their age since the last update; ``lost``: workers so far;
-            ``trainer_idle``, ``workers_idle``: shares of the time since then spent waiting.
+            ``rollouts/dropped``: groups discarded for their age since the last update;
+            ``rollouts/workers_lost``: workers that died so far; ``rollouts/trainer_idle``,
+            ``rollouts/workers_idle``: shares of the time since the last update spent waiting.
         """
         waiting = self._started()
         waiting.updated()
@@ -147,7 +148,7 @@ class AsyncRollouts:
         passed, self._since = max(now - self._since, 1e-9), now
         found = {
             "dropped": float(waiting.dropped - self._before),
-            "lost": float(self.lost),
+            "workers_lost": float(self.lost),
             "trainer_idle": min(self._idle / passed, 1.0),
             # a job counts when it is done, so that one that began earlier may exceed the time
             "workers_idle": max(1 - self._busy / (self.workers * passed), 0.0),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import CardError, EvaluationError
+from .agent_errors import agent_errors, report_failures
 from .measured import Measured, print_measured, records
 from .output import JsonFlag, examples, print_json, progress, say, working
 from .targets import EnvId, Overrides, make_search_env, overrides
@@ -169,6 +170,7 @@ def _measure(
                 if how.out is not None:
                     result.save(_path(how.out, entry.name, how, seed, with_tools))
             out[with_tools].append(result)
+    report_failures(entry.name, [*out[True], *out[False]])
     if how.out is not None:
         say(f"{entry.name}: {_path(how.out, entry.name, how, how.seed, opened)}")
     return Measured(tuple(out[True]), tuple(out[False]))
@@ -183,7 +185,7 @@ def _one(
 
     label = entry.name if with_tools else f"{entry.name}, closed book"
     path = None if how.out is None else _path(how.out, entry.name, how, seed, with_tools)
-    with progress(label, len(tasks)) as advance:
+    with progress(label, len(tasks)) as advance, agent_errors(entry.name):
         result = run(
             player, shared, name=entry.name, label=entry.env, tasks=tasks, seed=seed,
             batch=how.batch, search_enabled=with_tools, progress=advance, out=path,

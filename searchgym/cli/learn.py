@@ -124,9 +124,11 @@ def train(
     from .targets import overrides
     from .train_lm import is_recipe, plan_of, run
 
-    own = {"model": model, "env": env, "steps": steps, "lr": lr, "lora": lora,
-           "lora-alpha": lora_alpha, "lora-targets": lora_targets, "dtype": dtype, "device": device, "renderer": renderer, "teacher": teacher, "log": log,
-           "resume": resume or None}  # fmt: skip
+    own = {
+        "model": model, "env": env, "steps": steps, "lr": lr, "lora": lora,
+        "lora-alpha": lora_alpha, "lora-targets": lora_targets, "dtype": dtype, "device": device,
+        "renderer": renderer, "teacher": teacher, "log": log, "resume": resume or None,
+    }  # fmt: skip
     if card is None or is_recipe(card):
         if seed is not None and len(seed) > 1:
             raise CardError("one seed per folder: run again with another --seed and --out")
@@ -148,9 +150,7 @@ def train(
     _train_card(card, out or Path("runs/train"), seed, seconds, settings, as_json)
 
 
-def _adapters(
-    rank: int | None, alpha: int | None, targets: str | None
-) -> dict[str, Any] | None:
+def _adapters(rank: int | None, alpha: int | None, targets: str | None) -> dict[str, Any] | None:
     """LoRA's options as a plan takes them; None trains all weights."""
     given = {"rank": rank, "alpha": alpha, "targets": targets}
     options: dict[str, Any] = {name: v for name, v in given.items() if v is not None}

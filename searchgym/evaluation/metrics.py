@@ -18,7 +18,7 @@ from ..errors import EvaluationError, unknown
 from ..scoring.evidence import ndcg_at, precision_at, reciprocal_rank
 from ..text import is_abstention
 from ..trajectory import evidence_recall
-from ..types import ToolResult
+from ..types import Failure, ToolResult
 from .intervals import RESAMPLES, Interval, mean_interval
 
 _CUT = ("max_turns", "max_chars", "max_tokens")
@@ -74,6 +74,8 @@ class Row(NamedTuple):
     NaN: the agent does not say."""
     length_cut: float = math.nan
     """Turns whose text was ended by ``max_tokens`` instead of by the model or a stop string."""
+    failure: str = ""
+    """What failed, where the infrastructure ended the episode."""
 
     @property
     def infra_error(self) -> bool:
@@ -143,7 +145,15 @@ def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:
         cost=took.get("cost", 0.0) + _charged(episode),
         overflowed=took.get("overflowed", math.nan),
         length_cut=took.get("length_cut", math.nan),
+        failure=_failure(episode) if outcome.end == "infra_error" else "",
     )
+
+
+def _failure(episode: Episode) -> str:
+    """The last failure of an episode: ``kind: message``."""
+    results = [result for turn in episode.turns for result in turn.results]
+    failures = [result for result in results if isinstance(result, Failure)]
+    return f"{failures[-1].kind}: {failures[-1].message}" if failures else ""
 
 
 def _charged(episode: Episode) -> float:

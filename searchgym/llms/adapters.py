@@ -37,9 +37,7 @@ def base_of(folder: str | os.PathLike[str]) -> str:
     if kind != "LORA":
         raise EngineError(f"{folder} holds a {kind} adapter; only LORA adapters can be merged")
     if not (folder / WEIGHTS).is_file():
-        raise EngineError(
-            f"{folder} holds no {WEIGHTS}; adapters are read from safetensors only"
-        )
+        raise EngineError(f"{folder} holds no {WEIGHTS}; adapters are read from safetensors only")
     base = config.get("base_model_name_or_path")
     if not isinstance(base, str) or not base:
         raise EngineError(f"{folder / CONFIG} does not name its model (base_model_name_or_path)")

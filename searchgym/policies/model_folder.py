@@ -142,7 +142,11 @@ def load_policy(
     if renderer == AUTO:
         renderer = note.get("renderer") or default_renderer(generator.tokenizer)
     return CausalLMPolicy(
-        generator, renderer, sampling=sampling, seed=seed, overflow=overflow  # type: ignore[arg-type]
+        generator,
+        renderer,
+        sampling=sampling,
+        seed=seed,
+        overflow=overflow,  # type: ignore[arg-type]
     )
 
 

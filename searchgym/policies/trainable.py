@@ -117,7 +117,7 @@ class TrainableLM:
             enable = enable or self.model.gradient_checkpointing_enable
             enable({"use_reentrant": False})
         self.wrapped: Any = self.model
-        """The module that computes with gradient: the model, or its wrapper in several processes."""
+        """The module that computes with gradient: the model, or its wrapper of processes."""
         self.passes: Callable[[int], int] | None = None
         """Number of forward passes to make, see :func:`~searchgym.policies.scoring.score`."""
         pad = tokenizer.pad_token_id
@@ -318,7 +318,9 @@ class TrainableLM:
             for name, value in self.model.state_dict().items():
                 if ".lora_" in name:
                     continue
-                value = full_tensor(value)  # one at a time: all of them might not fit beside the shards
+                value = full_tensor(
+                    value
+                )  # one at a time: all of them might not fit beside the shards
                 if name.endswith(".base_layer.weight"):
                     layer = self.model.get_submodule(name.removesuffix(".base_layer.weight"))
                     value = value + layer.get_delta_weight("default").to(value.dtype)

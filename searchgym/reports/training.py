@@ -116,7 +116,9 @@ def _charts(kind: str, groups: Sequence[Group]) -> list[Chart]:
         return [Chart("learning", first, about, there("f1", "em", "evidence_recall", "searches"))]
     if kind != RL:
         about = "Means over the steps between two lines of the log."
-        return [Chart("learning", first, about, there("loss", "mean_token_accuracy", "tokens_per_s"))]
+        return [
+            Chart("learning", first, about, there("loss", "mean_token_accuracy", "tokens_per_s"))
+        ]
     parts = tuple(changing(rows, "rewards/"))
     rare = tuple(
         name

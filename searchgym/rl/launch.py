@@ -17,10 +17,10 @@ from ..llms.base import Sampling
 from ..policies.causal_lm import RENDERERS as KNOWN_RENDERERS
 from ..policies.model_folder import sampling_options
 from ..policies.note import read_note
-from .recipe import DEFAULTS, SEVERAL, Recipe, read
-from .recipe import TABLES as OF_RECIPE
 from .comparison import require_members_that_differ
 from .log import CHECKPOINT, LOG, Log
+from .recipe import DEFAULTS, SEVERAL, Recipe, read
+from .recipe import TABLES as OF_RECIPE
 from .settings import FREE
 from .slots.registry import REGISTRY
 

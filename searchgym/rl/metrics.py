@@ -49,14 +49,14 @@ RL: Mapping[str, Metric] = {
         "rises", "0 throughout: easier tasks, a warm start, or `f1` as the reward",
     ),
     "f1": Metric(
-        "F1", "mean over episodes of token F1, best over accepted answers", "share", "at least `em`",
-        "as `em`",
+        "F1", "mean over episodes of token F1, best over accepted answers", "share",
+        "at least `em`", "as `em`",
     ),
     "searches": Metric(
         "searches per episode", "mean over episodes of queries run", "searches",
         "not near 0 where tasks need searching",
-        "falls to 0 (warning `no_search`): tasks are answerable from memory, or searching costs too "
-        "much",
+        "falls to 0 (warning `no_search`): tasks are answerable from memory, or searching costs "
+        "too much",
     ),
     "turns": Metric("turns per episode", "mean over episodes of turns", "turns", _COUNT,
                     "at the budget: raise `max_turns`, or reward shorter episodes"),
@@ -144,8 +144,8 @@ RL: Mapping[str, Metric] = {
                    "nats/token", "below about 1", "as `kl`"),
     "kl_cov/*": Metric("KL-Cov loss", "statistics of the loss `kl_cov`", "nats/token",
                        "below about 1", "as `kl`"),
-    "entropy/*": Metric("entropy loss", "statistics of the loss `entropy`: `entropy/entropy` is the "
-                        "exact entropy per trained token", "nats/token", "as `entropy`",
+    "entropy/*": Metric("entropy loss", "statistics of the loss `entropy`: `entropy/entropy` is "
+                        "the exact entropy per trained token", "nats/token", "as `entropy`",
                         "as `entropy`"),
     "sft/*": Metric("SFT loss", "`sft/kept`: share of trajectories that are imitated", "share",
                     "above 0", "0: no trajectory reaches the threshold"),
@@ -157,8 +157,8 @@ RL: Mapping[str, Metric] = {
         "–", "loss falls", "loss grows: a lower `critic.lr`",
     ),
     "sampling_logp_difference/*": Metric(
-        "trainer and rollout engine disagree by", "mean and max over tokens of |log π_trainer − log "
-        "π_rollout| at equal weights", "nats", "1e-4 in float32, below .5 in half precision",
+        "trainer and rollout engine disagree by", "mean and max over tokens of |log π_trainer − "
+        "log π_rollout| at equal weights", "nats", "1e-4 in float32, below .5 in half precision",
         "larger: the run stops with an error",
     ),
     "staleness/*": Metric(
@@ -234,7 +234,8 @@ def page() -> str:
     """The text of ``METRICS.md``."""
     parts = [
         "# Logged metrics\n",
-        "Written from `searchgym/rl/metrics.py` by `python -m searchgym.rl.metrics`; do not edit.\n",
+        "Written from `searchgym/rl/metrics.py` by `python -m searchgym.rl.metrics`; "
+        "do not edit.\n",
         "Names ending in `_s` are clock times; all other numbers repeat exactly with the same seed "
         "and number of threads.\n",
     ]

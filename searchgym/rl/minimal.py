@@ -108,7 +108,11 @@ def grpo(
             loss.backward()
             norm = torch.nn.utils.clip_grad_norm_(lm.parameters(), config.max_norm)
             optimizer.step()
-            metrics |= {"loss": float(loss.detach()), "clip_frac": clipped, "grad_norm": float(norm)}
+            metrics |= {
+                "loss": float(loss.detach()),
+                "clip_frac": clipped,
+                "grad_norm": float(norm),
+            }
         policy.weights_changed()
         yield {"step": float(step), **metrics}
 

@@ -9,9 +9,7 @@ from ..episode import Episode
 from ..policies.rows import Row
 from .slots.records import Group, Played, Purpose, TaskPlan
 
-Packed = list[
-    tuple[dict[str, Any], tuple[Row, ...], Purpose, int | None, Mapping[str, float]]
-]
+Packed = list[tuple[dict[str, Any], tuple[Row, ...], Purpose, int | None, Mapping[str, float]]]
 """Per member: the episode's snapshot, its rows, purpose, parent and usage."""
 
 

@@ -258,9 +258,7 @@ class Trainer:
             EngineError: ``adapter`` without adapters, or of a model that is in no folder.
             DataError: the folder cannot be written.
         """
-        return self.lm.save(
-            folder, adapter=adapter, policy=self.policy, write=self.processes.main
-        )
+        return self.lm.save(folder, adapter=adapter, policy=self.policy, write=self.processes.main)
 
     # --- one step -----------------------------------------------------------------------------
     def advance(self) -> dict[str, float]:

@@ -141,9 +141,7 @@ class CandidateTrainer:
             if collecting:
                 gc.enable()
 
-    def _run(
-        self, report: Report | None, checkpoint: str | os.PathLike[str] | None
-    ) -> Trained:
+    def _run(self, report: Report | None, checkpoint: str | os.PathLike[str] | None) -> Trained:
         if self.updates == 0:
             self._begin(report)
             self._evaluate(0.0, None, report)  # the curve begins before the first update

@@ -45,8 +45,7 @@ class Played:
     """Place in its group of the member that it branched off from; its rows hold none of that one's
     tokens (``rows_of(since=…)``), so that nothing is trained on twice."""
     usage: Mapping[str, float] = field(default_factory=dict)
-    """What the policy's turns took: ``tokens_in``, ``tokens_out``, and the turns that
-    ``overflowed`` the context or were ``length_cut`` (:func:`searchgym.policies.record.episode_usage`)."""
+    """What the policy's turns took, summed (:func:`searchgym.policies.record.turn_usage`)."""
 
     @property
     def broken(self) -> bool:

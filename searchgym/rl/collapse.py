@@ -83,8 +83,8 @@ class CollapseMonitor:
         return self.latest
 
     def _count_signal(self, metrics: Mapping[str, float]) -> None:
-        if not metrics.get("groups"):
-            return
+        if math.isnan(metrics.get("reward", math.nan)):
+            return  # no sound episode: nothing is known
         if metrics.get("frac_reward_zero_std", 0.0) < 1:
             self.signals += 1
             self.without_signal = 0

@@ -288,12 +288,10 @@ def build(plan: Plan, setting: Setting, out: str | os.PathLike[str]) -> Trainer:
         teacher=teacher, critic=critic, processes=processes, out=out,
     )  # fmt: skip
     if processes.main:
-        try:
-            plan.save(out)  # what was refused until here has not taken the folder
+        with made.locked():  # what was refused until here has not taken the folder
+            plan.agree(out)
+            plan.save(out)
             note_machine(out)
-        except BaseException:
-            made.close()
-            raise
     return made
 
 

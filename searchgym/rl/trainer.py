@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -21,7 +22,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ..envs.setting import Setting
-from ..errors import CardError, EngineError
+from ..errors import CardError, DataError, EngineError
 from ..files import FolderLock
 from ..llms.optimizers import optimizers_of, set_rate
 from ..policies.causal_lm import CausalLMPolicy
@@ -123,7 +124,7 @@ class Trainer:
         rollouts: Worker processes that play while this one trains; without, ``policy`` plays here.
         processes: Process group for training one model in several processes.
         out: Folder for checkpoints and log; the same call resumes from what is there. It is locked
-            until the training ends, this object is closed or its process ends.
+            while :meth:`train` runs.
 
     Raises:
         CardError: the recipe needs something that is not given, or compares members of a group
@@ -189,18 +190,15 @@ class Trainer:
                 path = self.out / ROLLOUTS
                 self.saved = SavedRollouts(path, self.config.save_rollouts, lm.tokenizer)
             self.lock = FolderLock(self.out)
-            self.lock.acquire()
-        try:
+        with self.lock or nullcontext():  # refuses a folder in which another training goes on
             if self.out is not None and (self.out / CHECKPOINT).exists():
                 load_checkpoint(self, self.out / CHECKPOINT)
                 self._publish(self.policy.version)
-            if rollouts is not None:
-                rollouts.start(
-                    self.recipe, self.config.tasks, self.steps, lm.merged(), self.policy.version
-                )
-        except BaseException:
-            self.close()
-            raise
+            self._on_disk = self._stamp()
+        if rollouts is not None:
+            rollouts.start(
+                self.recipe, self.config.tasks, self.steps, lm.merged(), self.policy.version
+            )
 
     # --- the run ------------------------------------------------------------------------------
     def train(self) -> Iterator[dict[str, float]]:
@@ -210,12 +208,8 @@ class Trainer:
             EngineError: out of memory, or a loss or gradient that is not finite.
             DataError: the log or a checkpoint cannot be written (disk full).
         """
-        if self.lock is not None and not self.lock.held:
-            self.lock.acquire()
-        try:
+        with self.locked():
             yield from self._train()
-        finally:
-            self.close()
 
     def _train(self) -> Iterator[dict[str, float]]:
         if self.log is not None:
@@ -235,16 +229,35 @@ class Trainer:
                 self.save_checkpoint()
             yield metrics
 
-    def close(self) -> None:
-        """Release the folder for other trainings; :meth:`train` does so at its end."""
-        if self.lock is not None:
-            self.lock.release()
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder against other trainings; :meth:`train` does so while it runs.
+
+        Raises:
+            DataError: another training is writing ``out``, or has since this trainer was made.
+        """
+        with self.lock or nullcontext():
+            if self.lock is not None and self._stamp() != self._on_disk:
+                raise DataError(
+                    f"another training has written {self.out} since this trainer was made: make "
+                    "it anew, which resumes from there, or use another folder"
+                )
+            yield
+
+    def _stamp(self) -> tuple[int, int] | None:
+        """Identity of the checkpoint on disk."""
+        path = None if self.out is None else self.out / CHECKPOINT
+        if path is None or not path.exists():
+            return None
+        stat = path.stat()
+        return stat.st_mtime_ns, stat.st_size
 
     def save_checkpoint(self) -> None:
         """Save the run in ``out``, from where the same call resumes; nothing without ``out``. In
         several processes all call it, and the main one writes."""
         if self.out is not None:
             save_checkpoint(self, self.out / CHECKPOINT)
+            self._on_disk = self._stamp()
 
     def save(self, folder: str | os.PathLike[str], *, adapter: bool = False) -> Path:
         """Save the trained model, its tokenizer and prompt format (``searchgym.json``) as

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -59,6 +59,7 @@ class FolderLock:
         self.path = self.folder / name
         self._file: IO[Any] | None = None
         self._holds = 0
+        self._made_folder = False
 
     @property
     def held(self) -> bool:
@@ -73,6 +74,7 @@ class FolderLock:
         """
         if not self._holds:
             with writing(self.path):
+                self._made_folder = not self.folder.exists()
                 self.folder.mkdir(parents=True, exist_ok=True)
                 file = self.path.open("a+", encoding="utf-8")
             try:
@@ -104,8 +106,17 @@ class FolderLock:
         self.acquire()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None and self._holds == 1 and self._made_folder:
+            self._remove_empty()
         self.release()
+
+    def _remove_empty(self) -> None:
+        """Remove a folder that was made for a start that failed and left nothing in it."""
+        with suppress(OSError):
+            if [path.name for path in self.folder.iterdir()] == [self.path.name]:
+                self.path.unlink()
+                self.folder.rmdir()
 
 
 def _lock_file(file: IO[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Errors of an evaluated agent as one line: exceptions it raises, servers it cannot reach."""
+"""What to say of evaluated agents besides scores: errors, lost servers, unlike questions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import EvaluationError, SearchGymError
+from ..evaluation.comparable import asked_differently, told
 from ..evaluation.result import EvalResult
 from .output import say
 
@@ -57,3 +58,12 @@ def report_failures(name: str, results: Sequence[EvalResult]) -> None:
     if len(lost) == len(rows):
         raise EvaluationError(told)
     say(told)
+
+
+def say_if_asked_differently(results: Sequence[EvalResult]) -> None:
+    """Name what differs in how language models of one evaluation were asked."""
+    first, *others = results
+    for other in others:
+        if differs := asked_differently(other, first):
+            say(f"{other.agent} and {first.agent} were asked differently: {told(differs)}; -A sets "
+                "it for all agents")  # fmt: skip

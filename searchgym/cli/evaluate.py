@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import CardError, EvaluationError
-from .agent_errors import agent_errors, report_failures
+from .agent_errors import agent_errors, report_failures, say_if_asked_differently
 from .measured import Measured, print_measured, records
 from .output import JsonFlag, examples, print_json, progress, say, working
 from .targets import EnvId, Overrides, make_search_env, overrides
@@ -108,6 +108,7 @@ def evaluate(
             seed, samples, batch, workers, closed_book, out, fresh, retry_lost, judging, made.params
         )
         found.append(_measure(entry, player, shared, tasks, how))
+    say_if_asked_differently([m.first for m in found])
     if as_json:
         print_json(records(found, env))
     else:

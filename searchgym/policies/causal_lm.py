@@ -94,6 +94,12 @@ class CausalLMPolicy:
         )
 
     @property
+    def prompt_format(self) -> dict[str, str]:
+        """How prompts are made, for the record of an evaluation: renderer and overflow."""
+        renderer = getattr(self.renderer, "fingerprint", type(self.renderer).__name__)
+        return {"renderer": str(renderer), "overflow": self.overflow}
+
+    @property
     def version(self) -> int:
         """Of the weights."""
         return int(getattr(self.generator, "version", 0))

@@ -70,7 +70,11 @@ def save_model(
         lm.tokenizer.save_pretrained(folder)
     policy = policy or lm.latest_policy
     if policy is not None:
-        save_note(folder, renderer_name(policy.renderer), policy.sampling, lm.freeze)
+        same = lm.latest_policy is not None and policy.renderer is lm.latest_policy.renderer
+        renderer = lm.latest_renderer if same else None
+        if not isinstance(renderer, str | Mapping):
+            renderer = renderer_name(policy.renderer)
+        save_note(folder, renderer, policy.sampling, lm.freeze)
     return folder
 
 
@@ -82,7 +86,7 @@ def load_policy(
     top_p: float | None = None,
     top_k: int | None = None,
     stop: str | Sequence[str] | None = None,
-    renderer: Renderer | str = AUTO,
+    renderer: Renderer | Mapping[str, Any] | str = AUTO,
     overflow: str = "invalid",
     as_trained: bool = False,
     seed: int = 0,
@@ -99,7 +103,7 @@ def load_policy(
         max_tokens, temperature, top_p, top_k: Sampling of each turn, see
             :class:`~searchgym.llms.base.Sampling`.
         stop: Strings that end a turn, besides the dialect's.
-        renderer: ``"plain"``, ``"bare"``, ``"names"``, ``"chat"``, ``"auto"``, or a renderer.
+        renderer: ``"auto"``, or as of :class:`CausalLMPolicy`.
         overflow: What to do where a prompt leaves no room in the model's context: ``"invalid"``
             counts an empty turn, ``"refuse"`` is an error.
         as_trained: Start from the sampling that the folder was trained with.
@@ -129,8 +133,7 @@ def load_policy(
     sampling = base._replace(
         **sampling_options({name: value for name, value in given.items() if value is not None})
     )
-    if isinstance(renderer, str) and renderer not in (AUTO, *RENDERERS):
-        raise CardError(unknown("renderer", renderer, (AUTO, *RENDERERS)))
+    require_renderer(renderer)
     if overflow not in ("invalid", "refuse"):
         raise CardError(unknown("overflow", str(overflow), ("invalid", "refuse")))
     if not isinstance(seed, int):
@@ -171,6 +174,13 @@ def sampling_options(options: Mapping[str, Any]) -> dict[str, Any]:
     except EngineError as error:
         raise CardError(str(error)) from error
     return checked
+
+
+def require_renderer(renderer: Any) -> None:
+    """``CardError`` for a name of no renderer; import paths are left to the policy."""
+    name = renderer.get("use") if isinstance(renderer, Mapping) else renderer
+    if isinstance(name, str) and ":" not in name and name not in (AUTO, *RENDERERS):
+        raise CardError(unknown("renderer", name, (AUTO, *RENDERERS)))
 
 
 def renderer_name(renderer: Any) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,14 @@ NOTE = "searchgym.json"
 
 def save_note(
     folder: str | os.PathLike[str],
-    renderer: str | None,
+    renderer: str | Mapping[str, Any] | None,
     sampling: Sampling,
     freeze: Sequence[str] = (),
 ) -> None:
     """Write ``searchgym.json`` into a model's folder.
 
     Args:
-        renderer: Name of the prompt format; None: one that has no name.
+        renderer: Prompt format, by name or as a table; None: one that has no name.
         sampling: As the model was sampled in training. Its stop strings belong to the format, the
             rest is a record (``load_policy(as_trained=True)`` applies it).
         freeze: Patterns of parameters to freeze when the model is trained on, as ``TrainableLM``
@@ -32,7 +32,7 @@ def save_note(
     """
     note: dict[str, Any] = {"sampling": sampling._asdict()}
     if renderer is not None:
-        note["renderer"] = renderer
+        note["renderer"] = renderer if isinstance(renderer, str) else dict(renderer)
     if freeze:
         note["freeze"] = list(freeze)
     write_whole(Path(folder) / NOTE, json.dumps(note, indent=1))

@@ -112,6 +112,8 @@ class TrainableLM:
             _save_merged(self)
         self.latest_policy: CausalLMPolicy | None = None
         """The policy that :meth:`policy` made last; :meth:`save` notes its prompt format."""
+        self.latest_renderer: Any = None
+        """The renderer as it was asked for, by name or as a table."""
         if gradient_checkpointing:
             enable = getattr(self.model, "activation_checkpointing_enable", None)  # the newer name
             enable = enable or self.model.gradient_checkpointing_enable
@@ -153,6 +155,7 @@ class TrainableLM:
             note = read_note(source) if source else {}
             renderer = note.get("renderer") or default_renderer(self.tokenizer)
         generator = self.generator(reuse_tokens=reuse_tokens)
+        self.latest_renderer = renderer
         self.latest_policy = CausalLMPolicy(generator, renderer, **options)
         return self.latest_policy
 

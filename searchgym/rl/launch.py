@@ -14,8 +14,7 @@ from ..evaluation.machine import note_machine
 from ..files import write_whole
 from ..llms.adapters import is_model
 from ..llms.base import Sampling
-from ..policies.causal_lm import RENDERERS as KNOWN_RENDERERS
-from ..policies.model_folder import sampling_options
+from ..policies.model_folder import require_renderer, sampling_options
 from ..policies.note import read_note
 from .comparison import require_members_that_differ
 from .log import CHECKPOINT, LOG, Log
@@ -35,7 +34,6 @@ TABLES = (*REGISTRY, *OF_RECIPE, "load")
 """Tables that ``--set TABLE.KEY=VALUE`` may change: a recipe's slots and training options, the
 environment's, the policy's sampling, the critic's, and how the model is loaded."""
 LORA = ("rank", "alpha", "targets")
-RENDERERS = ("auto", *KNOWN_RENDERERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +66,12 @@ class Plan:
     """auto: float32 for weights that are trained, else the checkpoint's. In half precision most
     updates round to nothing."""
     device: str = "auto"
-    renderer: str = "auto"
-    """plain | bare | chat; auto: as the model's folder notes, else chat where the tokenizer has a
-    template."""
+    renderer: str | Mapping[str, Any] = "auto"
+    """Prompt format: plain, bare, names, chat, an import path, or a table with options; auto: as
+    the model's folder notes, else chat where the tokenizer has a template."""
 
     def __post_init__(self) -> None:
-        if self.renderer not in RENDERERS:
-            raise CardError(unknown("renderer", self.renderer, RENDERERS))
+        require_renderer(self.renderer)
         for name in self.lora or ():
             if name not in LORA:
                 raise CardError(unknown("LoRA option", name, LORA))

@@ -50,7 +50,7 @@ def test_whoever_says_so_trains_everything(noted: Path, tmp_path: Path) -> None:
 
 
 def test_adapters_leave_it_alone_anyway(noted: Path, tmp_path: Path) -> None:
-    trainer, moved = trained(noted, tmp_path / "run", lora=2)
+    trainer, moved = trained(noted, tmp_path / "run", lora={"rank": 2})
     assert moved
     assert all(".lora_" in name for name in moved)
     assert trainer.lm.freeze == ()

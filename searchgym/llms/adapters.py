@@ -64,5 +64,6 @@ def merge_adapter(model: Any, folder: str | os.PathLike[str]) -> Any:
         merged = adapted.merge_and_unload()
     except (ValueError, RuntimeError, KeyError, OSError, TypeError) as error:
         raise EngineError(f"the adapter in {folder} does not fit its model: {error}") from error
+    merged.requires_grad_(True)  # PEFT froze it
     merged.merged_adapter = str(folder)
     return merged

@@ -121,7 +121,9 @@ def batch_metrics(batch: Batch) -> dict[str, float]:
     return {"kl": masked_mean(value, batch.mask)}
 
 
-RENAMED: Mapping[str, str] = {"clipped": "clip_frac", "kl_old": "approx_kl"}
+RENAMED: Mapping[str, str] = {
+    "clipped": "clip_frac", "kl_old": "approx_kl", "capped": "capped_frac",
+}  # fmt: skip
 """Statistics of losses → the names under which they are logged."""
 
 

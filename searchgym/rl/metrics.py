@@ -136,6 +136,15 @@ RL: Mapping[str, Metric] = {
         "KL to the old policy, nats per token", "mean over trained tokens of the k3 estimate of "
         "KL(π_old ‖ π)", "nats/token", "below .02", "high: as `clip_frac`",
     ),
+    "behaviour_weight": Metric(
+        "importance weight of stale tokens", "mean over trained tokens of the weight "
+        "π_old/π_sampled that the loss `decoupled` applies", "–", "0.9 to 1.1",
+        "far from 1: a smaller `eta`",
+    ),
+    "capped_frac": Metric(
+        "capped fraction", "trained tokens whose weight is above the cap / trained tokens", "share",
+        "below .05", "high: a smaller `eta`, or fewer `minibatches`",
+    ),
     "squared": Metric("squared error (kimi)", "mean over trajectories of the loss's squared error",
                       "–", "falls", "–"),
     "log_ratio": Metric("log ratio (kimi)", "mean over trajectories of log π/π_old", "nats",

@@ -41,7 +41,7 @@ def test_every_advantage_is_tried(name: str) -> None:
         assert needs_several_members(made)
     if name in ALONE:
         assert not needs_several_members(made)
-    if name in ("gigpo", "mt_grpo", "reinforce_pp_baseline"):
+    if name in ("mt_grpo", "reinforce_pp_baseline"):
         assert compares_groups(made), "turns are compared within a group, too"
 
 

@@ -34,7 +34,7 @@ def holding(folder: Path, name: str = ".lock") -> subprocess.Popen[str]:
     """A process that holds the lock on a folder."""
     code = (
         "import sys, time\nfrom searchgym.files import FolderLock\n"
-        f"FolderLock({str(folder)!r}, {name!r}).acquire()\nprint('held', flush=True)\n"
+        f"lock = FolderLock({str(folder)!r}, {name!r})\nlock.acquire()\nprint('held', flush=True)\n"
         "time.sleep(60)"
     )
     process = subprocess.Popen(

@@ -69,14 +69,14 @@ def plan_of(
     given = {k: v for k, v in values.items() if v is not None}
     if resume and recipe is None:
         device = given.pop("device", None)
-        said = [
+        fixed = [
             f"--{n}" for n in (*given, *(["model"] if model else []), *(["env"] if env else []))
         ]
-        said += ["--seed"] * (seed is not None) + ["--lr"] * (lr is not None)
-        said += ["--set"] * bool(changes)
-        if said:
+        fixed += ["--seed"] * (seed is not None) + ["--lr"] * (lr is not None)
+        fixed += ["--set"] * bool(changes)
+        if fixed:
             raise CardError(
-                f"{', '.join(said)} cannot be changed in a run that is resumed: what it began with "
+                f"{', '.join(fixed)} cannot be changed in a run that is resumed: what it began with "
                 "counts (--steps and --device may be given)"
             )
         plan = Plan.load_from(out).extended(steps)

@@ -79,9 +79,9 @@ class Plan:
             if self.lora is not None and not int(self.lora.get(name, 1)) >= 1:
                 raise CardError(f"LoRA's {name} must be at least 1, got {self.lora[name]}")
         sampling = sampling_of(self.sampling)
-        made = Recipe.of(self.table)
-        require_members_that_differ(made, sampling)
-        if made.needs("teacher_logp") and self.teacher is None:
+        recipe = Recipe.of(self.table)
+        require_members_that_differ(recipe, sampling)
+        if recipe.needs("teacher_logp") and self.teacher is None:
             raise CardError(f"recipe {self.recipe!r} learns from a teacher: add --teacher MODEL")
 
     @classmethod
@@ -162,15 +162,15 @@ def _comparable(plan: Plan) -> dict[str, Any]:
     free = {"device", "recipe"}
     values = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in free}
     values["train"] = {k: v for k, v in plan.train.items() if k not in FREE}
-    found: dict[str, Any] = json.loads(json.dumps(values))
-    return found
+    plain: dict[str, Any] = json.loads(json.dumps(values))
+    return plain
 
 
 def _table(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    found = changes.get(name, {})
-    if not isinstance(found, Mapping):
+    table = changes.get(name, {})
+    if not isinstance(table, Mapping):
         raise CardError(f"--set {name}.KEY=VALUE changes one option; {name} itself is a table")
-    return dict(found)
+    return dict(table)
 
 
 def changed(slot: str, old: Any, new: Any) -> Any:
@@ -280,16 +280,16 @@ def build(plan: Plan, setting: Setting, out: str | os.PathLike[str]) -> Trainer:
             f"{plan.teacher} and {plan.model} have different tokenizers, so the teacher cannot "
             "read the student's token ids: take a teacher of the same family"
         )
-    made = Trainer(
+    trainer = Trainer(
         lm, policy, setting, recipe, config,
         teacher=teacher, critic=critic, processes=processes, out=out,
     )  # fmt: skip
     if processes.main:
-        with made.locked():  # what was refused until here has not taken the folder
+        with trainer.locked():  # what was refused until here has not taken the folder
             plan.agree(out)
             plan.save(out)
             note_machine(out)
-    return made
+    return trainer
 
 
 def sampling_of(options: Mapping[str, Any]) -> Sampling:

@@ -1,5 +1,6 @@
 """Language models from the command line: started and refused, adapters, how agents are asked."""
 
+# ruff: noqa: F811  (a fixture that another file defines)
 from __future__ import annotations
 
 import json
@@ -61,7 +62,7 @@ def test_what_can_teach_nothing_is_refused_before_loading(
     assert says in done.err
 
 
-def test_two_trainings_on_one_folder(cli: Cli, world: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_two_trainings_on_one_folder(cli: Cli, world: Path, tmp_path: Path) -> None:
     """The second is refused while the first lives; after kill -9 it goes on."""
     out = tmp_path / "run"
     asked = ["train", "grpo", *options(world, "--out", out, "--steps", 400, "-s",
@@ -125,7 +126,7 @@ def test_a_training_that_learns_nothing_says_so(
     assert "Learnt nothing" in (out / "report.html").read_text()
 
 
-def test_adapters_from_the_command_line(cli: Cli, world: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_adapters_from_the_command_line(cli: Cli, world: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     lora = ["--lora", 2, "--lora-alpha", 6, "--lora-targets", "q_proj,v_proj"]
     done = cli("train", "grpo", *options(world, "--out", out, "--steps", 1, *lora))
@@ -170,7 +171,7 @@ def test_an_adapters_folder_is_a_model_and_an_agent(
     ],
 )
 def test_a_wrong_option_is_one_line(
-    cli: Cli, world: Path, agent: str, option: str, says: str,  # noqa: F811
+    cli: Cli, world: Path, agent: str, option: str, says: str,
 ) -> None:  # fmt: skip
     name = world / "warm" if agent == "M" else agent
     address = ["-A", "base_url=http://127.0.0.1:1/v1"] if agent == "react" else []

@@ -19,7 +19,7 @@ from searchgym.errors import CardError, EngineError
 from searchgym.llms import handover
 from searchgym.rl.asynchronous.rollouts import AsyncRollouts
 from searchgym.rl.asynchronous.weights import publish
-from searchgym.rl.asynchronous.worker import Worker, made
+from searchgym.rl.asynchronous.worker import Worker, build_workers
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots.records import Workers
 from searchgym.rl.trainer import TrainConfig, Trainer
@@ -221,9 +221,9 @@ def test_a_worker_may_ask_for_its_number(folders: list[Path]) -> None:
     with rollouts, pytest.raises(EngineError, match="RuntimeError: I am 40"):
         trainer.advance()
     with pytest.raises(RuntimeError, match="I am 3"):
-        made(numbered, 3)
+        build_workers(numbered, 3)
     with pytest.raises(RuntimeError, match="I am 7"):
-        made(partial(numbered, worker=7), 3)
+        build_workers(partial(numbered, worker=7), 3)
 
 
 def _train_and_be_killed(folder: str) -> None:

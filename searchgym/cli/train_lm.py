@@ -76,8 +76,8 @@ def plan_of(
         fixed += ["--set"] * bool(changes)
         if fixed:
             raise CardError(
-                f"{', '.join(fixed)} cannot be changed in a run that is resumed: what it began with "
-                "counts (--steps and --device may be given)"
+                f"{', '.join(fixed)} cannot be changed in a run that is resumed: what it began "
+                "with counts (--steps and --device may be given)"
             )
         plan = Plan.load_from(out).extended(steps)
         return plan if device is None else _moved(plan, device)

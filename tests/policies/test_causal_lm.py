@@ -264,7 +264,7 @@ def test_weights_can_be_handed_over() -> None:
     assert lm.weights_changed(other.merged()) == lm.version == 1
     after = lm.sample([request])[0]
     assert (before.version, after.version) == (0, 1)
-    assert after.ids == other.policy().sample([request])[0].ids != before.ids
+    assert after.ids == other.policy("plain").sample([request])[0].ids != before.ids
 
 
 def test_it_is_evaluated_as_any_agent_is() -> None:

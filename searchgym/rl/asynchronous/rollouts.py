@@ -43,8 +43,8 @@ class AsyncRollouts:
         late: ``"wait"`` for slow groups, or ``"drop"`` them.
         restarts: Number of workers that may die before training ends with an error.
         timeout_s: Time limit of a worker's start, and of each batch of groups.
-        start_method: Start method of ``multiprocessing``. As always with ``"spawn"``, a script that uses this
-            guards its own start by ``if __name__ == "__main__":``.
+        start_method: Start method of ``multiprocessing``. As always with ``"spawn"``, a script that
+            uses this guards its own start by ``if __name__ == "__main__":``.
 
     Raises:
         CardError: numbers out of range.

@@ -13,10 +13,10 @@ from searchgym.envs.setting import Setting
 from searchgym.errors import DataError
 from searchgym.llms.precision import fast_dtype
 from searchgym.llms.sft import Progress
+from searchgym.policies.model_folder import load_policy
 from searchgym.policies.names import NamesRenderer
 from searchgym.policies.note import read_note
 from searchgym.policies.renderer import BareRenderer
-from searchgym.rl.launch import player
 from searchgym.warmstart import run
 from searchgym.warmstart.examples import KINDS
 from searchgym.warmstart.measuring import by_hops, play, reader_policy
@@ -86,7 +86,7 @@ def test_transformers_loads_the_result_and_it_plays(
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     made = begin(tmp_path, encoder)
-    renderer = type(player(tmp_path).renderer)
+    renderer = type(load_policy(tmp_path).renderer)
     assert renderer is (BareRenderer if encoder is None else NamesRenderer)
     assert ("freeze" in read_note(tmp_path)) == (encoder is not None)
     model = AutoModelForCausalLM.from_pretrained(str(tmp_path))

@@ -77,7 +77,7 @@ readme: $(STAMP) ## Write the catalogue's tables into README.md
 	$(BIN)/searchgym list --into README.md
 
 api: $(STAMP) ## Write the reference of the public names into build/api/
-	$(BIN)/python docs/api.py build/api
+	$(BIN)/python -m searchgym.site.api build/api
 	@echo "build/api/index.html"
 
 slow: $(STAMP) ## The tests that take minutes

@@ -84,7 +84,7 @@ _WHERE = {
     "rl.critic": ("Critic",),
     "rl.processes": ("Processes",),
     "rl.asynchronous.rollouts": ("AsyncRollouts",),
-    "rl.launch": ("load_policy",),
+    "policies.model_folder": ("load_policy",),
 }  # fmt: skip
 """Module → the public names it defines."""
 _PACKAGES = (
@@ -157,6 +157,7 @@ if TYPE_CHECKING:
     from .llms.transformers_generator import TransformersGenerator as TransformersGenerator
     from .llms.vllm_generator import VllmGenerator as VllmGenerator
     from .policies.causal_lm import CausalLMPolicy as CausalLMPolicy
+    from .policies.model_folder import load_policy as load_policy
     from .policies.trainable import Lora as Lora
     from .policies.trainable import TrainableLM as TrainableLM
     from .registration import env_ids as env_ids
@@ -167,7 +168,6 @@ if TYPE_CHECKING:
     from .rewards import per_turn as per_turn
     from .rl.asynchronous.rollouts import AsyncRollouts as AsyncRollouts
     from .rl.critic import Critic as Critic
-    from .rl.launch import load_policy as load_policy
     from .rl.processes import Processes as Processes
     from .rl.recipe import Recipe as Recipe
     from .rl.trainer import TrainConfig as TrainConfig

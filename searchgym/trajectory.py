@@ -46,7 +46,8 @@ class Trajectory:
     purpose: str = "evaluation"
     infra_error: bool = False
     usage: Mapping[str, float] = field(default_factory=dict)
-    """What the agent's turns took: ``tokens_in``, ``tokens_out``, ``cost``, as far as known."""
+    """What the agent's turns took, as far as known: ``tokens_in``, ``tokens_out``, ``cost``, and
+    how many of them ``overflowed`` the model's context or were ``length_cut``."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """Of a trajectory that was trained on: step, group, reward, advantages by turn, and rows of
     tokens (``rl.saved``)."""

@@ -23,7 +23,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("api")
     started = time.process_time(), time.perf_counter()
     done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "api.py"), str(folder)],
+        [sys.executable, "-m", "searchgym.site.api", str(folder)],
         cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip

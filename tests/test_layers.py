@@ -23,7 +23,7 @@ ORDER = (
     "trajectory", "messages", "oracle", "self_search", "audit", "candidates", "envs", "wrappers",
     "checker", "rollout", "agents", "policies", "evaluation", "answerability", "warmstart",
     "knower", "rl", "reports", "benchmark", "world_browser", "viewer", "serve",
-    "integrations", "cli", "__main__",
+    "integrations", "site", "cli", "__main__",
 )  # fmt: skip
 """Groups, lowest first. ``rollout`` stands before ``agents``: it needs only their protocol, which
 is in ``types``, while an agent that looks ahead plays episodes itself.

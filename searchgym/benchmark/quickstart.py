@@ -56,8 +56,8 @@ def quickstart(
 
     Args:
         out_dir: Keeps everything; the same call again goes on from what is there.
-        budget_s: Wall clock for training all seeds together, encoding included. Runs are exactly
-            reproducible only where the recipe's episodes end before it.
+        budget_s: Wall clock for training all seeds together, counted from each one's first update.
+            Runs are exactly reproducible only where the recipe's episodes end before it.
         seeds: One agent is trained for each.
         data_dir: Where the real sets are (default: ``SEARCHGYM_DATA``, else the user's cache).
         generated_questions: Questions per generated rung; None: all of the card's.

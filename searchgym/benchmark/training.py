@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..cards import Card, card
 from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
+from ..utils.files import FolderLock
 
 if TYPE_CHECKING:
     from ..agents.candidate import CandidateAgent
@@ -110,7 +112,11 @@ class SeedTrainer:
     """
 
     def __init__(
-        self, recipe: CandidateRecipe, out_dir: Path | str, *, builder: FeatureBuilder | None = None
+        self,
+        recipe: CandidateRecipe,
+        out_dir: str | os.PathLike[str],
+        *,
+        builder: FeatureBuilder | None = None,
     ) -> None:
         from ..candidates.features import FeatureBuilder
 
@@ -164,11 +170,20 @@ class SeedTrainer:
     ) -> Learned:
         """Train one seed, or load it if it is there, or go on from its checkpoint.
 
-        ``seconds`` bounds the run by wall clock on top of the recipe's episodes: annealing then
-        follows whichever runs out first, and the result depends on the machine's speed. A
-        checkpoint is continued only under the same bound, otherwise it is deleted with a warning,
-        and an agent that a smaller one stopped is trained again.
+        ``seconds`` bounds the run by wall clock, counted from its first update, on top of the
+        recipe's episodes: annealing then follows whichever runs out first, and the result depends
+        on the machine's speed. A checkpoint is continued only under the same bound, otherwise it is
+        deleted with a warning, and an agent that a smaller one stopped is trained again.
+
+        Raises:
+            DataError: another training of this seed is writing the folder, or it cannot be written.
         """
+        if (done := self.finished(seed, seconds)) is not None:
+            return done
+        with FolderLock(self.folder, f".seed-{seed}.lock"):
+            return self._train(seed, seconds, report)
+
+    def _train(self, seed: int, seconds: float | None, report: Report | None) -> Learned:
         from dataclasses import asdict
 
         from ..agents.candidate import CandidateAgent
@@ -177,8 +192,6 @@ class SeedTrainer:
         from ..rl.candidate.greedy import GreedyPoint
         from ..rl.candidate.trainer import CandidateTrainer
 
-        if (done := self.finished(seed, seconds)) is not None:
-            return done
         arenas, dev = self.arenas(report)
         config = self._config(seed, seconds)
         run = CandidateTrainer(arenas, config, dev=dev, about=self.recipe.digest)

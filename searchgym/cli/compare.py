@@ -36,6 +36,7 @@ def compare(
 
     Refuses results whose settings differ in anything but the agent.
     """
+    from ..evaluation.comparable import asked_differently, told
     from ..evaluation.frontier import frontier, point
     from ..evaluation.intervals import holm
     from ..evaluation.power import power_note
@@ -57,6 +58,8 @@ def compare(
         for c, p in zip(found, adjusted, strict=True)
     ]  # fmt: skip
     note = power_note(min(c.difference.n for c in found))
+    unlike = {f"{other.agent} and {first.agent}": differs for other in others
+              if (differs := asked_differently(other, first))}  # fmt: skip
     if as_json:
         comparisons = [
             {**c._asdict(), "difference": c.difference._asdict(), "p_holm": p}
@@ -65,6 +68,7 @@ def compare(
         print_json(
             {
                 "metric": metric, "comparisons": comparisons, "note": note,
+                "asked_differently": unlike,
                 "frontier": [loaded[int(p.name)].agent for p in worth],
             }
         )  # fmt: skip
@@ -87,6 +91,8 @@ def compare(
     )
     if note:
         say(note)
+    for pair, differs in unlike.items():
+        say(f"{pair} were asked differently: {told(differs)}; -A sets it for all agents of an eval")
 
 
 def add_to(app: typer.Typer) -> None:

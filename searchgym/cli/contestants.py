@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Container, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards import Card, cards, read_card
 from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
-from ..objects import bare_hint, check_fits, load_object, own_folder
+from ..llms.adapters import is_model
+from ..objects import bare_hint, check_fits, is_path, load_object, own_folder
 from ..rl.recipe_files import shipped
 from ..types import Agent, Task
 
@@ -30,7 +32,7 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
     ``searchgym train``, the folder of a language model, ``untrained``, ``majority`` (the commonest
     answer), or ``module:Class``, or ``module:function`` (see ``searchgym.agents.function``).
     ``options``: arguments of the card's or named class, over the card's own; of a language model,
-    ``temperature`` and ``seed``.
+    those of :func:`searchgym.policies.model_folder.load_policy`.
 
     Raises:
         CardError: none of these; the nearest names are given. Options that it does not take.
@@ -42,8 +44,8 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
         return _of_card(read_card(folder, "agents"), options)
     if ":" in name:
         return _of_object(name, load_object(name), options)
-    if (folder := own_folder(name, "config.json")) is not None:
-        return _of_class(name, partial(_language_model, folder), options)
+    if is_path(name) and is_model(name):
+        return _language_model(Path(name), options)
     if options:
         raise CardError(f"agent {name!r} takes no options, got {', '.join(options)}")
     if name == "majority":
@@ -116,7 +118,14 @@ def _of_class(name: str, make: Callable[..., Any], kwargs: Mapping[str, Any]) ->
         # without gold passages "all the evidence was shown" would be true at once
         if wants_tasks and any(not t.evidence or len(t.queries) < len(t.evidence) for t in tasks):
             return None
-        agent = make(tasks, **kwargs) if wants_tasks else make(**kwargs)
+        try:
+            agent = make(tasks, **kwargs) if wants_tasks else make(**kwargs)
+        except (TypeError, ValueError) as error:
+            given = ", ".join(f"{key}={value!r}" for key, value in kwargs.items())
+            raise CardError(
+                f"agent {name!r} cannot be made with {given or 'its defaults'}: {error} "
+                "('searchgym --traceback …' shows where)"
+            ) from error
         if not isinstance(agent, Agent):
             raise CardError(f"{make!r} is no agent: it needs act(requests) -> list[str]")
         return agent
@@ -150,10 +159,23 @@ def _encoder() -> WordEncoder:
     return WordEncoder(cache=data_directory().parent / "vectors")
 
 
+def _language_model(folder: Path, options: Mapping[str, Any]) -> Maker:
+    """A maker of a model's policy, with options checked before it is loaded."""
+    from ..policies.model_folder import load_policy
+
+    known = {*inspect.signature(load_policy).parameters} - {"folder"}
+    for key in options:
+        if key not in known:
+            raise CardError(unknown(f"option of agent {str(folder)!r}", key, known))
+    as_text = json.dumps(options, sort_keys=True)
+    return lambda env, tasks: _loaded(folder, as_text)
+
+
 @cache
-def _language_model(folder: Path, temperature: float = 0.0, seed: int = 0) -> Agent:
-    from ..rl.launch import load_policy
+def _loaded(folder: Path, options: str) -> Agent:
+    """One policy per folder and options: weights take memory."""
+    from ..policies.model_folder import load_policy
     from .live import quiet_loading
 
     with quiet_loading():
-        return load_policy(folder, temperature=temperature, seed=seed)
+        return load_policy(folder, **json.loads(options))

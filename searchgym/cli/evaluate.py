@@ -14,6 +14,7 @@ import typer
 
 from ..errors import CardError, EvaluationError
 from ..trust import registered_only
+from .agent_errors import agent_errors, report_failures, say_if_asked_differently
 from .measured import Measured, print_measured, records
 from .output import JsonFlag, examples, print_json, progress, say, working
 from .targets import EnvId, Overrides, Trust, make_search_env, overrides
@@ -109,6 +110,7 @@ def evaluate(
         how = _How(seed, samples, batch, workers, closed_book, out, fresh, retry_lost, judging)
         with registered_only(out or "this file", trust=True) if trust else nullcontext():
             found.append(_measure(entry, player, shared, tasks, how))
+    say_if_asked_differently([m.first for m in found])
     if as_json:
         print_json(records(found, env))
     else:
@@ -170,6 +172,7 @@ def _measure(
                 if how.out is not None:
                     result.save(_path(how.out, entry.name, how, seed, with_tools))
             out[with_tools].append(result)
+    report_failures(entry.name, [*out[True], *out[False]])
     if how.out is not None:
         say(f"{entry.name}: {_path(how.out, entry.name, how, how.seed, opened)}")
     return Measured(tuple(out[True]), tuple(out[False]))
@@ -184,7 +187,7 @@ def _one(
 
     label = entry.name if with_tools else f"{entry.name}, closed book"
     path = None if how.out is None else _path(how.out, entry.name, how, seed, with_tools)
-    with progress(label, len(tasks)) as advance:
+    with progress(label, len(tasks)) as advance, agent_errors(entry.name):
         result = run(
             player, shared, name=entry.name, label=entry.env, tasks=tasks, seed=seed,
             batch=how.batch, search_enabled=None if with_tools else False, progress=advance,

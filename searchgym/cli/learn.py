@@ -48,7 +48,22 @@ def train(
     lr: Annotated[float | None, typer.Option(help="Learning rate.", rich_help_panel=_LM)] = None,
     lora: Annotated[
         int | None,
-        typer.Option(min=1, help="Train adapters of this rank only.", rich_help_panel=_LM),
+        typer.Option(min=1, help="Train LoRA adapters of this rank only.", rich_help_panel=_LM),
+    ] = None,
+    lora_alpha: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Scale of the adapters (alpha / rank). Default: twice the rank.",
+            rich_help_panel=_LM,
+        ),
+    ] = None,
+    lora_targets: Annotated[
+        str | None,
+        typer.Option(
+            help="Layers that get adapters: q_proj,v_proj. Default: all linear ones but the "
+            "output layer.",
+            rich_help_panel=_LM,
+        ),
     ] = None,
     dtype: Annotated[
         str | None,
@@ -111,18 +126,21 @@ def train(
     from .targets import overrides
     from .train_lm import is_recipe, plan_of, run
 
-    own = {"model": model, "env": env, "steps": steps, "lr": lr, "lora": lora, "dtype": dtype,
-           "device": device, "renderer": renderer, "teacher": teacher, "log": log,
-           "resume": resume or None}  # fmt: skip
+    own = {
+        "model": model, "env": env, "steps": steps, "lr": lr, "lora": lora,
+        "lora-alpha": lora_alpha, "lora-targets": lora_targets, "dtype": dtype, "device": device,
+        "renderer": renderer, "teacher": teacher, "log": log, "resume": resume or None,
+    }  # fmt: skip
     if card is None or is_recipe(card):
         if seed is not None and len(seed) > 1:
             raise CardError("one seed per folder: run again with another --seed and --out")
         folder = out or Path("runs") / Path(card or "train").stem
-        names = ("lora", "dtype", "device", "renderer", "teacher")
+        adapters = _adapters(lora, lora_alpha, lora_targets)
+        names = ("dtype", "device", "renderer", "teacher")
         plan = plan_of(
             card, model=model, env=env, out=folder, resume=resume, steps=steps, lr=lr,
             seed=seed[0] if seed else None, changes=overrides(settings),
-            values={name: own[name] for name in names}, trust=trust,
+            values={"lora": adapters, **{name: own[name] for name in names}}, trust=trust,
         )  # fmt: skip
         with ExitStack() as reading:
             if card is None:  # everything that is built now was named by the folder
@@ -137,6 +155,17 @@ def train(
             "a card's own settings are changed by --set"
         )
     _train_card(card, out or Path("runs/train"), seed, seconds, settings, as_json)
+
+
+def _adapters(rank: int | None, alpha: int | None, targets: str | None) -> dict[str, Any] | None:
+    """LoRA's options as a plan takes them; None trains all weights."""
+    given = {"rank": rank, "alpha": alpha, "targets": targets}
+    options: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
+    if options and rank is None:
+        raise CardError("--lora-alpha and --lora-targets need --lora RANK")
+    if targets is not None and targets != "all-linear":
+        options["targets"] = [name.strip() for name in targets.split(",") if name.strip()]
+    return options or None
 
 
 def _train_card(
@@ -256,7 +285,7 @@ def add_to(app: typer.Typer) -> None:
         epilog=examples(
             "searchgym train grpo --model Qwen/Qwen2.5-0.5B-Instruct --env SearchQA-v0 --steps 50 "
             "--out runs/x",
-            "searchgym train dapo --model runs/small --lora 16 -s loss.clip_high=.28 -s "
+            "searchgym train dapo --model runs/small --lora 16 --lora-targets q_proj,v_proj -s "
             "env.max_turns=4",
             "searchgym train --resume --out runs/x --steps 100",
             "searchgym train candidate",

@@ -1,4 +1,4 @@
-"""A training run on the screen: what each step measured, where it began, how it has gone."""
+"""A training run on the screen: a live table on a terminal, a line per step elsewhere."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ..errors import MissingExtraError
+from ..rl.metrics import label
 from .output import console, say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-NAMES: Mapping[str, str] = {
-    "reward": "reward", "return": "return", "em": "exact match", "f1": "F1",
-    "searches": "searches / episode", "turns": "turns / episode", "tokens": "tokens / episode",
-    "invalid": "invalid turns", "truncated": "truncated episodes", "infra": "lost episodes",
-    "entropy": "entropy, nats", "kl_ref": "KL to the reference",
-    "equal_groups": "groups without signal", "loss": "loss", "norm": "gradient norm",
-}  # fmt: skip
-"""Measure → how it is called on the screen, in this order; others follow under their own names."""
-_LAST = ("/clipped", "/kl", "/kl_old", "/ratio")
+SHOWN = (
+    "reward", "return", "em", "f1", "searches", "turns", "completion_length", "invalid",
+    "truncated", "overflowed", "length_cut", "infra_errors", "entropy", "kl",
+    "frac_reward_zero_std", "loss", "grad_norm", "ratio", "clip_frac", "approx_kl",
+)  # fmt: skip
+"""Metrics in the order of the table; others follow under their own names."""
+_IF_ANY = ("overflowed", "length_cut", "infra_errors")
+"""Counts of what should not happen: in a step's line only where it did."""
 _BARS = "▁▂▃▄▅▆▇█"
 _KEPT = 240
 _WIDTH = 24
 
 
 def chosen(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
-    """(measure, its name on the screen) of what is shown: the known ones, parts of the reward,
-    clip fractions and divergences."""
-    parts = [n for n in metrics if n.startswith("part/") and n.removeprefix("part/") not in NAMES]
-    more = [n for n in metrics if n.endswith(_LAST)]
-    known = [(n, shown) for n, shown in NAMES.items() if n in metrics]
-    return known + [(n, n) for n in (*parts, *more)]
+    """(name, label) of the metrics in the table: those of ``SHOWN``, parts of the reward, and
+    divergences that losses log."""
+    parts = [
+        n for n in metrics if n.startswith("rewards/") and n.removeprefix("rewards/") not in SHOWN
+    ]
+    more = [n for n in metrics if n.endswith("/kl") and not n.startswith("importance_")]
+    return [(n, label(n)) for n in SHOWN if n in metrics] + [(n, n) for n in (*parts, *more)]
 
 
 def sparkline(values: Sequence[float], width: int = _WIDTH) -> str:
@@ -54,11 +55,11 @@ def sparkline(values: Sequence[float], width: int = _WIDTH) -> str:
 
 def throughput(metrics: Mapping[str, float]) -> dict[str, float]:
     """Episodes and tokens per second of playing, and seconds per step."""
-    play = max(metrics.get("play_s", 0.0), 1e-9)
+    play = max(metrics.get("rollout_s", 0.0), 1e-9)
     episodes = metrics.get("episodes", 0.0)
     return {
         "episodes/s": episodes / play,
-        "tokens/s": episodes * metrics.get("tokens", 0.0) / play,
+        "tokens/s": episodes * metrics.get("completion_length", 0.0) / play,
         "s/step": play + metrics.get("update_s", 0.0),
     }
 
@@ -112,6 +113,13 @@ class Screen:
             for warning in warnings:
                 say(f"warning: {warning}")
 
+    def warn(self, warnings: Sequence[str]) -> None:
+        """Show warnings that come after the last step."""
+        self.warnings += warnings
+        if self._display is None:
+            for warning in warnings:
+                say(f"warning: {warning}")
+
     def tell(self, note: str) -> None:
         """A line under the table, or beside the log."""
         self.note = note
@@ -120,8 +128,9 @@ class Screen:
 
     def line(self) -> str:
         """The last step in one line."""
-        shown = ("reward", "em", "searches", "invalid", "truncated", "infra", "equal_groups",
-                 "entropy")  # fmt: skip
+        always = ("reward", "em", "searches", "invalid", "truncated", "frac_reward_zero_std",
+                  "entropy")  # fmt: skip
+        shown = (*always, *(n for n in _IF_ANY if self.metrics.get(n)))
         values = " ".join(f"{n} {_number(self.metrics[n])}" for n in shown if n in self.metrics)
         pace = throughput(self.metrics)
         return f"step {self.done}/{self.steps} {values} {pace['s/step']:.1f} s"

@@ -134,11 +134,12 @@ def _scores(m: Measured) -> dict[str, Any]:
 def _took(found: Sequence[Measured]) -> list[dict[str, Any]]:
     """Searches, tokens, …; pages and dollars only where there were any."""
     names = ["searches", "accesses", "turns", "tokens_in", "tokens_out", "cost", "invalid_rate",
-             "truncated"]  # fmt: skip
+             "truncated", "overflowed", "length_cut"]  # fmt: skip
+    rare = ("accesses", "cost", "overflowed", "length_cut")
     used = [
         name
         for name in names
-        if name not in ("accesses", "cost") or any(m.first.means[name].mean > 0 for m in found)
+        if name not in rare or any(m.first.means[name].mean > 0 for m in found)
     ]
     forms = {"tokens_in": ".0f", "tokens_out": ".0f", "cost": ".5f"}
     return [

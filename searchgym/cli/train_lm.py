@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..rl.trainer import Trainer
 
 _ENDS = ("", "seconds", "interrupted")
-"""How a run may end before its last step; where processes differ, the last of these counts."""
+"""Ways to end before the last step; where processes differ, the last of these counts."""
 
 
 def is_recipe(name: str) -> bool:
@@ -67,15 +67,15 @@ def plan_of(
     given = {k: v for k, v in values.items() if v is not None}
     if resume and recipe is None:
         device = given.pop("device", None)
-        said = [
+        fixed = [
             f"--{n}" for n in (*given, *(["model"] if model else []), *(["env"] if env else []))
         ]
-        said += ["--seed"] * (seed is not None) + ["--lr"] * (lr is not None)
-        said += ["--set"] * bool(changes)
-        if said:
+        fixed += ["--seed"] * (seed is not None) + ["--lr"] * (lr is not None)
+        fixed += ["--set"] * bool(changes)
+        if fixed:
             raise CardError(
-                f"{', '.join(said)} cannot be changed in a run that is resumed: what it began with "
-                "counts (--steps and --device may be given)"
+                f"{', '.join(fixed)} cannot be changed in a run that is resumed: what it began "
+                "with counts (--steps and --device may be given)"
             )
         plan = Plan.load_from(out, trust=trust)
         changes = {} if device is None else {"device": device}
@@ -119,7 +119,7 @@ def run(
 
 
 class _Nowhere(io.TextIOBase):
-    """Where processes besides the main one write. What they raise is shown all the same."""
+    """Discards output of processes besides the main one; exceptions still propagate."""
 
     def write(self, text: str) -> int:
         return len(text)
@@ -140,35 +140,34 @@ def _run(plan: Plan, out: Path, seconds: float | None, log: Sequence[str], as_js
         say(f"{out} was trained to its last step already, {last}; go on with --steps {2 * start}")
     elif start:
         say(f"going on after step {start} of {last} in {out}")
-    last_row = _last_row(out, start)
+    last_row = _last_row(trainer, start)
     trackers = Trackers(log if main else (), out, asdict(plan), start - len(last_row))
     for step, metrics in last_row.items():  # a kill may have come before they were told it
         trackers.write(step, metrics)
     title = f"{plan.recipe}: {plan.model} in {plan.env}"
-    try:
-        with Screen(title, last, start) as screen, _named(screen) as said:
-            stopped = _follow(trainer, screen, trackers, said, seconds)
-    except KeyboardInterrupt:
-        say(f"stopped at once: steps since the last checkpoint are lost; {_again(out)}")
-        raise
-    finally:
-        trackers.close()
-    trainer.processes.close()  # the rest is the main one's alone
-    if stopped == "interrupted":
-        say(f"stopped and saved after step {trainer.steps} of {last}; {_again(out)}")
-        raise KeyboardInterrupt
-    if main:
-        _finish(trainer, plan, out, as_json)
+    with trainer.locked():  # until the model is written
+        try:
+            with Screen(title, last, start) as screen, _collected_warnings() as collected:
+                stopped = _follow(trainer, screen, trackers, collected, seconds)
+        except KeyboardInterrupt:
+            say(f"stopped at once: steps since the last checkpoint are lost; {_again(out)}")
+            raise
+        finally:
+            trackers.close()
+        trainer.processes.close()  # the rest is the main one's alone
+        if stopped == "interrupted":
+            say(f"stopped and saved after step {trainer.steps} of {last}; {_again(out)}")
+            raise KeyboardInterrupt
+        if main:
+            _finish(trainer, plan, out, as_json)
 
 
-def _last_row(out: Path, start: int) -> dict[int, dict[str, float]]:
-    """The numbers of the last step that a resumed run has behind it, by its step."""
-    from ..rl.log import read_log
-
-    rows = [row for row in read_log(out) if row["step"] == start - 1] if start else []
-    return {
-        row["step"]: {k: v for k, v in row.items() if isinstance(v, int | float)} for row in rows
-    }
+def _last_row(trainer: Trainer, start: int) -> dict[int, dict[str, float]]:
+    """Step → metrics of the last step before a resumed run's first."""
+    row = trainer.log.row(start - 1) if start and trainer.log is not None else None
+    if row is None:
+        return {}
+    return {start - 1: {k: v for k, v in row.items() if isinstance(v, int | float)}}
 
 
 def _again(out: Path) -> str:
@@ -176,25 +175,27 @@ def _again(out: Path) -> str:
 
 
 def _follow(
-    trainer: Trainer, screen: Screen, trackers: Any, said: list[str], seconds: float | None
+    trainer: Trainer, screen: Screen, trackers: Any, collected: list[str], seconds: float | None
 ) -> str:
-    """Train; how it ended: done | interrupted | seconds. What was done is saved by then."""
-    from ..rl.checkpoint import save_checkpoint
-    from ..rl.trainer import CHECKPOINT
+    """Train and save; returns how it ended: done | interrupted | seconds.
 
+    ``seconds`` count from the first step: loading and building are over by then.
+    """
     began, ended = time.monotonic(), ""
     with _patient(screen, trainer.processes.main) as asked:
         for metrics in trainer.train():
-            screen.step(metrics, said)
-            said.clear()
+            screen.step(metrics, collected)
+            collected.clear()
             trackers.write(int(metrics["step"]), metrics)
             late = seconds is not None and time.monotonic() - began >= seconds
             # all processes stop after the same step, whichever of them was told to
-            ended = _ENDS[trainer.processes.most(2 if asked() else int(late))]
+            ended = _ENDS[trainer.processes.all_reduce_max(2 if asked() else int(late))]
             if ended:
                 break
-        if trainer.out is not None and ended:
-            save_checkpoint(trainer, trainer.out / CHECKPOINT)
+        if ended:
+            trainer.monitor.finish()
+            screen.warn(collected)
+            trainer.save_checkpoint()
     return "done" if trainer.steps >= trainer.config.steps else ended
 
 
@@ -228,33 +229,33 @@ def _patient(screen: Screen, main: bool) -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def _named(screen: Screen) -> Iterator[list[str]]:
-    """Named warnings of the run, as they come, for the screen; others go where they always do."""
+def _collected_warnings() -> Iterator[list[str]]:
+    """Collect named warnings for the screen; other warnings are shown as always."""
     from ..rl.collapse import CollapseWarning
 
-    said: list[str] = []
+    collected: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always", CollapseWarning)
         shown = warnings.showwarning
 
         def show(message: Any, category: Any, *rest: Any, **more: Any) -> None:
             if issubclass(category, CollapseWarning):
-                said.append(str(message))
+                collected.append(str(message))
             else:
                 shown(message, category, *rest, **more)
 
         warnings.showwarning = show
-        yield said
+        yield collected
 
 
 def _finish(trainer: Trainer, plan: Plan, out: Path, as_json: bool) -> None:
     """The model as a folder, the curve, and what came of it all."""
     from ..reports.page import save_curve
-    from ..rl.launch import MODEL, save_model
+    from ..rl.launch import MODEL
     from ..rl.log import read_log
 
     with working("writing the model …"), quiet_loading():
-        folder = save_model(trainer, out / MODEL)
+        folder = trainer.save(out / MODEL)
     rows = read_log(out)
     try:
         with working("drawing …"):
@@ -262,20 +263,26 @@ def _finish(trainer: Trainer, plan: Plan, out: Path, as_json: bool) -> None:
     except MissingExtraError as error:
         curve = None
         say(f"no curve was drawn: {error}")
-    first, last = rows[:10], rows[-10:]
+    count = min(10, max(len(rows) // 2, 1))
+    first, last = rows[:count], rows[-count:]
     facts = {
         "recipe": plan.recipe,
         "model": str(folder),
         "steps": trainer.steps,
         "episodes": int(sum(row["episodes"] for row in rows)),
-        "lost to infrastructure": int(sum(row["infra"] for row in rows)),
-        "minutes": round(sum(row["play_s"] + row["update_s"] for row in rows) / 60, 2),
+        "lost to infrastructure": int(sum(row["infra_errors"] for row in rows)),
+        "minutes": round(sum(row["rollout_s"] + row["update_s"] for row in rows) / 60, 2),
         **{
             f"{name}, {when}": _mean([row[name] for row in some if row.get(name) is not None])
             for name in ("reward", "em", "searches", "invalid")
-            for when, some in (("first 10 steps", first), ("last 10 steps", last))
+            for when, some in ((f"first {count} steps", first), (f"last {count} steps", last))
         },
-        "warnings": sorted({w for row in rows for w in row.get("warnings", ())}),
+        **{
+            name.replace("_", " "): share
+            for name in ("overflowed", "length_cut")
+            if (share := _mean([row[name] for row in rows if row.get(name) is not None]))
+        },
+        "warnings": sorted({*trainer.monitor.warned, *_logged_warnings(rows)}),
         "log": str(out / "rl.jsonl"),
         "curve": curve,
     }
@@ -285,8 +292,12 @@ def _finish(trainer: Trainer, plan: Plan, out: Path, as_json: bool) -> None:
     say(" ".join([f"evaluate it: searchgym eval {plan.env} --agent {folder}", *same]))
 
 
+def _logged_warnings(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [name for row in rows for name in row.get("warnings", ())]
+
+
 def _typed(value: Any) -> str:
-    """A value as ``--set`` takes it."""
+    """Format a value as ``--set`` takes it."""
     return value if isinstance(value, str) else json.dumps(value)
 
 

@@ -68,6 +68,16 @@ def check_comparable(
     )
 
 
+def asked_differently(a: Evaluated, b: Evaluated) -> dict[str, tuple[Any, Any]]:
+    """Dotted name → values of what differs in how two language models were asked: sampling, prompt
+    format. It is part of the agent, so results may be compared, but not taken for like. Empty where
+    one of them does not say."""
+    agents = [result.settings.get("agent", {}) for result in (a, b)]
+    both = [name for name in ("sampling", "prompt") if all(agent.get(name) for agent in agents)]
+    first, second = ({name: agent[name] for name in both} for agent in agents)
+    return differing(first, second, ())
+
+
 def told(found: Mapping[str, tuple[Any, Any]]) -> str:
     """What differs, for a message: "rules.k (3 and 5), …"."""
     each = [f"{name} ({_short(x)} and {_short(y)})" for name, (x, y) in found.items()]

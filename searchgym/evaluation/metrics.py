@@ -18,6 +18,7 @@ from ..errors import EvaluationError, unknown
 from ..rewards.outcome import MEASURES
 from ..scoring.evidence import ndcg_at, precision_at, reciprocal_rank
 from ..text import is_abstention
+from ..types import Failure
 from .intervals import RESAMPLES, Interval, mean_interval
 
 _CUT = ("max_turns", "max_chars", "max_tokens")
@@ -68,6 +69,13 @@ class Row(NamedTuple):
     judge: float = math.nan
     """1 if the judge model holds the answer right, 0 if not; NaN where it was not (or in vain)
     asked."""
+    overflowed: float = math.nan
+    """Turns whose prompt left no room in the model's context, so that nothing could be written.
+    NaN: the agent does not say."""
+    length_cut: float = math.nan
+    """Turns whose text was ended by ``max_tokens`` instead of by the model or a stop string."""
+    failure: str = ""
+    """What failed, where the infrastructure ended the episode."""
     reward: float = math.nan
     """What the environment paid for the episode; NaN where a result of an older release does not
     say."""
@@ -100,7 +108,7 @@ METRICS: Mapping[str, bool] = {
     "evidence_precision": True, "evidence_mrr": True, "evidence_ndcg": True,
     "searches": False, "turns": False, "invalid": False, "invalid_rate": True, "truncated": True,
     "accesses": False, "tokens_in": False, "tokens_out": False, "cost": False, "judge": True,
-    "reward": False,
+    "reward": False, "overflowed": False, "length_cut": False,
 }  # fmt: skip
 """Every measure with a mean, and whether it lies in [0, 1] by definition. A reward's own parts
 come in addition (:func:`own_metrics`)."""
@@ -141,6 +149,9 @@ def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:
         tokens_in=took.get("tokens_in", math.nan),
         tokens_out=took.get("tokens_out", math.nan),
         cost=took.get("cost", 0.0) + outcome.cost,
+        overflowed=took.get("overflowed", math.nan),
+        length_cut=took.get("length_cut", math.nan),
+        failure=_failure(episode) if outcome.end == "infra_error" else "",
         reward=sum(turn.reward for turn in episode.turns),
         own={name: value for name, value in parts.items() if name not in MEASURES},
     )
@@ -149,6 +160,13 @@ def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:
 def own_metrics(rows: Sequence[Row]) -> tuple[str, ...]:
     """Names of the reward's own parts, in the order of the rewards."""
     return tuple(dict.fromkeys(name for row in rows for name in row.own))
+
+
+def _failure(episode: Episode) -> str:
+    """The last failure of an episode: ``kind: message``."""
+    results = [result for turn in episode.turns for result in turn.results]
+    failures = [result for result in results if isinstance(result, Failure)]
+    return f"{failures[-1].kind}: {failures[-1].message}" if failures else ""
 
 
 def column(rows: Sequence[Row], metric: str) -> NDArray[np.float64]:

@@ -254,6 +254,7 @@ def settings_of(
             "options": _plain(dict(options or {})),
             "fingerprint": _plain(getattr(agent, "fingerprint", None)),
             "sampling": _sampling(agent),
+            "prompt": _plain(getattr(agent, "prompt_format", None)),
         },
         "batch": batch,
         "versions": versions(),

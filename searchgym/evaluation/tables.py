@@ -12,7 +12,7 @@ from ..errors import DataError
 from ..trajectory import Trajectory, from_line, to_line
 
 PARTS = ("em", "f1", "cover_em")
-USAGE = ("tokens_in", "tokens_out", "cost")
+USAGE = ("tokens_in", "tokens_out", "cost", "overflowed", "length_cut")
 
 
 def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:

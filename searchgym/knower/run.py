@@ -15,6 +15,7 @@ from ..llms.base import Sampling
 from ..llms.sft import STATE, Progress, SftConfig, train
 from ..llms.small import small_model
 from ..policies.note import save_note
+from ..utils.files import FolderLock
 from ..warmstart.mixture import Mixture
 from ..warmstart.reading import encode_traces
 from ..warmstart.training import TraceTrainer, rows_read
@@ -90,12 +91,13 @@ def make_knower(
         "knower": asdict(recipe), "vocabulary": vocabulary, "width": width, "tokens": tokens,
         "dtype": str(dtype),
     }  # fmt: skip
-    knowledge.save(out, world_of(made))
 
     def started() -> None:  # an interrupted run can be played with, too
         note_machine(out)
         save_note(out, "bare", Sampling(max_tokens=MAX_TOKENS))
 
-    train(trainer, tokenizer, out, about=about, report=report, started=started)
+    with FolderLock(out) as lock:
+        knowledge.save(out, world_of(made))
+        train(trainer, tokenizer, out, about=about, report=report, started=started, lock=lock)
     read = rows_read(mixture, trainer.step)
     return Knower(model, tokenizer, knowledge, world_of(made).n_facts, read, trainer.seconds)

@@ -7,9 +7,11 @@ import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError, MissingExtraError
+from .adapters import base_of, is_adapter, merge_adapter
 from .base import Floats, Ids
 from .caches import join, trim
 from .prefixes import Past, extract, joined
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -> tuple[Any, Any]:
-    """A model, in evaluation mode, and its tokenizer from a folder or hub name.
+    """Load a model, in evaluation mode, and its tokenizer from a folder or hub name. Of a PEFT
+    folder the adapter is merged into the model that it names.
 
     ``device`` "auto": a GPU if there is one, and "cuda": of several processes on one machine each
     takes its own (``LOCAL_RANK``). ``dtype`` "auto": the checkpoint's, else e.g. "float32".
@@ -36,9 +39,15 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and (local := os.environ.get("LOCAL_RANK", "")).isdecimal():
         device = f"cuda:{int(local) % max(torch.cuda.device_count(), 1)}"  # as accelerate counts
+    adapter = path if is_adapter(path) else None
+    base = path if adapter is None else base_of(adapter)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path)
-        model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, **options)
+        # an adapter's folder need not hold a tokenizer
+        own = adapter is not None and (Path(adapter) / "tokenizer_config.json").is_file()
+        tokenizer = AutoTokenizer.from_pretrained(adapter if own else base)
+        model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=dtype, **options)
+        if adapter is not None:
+            model = merge_adapter(model, adapter)
         return model.to(device).eval(), tokenizer
     # what transformers and torch raise for a dtype, device or option they do not know varies
     except (
@@ -47,7 +56,7 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
     ) as error:  # fmt: skip
         told = "".join(f", {name}={value!r}" for name, value in options.items())
         raise EngineError(
-            f"cannot load a causal LM from {path!r} (device={device!r}, dtype={dtype!r}{told}): "
+            f"cannot load a causal LM from {base!r} (device={device!r}, dtype={dtype!r}{told}): "
             f"{error}. Expected a folder with config.json, weights and tokenizer, or a hub name"
         ) from error
 

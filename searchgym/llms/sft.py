@@ -1,7 +1,7 @@
-"""Supervised training of a causal LM on (prompt, completion) pairs, from weights or from nothing.
+"""Supervised training of a causal LM on (prompt, completion) pairs.
 
 One process, one device. A run is a folder: the model as ``transformers`` loads it, ``sft.jsonl``
-with a line per logged step, and ``trainer.safetensors`` from which the same call goes on after a
+with a line per logged step, and ``trainer.safetensors`` from which the same call resumes after a
 kill, to the same weights it would have had.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,11 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from ..errors import DataError, EngineError
 from ..seeding import stream
-from ..utils.files import write_whole
+from ..utils.files import FolderLock, write_whole, writing
 from .optimizers import optimizers_of, set_rate
 from .sft_checkpoint import load_state, save_state
 from .small import END
@@ -33,22 +35,22 @@ _BUCKET = 16
 
 @dataclass(frozen=True, slots=True)
 class SftConfig:
-    """Every hyperparameter of a run. The defaults train a small model from nothing."""
+    """Hyperparameters of a run; the defaults train a small model from scratch."""
 
     steps: int = 600
     batch: int = 32
     lr: float = 3e-3
-    """Of AdamW (weight decay 0.01): all parameters, or what Muon does not take."""
+    """AdamW learning rate (weight decay 0.01), for the parameters that Muon does not take."""
     muon_lr: float = 0.02
-    """Of Muon, on the matrices within layers. 0: AdamW takes everything (for fine-tuning)."""
+    """Muon learning rate for the matrices within layers; 0 trains them by AdamW, too."""
     warmup: int = 20
-    """Steps until the learning rates are full."""
+    """Steps of linear warm-up."""
     cooldown: float = 0.3
-    """Last share of the steps, over which they fall to 0 linearly."""
+    """Last share of the steps, over which learning rates fall to 0 linearly."""
     prompt_weight: float = 0.1
-    """Of a prompt token's loss; a completion token's is 1."""
+    """Loss weight of a prompt token; a completion token's is 1."""
     clip: float = 1.0
-    """Largest norm of AdamW's gradients."""
+    """Clipping threshold of AdamW's gradients (L2 norm)."""
     max_tokens: int = 768
     """Longer examples are left out."""
     seed: int = 0
@@ -63,7 +65,7 @@ FINE_TUNING = SftConfig(steps=500, batch=16, lr=1e-5, muon_lr=0.0)
 
 
 class Progress(NamedTuple):
-    """What is reported after each step."""
+    """Metrics of one step."""
 
     step: int
     loss: float
@@ -71,8 +73,10 @@ class Progress(NamedTuple):
     accuracy: float
     """Share of completion tokens that were the likeliest."""
     tokens: int
-    """In the batch, without padding."""
+    """Tokens in the batch, without padding."""
     seconds: float
+    grad_norm: float = math.nan
+    """L2 norm of AdamW's gradients before clipping."""
 
 
 class Example(NamedTuple):
@@ -125,7 +129,7 @@ class SftTrainer:
         """Called before the model is saved: weights that are made of others are made now."""
 
     def advance(self) -> Progress:
-        """One optimiser step on the next batch."""
+        """Make one optimizer step on the next batch."""
         start = perf_counter()
         rows = [self.examples[i] for i in self._batch(self.step)]
         self.model.train()
@@ -133,7 +137,8 @@ class SftTrainer:
         loss.backward()
         # Muon's steps have one size whatever the gradient's: only AdamW's gradients are clipped
         groups = self.optimizers[0].param_groups
-        torch.nn.utils.clip_grad_norm_([p for g in groups for p in g["params"]], self.config.clip)
+        parameters = [p for g in groups for p in g["params"]]
+        norm = float(torch.nn.utils.clip_grad_norm_(parameters, self.config.clip))
         set_rate(self.optimizers, self._share(self.step))
         for optimizer in self.optimizers:
             optimizer.step()
@@ -143,7 +148,7 @@ class SftTrainer:
         self.seconds += spent
         if not math.isfinite(shown):
             raise EngineError(f"the loss is {shown} at step {self.step}: lower the learning rates")
-        return Progress(self.step, shown, right, sum(len(r.ids) for r in rows), spent)
+        return Progress(self.step, shown, right, sum(len(r.ids) for r in rows), spent, norm)
 
     def _loss(self, rows: Sequence[Example]) -> tuple[Tensor, float, float]:
         """Weighted mean loss; plain mean and accuracy over completion tokens."""
@@ -197,21 +202,43 @@ class SftTrainer:
 def train(
     trainer: SftTrainer,
     tokenizer: Any,
-    out: Path,
+    out: str | os.PathLike[str],
     *,
     about: dict[str, Any] | None = None,
     started: Callable[[], object] | None = None,
     save_every: int = 100,
     log_every: int = 10,
     report: Callable[[Progress], None] | None = None,
+    lock: FolderLock | None = None,
 ) -> SftTrainer:
-    """Train to the last step in folder ``out``, going on from what is there.
+    """Train to the last step in folder ``out``, resuming from what is there.
 
-    ``about`` (JSON values) and the settings must be those of the run found. ``started`` is called
-    before the first step of this call, if there is one to make. Interrupts and kills
-    lose at most ``save_every`` steps. ``DataError`` for a folder of another run.
+    Args:
+        about: Settings, as JSON values, that must be those of the run in ``out``.
+        started: Called before the first step of this call, if there is one to make.
+        save_every: Steps between checkpoints: what an interrupt or a kill loses at most.
+        log_every: Steps per row of the log.
+        report: Called after each step.
+        lock: A lock on ``out`` that the caller holds already.
+
+    Raises:
+        DataError: ``out`` holds another run, another training is writing it, or it cannot be
+            written (disk full).
     """
-    out.mkdir(parents=True, exist_ok=True)
+    with lock or FolderLock(out):
+        return _train(trainer, tokenizer, Path(out), about, started, save_every, log_every, report)
+
+
+def _train(
+    trainer: SftTrainer,
+    tokenizer: Any,
+    out: Path,
+    about: dict[str, Any] | None,
+    started: Callable[[], object] | None,
+    save_every: int,
+    log_every: int,
+    report: Callable[[Progress], None] | None,
+) -> SftTrainer:
     settings = {
         "config": asdict(trainer.config),
         "examples": len(trainer.examples),
@@ -228,24 +255,32 @@ def train(
         started()
     seen: list[Progress] = []
     write_whole(out / LOG, "".join(lines))
-    with (out / LOG).open("a", encoding="utf-8") as log:
-        while trainer.step < trainer.config.steps:
-            seen.append(trainer.advance())
-            last = trainer.step == trainer.config.steps
-            if report is not None:
-                report(seen[-1])
-            if last or trainer.step % log_every == 0:
+    while trainer.step < trainer.config.steps:
+        seen.append(trainer.advance())
+        last = trainer.step == trainer.config.steps
+        if report is not None:
+            report(seen[-1])
+        if last or trainer.step % log_every == 0:
+            with writing(out / LOG), (out / LOG).open("a", encoding="utf-8") as log:
                 log.write(json.dumps(_row(seen)) + "\n")
-                log.flush()
-                seen.clear()
-            if last or trainer.step % save_every == 0:
-                trainer.settle()
-                trainer.model.save_pretrained(out)
-                save_state(
-                    out / STATE, trainer.weights(), trainer.optimizers,
-                    settings=settings, step=trainer.step, seconds=trainer.seconds,
-                )  # fmt: skip
+            seen.clear()
+        if last or trainer.step % save_every == 0:
+            trainer.settle()
+            _save_model(trainer.model, out)
+            save_state(
+                out / STATE, trainer.weights(), trainer.optimizers,
+                settings=settings, step=trainer.step, seconds=trainer.seconds,
+            )  # fmt: skip
     return trainer
+
+
+def _save_model(model: Any, out: Path) -> None:
+    """``DataError`` where the disk is full."""
+    try:
+        with writing(out):
+            model.save_pretrained(out)
+    except SafetensorError as error:
+        raise DataError(f"{out} cannot be written: {error}") from error
 
 
 def _keep_tokenizer(tokenizer: Any, out: Path) -> None:
@@ -271,9 +306,10 @@ def _row(seen: Sequence[Progress]) -> dict[str, float]:
     return {
         "step": seen[-1].step,
         "loss": round(float(np.mean([p.loss for p in seen])), 5),
-        "accuracy": round(float(np.mean([p.accuracy for p in seen])), 5),
+        "mean_token_accuracy": round(float(np.mean([p.accuracy for p in seen])), 5),
+        "grad_norm": round(float(np.mean([p.grad_norm for p in seen])), 5),
         "tokens_per_s": round(sum(p.tokens for p in seen) / max(spent, 1e-9), 1),
-        "seconds": round(spent, 3),
+        "update_s": round(spent, 3),
     }
 
 

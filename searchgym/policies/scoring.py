@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class TokenScores(NamedTuple):
-    """(B, T) each, T the longest row's length: column t belongs to token t. 0 where not sampled."""
+    """Log-probabilities and entropies, (B, T) each, T the longest row's length: column t belongs to
+    token t, 0 where it was not sampled."""
 
     logp: Tensor
     """Natural logarithms, float32, of the untempered distribution."""
@@ -26,8 +27,8 @@ class TokenScores(NamedTuple):
 
 
 def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Indices of rows that go through the model together: rows of like length, at most ``tokens``
-    with padding (a longer row goes alone). Every index comes once."""
+    """Yield indices of rows that go through the model together: rows of similar length, at most
+    ``tokens`` with padding (a longer row goes alone). Every index comes once."""
     if tokens < 1:
         raise EngineError(f"the token budget must be at least 1, got {tokens}")
     part: list[int] = []
@@ -49,17 +50,16 @@ def score(
     entropy: bool = False,
     passes: Callable[[int], int] | None = None,
 ) -> TokenScores:
-    """Log-probabilities of every sampled token, in passes of at most ``tokens`` padded tokens.
-
-    Gradients flow if they are on. To bound memory in training call this with the rows of one of
+    """Compute log-probabilities of every sampled token, in passes of at most ``tokens`` padded
+    tokens. Gradients flow if they are on; to bound memory in training, pass the rows of one of
     :func:`micro_batches` and go backward before the next.
 
     Args:
-        passes: From the passes this process needs to those it must make, because others with whom
-            it shares the model in shards need more; those of its own are repeated, without effect.
+        passes: Maps the passes this process needs to those it must make, because processes that
+            share a sharded model need more; surplus passes have no effect.
 
     Raises:
-        EngineError: no rows, or a first token that is said to be sampled: nothing stands before it.
+        EngineError: no rows, or a row whose first token is sampled: nothing stands before it.
     """
     import torch
 
@@ -87,10 +87,10 @@ def score(
 def _pass(
     model: Any, rows: Sequence[Row], pad: int, entropy: bool
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """For each row: columns of its n sampled tokens, their log-probabilities, entropies: (n,) each.
+    """Yield each row's sampled columns, their log-probabilities and entropies: (n,) each.
 
-    Padding stands on the right, where no causal model looks: neither attention nor convolution.
-    So it needs no mask, and attention may take its fast causal path.
+    Padding is on the right, where neither causal attention nor convolution looks, so it needs no
+    mask, and attention may take its fast causal path.
     """
     import torch
 
@@ -108,9 +108,9 @@ def _pass(
     for i, row in enumerate(rows):
         sampled[i, : len(row)] = row.sampled
     line, column = (torch.from_numpy(a).to(inner.device) for a in np.nonzero(sampled))
-    with _looked_at(inner, ids.shape, line, column - 1) as found:
+    with _gather_before_head(inner, ids.shape, line, column - 1) as gathered:
         logits = model(input_ids=tokens, use_cache=False, **extra).logits
-    logits = logits[0] if found else logits[line, column - 1]  # (N, V), N sampled tokens in all
+    logits = logits[0] if gathered else logits[line, column - 1]  # (N, V), N sampled tokens in all
     counts = sampled.sum(1).tolist()
     for i, (at, wide) in enumerate(zip(column.split(counts), logits.split(counts), strict=True)):
         wide = wide.float().log_softmax(-1)  # (n, V), row by row: (N, V) in float32 is large
@@ -119,19 +119,19 @@ def _pass(
 
 
 @contextmanager
-def _looked_at(
+def _gather_before_head(
     model: Any, shape: tuple[int, ...], line: Tensor, column: Tensor
 ) -> Iterator[list[bool]]:
-    """Within, the output layer computes the logits of (N,) places of (B, T) = ``shape`` only, as
-    (1, N, V): of what was read they are never looked at, and with many words they cost as much as
-    all layers. The list stays empty where a model has no such layer."""
-    found: list[bool] = []
+    """Make the output layer compute logits at (N,) places of (B, T) = ``shape`` only, as (1, N, V):
+    those of prompt tokens are not needed, and with a large vocabulary they cost as much as all
+    layers. The list stays empty where a model has no such layer."""
+    gathered: list[bool] = []
 
     def gather(module: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
         hidden = given[0] if given else None
         if hidden is None or hidden.shape[:-1] != shape or not hidden.is_floating_point():
             return given  # not the states that become logits
-        found.append(True)
+        gathered.append(True)
         return hidden[line, column][None], *given[1:]
 
     ask = getattr(model, "get_output_embeddings", None)
@@ -140,10 +140,10 @@ def _looked_at(
     except NotImplementedError:
         head = None
     if head is None:
-        yield found
+        yield gathered
         return
     handle = head.register_forward_pre_hook(gather)
     try:
-        yield found
+        yield gathered
     finally:
         handle.remove()

@@ -1,20 +1,24 @@
-"""A causal LM that is trained: full weights or LoRA, its log-probabilities, its reference."""
+"""A causal LM in training: full weights or LoRA, log-probabilities, a frozen reference, saving."""
 
 from __future__ import annotations
 
 import copy
 import os
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import EngineError, MissingExtraError
 from ..llms.causal import loaded
 from ..llms.ropes import check_length
 from ..llms.transformers_generator import TransformersGenerator
-from ..utils.state_file import placed, whole
+from ..utils.state_file import full_tensor, placed
 from .causal_lm import CausalLMPolicy
+from .model_folder import AUTO, default_renderer, save_model
+from .note import read_note
 from .rows import Row
 from .scoring import TokenScores, score
 
@@ -24,27 +28,29 @@ if TYPE_CHECKING:
 
 
 class Lora(NamedTuple):
-    """Low-rank adapters (Hu et al., arXiv 2106.09685). Without dropout: what samples must be what
-    is trained."""
+    """Low-rank adapters (Hu et al., arXiv 2106.09685), without dropout, so that the policy that
+    samples is the one that is trained."""
 
     rank: int = 16
     alpha: int = 32
+    """Adapters are scaled by ``alpha / rank``."""
     targets: str | tuple[str, ...] = "all-linear"
-    """Names of the layers that get adapters; ``"all-linear"``: all but the output's."""
+    """Names of the layers that get adapters; ``"all-linear"``: all but the output layer."""
 
 
 REUSED = 65_536
-"""Tokens of which a policy in training keeps what its model computed."""
+"""Tokens whose keys and values a policy in training keeps between turns."""
 
 
 class TrainableLM:
     """One set of weights that both samples (:meth:`policy`) and is trained (:meth:`logp`).
 
-    Dropout is switched off wherever the model has some: with it, sampling and training would see
-    different distributions.
+    Dropout is switched off everywhere: with it, sampling and training would see different
+    distributions.
 
     Args:
-        model: A folder, a hub name, or a model with its ``tokenizer``.
+        model: A folder (also a PEFT adapter's, which is merged), a hub name, or a model with its
+            ``tokenizer``.
         lora: Train adapters only; needs the extra ``lora``.
         reference: Keep a frozen copy for :meth:`reference_logp`. Not needed with ``lora``, where
             the reference is the model with its adapters off.
@@ -63,8 +69,8 @@ class TrainableLM:
             stay as they are (half the time where the machine has such products); sampling does not
             change. ``"auto"``: on accelerators, and on CPUs that gain by it
             (:func:`~searchgym.llms.precision.fast_dtype`). float16 would need scaled gradients.
-        seed: Of the adapters' first weights.
-        options: To ``from_pretrained``.
+        seed: Fixes the adapters' first weights.
+        options: Passed to ``from_pretrained``.
 
     Raises:
         EngineError: nothing can be loaded, adapters fit nowhere, a pattern fits no name, a
@@ -96,26 +102,32 @@ class TrainableLM:
         self.freeze = (freeze,) if isinstance(freeze, str) else tuple(freeze)
         _freeze(self.model, self.freeze)
         if temperature != 1.0:
-            _heat(self.model, temperature)
+            _scale_logits(self.model, temperature)
         self._frozen: Any = None
         if reference and lora is None:
             self._frozen = copy.deepcopy(self.model).eval().requires_grad_(False)
-        self._adapted = adapted(self.model, lora, seed) if lora is not None else None
-        """peft's wrapper around ``self.model``, whose layers now hold adapters."""
+        self._adapted = add_adapters(self.model, lora, seed) if lora is not None else None
+        """PEFT's wrapper around ``self.model``, whose layers now hold adapters."""
+        if self._adapted is not None:
+            _save_merged(self)
+        self.latest_policy: CausalLMPolicy | None = None
+        """The policy that :meth:`policy` made last; :meth:`save` notes its prompt format."""
+        self.latest_renderer: Any = None
+        """The renderer as it was asked for, by name or as a table."""
         if gradient_checkpointing:
             enable = getattr(self.model, "activation_checkpointing_enable", None)  # the newer name
             enable = enable or self.model.gradient_checkpointing_enable
             enable({"use_reentrant": False})
         self.wrapped: Any = self.model
-        """What computes with gradient: the model, or its wrapper where several processes train."""
+        """The module that computes with gradient: the model, or its wrapper of processes."""
         self.passes: Callable[[int], int] | None = None
-        """See :func:`~searchgym.policies.scoring.score`."""
+        """Number of forward passes to make, see :func:`~searchgym.policies.scoring.score`."""
         pad = tokenizer.pad_token_id
         self.pad = int(pad if pad is not None else tokenizer.eos_token_id or 0)
 
     @property
     def dtype(self) -> Any:
-        """Of the matrix products in training."""
+        """Dtype of matrix products in training."""
         import torch
 
         return torch.bfloat16 if self.autocast else self.model.dtype
@@ -126,18 +138,26 @@ class TrainableLM:
         return TransformersGenerator(self.model, self.tokenizer, **options)
 
     def policy(
-        self, renderer: Any = "auto", *, reuse_tokens: int = REUSED, **options: Any
+        self, renderer: Any = AUTO, *, reuse_tokens: int = REUSED, **options: Any
     ) -> CausalLMPolicy:
-        """A policy over the same weights; call its ``weights_changed`` after each step.
+        """Make a policy over the same weights; call its ``weights_changed`` after each step.
 
-        ``renderer``: plain | bare | chat | auto, which is chat where the tokenizer has a template.
-        ``reuse_tokens``: of which keys and values are kept from turn to turn, until the weights
-        change; without, each turn reads everything again and rollouts take twice as long. 0 saves
-        the memory (12 KB a token for half a billion parameters in half precision).
+        Args:
+            renderer: As of :class:`CausalLMPolicy`, or ``"auto"``: the prompt format that the
+                model's folder notes, else chat where the tokenizer has a template, else plain.
+            reuse_tokens: Tokens whose keys and values are kept from turn to turn, until the weights
+                change; without, each turn reads everything again and rollouts take twice as long.
+                0 saves the memory (12 KB a token for half a billion parameters in half precision).
+            options: Passed to :class:`CausalLMPolicy`.
         """
-        if renderer == "auto":
-            renderer = "chat" if getattr(self.tokenizer, "chat_template", None) else "plain"
-        return CausalLMPolicy(self.generator(reuse_tokens=reuse_tokens), renderer, **options)
+        if renderer == AUTO:
+            source = getattr(self.model, "merged_adapter", None) or self.model.name_or_path
+            note = read_note(source) if source else {}
+            renderer = note.get("renderer") or default_renderer(self.tokenizer)
+        generator = self.generator(reuse_tokens=reuse_tokens)
+        self.latest_renderer = renderer
+        self.latest_policy = CausalLMPolicy(generator, renderer, **options)
+        return self.latest_policy
 
     @property
     def has_reference(self) -> bool:
@@ -146,7 +166,7 @@ class TrainableLM:
 
     # --- training -----------------------------------------------------------------------------
     def parameters(self) -> list[Parameter]:
-        """What is trained."""
+        """The parameters that are trained."""
         return [p for p in self.model.parameters() if p.requires_grad]
 
     def logp(self, rows: Sequence[Row]) -> Tensor:
@@ -207,7 +227,7 @@ class TrainableLM:
     def state_dict(self) -> dict[str, Tensor]:
         """The trained weights by name, on the CPU: of adapters, or all that are not frozen."""
         return {
-            name: whole(p.detach()).to("cpu", copy=True)
+            name: full_tensor(p.detach()).to("cpu", copy=True)
             for name, p in self.model.named_parameters()
             if p.requires_grad
         }
@@ -234,9 +254,66 @@ class TrainableLM:
                 if not p.requires_grad:
                     yield prefix + name, p.detach()
 
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        adapter: bool = False,
+        policy: CausalLMPolicy | None = None,
+        write: bool = True,
+    ) -> Path:
+        """Save model, tokenizer and prompt format as ``transformers`` loads them, adapters merged;
+        ``adapter=True`` saves the adapters alone, as a PEFT folder. Arguments and errors as of
+        :func:`~searchgym.policies.model_folder.save_model`."""
+        return save_model(self, folder, adapter=adapter, policy=policy, write=write)
+
+    def save_weights(self, folder: str | os.PathLike[str], weights: Mapping[str, Tensor]) -> None:
+        """Save a whole state dict (:meth:`merged`) with the model's configuration. Tied weights are
+        written once."""
+        whole = dict(weights)
+        for tied in _tied(self.model):
+            for name in tied[1:]:
+                if whole[name].equal(whole[tied[0]]):
+                    whole[name] = whole[tied[0]]  # one tensor: transformers writes it once
+                else:  # adapters on one of the two
+                    raise EngineError(
+                        f"{name} is tied to {tied[0]}, but adapters changed one of them: leave "
+                        "the output layer and the embeddings out of lora targets"
+                    )
+        save = type(self.model).save_pretrained
+        save(self.model, os.fspath(folder), state_dict=whole)
+
+    def require_adapter(self) -> None:
+        """``EngineError`` if no adapter of this model can be saved by itself."""
+        if self._adapted is None:
+            raise EngineError(
+                "there are no adapters: all weights are trained; save without adapter=True, or "
+                "train with TrainableLM(…, lora=Lora())"
+            )
+        if getattr(self.model, "merged_adapter", None):
+            raise EngineError(
+                f"these adapters belong to a model with {self.model.merged_adapter} merged in, "
+                "which is in no folder: save without adapter=True"
+            )
+        if not self.model.name_or_path:
+            raise EngineError(
+                "an adapter names its model's folder, and this model was not loaded from one: "
+                "save without adapter=True"
+            )
+
+    def save_adapter(self, folder: str | os.PathLike[str]) -> None:
+        """Save the adapters as a PEFT folder. ``EngineError`` as :meth:`require_adapter`."""
+        self.require_adapter()
+        adapted: Any = self._adapted
+        name = self.model.name_or_path
+        base = str(Path(name).resolve()) if Path(name).is_dir() else name
+        config = adapted.peft_config["default"]
+        config.base_model_name_or_path = base
+        adapted.save_pretrained(os.fspath(folder), save_embedding_layers=False)
+
     def merged(self) -> dict[str, Tensor]:
-        """A whole state dict with names as in the checkpoint, adapters added in, on the CPU: for
-        generators that hold a copy of their own (``VllmGenerator.update_weights``)."""
+        """A whole state dict on the CPU, named as in the checkpoint, with adapters added in: for
+        generators with a copy of the weights (``VllmGenerator.update_weights``)."""
         import torch
 
         made: dict[str, Tensor] = {}
@@ -244,7 +321,9 @@ class TrainableLM:
             for name, value in self.model.state_dict().items():
                 if ".lora_" in name:
                     continue
-                value = whole(value)  # one at a time: all of them might not fit beside the shards
+                value = full_tensor(
+                    value
+                )  # one at a time: all of them might not fit beside the shards
                 if name.endswith(".base_layer.weight"):
                     layer = self.model.get_submodule(name.removesuffix(".base_layer.weight"))
                     value = value + layer.get_delta_weight("default").to(value.dtype)
@@ -252,9 +331,9 @@ class TrainableLM:
         return made
 
 
-def adapted(model: Any, lora: Lora, seed: int) -> Any:
-    """peft's wrapper around ``model``, whose layers get adapters in place. The global generators
-    of random numbers are left alone."""
+def add_adapters(model: Any, lora: Lora, seed: int) -> Any:
+    """Add adapters to the layers of ``model`` in place; returns PEFT's wrapper around it. Global
+    random number generators are left alone."""
     try:
         import peft
     except ImportError as error:
@@ -282,6 +361,33 @@ def adapted(model: Any, lora: Lora, seed: int) -> Any:
             raise EngineError(f"adapters cannot be added: {error}") from error
 
 
+def _save_merged(lm: TrainableLM) -> None:
+    """Make ``lm.model.save_pretrained`` write merged weights. As it is, it would write the names of
+    adapted layers, which no checkpoint has, and loading would start from random weights."""
+    owner = weakref.ref(lm)
+
+    def save_pretrained(folder: str | os.PathLike[str], *args: Any, **options: Any) -> None:
+        trained = owner()
+        if trained is None or args or options:
+            raise EngineError(
+                "the weights of a model with adapters are saved by TrainableLM.save(folder)"
+            )
+        trained.save_weights(folder, trained.merged())
+
+    lm.model.save_pretrained = save_pretrained
+
+
+def _tied(model: Any) -> list[list[str]]:
+    """Groups of names, as in the checkpoint, that share one tensor."""
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for name, value in model.state_dict().items():
+        local = value.to_local() if hasattr(value, "to_local") else value  # a shard (FSDP2)
+        if local.numel():
+            key = (local.device, local.data_ptr(), local.shape)
+            groups.setdefault(key, []).append(name.replace(".base_layer.", "."))
+    return [names for names in groups.values() if len(names) > 1]
+
+
 def _freeze(model: Any, patterns: Sequence[str]) -> None:
     for pattern in patterns:
         found = [p for name, p in model.named_parameters() if fnmatchcase(name, pattern)]
@@ -294,7 +400,7 @@ def _freeze(model: Any, patterns: Sequence[str]) -> None:
         raise EngineError(f"freeze={list(patterns)} leaves nothing to train")
 
 
-def _heat(model: Any, temperature: float) -> None:
+def _scale_logits(model: Any, temperature: float) -> None:
     if temperature <= 0:
         raise EngineError(f"temperature must be above 0, got {temperature}")
 

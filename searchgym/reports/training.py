@@ -6,27 +6,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..rl import metrics
 from .charts import multiples
 from .curves import Point, changing, ends, over_seeds, smoothed, thinned
 from .figure import Figure
 from .report import Block, Column, Facts, Quantity, Report, Section, Table, facts_of
 from .sources import CANDIDATE, RL, Curve, Run
 
-UNIT = frozenset({"em", "f1", "cover_em", "invalid", "truncated", "equal_groups", "evidence",
-                  "accuracy"})  # fmt: skip
-"""Measures that lie in [0, 1]: their intervals are cut there."""
-NAMES: Mapping[str, str] = {
-    "em": "exact match", "f1": "F1", "return": "return (environment's reward)",
-    "searches": "searches per episode", "turns": "turns per episode",
-    "tokens": "tokens per episode", "invalid": "share of invalid turns",
-    "truncated": "share of truncated episodes", "entropy": "entropy, nats per token",
-    "kl_ref": "KL to the reference, nats per token", "norm": "norm of the gradient",
-    "equal_groups": "share of groups without signal", "kept": "groups trained on",
-    "infra": "episodes lost to infrastructure", "loss": "loss", "play_s": "playing, seconds",
-    "update_s": "updating, seconds", "evidence": "evidence recall",
-    "accuracy": "accuracy of the next token", "tokens_per_s": "tokens per second",
-}  # fmt: skip
-LOSS = "loss, nats per token"
+UNIT = frozenset({
+    "em", "f1", "cover_em", "invalid", "truncated", "overflowed", "length_cut", "clip_frac",
+    "frac_reward_zero_std", "evidence_recall", "mean_token_accuracy",
+})  # fmt: skip
+"""Metrics that lie in [0, 1]: their intervals are cut there."""
 
 
 class RunGroup(NamedTuple):
@@ -57,7 +48,7 @@ def training_report(runs: Sequence[Run]) -> Report:
     sections = []
     for chart in _charts(kind, groups):
         if chart.measures:
-            figure = _figure(chart, groups, x, marks)
+            figure = _figure(chart, groups, x, marks, kind)
             sections.append(Section(chart.title, chart.intro, (figure,)))
     said = (_table(kind, groups) if _longest(groups) > 1 else None, _warnings(groups))
     sections[1:1] = [section for section in said if section is not None]
@@ -75,7 +66,7 @@ def training_report(runs: Sequence[Run]) -> Report:
 def learning_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     """Draw how candidate agents learned, by name: what a notebook shows of ``Learned.curve``."""
     groups = [RunGroup(name, (Curve(0, tuple(rows)),), {}) for name, rows in curves.items()]
-    return _figure(_charts(CANDIDATE, groups)[0], groups, "episodes", ())
+    return _figure(_charts(CANDIDATE, groups)[0], groups, "episodes", (), CANDIDATE)
 
 
 def grouped(runs: Sequence[Run]) -> list[RunGroup]:
@@ -122,43 +113,49 @@ def _charts(kind: str, groups: Sequence[RunGroup]) -> list[Chart]:
     first = "Learning curves"
     if kind == CANDIDATE:
         about = "Greedy play on the development world, by training episodes."
-        return [Chart("learning", first, about, there("f1", "em", "evidence", "searches"))]
+        return [Chart("learning", first, about, there("f1", "em", "evidence_recall", "searches"))]
     if kind != RL:
         about = "Means over the steps between two lines of the log."
-        return [Chart("learning", first, about, there("loss", "accuracy", "tokens_per_s"))]
-    parts = tuple(changing(rows, "part/"))
-    lost = ("infra",) if any(row.get("infra") for row in rows) else ()
+        return [
+            Chart("learning", first, about, there("loss", "mean_token_accuracy", "tokens_per_s"))
+        ]
+    parts = tuple(changing(rows, "rewards/"))
+    rare = tuple(
+        name
+        for name in ("overflowed", "length_cut", "infra_errors")
+        if any(row.get(name) for row in rows)
+    )
     difficulty = tuple(changing(rows, "difficulty/"))
     coefficients = tuple(changing(rows, "coef/"))
     return [
         Chart("learning", first, "What the policy earns and how it plays, per episode.",
-              there("reward", "em", "f1", "searches", "turns", "tokens")),
+              there("reward", "em", "f1", "searches", "turns", "completion_length")),
         Chart("reward_parts", "Reward parts", "What each part gave per episode, before weights. "
               "A reward that rises by other parts than the answer's is worth a look.", parts),
         Chart("curriculum", "Curriculum", "Each axis of difficulty, mean over the step's tasks.",
               difficulty, known=True),
         Chart("health", "How it learns", "Where collapses show first.",
-              there("entropy", "equal_groups", "invalid", "truncated", "norm", "kl_ref", *lost)),
+              there("entropy", "frac_reward_zero_std", "invalid", "truncated", "grad_norm",
+                    "clip_frac", "approx_kl", "kl", *rare)),
         Chart("coefficients", "Schedules", "Coefficients by step.", coefficients, known=True),
         Chart("time", "Time", "Wall clock of each step, on the machine below.",
-              there("play_s", "update_s")),
+              there("rollout_s", "update_s")),
     ]  # fmt: skip
 
 
 def label(measure: str, kind: str = RL) -> str:
-    """How a measure is called in figures and tables."""
-    if measure == "loss" and kind != RL:
-        return LOSS
-    return NAMES.get(measure, measure.rpartition("/")[2].replace("_", " "))
+    """How a metric is called in figures and tables."""
+    table = {RL: metrics.RL, CANDIDATE: metrics.CANDIDATE}.get(kind, metrics.SFT)
+    return metrics.label(measure, table)
 
 
 def _figure(
-    chart: Chart, groups: Sequence[RunGroup], x: str, marks: Sequence[Mapping[str, Any]]
+    chart: Chart, groups: Sequence[RunGroup], x: str, marks: Sequence[Mapping[str, Any]], kind: str
 ) -> Figure:
     rows: list[dict[str, Any]] = []
     told: list[str] = []
     for measure in chart.measures:
-        name = label(measure)
+        name = label(measure, kind)
         for group in groups:
             lines = []
             for curve in group.curves:
@@ -188,7 +185,7 @@ def _figure(
         caption += " with 95 % interval (Student's t)"
     if marks:
         caption += "; dashed vertical lines: warnings"
-    measures = [label(m) for m in chart.measures]
+    measures = [label(m, kind) for m in chart.measures]
     drawn = multiples(
         rows, "training episodes" if x == "episodes" else "step", [g.name for g in groups],
         measures, marks=marks,
@@ -199,7 +196,7 @@ def _figure(
 
 def values_of(curve: Curve, measure: str) -> list[float | None]:
     """A measure by row; a reward part that is not there was not given, which is 0."""
-    missing = 0.0 if measure.startswith("part/") else None
+    missing = 0.0 if measure.startswith("rewards/") else None
     return [row.get(measure, missing) for row in curve.rows]
 
 
@@ -235,10 +232,10 @@ def _longest(groups: Sequence[RunGroup]) -> int:
 
 def _table(kind: str, groups: Sequence[RunGroup]) -> Section:
     shown = {
-        RL: ("reward", "em", "f1", "searches", "turns", "tokens", "invalid", "truncated",
-             "entropy"),
-        CANDIDATE: ("f1", "em", "evidence", "searches"),
-    }.get(kind, ("loss", "accuracy"))  # fmt: skip
+        RL: ("reward", "em", "f1", "searches", "turns", "completion_length", "invalid",
+             "truncated", "overflowed", "length_cut", "entropy"),
+        CANDIDATE: ("f1", "em", "evidence_recall", "searches"),
+    }.get(kind, ("loss", "mean_token_accuracy"))  # fmt: skip
     several = len(groups) > 1
     rows = []
     for group in groups:
@@ -267,6 +264,7 @@ def _table(kind: str, groups: Sequence[RunGroup]) -> Section:
 
 
 MEANING: Mapping[str, str] = {
+    "no_signal": "no group had two different rewards: nothing was learnt",
     "no_search": "the policy has all but stopped searching and answers from memory",
     "entropy_collapse": "hardly anything new is tried any more",
     "format_hacking": "reward rises while exact match does not: what is rewarded is not the answer",
@@ -343,7 +341,7 @@ def _summary(kind: str, groups: Sequence[RunGroup]) -> list[str]:
     for group in groups:
         told = {
             RL: ("reward", "em", "searches"), CANDIDATE: ("f1", "searches"),
-        }.get(kind, ("loss", "accuracy"))  # fmt: skip
+        }.get(kind, ("loss", "mean_token_accuracy"))  # fmt: skip
         moved = []
         for measure in told:
             first, last = _ends(group, measure)
@@ -352,6 +350,8 @@ def _summary(kind: str, groups: Sequence[RunGroup]) -> list[str]:
                 moved.append(f"{label(measure, kind)} {first.mean:.3g}{to}")
         out.append(f"{_what(kind, group)}: {', '.join(moved)}.")
     if kind == RL:
+        if any(name == "no_signal" for name, _, _ in _warned(groups)):
+            out.append("Learnt nothing: no group had two different rewards.")
         count = len(_warned(groups))
         out.append(f"{count} named warning{'s' * (count > 1)}." if count else "No warnings.")
     return out

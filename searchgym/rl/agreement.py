@@ -1,7 +1,7 @@
-"""Does what plays hold the weights that are trained? Checked on the very tokens it drew.
+"""Checks that the rollout engine's weights match the trainer's, by comparing log-probabilities.
 
-A generator with a copy of its own (vLLM, another process) may hold stale weights, or compute an
-architecture otherwise than the trainer does; training on its tokens would be biased without a word.
+A generator with weights of its own (vLLM, another process) may hold stale ones, or compute an
+architecture otherwise than the trainer does; training on its tokens would be silently biased.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from ..errors import EngineError
 from .slots.batch import Batch, in_lines
 
 EXACT = 1e-4
-"""Nats, in float32: what kernels differ by."""
+"""Tolerance in float32, in nats: kernels differ by less."""
 ROUNDED = 0.5
-"""Nats, in half precision, where single unlikely tokens differ much."""
+"""Tolerance in half precision, in nats: single unlikely tokens differ by this much."""
 
 
-def limit_of(dtype: torch.dtype, player: Any = None) -> float:
-    """The largest difference that is rounding, for a trainer of this precision and the generator
-    ``player``: the coarser of the two counts. One whose precision is not known here, as that of a
-    worker in another process, counts as the trainer's."""
-    model = getattr(player, "model", None)
-    theirs = getattr(player, "dtype", getattr(model, "dtype", dtype))
+def tolerance(dtype: torch.dtype, generator: Any = None) -> float:
+    """Largest difference that rounding explains, in nats: by the coarser precision of the trainer's
+    ``dtype`` and the generator's. A generator of unknown precision, as a worker's in another
+    process, counts as the trainer's."""
+    model = getattr(generator, "model", None)
+    theirs = getattr(generator, "dtype", getattr(model, "dtype", dtype))
     exact = (torch.float32, torch.float64)
     return EXACT if dtype in exact and theirs in exact else ROUNDED
 
 
 def require_agreement(
-    batch: Batch, version: int, player: Any, model: Any, limit: float
+    batch: Batch, version: int, generator: Any, model: Any, limit: float
 ) -> dict[str, float]:
     """Compare log-probabilities of the batch's tokens that weights of ``version`` drew: those of
-    ``player``, who drew them, with ``batch.old_logp``, the trainer's.
+    ``generator``, which drew them, with ``batch.old_logp``, the trainer's.
 
     Returns:
-        ``gap/max`` and ``gap/mean``, in nats; nothing if all tokens are older.
+        ``sampling_logp_difference/mean`` and ``/max``, in nats; empty if all tokens are older.
 
     Raises:
         EngineError: a token differs by more than ``limit``.
@@ -51,14 +51,14 @@ def require_agreement(
     gap = (batch.need("old_logp") - batch.sampled_logp).abs()[drawn]
     if not len(gap):
         return {}
-    found = {"gap/max": float(gap.max()), "gap/mean": float(gap.mean())}
-    if not found["gap/max"] <= limit:
+    mean, largest = float(gap.mean()), float(gap.max())
+    if not largest <= limit:
         raise EngineError(
-            f"{type(player).__name__} and the trainer disagree on {type(model).__name__} by up "
-            f"to {found['gap/max']:.2g} nats per token (mean {found['gap/mean']:.2g}, {len(gap)} "
+            f"{type(generator).__name__} and the trainer disagree on {type(model).__name__} by up "
+            f"to {largest:.2g} nats per token (mean {mean:.2g}, {len(gap)} "
             f"tokens; allowed {limit:g}): it does not compute this architecture alike, does not "
             "divide logits by the model's temperature, or did not take over the weights. Generate "
             "with a TransformersGenerator, or, if this is rounding, allow it: "
             "TrainConfig(agreement=…)"
         )
-    return found
+    return {"sampling_logp_difference/mean": mean, "sampling_logp_difference/max": largest}

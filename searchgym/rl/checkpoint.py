@@ -1,27 +1,29 @@
-"""A training run on disk: one safetensors file, everything else as JSON in its header, no pickle.
+"""Checkpoints of a training run: one safetensors file with JSON in its header, no pickle.
 
-Random numbers need no state: whatever is drawn derives from the seed and names of step and place.
+Random numbers need no state: all that is drawn derives from the seed and the step.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
 from ..errors import DataError
 from ..utils.state_file import load_optimizer, optimizer_tensors, read_state, under, write_state
-from .settings import settings_of
-
-if TYPE_CHECKING:
-    from .trainer import Trainer
+from .settings import Run, settings_of
 
 
-def save_checkpoint(run: Trainer, path: Path) -> None:
-    """Write trained weights, optimiser, slots, warnings and counters; the old file stays until the
-    new one is whole and on disk. All processes of a run call this, the main one writes."""
+def save_checkpoint(run: Run, path: str | os.PathLike[str]) -> None:
+    """Save trained weights, optimizer, slots, warnings and counters; the old file stays until the
+    new one is whole and on disk. All processes of a run call this, the main one writes.
+
+    Raises:
+        DataError: the file cannot be written (disk full).
+    """
     tensors: dict[str, Tensor] = {f"lm/{k}": v.contiguous() for k, v in run.lm.state_dict().items()}
     for i, optimizer in enumerate(run.optimizers):
         tensors |= optimizer_tensors(optimizer, f"optimizer/{i}")
@@ -34,18 +36,19 @@ def save_checkpoint(run: Trainer, path: Path) -> None:
         "version": run.policy.version,
         "metrics": run.metrics,
         "slots": run.recipe.state_dict(),
-        "watch": run.watch.state_dict(),
+        "monitor": run.monitor.state_dict(),
     }
     if run.processes.main:
-        write_state(path, tensors, header)
+        write_state(Path(path), tensors, header)
 
 
-def load_checkpoint(run: Trainer, path: Path) -> None:
-    """Put a run back where :func:`save_checkpoint` found it.
+def load_checkpoint(run: Run, path: str | os.PathLike[str]) -> None:
+    """Restore a run as :func:`save_checkpoint` found it.
 
     Raises:
         DataError: not a checkpoint of this trainer, or one of a run with other settings.
     """
+    path = Path(path)
     tensors, header = read_state(path, "this trainer")
     was, slots = header.get("settings"), header.get("slots")
     if was is None or slots is None:
@@ -68,12 +71,11 @@ def load_checkpoint(run: Trainer, path: Path) -> None:
         run.critic.load_tensors(under(tensors, "critic"))
     run.recipe.load_state_dict(slots)
     run.recipe.load_tensors(under(tensors, "slots"))
-    run.watch.load_state_dict(header["watch"])
+    run.monitor.load_state_dict(header["monitor"])
     run.steps, run.metrics = int(header["steps"]), dict(header["metrics"])
-    generator: Any = run.policy.generator
-    generator.version = int(header["version"])
+    run.policy.generator.version = int(header["version"])
 
 
 def _plain(settings: dict[str, Any]) -> Any:
-    """As JSON gives it back; an object is its class's name."""
+    """Settings as JSON gives them back; an object becomes its class's name."""
     return json.loads(json.dumps(settings, default=lambda o: type(o).__qualname__))

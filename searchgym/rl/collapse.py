@@ -1,91 +1,148 @@
-"""Warnings for the known ways in which RL of search agents goes wrong while the reward looks fine.
+"""Named warnings for the known ways in which RL of search agents goes wrong.
 
-Each compares a moving average with what the run began with. They are said once, as Python warnings
-and in the log, and change nothing.
+Most compare a moving average with what the run began with, while the reward may look fine. Each is
+given once, as a Python warning and in the log, and changes nothing.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
-NAMES = ("reward", "em", "searches", "entropy", "tokens", "truncated")
-"""What is followed."""
+TRACKED = ("reward", "em", "searches", "entropy", "completion_length", "truncated")
+"""Metrics whose moving averages are kept."""
 
 
 class CollapseWarning(UserWarning):
-    """Training goes on; look at what is named."""
+    """Training goes on, but what is named needs a look."""
 
 
-class Watch:
-    """Follows the metrics of :mod:`searchgym.rl.measures`.
+class CollapseMonitor:
+    """Watches the metrics of :mod:`searchgym.rl.measures` for collapses and for missing signal.
 
     Args:
-        searchable: Whether there are tools at all.
+        searchable: Whether the environment has tools at all.
+        compares_groups: Whether the advantage is 0 for groups of equal rewards, so that a training
+            in which no group differs learns nothing (``no_signal``).
         first: Steps whose mean is what the run began with.
-        weight: Of the newest step in the moving average.
+        weight: Weight of the newest step in the moving average.
+        patience: Steps without a differing group before ``no_signal``.
     """
 
-    def __init__(self, *, searchable: bool = True, first: int = 5, weight: float = 0.3) -> None:
-        self.searchable, self.first, self.weight = searchable, first, weight
+    def __init__(
+        self,
+        *,
+        searchable: bool = True,
+        compares_groups: bool = False,
+        first: int = 5,
+        weight: float = 0.3,
+        patience: int = 3,
+    ) -> None:
+        self.searchable, self.compares_groups = searchable, compares_groups
+        self.first, self.weight, self.patience = first, weight, patience
         self.seen = 0
-        self.began: dict[str, float] = {}
-        self.now: dict[str, float] = {}
+        """Steps with a sound episode."""
+        self.start: dict[str, float] = {}
+        self.average: dict[str, float] = {}
+        self.without_signal = 0
+        """Steps since the last one in which a group differed."""
+        self.signals = 0
+        """Steps in which a group differed."""
         self.warned: list[str] = []
-        self.said: list[str] = []
+        self.latest: list[str] = []
         """Names of the warnings that the last step gave."""
 
-    def look(self, metrics: Mapping[str, float]) -> None:
-        """Take in a step."""
-        self.said = []
-        if not set(NAMES) <= set(metrics) or any(metrics[n] != metrics[n] for n in NAMES):
+    def update(self, metrics: Mapping[str, float]) -> None:
+        """Take in a step's metrics and warn of what has collapsed."""
+        self.latest = []
+        self._count_signal(metrics)
+        if self.compares_groups and self.without_signal >= self.patience:
+            self._warn("no_signal", self._no_signal())
+        if any(math.isnan(metrics.get(name, math.nan)) for name in TRACKED):
             return  # no sound episode
         self.seen += 1
-        for name in NAMES:
+        for name in TRACKED:
             new = metrics[name]
             if self.seen <= self.first:
-                self.began[name] = self.began.get(name, 0.0) + new / self.first
-            self.now[name] = (1 - self.weight) * self.now.get(name, new) + self.weight * new
+                self.start[name] = self.start.get(name, 0.0) + new / self.first
+            before = self.average.get(name, new)
+            self.average[name] = (1 - self.weight) * before + self.weight * new
         if self.seen <= self.first:
             return
-        for name, text in self._found().items():
-            if name not in self.warned:
-                self.warned.append(name)
-                self.said.append(name)
-                warnings.warn(f"{name}: {text}", CollapseWarning, stacklevel=3)
+        for name, text in self._collapses().items():
+            self._warn(name, text)
 
-    def _found(self) -> dict[str, str]:
-        """Name → what is wrong."""
-        began, now = self.began, self.now
-        found: dict[str, str] = {}
-        if self.searchable and began["searches"] >= 0.5 and now["searches"] < 0.2:
-            found["no_search"] = (
-                f"{now['searches']:.2f} searches per episode, {began['searches']:.2f} at first: "
+    def finish(self) -> list[str]:
+        """Warn at the end of a training in which no group ever differed; the names of warnings
+        given now."""
+        self.latest = []
+        if self.compares_groups and self.without_signal and not self.signals:
+            self._warn("no_signal", self._no_signal())
+        return self.latest
+
+    def _count_signal(self, metrics: Mapping[str, float]) -> None:
+        if math.isnan(metrics.get("reward", math.nan)):
+            return  # no sound episode: nothing is known
+        if metrics.get("frac_reward_zero_std", 0.0) < 1:
+            self.signals += 1
+            self.without_signal = 0
+        else:
+            self.without_signal += 1
+
+    def _no_signal(self) -> str:
+        return (
+            f"in {self.without_signal} step(s) no group had two different rewards, so nothing was "
+            "learnt. Easier tasks, a warm start ('searchgym warmstart'), a graded reward such as "
+            "f1, larger groups or a higher temperature give a signal"
+        )
+
+    def _warn(self, name: str, text: str) -> None:
+        if name not in self.warned:
+            self.warned.append(name)
+            self.latest.append(name)
+            warnings.warn(f"{name}: {text}", CollapseWarning, stacklevel=4)
+
+    def _collapses(self) -> dict[str, str]:
+        """Name → description of every collapse that the averages show."""
+        start, now = self.start, self.average
+        collapses: dict[str, str] = {}
+        if self.searchable and start["searches"] >= 0.5 and now["searches"] < 0.2:
+            collapses["no_search"] = (
+                f"{now['searches']:.2f} searches per episode, {start['searches']:.2f} at first: "
                 "the policy answers from memory. Are tasks answerable without searching?"
             )
-        if began["entropy"] > 0.05 and now["entropy"] < 0.05 * began["entropy"]:
-            found["entropy_collapse"] = (
-                f"{now['entropy']:.4f} nats per token, {began['entropy']:.4f} at first: hardly "
+        if start["entropy"] > 0.05 and now["entropy"] < 0.05 * start["entropy"]:
+            collapses["entropy_collapse"] = (
+                f"{now['entropy']:.4f} nats per token, {start['entropy']:.4f} at first: hardly "
                 "anything new is tried. Lower lr, add an entropy loss, or raise clip_high"
             )
-        if now["reward"] - began["reward"] > 0.1 and now["em"] - began["em"] < 0.02:
-            found["format_hacking"] = (
-                f"reward rose from {began['reward']:.2f} to {now['reward']:.2f}, exact match went "
-                f"from {began['em']:.2f} to {now['em']:.2f}: what is rewarded is not the answer"
+        if now["reward"] - start["reward"] > 0.1 and now["em"] - start["em"] < 0.02:
+            collapses["format_hacking"] = (
+                f"reward rose from {start['reward']:.2f} to {now['reward']:.2f}, exact match went "
+                f"from {start['em']:.2f} to {now['em']:.2f}: what is rewarded is not the answer"
             )
-        if now["tokens"] > 3 * began["tokens"] or (
-            now["truncated"] > 0.5 and now["truncated"] > 2 * began["truncated"]
-        ):
-            found["length_blow_up"] = (
-                f"{now['tokens']:.0f} tokens per episode ({began['tokens']:.0f} at first), "
-                f"{now['truncated']:.0%} truncated. Penalise length, or divide by tokens"
+        longer = now["completion_length"] > 3 * start["completion_length"]
+        cut = now["truncated"] > 0.5 and now["truncated"] > 2 * start["truncated"]
+        if longer or cut:
+            collapses["length_blow_up"] = (
+                f"{now['completion_length']:.0f} tokens per episode "
+                f"({start['completion_length']:.0f} at first), {now['truncated']:.0%} truncated. "
+                "Penalise length, or divide by tokens"
             )
-        return found
+        return collapses
 
     def state_dict(self) -> dict[str, Any]:
-        return {"seen": self.seen, "began": self.began, "now": self.now, "warned": self.warned}
+        """State as JSON values."""
+        return {
+            "seen": self.seen, "start": self.start, "average": self.average,
+            "without_signal": self.without_signal, "signals": self.signals,
+            "warned": self.warned,
+        }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what :meth:`state_dict` returned."""
         self.seen, self.warned = int(state["seen"]), list(state["warned"])
-        self.began, self.now = dict(state["began"]), dict(state["now"])
+        self.start, self.average = dict(state["start"]), dict(state["average"])
+        self.without_signal, self.signals = int(state["without_signal"]), int(state["signals"])

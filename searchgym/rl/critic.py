@@ -1,4 +1,4 @@
-"""A learned value of every token's state: the transformer's own body and one number on top."""
+"""Value model of PPO: a copy of the transformer's body with a scalar head."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from ..errors import EngineError
 from ..policies.scoring import micro_batches
 from ..policies.trainable import TrainableLM
 from .losses.value import value_loss
+from .measures import renamed
 from .slots.batch import Batch, in_lines
 
 
 class Critic:
-    """V of the state in which each token was drawn: what was read and written before it.
+    """Value of the state in which each token was drawn: what was read and written before it.
 
-    A model of its own: a copy of the policy's body, whose head begins with 0 everywhere.
+    The body is a copy of the policy's; the head starts at 0.
 
     Args:
-        lm: The policy's model, which is copied: what stands still in it does so here, and it is
-            trained in the same numbers, keeping activations or not as there. Give a critic for LoRA
-            training a ``TrainableLM`` of its own, without adapters.
-        lr: Of its AdamW.
-        clip: The value may move so far from its old one before its gradient ends.
+        lm: The policy's model, which is copied with its frozen parameters, precision and
+            activation checkpointing. Give a critic for LoRA training a ``TrainableLM`` of its own,
+            without adapters.
+        lr: AdamW learning rate.
+        clip: Distance from its old value beyond which a value has no gradient.
         epochs: Passes over each step's trajectories.
         minibatches: Updates per pass, each on its share of the trajectories.
-        tokens: Padded tokens that go through the model and back at once: bounds memory.
+        max_norm: Gradient clipping threshold (L2 norm).
+        tokens: Padded tokens per forward and backward pass; bounds memory.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Critic:
         width = max(map(len, rows))
         # transformers checkpoints in training mode only
         self.body.train(self.checkpointing and torch.is_grad_enabled())
-        found: list[Tensor] = [torch.zeros(0)] * len(rows)
+        values: list[Tensor] = [torch.zeros(0)] * len(rows)
         for part in micro_batches([len(r) for r in rows], self.tokens):
             longest = max(len(rows[i]) for i in part)
             ids = np.full((len(part), longest), self.pad, np.int64)
@@ -92,8 +94,8 @@ class Critic:
             value = self.head(hidden.float())[..., 0].cpu()  # of the state *after* each token
             before = torch.nn.functional.pad(value[:, :-1], (1, width - longest))  # (n, width)
             for line, i in enumerate(part):
-                found[i] = before[line]
-        return in_lines(torch.stack(found), batch.members, batch.mask.shape[1])
+                values[i] = before[line]
+        return in_lines(torch.stack(values), batch.members, batch.mask.shape[1])
 
     def _precision(self) -> AbstractContextManager[Any]:
         device = self.head.weight.device.type
@@ -108,14 +110,14 @@ class Critic:
         ]
         updates = [self._update(share) for _ in range(self.epochs) for share in shares]
         return {
-            f"critic/{name}": sum(found.get(name, 0.0) for found in updates) / len(updates)
+            f"critic/{name}": sum(update.get(name, 0.0) for update in updates) / len(updates)
             for name in updates[0]
         }
 
     def _update(self, batch: Batch) -> dict[str, float]:
         """One step of the optimiser; metrics, means over tokens."""
         total = max(float(_mask(batch).sum()), 1.0)
-        found = {"loss": 0.0}
+        metrics = {"loss": 0.0}
         self.optimizer.zero_grad(set_to_none=True)
         lengths = [sum(map(len, member.rows)) for member in batch.members]
         for places in micro_batches(lengths, self.tokens):  # go back through the model together
@@ -126,21 +128,23 @@ class Critic:
                 clip=self.clip, tokens=total,
             )  # fmt: skip
             loss.backward()
-            found["loss"] += float(loss.detach())
-            for name, value in stats.items():
-                found[name] = found.get(name, 0.0) + value * float(mask.sum()) / total
-        found["norm"] = float(torch.nn.utils.clip_grad_norm_(self.parameters(), self.max_norm))
+            metrics["loss"] += float(loss.detach())
+            for name, value in renamed(stats).items():
+                metrics[name] = metrics.get(name, 0.0) + value * float(mask.sum()) / total
+        metrics["grad_norm"] = float(
+            torch.nn.utils.clip_grad_norm_(self.parameters(), self.max_norm)
+        )
         self.optimizer.step()
-        return found
+        return metrics
 
     # --- checkpoints --------------------------------------------------------------------------
     def tensors(self) -> dict[str, Tensor]:
         """Weights and optimiser state by name, on the CPU."""
-        made = {f"body/{n}": p.detach() for n, p in self.body.named_parameters()}
-        made |= {f"head/{n}": p.detach() for n, p in self.head.named_parameters()}
+        tensors = {f"body/{n}": p.detach() for n, p in self.body.named_parameters()}
+        tensors |= {f"head/{n}": p.detach() for n, p in self.head.named_parameters()}
         for index, moments in self.optimizer.state_dict()["state"].items():
-            made |= {f"optimizer/{index}/{k}": torch.as_tensor(v) for k, v in moments.items()}
-        return {name: value.to("cpu", copy=True) for name, value in made.items()}
+            tensors |= {f"optimizer/{index}/{k}": torch.as_tensor(v) for k, v in moments.items()}
+        return {name: value.to("cpu", copy=True) for name, value in tensors.items()}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Take back what :meth:`tensors` gave."""

@@ -1,4 +1,4 @@
-"""From what a person says to a running trainer: a plan of plain values, kept beside the run."""
+"""Plans of training runs: plain values from the command line, kept beside the run as JSON."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CardError, DataError, MissingExtraError, unknown
 from ..evaluation.machine import note_machine
+from ..llms.adapters import is_model
 from ..llms.base import Sampling
 from ..objects import bare_hint
-from ..policies.causal_lm import RENDERERS as KNOWN_RENDERERS
-from ..policies.causal_lm import CausalLMPolicy
-from ..policies.note import read_note, save_note
+from ..policies.model_folder import require_renderer, sampling_options
+from ..policies.note import read_note
 from ..trust import check_sources, named_sources, registered_only
+from ..utils.files import write_whole
+from .comparison import require_members_that_differ
+from .log import CHECKPOINT, LOG, Log
 from .recipe import DEFAULTS, SEVERAL, Recipe, read
 from .recipe import TABLES as OF_RECIPE
 from .settings import FREE
@@ -28,60 +31,66 @@ if TYPE_CHECKING:
 
 PLAN = "run.json"
 MODEL = "model"
-"""Folder of the trained model within a run's."""
+"""Subfolder of a run for the trained model."""
 TABLES = (*REGISTRY, *OF_RECIPE, "load")
-"""What ``--set TABLE.KEY=VALUE`` may change: a recipe's slots and training options, the
+"""Tables that ``--set TABLE.KEY=VALUE`` may change: a recipe's slots and training options, the
 environment's, the policy's sampling, the critic's, and how the model is loaded."""
-RENDERERS = ("auto", *KNOWN_RENDERERS)
+LORA = ("rank", "alpha", "targets")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that a run is made of, as JSON values. ``CardError`` for what cannot be."""
+    """Everything that a run is made of, as JSON values.
+
+    Raises:
+        CardError: an unknown or impossible option, or a method that compares members of a group
+            with groups of one or at temperature 0.
+    """
 
     recipe: str
-    """Its name, for people; ``table`` counts."""
+    """Name of the recipe, for display; ``table`` counts."""
     table: Mapping[str, Any]
     """The recipe with its changes."""
     model: str
-    """A folder or hub name."""
+    """Folder, of a model or a PEFT adapter, or hub name."""
     env: str = "SearchQA-v0"
     env_options: Mapping[str, Any] = field(default_factory=dict)
     train: Mapping[str, Any] = field(default_factory=dict)
-    """Over the recipe's ``train`` table: steps, lr, seed, …"""
+    """Changes of the recipe's ``train`` table: steps, lr, seed, …"""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     critic: Mapping[str, Any] = field(default_factory=dict)
     load: Mapping[str, Any] = field(default_factory=dict)
     """Options of ``TrainableLM``: gradient_checkpointing, tokens, …"""
     teacher: str | None = None
-    lora: int | None = None
-    """Rank of adapters; None: all weights are trained."""
+    lora: Mapping[str, Any] | None = None
+    """Options of ``Lora``: rank, alpha, targets; None trains all weights."""
     dtype: str = "auto"
     """auto: float32 for weights that are trained, else the checkpoint's. In half precision most
     updates round to nothing."""
     device: str = "auto"
-    renderer: str = "auto"
-    """plain | bare | chat; auto: as the model's folder notes, else chat where the tokenizer has a
-    template."""
+    renderer: str | Mapping[str, Any] = "auto"
+    """Prompt format: plain, bare, names, chat, an import path, or a table with options; auto: as
+    the model's folder notes, else chat where the tokenizer has a template."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Import path → digest of the source code, of the parts that are not registered."""
 
     def __post_init__(self) -> None:
-        if self.renderer not in RENDERERS:
-            raise CardError(unknown("renderer", self.renderer, RENDERERS))
-        if self.lora is not None and self.lora < 1:
-            raise CardError(f"the rank of adapters must be at least 1, got {self.lora}")
-        known = {*Sampling._fields}
-        for name in self.sampling:
-            if name not in known:
-                raise CardError(unknown("sampling option", name, known))
-        made = Recipe.of(self.table)
-        if made.needs("teacher_logp") and self.teacher is None:
+        require_renderer(self.renderer)
+        for name in self.lora or ():
+            if name not in LORA:
+                raise CardError(unknown("LoRA option", name, LORA))
+        for name in ("rank", "alpha"):
+            if self.lora is not None and not int(self.lora.get(name, 1)) >= 1:
+                raise CardError(f"LoRA's {name} must be at least 1, got {self.lora[name]}")
+        sampling = sampling_of(self.sampling)
+        recipe = Recipe.of(self.table)
+        require_members_that_differ(recipe, sampling)
+        if recipe.needs("teacher_logp") and self.teacher is None:
             raise CardError(f"recipe {self.recipe!r} learns from a teacher: add --teacher MODEL")
 
     @classmethod
     def of(cls, recipe: str, model: str, changes: Mapping[str, Any], **values: Any) -> Plan:
-        """From a recipe's name or path and nested changes by table.
+        """Make a plan from a recipe's name or path and nested changes by table.
 
         Raises:
             CardError: an unknown recipe, table or option; the nearest names are given.
@@ -108,22 +117,23 @@ class Plan:
         return int(self.train.get("seed", 0))
 
     # --- on disk --------------------------------------------------------------------------------
-    def save(self, out: Path) -> None:
+    def save(self, out: str | os.PathLike[str]) -> None:
+        """Write the plan into a run's folder."""
+        out = Path(out)
         out.mkdir(parents=True, exist_ok=True)
-        partial = out / f"{PLAN}.part"
         values = asdict(self) | {"sources": named_sources(asdict(self))}
-        partial.write_text(json.dumps(values, indent=1), encoding="utf-8")
-        os.replace(partial, out / PLAN)
+        write_whole(out / PLAN, json.dumps(values, indent=1))
 
     @classmethod
-    def load_from(cls, out: Path, *, trust: bool = False) -> Plan:
-        """The plan of the run in ``out``.
+    def load_from(cls, out: str | os.PathLike[str], *, trust: bool = False) -> Plan:
+        """Read the plan of the run in ``out``.
 
         Raises:
             DataError: there is none.
             CardError: it names code by import path, and is not trusted; or it is, and the code is
                 not what it was.
         """
+        out = Path(out)
         values = _values(out)
         try:
             with registered_only(out / PLAN, trust=trust, sources=values.get("sources", {})):
@@ -131,10 +141,11 @@ class Plan:
         except (ValueError, TypeError) as error:
             raise DataError(f"{out / PLAN} cannot be read: {error}") from error
 
-    def agree(self, out: Path) -> None:
-        """``DataError`` if ``out`` holds another run. More steps, another device and other saving
-        may be asked for."""
-        if not (out / PLAN).exists():
+    def agree(self, out: str | os.PathLike[str]) -> None:
+        """``DataError`` if ``out`` holds another run. Steps, device and saving may differ; a run
+        that ended before its first step holds nothing."""
+        out = Path(out)
+        if not (out / PLAN).exists() or not begun(out):
             return
         other = _values(out)  # compared, not made: it may name code
         check_sources(other.get("sources", {}), out / PLAN)
@@ -147,7 +158,7 @@ class Plan:
             )
 
     def extended(self, steps: int | None) -> Plan:
-        """The same run with another last step."""
+        """Copy the plan with another last step."""
         return self if steps is None else replace(self, train={**self.train, "steps": steps})
 
 
@@ -170,6 +181,11 @@ def _values(out: Path) -> dict[str, Any]:
     return values
 
 
+def begun(out: Path) -> bool:
+    """Whether a step of the run in ``out`` was finished or saved."""
+    return (out / CHECKPOINT).exists() or Log(out / LOG).row(0) is not None
+
+
 def _comparable(values: Mapping[str, Any]) -> dict[str, Any]:
     free = {"device", "recipe", "sources"}
     kept = {name: value for name, value in values.items() if name not in free}
@@ -179,16 +195,16 @@ def _comparable(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _table(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    found = changes.get(name, {})
-    if not isinstance(found, Mapping):
+    table = changes.get(name, {})
+    if not isinstance(table, Mapping):
         raise CardError(f"--set {name}.KEY=VALUE changes one option; {name} itself is a table")
-    return dict(found)
+    return dict(table)
 
 
 def changed(slot: str, old: Any, new: Any) -> Any:
-    """A slot's entry with options changed: ``{"clip_high": 0.28}`` over ``"ppo"`` or its table.
+    """Change options of a slot's entry: ``{"clip_high": 0.28}`` over ``"ppo"`` or its table.
 
-    Where the slot holds several, the option's first part says which, by name or place:
+    Where the slot holds several, the option's first part says which, by name or index:
     ``{"kl": {"weight": 0.01}}``, ``{"1": {"weight": 0.01}}``. What is no table replaces the entry.
     """
     if not isinstance(new, Mapping) or "use" in new:
@@ -218,7 +234,7 @@ def _merged(entry: Any, new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def config_of(plan: Plan) -> TrainConfig:
-    """What the plan says to the trainer, checked before anything is loaded.
+    """Build and check the plan's training options before anything is loaded.
 
     Raises:
         CardError: an unknown option, an impossible value, or a folder that holds no model.
@@ -237,31 +253,32 @@ def config_of(plan: Plan) -> TrainConfig:
         if hint := bare_hint(model):
             raise CardError(f"{model!r} is a hub's name{hint}")
         local = path.is_absolute() or model.startswith(".") or path.is_dir()
-        if local and not (path / "config.json").is_file():
+        if local and not is_model(path):
             raise CardError(
-                f"{model} holds no model (no config.json): give a folder that transformers wrote, "
-                "or a hub name like Qwen/Qwen2.5-0.5B-Instruct"
+                f"{model} holds no model (no config.json): give a folder that transformers or PEFT "
+                "wrote, or a hub name like Qwen/Qwen2.5-0.5B-Instruct"
             )
     return TrainConfig.of(recipe, **plan.train)
 
 
-def build(plan: Plan, env: SearchEnv, out: Path) -> Trainer:
-    """The trainer of a plan, put back where an interrupted run stopped. Of several processes
+def build(plan: Plan, env: SearchEnv, out: str | os.PathLike[str]) -> Trainer:
+    """Build the trainer of a plan, resumed where an interrupted run stopped. Of several processes
     (``torchrun``) each has one, with the whole model; they share its gradients, and the main one
     writes.
 
     Raises:
         EngineError: the model cannot be loaded.
-        DataError: ``out`` holds another run.
+        DataError: ``out`` holds another run, or another training is writing it.
         MissingExtraError: torch, transformers, peft or accelerate is missing.
     """
     try:
         from ..policies.trainable import Lora, TrainableLM
         from .critic import Critic
-        from .processes import Alone, Processes, launched
+        from .processes import Processes, SingleProcess, launched
         from .trainer import Trainer
     except ImportError as error:
         raise MissingExtraError("training a language model", "llm") from error
+    out = Path(out)
     plan.agree(out)
     recipe, config = Recipe.of(plan.table), config_of(plan)
     if launched() > 1 and ":" in plan.device:
@@ -270,22 +287,19 @@ def build(plan: Plan, env: SearchEnv, out: Path) -> Trainer:
             f"{plan.device!r}"
         )
     # before any model is loaded, so that it comes to its process's GPU
-    processes = Processes(cpu=plan.device == "cpu") if launched() > 1 else Alone()
+    processes = Processes(cpu=plan.device == "cpu") if launched() > 1 else SingleProcess()
 
     def loaded(path: str, *, whole: bool, **options: Any) -> TrainableLM:
         """``whole``: all of its weights are trained."""
         dtype = "float32" if whole and plan.dtype == "auto" else plan.dtype
         return TrainableLM(path, device=plan.device, dtype=dtype, seed=config.seed, **options)
 
-    lora = None if plan.lora is None else Lora(rank=plan.lora, alpha=2 * plan.lora)
+    lora = None if plan.lora is None else _lora(Lora, plan.lora)
     reference = recipe.needs("ref_logp")
     note = read_note(Path(plan.model))
     options = {"freeze": note.get("freeze", ()) if lora is None else (), **plan.load}
     lm = loaded(plan.model, whole=lora is None, lora=lora, reference=reference, **options)
-    renderer = plan.renderer
-    if renderer == "auto":
-        renderer = note.get("renderer", renderer_for(lm.tokenizer))
-    policy = lm.policy(renderer, sampling=sampling_of(plan.sampling), seed=config.seed)
+    policy = lm.policy(plan.renderer, sampling=sampling_of(plan.sampling), seed=config.seed)
     critic = None
     if recipe.needs("value"):
         body = lm if lora is None else loaded(plan.model, whole=True)
@@ -296,60 +310,29 @@ def build(plan: Plan, env: SearchEnv, out: Path) -> Trainer:
             f"{plan.teacher} and {plan.model} have different tokenizers, so the teacher cannot "
             "read the student's token ids: take a teacher of the same family"
         )
-    made = Trainer(
+    trainer = Trainer(
         env, lm, recipe, config, policy=policy,
         teacher=teacher, critic=critic, processes=processes, out=out,
     )  # fmt: skip
     if processes.main:
-        plan.save(out)  # what was refused until here has not taken the folder
-        note_machine(out)
-    return made
+        with trainer.locked():  # what was refused until here has not taken the folder
+            plan.agree(out)
+            plan.save(out)
+            note_machine(out)
+    return trainer
 
 
 def sampling_of(options: Mapping[str, Any]) -> Sampling:
-    """``Sampling`` from JSON values."""
-    values = dict(options)
-    if "stop" in values:
-        stop = values["stop"]
-        values["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
-    return Sampling(**values)
+    """Build ``Sampling`` from JSON values; ``CardError`` for what it cannot be."""
+    return Sampling()._replace(**sampling_options(options))
 
 
-def save_model(trainer: Trainer, folder: Path) -> Path:
-    """Write the trained model, adapters merged in, and its tokenizer as transformers loads them,
-    with a note on how it was asked (:func:`load_policy` reads it)."""
-    lm, policy = trainer.lm, trainer.policy
-    folder.mkdir(parents=True, exist_ok=True)
-    lm.model.save_pretrained(folder, state_dict=lm.merged())
-    lm.tokenizer.save_pretrained(folder)
-    asked = next(name for name, c in KNOWN_RENDERERS.items() if type(policy.renderer) is c)
-    save_note(folder, asked, policy.sampling, lm.freeze)
-    return folder
-
-
-def load_policy(folder: str | Path, *, temperature: float = 0.0, seed: int = 0) -> CausalLMPolicy:
-    """The agent of a model's folder, asked as it was trained (else at most 256 tokens a turn, in
-    the model's chat form if it has one), greedy unless said otherwise.
-
-    Raises:
-        EngineError: nothing can be loaded.
-        DataError: the note beside the model cannot be read.
-    """
-    from ..llms.transformers_generator import TransformersGenerator
-
-    folder = Path(folder)
-    if not (folder / "config.json").is_file():
-        raise DataError(
-            f"{folder} holds no model: 'searchgym warmstart --out {folder}' makes a small one, "
-            "'searchgym train' trains one"
-        )
-    generator = TransformersGenerator(str(folder))
-    note = read_note(folder)
-    sampling = sampling_of(note.get("sampling", {}))._replace(temperature=temperature)
-    renderer = note.get("renderer", renderer_for(generator.codec.tokenizer))
-    return CausalLMPolicy(generator, renderer, sampling=sampling, seed=seed)
-
-
-def renderer_for(tokenizer: Any) -> Any:
-    """chat where the tokenizer has a template, else plain."""
-    return "chat" if getattr(tokenizer, "chat_template", None) else "plain"
+def _lora(kind: Any, options: Mapping[str, Any]) -> Any:
+    """Adapters of a plan; ``alpha`` is twice the rank unless it is given."""
+    rank = int(options.get("rank", 16))
+    targets = options.get("targets", "all-linear")
+    return kind(
+        rank=rank,
+        alpha=int(options.get("alpha", 2 * rank)),
+        targets=targets if isinstance(targets, str) else tuple(targets),
+    )

@@ -1,8 +1,9 @@
-"""What is logged of each step's episodes and groups."""
+"""Metrics of a step's episodes, groups and batch; ``metrics.py`` says what each name means."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,14 +14,14 @@ from .signals.outcome import total
 from .slots.batch import Batch
 from .slots.records import Played, Scored
 
+T = TypeVar("T")
 
-def of_episodes(scored: Sequence[Scored]) -> dict[str, float]:
-    """Means over the step's episodes, baselines left out. Broken ones count in ``infra`` alone.
 
-    ``reward``: after all transforms; ``return``: the environment's; ``part/<name>``: each of its
-    parts, unweighted, per episode; ``em``, ``f1``; ``searches``, ``turns``, ``tokens`` per episode;
-    ``invalid``: share of turns; ``truncated``: share of episodes a budget ended; ``entropy``: in
-    nats per token, estimated by minus the mean log-probability of what was drawn.
+def episode_metrics(scored: Sequence[Scored]) -> dict[str, float]:
+    """Means over the step's training episodes; baselines are left out.
+
+    Episodes that the infrastructure ended count in ``infra_errors`` alone; where there are no
+    others, ``episodes`` and ``infra_errors`` are all that is returned.
     """
     members = [
         (m, r)
@@ -29,12 +30,12 @@ def of_episodes(scored: Sequence[Scored]) -> dict[str, float]:
         if m.purpose == "train"
     ]
     sound = [(m, float(r)) for m, r in members if not m.broken]
-    found: dict[str, float] = {
+    counts: dict[str, float] = {
         "episodes": float(len(members)),
-        "infra": float(len(members) - len(sound)),
+        "infra_errors": float(len(members) - len(sound)),
     }
     if not sound:
-        return found
+        return counts
     episodes = [m.episode for m, _ in sound]
     turns = sum(len(e.turns) for e in episodes)
     invalid = sum("invalid" in t.reward_parts for e in episodes for t in e.turns)
@@ -42,14 +43,14 @@ def of_episodes(scored: Sequence[Scored]) -> dict[str, float]:
     known = rewards[~np.isnan(rewards)]
     parts = sorted({name for e in episodes for t in e.turns for name in t.reward_parts})
     sums = {
-        f"part/{name}": sum(t.reward_parts.get(name, 0.0) for e in episodes for t in e.turns)
+        f"rewards/{name}": sum(t.reward_parts.get(name, 0.0) for e in episodes for t in e.turns)
         for name in parts
     }
     outcomes = [e.parts or {} for e in episodes]
     logp = [_sampled_logp(m) for m, _ in sound]
     tokens = sum(map(len, logp))
     return {
-        **found,
+        **counts,
         "reward": float(known.mean()) if len(known) else float("nan"),
         "return": float(np.mean([total(m) for m, _ in sound])),
         "em": float(np.mean([p.get("em", 0.0) for p in outcomes])),
@@ -57,64 +58,85 @@ def of_episodes(scored: Sequence[Scored]) -> dict[str, float]:
         **{name: value / len(episodes) for name, value in sums.items()},
         "searches": float(np.mean([e.queries for e in episodes])),
         "turns": turns / len(episodes),
-        "tokens": tokens / len(episodes),
+        "completion_length": tokens / len(episodes),
         "invalid": invalid / max(turns, 1),
         "truncated": float(np.mean([e.truncated for e in episodes])),
+        **{
+            name: sum(m.usage.get(name, 0.0) for m, _ in sound) / max(turns, 1)
+            for name in ("overflowed", "length_cut")
+        },
         "entropy": -float(np.concatenate(logp).mean()) if tokens else 0.0,
     }
 
 
-def of_groups(played: Sequence[Scored], kept: Sequence[Scored]) -> dict[str, float]:
-    """``groups`` played, ``kept`` for training with so many ``trajectories``; ``equal_groups``:
-    share of the played ones whose rewards are all equal, which teach group methods nothing;
-    ``difficulty/<axis>``: mean over the played groups that a curriculum set it for."""
-    asked: dict[str, list[float]] = {}
+def group_metrics(played: Sequence[Scored], kept: Sequence[Scored]) -> dict[str, float]:
+    """Counts of the groups ``played`` and of those ``kept`` for training, the share of played
+    groups whose rewards are all equal, and the difficulty a curriculum set."""
+    difficulty: dict[str, list[float]] = {}
     for s in played:
         for axis, value in s.group.plan.params.items():
-            asked.setdefault(f"difficulty/{axis}", []).append(float(value))
+            difficulty.setdefault(f"difficulty/{axis}", []).append(float(value))
     equal = [len(np.unique(s.rewards.total[s.training])) <= 1 for s in played]
     return {
         "groups": float(len(played)),
-        "kept": float(len(kept)),
+        "groups_kept": float(len(kept)),
         "trajectories": float(sum(len(s.training) for s in kept)),
-        "equal_groups": float(np.mean(equal)) if equal else 0.0,
-        **{name: float(np.mean(values)) for name, values in sorted(asked.items())},
+        "frac_reward_zero_std": float(np.mean(equal)) if equal else 0.0,
+        **{name: float(np.mean(values)) for name, values in sorted(difficulty.items())},
     }
 
 
-def of_age(batch: Batch, version: int, eta: int) -> dict[str, float]:
+def staleness_metrics(batch: Batch, version: int, eta: int) -> dict[str, float]:
     """How far a batch is from the weights of ``version`` that are about to learn from it.
 
-    ``age/0`` … ``age/<eta>``: shares of trained tokens by how many versions ago they were drawn,
-    ``age/mean``, ``age/max``. Where the old log-probabilities are known, of the trained tokens'
-    w = π_old / π_sampled: ``weight/mean``, ``weight/max``, ``weight/kept`` (effective sample size,
-    (Σw)² / Σw², as a share), ``weight/k3`` (KL of the sampling policy to the old one).
+    ``staleness/0`` … ``staleness/<eta>``: shares of trained tokens by how many updates ago they
+    were drawn. Where old log-probabilities are known, ``importance_sampling_ratio/*`` of the
+    trained tokens' w = π_old / π_sampled.
     """
     ages = version - np.concatenate([row.version[row.loss_mask] for row in batch.rows])
     if not len(ages):
         return {}
-    found = {f"age/{n}": float((ages == n).mean()) for n in range(eta + 1)}
-    found |= {"age/mean": float(ages.mean()), "age/max": float(ages.max())}
+    metrics = {f"staleness/{n}": float((ages == n).mean()) for n in range(eta + 1)}
+    metrics |= {"staleness/mean": float(ages.mean()), "staleness/max": float(ages.max())}
     if batch.old_logp is not None:
         ratio = log_ratio(batch.old_logp, batch.sampled_logp, batch.mask)[batch.mask].double()
         w = ratio.exp()
-        found |= {
-            "weight/mean": float(w.mean()),
-            "weight/max": float(w.max()),
-            "weight/kept": float(w.sum() ** 2 / (w**2).sum() / len(w)),
-            "weight/k3": float((w - ratio - 1).mean()),
+        weights = {
+            "mean": float(w.mean()),
+            "max": float(w.max()),
+            "ess": float(w.sum() ** 2 / (w**2).sum() / len(w)),
+            "kl": float((w - ratio - 1).mean()),
         }
-    return found
+        metrics |= {f"importance_sampling_ratio/{name}": v for name, v in weights.items()}
+    return metrics
 
 
-def of_batch(batch: Batch) -> dict[str, float]:
-    """``kl_ref``: mean k3 per trained token from the policy that played to the reference, in nats;
-    only where a reference was looked up."""
+def batch_metrics(batch: Batch) -> dict[str, float]:
+    """``kl``: mean k3 per trained token from the policy that played to the reference, in nats;
+    empty where no reference was scored."""
     if batch.ref_logp is None:
         return {}
     played = batch.sampled_logp if batch.old_logp is None else batch.old_logp
     value = kl(masked(played, batch.mask), masked(batch.ref_logp, batch.mask), "k3")
-    return {"kl_ref": masked_mean(value, batch.mask)}
+    return {"kl": masked_mean(value, batch.mask)}
+
+
+RENAMED: Mapping[str, str] = {
+    "clipped": "clip_frac", "kl_old": "approx_kl", "capped": "capped_frac",
+}  # fmt: skip
+"""Statistics of losses → the names under which they are logged."""
+
+
+def renamed(stats: Mapping[str, T]) -> dict[str, T]:
+    """A loss's statistics under their logged names."""
+    return {RENAMED.get(name, name): value for name, value in stats.items()}
+
+
+def loss_metrics(loss: str, stats: Mapping[str, T]) -> dict[str, T]:
+    """Logged names of a loss's statistics: bare for the policy loss, as TRL and CleanRL log them,
+    ``<loss>/<statistic>`` for others."""
+    prefix = "" if loss == "policy" else f"{loss}/"
+    return {prefix + name: value for name, value in renamed(stats).items()}
 
 
 def _sampled_logp(member: Played) -> np.ndarray:

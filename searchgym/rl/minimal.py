@@ -58,7 +58,7 @@ class Config:
     clip: float = 0.2
     """The ratio's distance from 1 beyond which a token earns nothing more."""
     max_norm: float = 1.0
-    """Of the gradient."""
+    """Gradient clipping threshold (L2 norm)."""
     eps: float = 1e-6
     """Added to a group's standard deviation."""
     seed: int = 0
@@ -107,7 +107,11 @@ def grpo(
             loss.backward()
             norm = torch.nn.utils.clip_grad_norm_(lm.parameters(), config.max_norm)
             optimizer.step()
-            metrics |= {"loss": float(loss.detach()), "clipped": clipped, "norm": float(norm)}
+            metrics |= {
+                "loss": float(loss.detach()),
+                "clip_frac": clipped,
+                "grad_norm": float(norm),
+            }
         policy.weights_changed()
         yield {"step": float(step), **metrics}
 
@@ -196,11 +200,11 @@ def surrogate(
 
 
 def measure(episodes: list[Episode], reward: Tensor) -> dict[str, float]:
-    """What one watches."""
+    """Metrics of one step."""
     ended = [e.outcome() for e in episodes]
     return {
         "reward": float(reward.nanmean()),
         "em": float(np.mean([o.parts.get("em", 0.0) if o else 0.0 for o in ended])),
         "searches": float(np.mean([e.queries for e in episodes])),
-        "equal_groups": float(np.mean([len(set(g.tolist())) == 1 for g in reward])),
+        "frac_reward_zero_std": float(np.mean([len(set(g.tolist())) == 1 for g in reward])),
     }

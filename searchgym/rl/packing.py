@@ -1,21 +1,23 @@
-"""Played groups as plain values, to be sent to another process: JSON snapshots and arrays."""
+"""Serialises played groups for another process: JSON snapshots and arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..episode import Episode
 from ..policies.rows import Row
 from .slots.records import Group, Played, Purpose, TaskPlan
 
-Packed = list[tuple[dict[str, Any], tuple[Row, ...], Purpose, int | None]]
-"""Per member: the episode's snapshot, its rows, its purpose, its parent."""
+Packed = list[tuple[dict[str, Any], tuple[Row, ...], Purpose, int | None, Mapping[str, float]]]
+"""Per member: the episode's snapshot, its rows, purpose, parent and usage."""
 
 
 def pack(group: Group) -> Packed:
-    """All of a group but its plan."""
-    return [(m.episode.snapshot(), m.rows, m.purpose, m.parent) for m in group.members]
+    """Serialise all of a group but its plan."""
+    return [
+        (m.episode.snapshot(), m.rows, m.purpose, m.parent, dict(m.usage)) for m in group.members
+    ]
 
 
 def unpack(plan: TaskPlan, packed: Sequence[Any], reward: Any = None) -> Group:

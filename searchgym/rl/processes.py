@@ -1,10 +1,10 @@
-"""Several processes that train one model: each plays and learns from its share of every batch.
+"""Data-parallel training: each process plays and learns from its shard of every batch.
 
-All of them hold the same recipe and see all groups, so that rewards, advantages and the choice of
-tasks are those of a single process; gradients are those of the whole batch. Started by ``accelerate
-launch`` or ``torchrun``. Weights are either whole in each process (DDP) or in shards (FSDP2).
+All processes hold the same recipe and see all groups, so that rewards, advantages and the choice of
+tasks are those of a single process; gradients are those of the whole batch. Start them by
+``accelerate launch`` or ``torchrun``. Weights are replicated (DDP) or sharded (FSDP2).
 
-:class:`Processes` comes before everything that takes a place on a GPU, models and vLLM alike::
+Create :class:`Processes` before anything that takes memory on a GPU, models and vLLM alike::
 
     processes = Processes("ddp")
     lm = TrainableLM(path)
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Alone:
-    """One process: the default of a trainer, and what :class:`Processes` does with a count of 1."""
+class SingleProcess:
+    """Collectives of a single process: the default of a trainer."""
 
     count, index = 1, 0
 
@@ -45,51 +45,51 @@ class Alone:
         return self.index == 0
 
     def wrap(self, lm: TrainableLM, policy: CausalLMPolicy) -> None:
-        """Make the model's gradients those of all processes."""
+        """Wrap the model so that gradients are averaged over processes."""
 
-    def mine(self, items: Sequence[T]) -> list[T]:
-        """This process's share: every ``count``-th."""
+    def shard(self, items: Sequence[T]) -> list[T]:
+        """This process's items: every ``count``-th."""
         return list(items[self.index :: self.count])
 
-    def groups(self, plans: Sequence[Any], mine: Sequence[Group]) -> list[Group]:
-        """Everybody's groups, in the order of ``plans``, of which each has played its share."""
-        return list(mine)
+    def all_gather_groups(self, plans: Sequence[Any], shard: Sequence[Group]) -> list[Group]:
+        """Groups of all processes, in the order of ``plans``, of which each played its shard."""
+        return list(shard)
 
-    def lines(self, mine: Tensor, count: int) -> Tensor:
-        """Everybody's lines of a (``count``, T) tensor, in order."""
-        return mine
+    def all_gather_rows(self, shard: Tensor, count: int) -> Tensor:
+        """(``count``, T) rows of all processes, in order."""
+        return shard
 
-    def sums(self, numbers: Mapping[str, float]) -> dict[str, float]:
-        """Sums over processes; all have the same names."""
+    def all_reduce_sum(self, numbers: Mapping[str, float]) -> dict[str, float]:
+        """Sums over processes; all must give the same names."""
         return dict(numbers)
 
-    def most(self, number: int) -> int:
-        """The largest of everybody's numbers."""
+    def all_reduce_max(self, number: int) -> int:
+        """Maximum over processes."""
         return number
 
-    def adding(self, last: bool) -> AbstractContextManager[None]:
-        """Around a backward pass; gradients are exchanged in the ``last`` one of an update."""
+    def no_sync(self, last: bool) -> AbstractContextManager[None]:
+        """Context of a backward pass; gradients are exchanged in the ``last`` one of an update."""
         return nullcontext()
 
     def close(self) -> None:
-        """At the end of a run, by all: there is nothing more to exchange. Not needed, nor liked,
-        by vLLM, which ends their group when it ends itself."""
+        """Destroy the process group, in all processes. Skip it with vLLM, which destroys the group
+        itself."""
 
 
-class Processes(Alone):
-    """The processes this one was launched with. Made before the model is loaded and before vLLM
-    starts, so that each process takes the GPU that is its own.
+class Processes(SingleProcess):
+    """Collectives of the processes that ``torchrun`` or ``accelerate launch`` started. Create it
+    before the model is loaded and before vLLM starts, so that each process takes its own GPU.
 
     Args:
-        how: ``"ddp"``: whole weights in each; ``"fsdp"``: shards (FSDP2), each block of layers
-            gathered while it is used. With shards the policy needs a generator of its own.
-        cpu: Stay off GPUs, over gloo.
-        timeout_s: How long a process waits for the others, whose episodes may take longer; after
-            that the run ends with an error. Counts for whoever joins the processes first.
+        how: ``"ddp"``: replicated weights; ``"fsdp"``: sharded weights (FSDP2), each block of
+            layers gathered while it is used. Sharded, the policy needs a generator of its own.
+        cpu: Train on CPUs, over gloo.
+        timeout_s: How long a process waits for the others, whose episodes may take longer, before
+            the run ends with an error. The process group that is set up first decides.
 
     Raises:
-        EngineError: another number of processes was launched than have found each other, or the
-            model turns out to be wrapped otherwise than asked for.
+        EngineError: the number of processes launched and found differ, or the model is wrapped
+            otherwise than asked for.
     """
 
     def __init__(
@@ -142,35 +142,35 @@ class Processes(Alone):
                     "CausalLMPolicy(TransformersGenerator(path)) or a VllmGenerator"
                 )
             self._wrapped = lm.wrapped = _sharded(lm.model, self._accelerator.device, self.count)
-            lm.passes, wanted = self.most, FSDPModule
+            lm.passes, wanted = self.all_reduce_max, FSDPModule
         if not isinstance(lm.wrapped, wanted):
             raise EngineError(
                 f"how={self.how!r} asks for {wanted.__name__}, but the model became "
                 f"{type(lm.wrapped).__name__}"
             )
 
-    def groups(self, plans: Sequence[Any], mine: Sequence[Group]) -> list[Group]:
-        packed = _in_turn(self._everybodys([pack(group) for group in mine]))
-        played = (m.episode for group in mine for m in group.members)
+    def all_gather_groups(self, plans: Sequence[Any], shard: Sequence[Group]) -> list[Group]:
+        packed = _interleave(self._all_gather([pack(group) for group in shard]))
+        played = (m.episode for group in shard for m in group.members)
         reward = next((episode.config.rules.reward for episode in played), None)
         return [unpack(plan, members, reward) for plan, members in zip(plans, packed, strict=True)]
 
-    def lines(self, mine: Tensor, count: int) -> Tensor:
-        # as one tensor that owns its storage: what is pickled of a view is all it was cut from
-        shares = self._everybodys([mine.clone()])
-        lines = _in_turn([list(share[0]) for share in shares])
-        if len(lines) != count:
-            raise EngineError(f"processes disagree: {len(lines)} lines instead of {count}")
-        return torch.stack(lines)
+    def all_gather_rows(self, shard: Tensor, count: int) -> Tensor:
+        # as one tensor that owns its storage: pickling a view would send all it was cut from
+        shards = self._all_gather([shard.clone()])
+        rows = _interleave([list(each[0]) for each in shards])
+        if len(rows) != count:
+            raise EngineError(f"processes disagree: {len(rows)} rows instead of {count}")
+        return torch.stack(rows)
 
-    def sums(self, numbers: Mapping[str, float]) -> dict[str, float]:
-        everybodys = self._everybodys([dict(numbers)])
-        return {name: sum(share[0][name] for share in everybodys) for name in numbers}
+    def all_reduce_sum(self, numbers: Mapping[str, float]) -> dict[str, float]:
+        shards = self._all_gather([dict(numbers)])
+        return {name: sum(shard[0][name] for shard in shards) for name in numbers}
 
-    def most(self, number: int) -> int:
-        return max(share[0] for share in self._everybodys([number]))
+    def all_reduce_max(self, number: int) -> int:
+        return max(shard[0] for shard in self._all_gather([number]))
 
-    def adding(self, last: bool) -> AbstractContextManager[None]:
+    def no_sync(self, last: bool) -> AbstractContextManager[None]:
         if self.count == 1 or last or self.how == "fsdp":
             return nullcontext()
         waits: AbstractContextManager[None] = self._wrapped.no_sync()
@@ -180,23 +180,23 @@ class Processes(Alone):
         if self.count > 1 and torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
 
-    def _everybodys(self, share: list[Any]) -> list[list[Any]]:
-        """Each process's share, by its index."""
+    def _all_gather(self, shard: list[Any]) -> list[list[Any]]:
+        """Each process's shard, by the process's index."""
         if self.count == 1:
-            return [share]
-        found: list[Any] = [None] * self.count
-        torch.distributed.all_gather_object(found, share)
-        return found
+            return [shard]
+        shards: list[Any] = [None] * self.count
+        torch.distributed.all_gather_object(shards, shard)
+        return shards
 
 
 def launched() -> int:
-    """How many processes ``torchrun`` or ``accelerate launch`` has started; 1 without them."""
-    said = os.environ.get("WORLD_SIZE", "1")
-    return int(said) if said.isdecimal() else 1
+    """Number of processes that ``torchrun`` or ``accelerate launch`` started; 1 without them."""
+    size = os.environ.get("WORLD_SIZE", "1")
+    return int(size) if size.isdecimal() else 1
 
 
 def _require_all(count: int) -> None:
-    """Processes that know nothing of each other would each train alone, into the same folder."""
+    """Refuse processes that did not find each other: each would train alone, into one folder."""
     if (started := launched()) != count and "WORLD_SIZE" in os.environ:
         raise EngineError(
             f"{started} processes were launched (WORLD_SIZE), but this one has found {count}, "
@@ -218,14 +218,14 @@ def _warn_of_precision() -> None:
         )
 
 
-def _in_turn(shares: Sequence[Sequence[T]]) -> list[T]:
-    """The list that :meth:`Alone.mine` has cut into shares."""
-    longest = max(map(len, shares))
-    return [share[i] for i in range(longest) for share in shares if i < len(share)]
+def _interleave(shards: Sequence[Sequence[T]]) -> list[T]:
+    """The list that :meth:`SingleProcess.shard` cut into shards."""
+    longest = max(map(len, shards))
+    return [shard[i] for i in range(longest) for shard in shards if i < len(shard)]
 
 
 def _sharded(model: Any, device: torch.device, count: int) -> Any:
-    """FSDP2 over all processes: each block by itself, the rest together."""
+    """Shard a model over all processes (FSDP2): each block by itself, the rest together."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -239,6 +239,6 @@ def _sharded(model: Any, device: torch.device, count: int) -> Any:
 
 
 def _blocks(model: Any) -> Sequence[Any]:
-    """A transformer's layers: its longest list of modules."""
+    """The layers of a transformer: its longest ``ModuleList``."""
     lists: list[Any] = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList)]
     return max(lists, key=len, default=[])

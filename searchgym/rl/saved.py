@@ -1,11 +1,12 @@
-"""Some of each step's trajectories, token by token: what was trained on, how likely it was, and
-which advantage it got. For ``searchgym view``; training neither reads them nor waits for more."""
+"""Saved rollouts: some trajectories of each step with their tokens, masks, log-probabilities and
+advantages, for ``searchgym view``. Training never reads them."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 
 from ..trajectory import Trajectory, to_line
+from ..utils.files import writing
 from .slots.batch import Batch
 
 if TYPE_CHECKING:
@@ -22,29 +24,42 @@ ROLLOUTS = "rollouts.jsonl"
 
 
 class SavedRollouts:
-    """Appends to ``path``: the first ``most`` trajectories of each step's batch."""
+    """Append-only file of the first ``per_step`` trajectories of each step's batch."""
 
-    def __init__(self, path: Path, most: int, tokenizer: Any) -> None:
-        self.path, self.most, self._tokenizer = path, most, tokenizer
+    def __init__(self, path: str | os.PathLike[str], per_step: int, tokenizer: Any) -> None:
+        self.path, self.per_step, self._tokenizer = Path(path), per_step, tokenizer
         self._texts: dict[int, str] = {}
 
     def write(self, step: int, batch: Batch) -> None:
-        """A step's trajectories, once their advantages are known."""
-        with self.path.open("a", encoding="utf-8") as file:
-            for place in range(min(self.most, len(batch))):
-                file.write(to_line(self._trajectory(step, batch, place)))
+        """Append a step's trajectories, once their advantages are known.
+
+        Raises:
+            DataError: the file cannot be written (disk full).
+        """
+        with writing(self.path), self.path.open("a", encoding="utf-8") as file:
+            for index in range(min(self.per_step, len(batch))):
+                file.write(to_line(self._trajectory(step, batch, index)))
 
     def cut(self, steps: int) -> None:
-        """Keep what the first ``steps`` steps wrote, and no half-written line."""
+        """Keep the trajectories of the first ``steps`` steps. Lines that cannot be read are
+        dropped; a warning says how many."""
         if not self.path.exists():
             return
         partial = self.path.with_name(self.path.name + ".part")
-        with self.path.open("rb") as old, partial.open("wb") as new:
-            for line in old:
-                if not line.endswith(b"\n") or json.loads(line)["training"]["step"] >= steps:
-                    break  # steps are in order: nothing that counts follows
-                new.write(line)
-        os.replace(partial, self.path)
+        broken = 0
+        with writing(self.path):
+            with self.path.open("rb") as old, partial.open("wb") as new:
+                for line in old:
+                    step = _step_of(line)
+                    broken += step is None and line.endswith(b"\n")  # a kill may cut the last
+                    if step is not None and step < steps:
+                        new.write(line)
+            os.replace(partial, self.path)
+        if broken:
+            warnings.warn(
+                f"{self.path}: dropped {broken} line(s) that cannot be read as trajectories",
+                stacklevel=2,
+            )
 
     def _trajectory(self, step: int, batch: Batch, place: int) -> Trajectory:
         member = batch.members[place]
@@ -66,13 +81,13 @@ class SavedRollouts:
             "advantages": {str(t): sum(v) / len(v) for t, v in by_turn.items()},
             "rows": rows,
         }
-        return Trajectory.of(member.episode, member.purpose, training=training)
+        return Trajectory.of(member.episode, member.purpose, member.usage, training)
 
     def _row(
         self, row: Row, advantages: list[float]
     ) -> tuple[dict[str, Any], dict[int, list[float]]]:
-        """One row's tokens as lists of equal length, and the advantages of those that are trained
-        on, by turn."""
+        """One row as lists with an entry per token, and the advantages of trained tokens by
+        turn."""
         numbers = [int(uid.rpartition("/")[2]) for uid in row.turn_uids]
         left = iter(advantages)
         turn: list[int | None] = []
@@ -104,8 +119,17 @@ class SavedRollouts:
         return self._texts[token]
 
 
+def _step_of(line: bytes) -> int | None:
+    """The step that wrote a line; None for a line that is no saved trajectory."""
+    try:
+        step = json.loads(line)["training"]["step"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return step if isinstance(step, int) and line.endswith(b"\n") else None
+
+
 def _by_token(adv: torch.Tensor | None, place: int, count: int) -> list[float]:
-    """One number for each of a trajectory's sampled tokens; 0 where the method has none."""
+    """(count,) advantages of a trajectory's sampled tokens; 0 where the method has none."""
     if adv is None:
         return [0.0] * count
     mine = adv[place].detach().double().cpu().numpy()

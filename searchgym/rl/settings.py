@@ -1,4 +1,4 @@
-"""What a run is made of besides what its checkpoint holds: a resumed one must agree with it."""
+"""Settings of a run that its checkpoint does not hold; a resumed run must have the same."""
 
 from __future__ import annotations
 
@@ -6,19 +6,33 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..llms.prompts import weights_digest
-
-if TYPE_CHECKING:
-    from .trainer import Trainer
 
 FREE = ("steps", "save_every", "save_rollouts")
 """Options that a resumed run may change."""
 
 
-def settings_of(run: Trainer) -> dict[str, dict[str, Any]]:
-    """By table: options, recipe, who plays, where, and what of the model is not trained."""
+class Run(Protocol):
+    """What settings and checkpoints read of a trainer, and restore."""
+
+    lm: Any
+    policy: Any
+    env: Any
+    recipe: Any
+    config: Any
+    critic: Any
+    monitor: Any
+    processes: Any
+    optimizers: list[Any]
+    steps: int
+    metrics: dict[str, float]
+
+
+def settings_of(run: Run) -> dict[str, dict[str, Any]]:
+    """Tables of settings: training options, recipe, player, environment, and a digest of the
+    weights that are not trained."""
     policy, env = run.policy, run.env
     config = {name: value for name, value in asdict(run.config).items() if name not in FREE}
     return {
@@ -34,13 +48,13 @@ def settings_of(run: Trainer) -> dict[str, dict[str, Any]]:
             "rules": _digest(asdict(env.rules)),
             "engine": getattr(env.engine, "fingerprint", type(env.engine).__name__),
         },
-        "model": {"held": weights_digest(_held(run.lm))},
+        "model": {"frozen": weights_digest(_frozen_weights(run.lm))},
     }
 
 
-def _held(lm: Any) -> Iterator[tuple[str, Any]]:
-    """Weights that no checkpoint holds: those that are not trained, and the reference's. Shards of
-    a model (FSDP2) are left out: to gather all of it would take longer than it is worth."""
+def _frozen_weights(lm: Any) -> Iterator[tuple[str, Any]]:
+    """Weights that no checkpoint holds: those that are not trained, and the reference's. Sharded
+    weights (FSDP2) are left out: gathering them all would take too long."""
     for name, tensor in lm.untrained():
         if not hasattr(tensor, "full_tensor"):
             yield name, tensor

@@ -1,5 +1,5 @@
-"""Experiment trackers beside the JSON log: TensorBoard, Weights & Biases, Trackio. Each is imported
-when it is asked for, and is told the same numbers under the same names as ``rl.jsonl``."""
+"""Experiment trackers: TensorBoard, Weights & Biases, Trackio, imported on demand. Each gets the
+same numbers under the same names as ``rl.jsonl``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IDENTITY = "tracked_as.txt"
 
 
 class Tracker(Protocol):
-    """Told each step; numbers that are not finite are left out."""
+    """Receives each step's metrics; numbers that are not finite are left out."""
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None: ...
 
@@ -101,9 +101,9 @@ class Trackers:
     """Several trackers as one.
 
     Args:
-        names: Of ``TRACKERS``.
+        names: Names in ``TRACKERS``.
         out: The run's folder.
-        plan: What the run is made of, for the trackers' records.
+        plan: The run's plan, for the trackers' records.
         first: The first step that will be written.
 
     Raises as :func:`require`.

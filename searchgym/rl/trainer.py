@@ -1,15 +1,16 @@
-"""The training loop for language models: one step is :meth:`Trainer.advance`, top to bottom.
+"""The training loop for language models; :meth:`Trainer.advance` is one step, top to bottom.
 
-What is done at each place is the recipe's objects' business (``slots.protocols``); this file says
-only in which order. Without ``rollouts`` it is synchronous: every token that is trained on was
-drawn by the weights of the step's start. ``minimal.py`` is the same loop for GRPO alone, without
-slots.
+The recipe's objects (``slots.protocols``) do the work, this file fixes the order. Without
+``rollouts`` training is synchronous: every trained token was drawn by the weights of the step's
+start. ``minimal.py`` is the same loop for GRPO alone, without slots.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -21,29 +22,36 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ..envs.unwrap import search_env
-from ..errors import CardError, EngineError
+from ..errors import CardError, DataError, EngineError
 from ..llms.optimizers import optimizers_of, set_rate
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.rows import Row
 from ..policies.trainable import TrainableLM
 from ..seeding import stream
-from ..utils.state_file import whole
-from .agreement import limit_of, require_agreement
+from ..utils.files import FolderLock
+from ..utils.state_file import full_tensor
+from .agreement import require_agreement, tolerance
 from .asynchronous.rollouts import AsyncRollouts
 from .checkpoint import load_checkpoint, save_checkpoint
-from .collapse import Watch
+from .collapse import CollapseMonitor
+from .comparison import compares_groups, require_members_that_differ
 from .critic import Critic
 from .idle import warn_of_idle_options
-from .log import LOG, Log
-from .measures import of_age, of_batch, of_episodes, of_groups
-from .processes import Alone
+from .log import CHECKPOINT, LOG, Log
+from .measures import (
+    batch_metrics,
+    episode_metrics,
+    group_metrics,
+    loss_metrics,
+    staleness_metrics,
+)
+from .processes import SingleProcess
 from .recipe import UNREAD_SCALE, Recipe, under_curriculum
 from .saved import ROLLOUTS, SavedRollouts
 from .slots.batch import Batch, Estimate, Mean, Output, Totals, in_lines
 from .slots.protocols import Learner, Replay, Result, RunFacts, UpdateWide
 from .slots.records import Floats, Rewards, Scored, TaskPlan, Workers
 
-CHECKPOINT = "trainer.safetensors"
 OUT_OF_MEMORY = (
     "step {}: the device is out of memory. Less is needed with fewer tokens at once (train.tokens, "
     "now {}; load.tokens for what is not trained) and with load.gradient_checkpointing=true"
@@ -52,35 +60,37 @@ OUT_OF_MEMORY = (
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
-    """What does not depend on the method. A recipe's ``train`` table changes the defaults."""
+    """Training options that do not depend on the method; a recipe's ``train`` table changes the
+    defaults."""
 
     steps: int = 100
+    """Number of training steps."""
     tasks: int = 8
-    """Groups per step."""
+    """Tasks per step; each is played by one group of episodes."""
     epochs: int = 1
     """Passes over a step's trajectories."""
     minibatches: int = 1
-    """Updates per pass, of whole trajectories."""
+    """Optimizer updates per pass; each takes whole trajectories."""
     lr: float = 1e-6
-    """Of AdamW."""
+    """AdamW learning rate."""
     muon_lr: float = 0.0
-    """Of Muon, on the matrices within layers. 0: AdamW takes everything."""
+    """Muon learning rate for the matrices within layers; 0 trains them by AdamW, too."""
     max_norm: float = 1.0
-    """Of the gradient."""
+    """Gradient clipping threshold (L2 norm)."""
     tokens: int = 16_384
-    """Padded tokens that go through the model and back at once: bounds memory, changes nothing
-    else but rounding."""
+    """Padded tokens per forward and backward pass. Bounds memory; results differ by rounding."""
     reset_optimizer: bool = False
-    """Forget momentum at each step (Kimi k1.5: each iteration is a problem of its own)."""
+    """Reset the optimizer's state at each step (Kimi k1.5, arXiv 2501.12599)."""
     save_every: int = 50
     """Steps between checkpoints; the last step is always saved."""
     save_rollouts: int = 0
-    """Trajectories of each step that are kept in the run's folder with their tokens, masks,
-    log-probabilities and advantages (``rl.saved``), to be looked at."""
+    """Trajectories per step to keep in the run's folder with tokens, masks, log-probabilities and
+    advantages (``rl.saved``), for ``searchgym view``."""
     agreement: float | None = None
-    """Nats by which the log-probabilities of a generator with weights of its own (vLLM) may differ
-    from the trainer's. None: by precision (``rl.agreement``)."""
+    """Largest difference, in nats per token, between log-probabilities of the trainer and of a
+    generator with weights of its own (vLLM); None chooses by precision (``rl.agreement``)."""
     seed: int = 0
+    """Seed of tasks, sampling order and minibatches."""
 
     def __post_init__(self) -> None:
         passes = (self.steps, self.tasks, self.epochs, self.minibatches)
@@ -98,7 +108,7 @@ class TrainConfig:
 
     @classmethod
     def of(cls, recipe: Recipe, **changes: Any) -> TrainConfig:
-        """The recipe's defaults with changes."""
+        """Build the recipe's options with ``changes``."""
         try:
             return cls(**{**recipe.train, **changes})
         except TypeError as error:
@@ -112,17 +122,19 @@ class Trainer:
         env: An environment, wrapped or not, its id, or a Gymnasium spec. All its keywords hold: a
             ``curriculum`` of it takes the place of a recipe's uniform choice of tasks.
         recipe: A shipped recipe's name, a TOML file, a table or a :class:`Recipe`.
-        policy: Acts over the weights of ``lm``; by default ``lm.policy`` in the model's chat form
-            if it has one, else as plain text.
-        teacher: For distillation.
-        critic: For PPO; trained along.
-        rollouts: Other processes that play while this one trains; without them, ``policy`` plays.
-        processes: Those that this one was launched with, if they train the model together.
-        out: A folder for checkpoints and log; the same call goes on from what is there.
+        policy: Acts over the weights of ``lm``; by default ``lm.policy()``, whose prompt format is
+            the one that the model's folder notes, else chat if it has a template, else plain text.
+        teacher: Model to distil from.
+        critic: Value model for PPO; trained along with the policy.
+        rollouts: Worker processes that play while this one trains; without, ``policy`` plays here.
+        processes: Process group for training one model in several processes.
+        out: Folder for checkpoints and log; the same call resumes from what is there. It is locked
+            while :meth:`train` runs.
 
     Raises:
-        CardError: the recipe needs something that nothing here provides.
-        DataError: ``out`` holds a run with other settings.
+        CardError: the recipe needs something that is not given, or compares members of a group
+            where groups have one member or the temperature is 0.
+        DataError: ``out`` holds a run with other settings, or another training is writing it.
     """
 
     def __init__(
@@ -136,8 +148,8 @@ class Trainer:
         teacher: TrainableLM | None = None,
         critic: Critic | None = None,
         rollouts: AsyncRollouts | None = None,
-        processes: Alone | None = None,
-        out: Path | None = None,
+        processes: SingleProcess | None = None,
+        out: str | os.PathLike[str] | None = None,
     ) -> None:
         env = search_env(env)
         policy = lm.policy() if policy is None else policy
@@ -154,7 +166,8 @@ class Trainer:
         most_tokens = policy.sampling.max_tokens * env.rules.max_turns
         updates = self.config.epochs * self.config.minibatches
         warn_of_idle_options(self.recipe, RunFacts(updates, most_tokens))
-        self.processes = processes or Alone()
+        require_members_that_differ(self.recipe, self.policy.sampling)
+        self.processes = processes or SingleProcess()
         if self.config.tasks % self.processes.count or (rollouts and self.processes.count > 1):
             raise CardError(
                 f"{self.processes.count} processes share the {self.config.tasks} tasks of a step: "
@@ -169,27 +182,46 @@ class Trainer:
         _warn_of_rounding(lm, self.config.lr)
         self.processes.wrap(lm, policy)
         self.optimizers = self._fresh_optimizers()
-        self.watch = Watch(searchable=bool(env.toolbox.tools))
+        self.monitor = CollapseMonitor(
+            searchable=bool(env.toolbox.tools), compares_groups=compares_groups(self.recipe)
+        )
         self.steps = 0
-        """Done so far."""
+        """Steps done so far."""
         self.metrics: dict[str, float] = {}
-        """Of the last step; a schedule may read them."""
-        self.out = out
-        self.log = Log(out / LOG) if out is not None and self.processes.main else None
+        """Metrics of the last step; a schedule may read them."""
+        self.out = None if out is None else Path(out)
+        self.log: Log | None = None
         self.saved: SavedRollouts | None = None
-        if out is not None and self.processes.main and self.config.save_rollouts:
-            self.saved = SavedRollouts(out / ROLLOUTS, self.config.save_rollouts, lm.tokenizer)
-        if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
-            if (out / CHECKPOINT).exists():
-                load_checkpoint(self, out / CHECKPOINT)
+        self.lock: FolderLock | None = None
+        """Lock on ``out``, held by the process that writes there."""
+        if self.out is not None and self.processes.main:
+            self.log = Log(self.out / LOG)
+            if self.config.save_rollouts:
+                path = self.out / ROLLOUTS
+                self.saved = SavedRollouts(path, self.config.save_rollouts, lm.tokenizer)
+            self.lock = FolderLock(self.out)
+        with self.lock or nullcontext():  # refuses a folder in which another training goes on
+            if self.out is not None and (self.out / CHECKPOINT).exists():
+                load_checkpoint(self, self.out / CHECKPOINT)
                 self._publish(self.policy.version)
+            self._on_disk = self._stamp()
         if rollouts is not None:
-            rollouts.start(self.recipe, self.config.tasks, self.steps, lm.merged(), policy.version)
+            rollouts.start(
+                self.recipe, self.config.tasks, self.steps, lm.merged(), self.policy.version
+            )
 
     # --- the run ------------------------------------------------------------------------------
     def train(self) -> Iterator[dict[str, float]]:
-        """Go on to the last step; yields each step's metrics, which are logged by then."""
+        """Train to the last step; yields each step's metrics once they are logged.
+
+        Raises:
+            EngineError: out of memory, or a loss or gradient that is not finite.
+            DataError: the log or a checkpoint cannot be written (disk full).
+        """
+        with self.locked():
+            yield from self._train()
+
+    def _train(self) -> Iterator[dict[str, float]]:
         if self.log is not None:
             self.log.cut(self.steps)  # a killed run has logged more than it saved
         if self.saved is not None:
@@ -199,12 +231,57 @@ class Trainer:
                 metrics = self.advance()
             except torch.OutOfMemoryError as error:
                 raise EngineError(OUT_OF_MEMORY.format(self.steps, self.config.tokens)) from error
+            last = self.steps == self.config.steps
+            named = [*self.monitor.latest, *(self.monitor.finish() if last else ())]
             if self.log is not None:
-                self.log.write(metrics, self.watch.said)
-            due = self.steps % self.config.save_every == 0 or self.steps == self.config.steps
-            if self.out is not None and due:
-                save_checkpoint(self, self.out / CHECKPOINT)
+                self.log.write(metrics, named)
+            if last or self.steps % self.config.save_every == 0:
+                self.save_checkpoint()
             yield metrics
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder against other trainings; :meth:`train` does so while it runs.
+
+        Raises:
+            DataError: another training is writing ``out``, or has since this trainer was made.
+        """
+        with self.lock or nullcontext():
+            if self.lock is not None and self._stamp() != self._on_disk:
+                raise DataError(
+                    f"another training has written {self.out} since this trainer was made: make "
+                    "it anew, which resumes from there, or use another folder"
+                )
+            yield
+
+    def _stamp(self) -> tuple[int, int] | None:
+        """Identity of the checkpoint on disk."""
+        path = None if self.out is None else self.out / CHECKPOINT
+        if path is None or not path.exists():
+            return None
+        stat = path.stat()
+        return stat.st_mtime_ns, stat.st_size
+
+    def save_checkpoint(self) -> None:
+        """Save the run in ``out``, from where the same call resumes; nothing without ``out``. In
+        several processes all call it, and the main one writes."""
+        if self.out is not None:
+            save_checkpoint(self, self.out / CHECKPOINT)
+            self._on_disk = self._stamp()
+
+    def save(self, folder: str | os.PathLike[str], *, adapter: bool = False) -> Path:
+        """Save the trained model, its tokenizer and prompt format (``searchgym.json``) as
+        ``transformers`` loads them. In several processes all call it, and the main one writes.
+
+        Args:
+            folder: Where to; made if it does not exist.
+            adapter: Save LoRA adapters alone, as a PEFT folder. By default they are merged.
+
+        Raises:
+            EngineError: ``adapter`` without adapters, or of a model that is in no folder.
+            DataError: the folder cannot be written.
+        """
+        return self.lm.save(folder, adapter=adapter, policy=self.policy, write=self.processes.main)
 
     # --- one step -----------------------------------------------------------------------------
     def advance(self) -> dict[str, float]:
@@ -228,29 +305,30 @@ class Trainer:
             rounds += 1
         kept = kept[: self.config.tasks]
         self.policy.release()  # what it keeps between turns would be in the update's way
-        metrics = {"step": float(self.steps), **of_episodes(played), **of_groups(played, kept)}
+        metrics = {"step": float(self.steps), **episode_metrics(played)}
+        metrics |= group_metrics(played, kept)
         metrics |= {f"coef/{name}": value for name, value in coef.items()}
         again: Sequence[Scored] = ()
         if isinstance(recipe.data, Replay):
             again = recipe.data.replay(len(kept), self.steps, self.config.seed)
-            metrics["replayed"] = float(len(again))
+            metrics["groups_replayed"] = float(len(again))
             kept = [*kept, *again]
-        middle = perf_counter()
+        played_until = perf_counter()
 
         # 3. tensors: one line per trajectory, its sampled tokens only
         batch = Batch.of(kept, len(again))
         if batch is not None:
             # 4. log-probabilities under other weights than those that are about to change
-            self._look_up(batch)
-            if self._elsewhere:
-                limit = self.config.agreement or limit_of(self.lm.dtype, self.policy.generator)
-                player = self.rollouts or self.policy.generator
+            self._score(batch)
+            if self._copied:
+                limit = self.config.agreement or tolerance(self.lm.dtype, self.policy.generator)
+                generator = self.rollouts or self.policy.generator
                 metrics |= require_agreement(
-                    batch, self.policy.version, player, self.lm.model, limit
+                    batch, self.policy.version, generator, self.lm.model, limit
                 )
-            metrics |= of_batch(batch)
+            metrics |= batch_metrics(batch)
             if self.rollouts is not None:
-                metrics |= of_age(batch, self.policy.version, self.rollouts.eta)
+                metrics |= staleness_metrics(batch, self.policy.version, self.rollouts.eta)
             # 5. rewards become advantages
             self._compare(batch, coef)
             if self.saved is not None:
@@ -267,13 +345,13 @@ class Trainer:
         self.steps += 1
         if self.rollouts is not None:
             metrics |= self.rollouts.updated(self.lm.merged(), self.policy.version)
-        metrics |= {"play_s": middle - start, "update_s": perf_counter() - middle}
-        self.watch.look(metrics)
+        metrics |= {"rollout_s": played_until - start, "update_s": perf_counter() - played_until}
+        self.monitor.update(metrics)
         self.metrics = metrics
         return metrics
 
     def _play(self, workers: Workers) -> list[Scored]:
-        """One round of groups, with what they earned."""
+        """Play one round of groups and reward them."""
         recipe, config = self.recipe, self.config
 
         def plan(count: int) -> list[TaskPlan]:
@@ -282,8 +360,8 @@ class Trainer:
 
         if self.rollouts is None:
             plans = plan(config.tasks)
-            groups = recipe.rollout.collect(self.processes.mine(plans), workers)
-            groups = self.processes.groups(plans, groups)
+            groups = recipe.rollout.collect(self.processes.shard(plans), workers)
+            groups = self.processes.all_gather_groups(plans, groups)
         else:
             groups = self.rollouts.groups(plan, workers.coef)
         for group in groups:
@@ -302,52 +380,55 @@ class Trainer:
             scored.append(Scored(group, signals, rewards))
         return scored
 
-    def _look_up(self, batch: Batch) -> None:
-        """Fill in what the recipe reads: old, reference's, teacher's log-probabilities, values."""
+    def _score(self, batch: Batch) -> None:
+        """Fill in what the recipe reads: log-probabilities of the old policy, the reference and the
+        teacher, and the critic's values."""
         recipe = self.recipe
         with torch.no_grad():
             if self._needs_old:
-                batch.old_logp = self._ask(batch, self.lm.logp)
+                batch.old_logp = self._logp(batch, self.lm.logp)
             if recipe.needs("ref_logp"):
-                batch.ref_logp = self._ask(batch, self.lm.reference_logp)
+                batch.ref_logp = self._logp(batch, self.lm.reference_logp)
             if recipe.needs("teacher_logp"):
                 assert self.teacher is not None  # checked at the start
-                batch.teacher_logp = self._ask(batch, self.teacher.logp)
+                batch.teacher_logp = self._logp(batch, self.teacher.logp)
             if recipe.needs("value"):
                 assert self.critic is not None  # likewise
                 batch.value = self.critic.values(batch)
 
-    def _ask(self, batch: Batch, model: Callable[[Sequence[Row]], Tensor]) -> Tensor:
-        """(N, T) log-probabilities by a model; each process asks for its share."""
+    def _logp(self, batch: Batch, model: Callable[[Sequence[Row]], Tensor]) -> Tensor:
+        """(N, T) log-probabilities under a model; each process computes its shard."""
         width = batch.mask.shape[1]
-        there = _with_rows(batch)
-        mine = self.processes.mine(there)
-        part = batch.take(mine or there[:1])
-        lines = in_lines(model(part.rows).cpu(), part.members, width)[: len(mine)]
-        found = torch.zeros(batch.mask.shape)
-        found[there] = self.processes.lines(lines, len(there))
-        return found
+        indices = _with_rows(batch)
+        shard = self.processes.shard(indices)
+        part = batch.take(shard or indices[:1])
+        rows = in_lines(model(part.rows).cpu(), part.members, width)[: len(shard)]
+        logp = torch.zeros(batch.mask.shape)
+        logp[indices] = self.processes.all_gather_rows(rows, len(indices))
+        return logp
 
     def _compare(self, batch: Batch, coef: Mapping[str, float]) -> None:
-        """Fill in advantages and what comes with them."""
-        made = self.recipe.advantage.estimate(batch, coef)
-        if not isinstance(made, Estimate):
+        """Fill in advantages, and the clip scale and mask that come with them."""
+        estimate = self.recipe.advantage.estimate(batch, coef)
+        if not isinstance(estimate, Estimate):
             raise CardError(
-                f"{type(self.recipe.advantage).__name__}.estimate gave a {type(made).__name__}, "
-                "not an Estimate (searchgym.rl.slots.batch): return Estimate(advantages)"
+                f"{type(self.recipe.advantage).__name__}.estimate gave a "
+                f"{type(estimate).__name__}, not an Estimate (searchgym.rl.slots.batch): return "
+                "Estimate(advantages)"
             )
-        if made.clip_scale is not None and not self.recipe.scales_clip:
+        if estimate.clip_scale is not None and not self.recipe.scales_clip:
             raise CardError(f"{type(self.recipe.advantage).__name__} {UNREAD_SCALE}")
-        batch.adv, batch.clip_scale = made.adv, made.clip_scale
-        if made.mask is not None:
-            batch.narrow(made.mask)
+        batch.adv, batch.clip_scale = estimate.adv, estimate.clip_scale
+        if estimate.mask is not None:
+            batch.narrow(estimate.mask)
 
     def _update(self, batch: Batch, coef: Mapping[str, float]) -> dict[str, float]:
-        """All updates on a batch; mean metrics over them."""
+        """Make all updates on a batch; returns metrics, means over updates."""
         config = self.config
         if config.reset_optimizer:
             self.optimizers = self._fresh_optimizers()
-        set_rate(self.optimizers, coef.get("lr", 1.0))
+        factor = coef.get("lr", 1.0)
+        set_rate(self.optimizers, factor)
         sums: dict[str, float] = {}
         updates = 0
         for epoch in range(config.epochs):
@@ -356,20 +437,21 @@ class Trainer:
                 self._prepare(part, coef)
                 for optimizer in self.optimizers:
                     optimizer.zero_grad(set_to_none=True)
-                found = self._backward(part, coef)
+                update = self._backward(part, coef)
                 norm = torch.nn.utils.clip_grad_norm_(self.lm.parameters(), config.max_norm)
-                found["norm"] = float(whole(norm))
-                if not all(np.isfinite(v) for v in (found["loss"], found["norm"])):
+                update["grad_norm"] = float(full_tensor(norm))
+                if not all(np.isfinite(v) for v in (update["loss"], update["grad_norm"])):
                     raise EngineError(
-                        f"step {self.steps}: the loss is {found['loss']}, its gradient's norm "
-                        f"{found['norm']}: lower the learning rate, or look at the rewards"
+                        f"step {self.steps}: the loss is {update['loss']}, its gradient's norm "
+                        f"{update['grad_norm']}: lower the learning rate, or look at the rewards"
                     )
                 for optimizer in self.optimizers:
                     optimizer.step()
                 updates += 1
-                for name, value in found.items():
+                for name, value in update.items():
                     sums[name] = sums.get(name, 0.0) + value
-        return {name: value / updates for name, value in sums.items()}
+        means = {name: value / updates for name, value in sums.items()}
+        return {**means, "lr": config.lr * factor}
 
     def _prepare(self, batch: Batch, coef: Mapping[str, float]) -> None:
         """Let losses that must do so look at the whole mini-batch, under the current weights."""
@@ -377,34 +459,34 @@ class Trainer:
         output = None
         if any(loss.prepares_with_logp for loss in wide):
             with torch.no_grad():
-                output = Output(self._ask(batch, self.lm.logp))
+                output = Output(self._logp(batch, self.lm.logp))
         for loss in wide:
             batch.notes |= loss.prepare(batch, output, coef)
 
     def _backward(self, batch: Batch, coef: Mapping[str, float]) -> dict[str, float]:
-        """Gradients of one update, micro-batch by micro-batch; losses divide by ``totals``, so that
-        the parts add up to the whole."""
+        """Accumulate one update's gradients over micro-batches; losses divide by ``totals``, so
+        that the parts add up to the whole. Returns metrics, weighted means."""
         totals = batch.totals
-        found: dict[str, float] = {"loss": 0.0}
+        sums: dict[str, float] = {"loss": 0.0}
         counts: dict[str, float] = {}
-        mine = list(self._micro_batches(batch))
-        count = self.processes.most(len(mine))
+        shard = list(self._micro_batches(batch))
+        count = self.processes.all_reduce_max(len(shard))
         for number in range(count):
             # where others have more to do than this process, it goes along without effect
-            busy = number < len(mine)
-            part = batch.take(mine[number] if busy else _with_rows(batch)[:1])
+            busy = number < len(shard)
+            part = batch.take(shard[number] if busy else _with_rows(batch)[:1])
             tokens = part.totals.tokens
-            with self.processes.adding(last=number == count - 1):
+            with self.processes.no_sync(last=number == count - 1):
                 loss, stats = self._loss(part, totals, coef)
                 # several processes' gradients are averaged, where a sum is wanted
                 (loss * (busy * self.processes.count)).backward()
-            found["loss"] += busy * float(loss.detach())
+            sums["loss"] += busy * float(loss.detach())
             for name, value in stats.items():
                 mean = value if isinstance(value, Mean) else Mean(value * tokens, tokens)
-                found[name] = found.get(name, 0.0) + busy * mean.total
+                sums[name] = sums.get(name, 0.0) + busy * mean.total
                 counts[name] = counts.get(name, 0.0) + busy * mean.weight
-        found, counts = self.processes.sums(found), self.processes.sums(counts)
-        return {name: value / (counts.get(name) or 1.0) for name, value in found.items()}
+        sums, counts = self.processes.all_reduce_sum(sums), self.processes.all_reduce_sum(counts)
+        return {name: value / (counts.get(name) or 1.0) for name, value in sums.items()}
 
     def _loss(self, batch: Batch, totals: Totals, coef: Mapping[str, float]) -> Result:
         scored = self.lm.score(batch.rows, entropy=self.recipe.needs("entropy"))
@@ -420,12 +502,12 @@ class Trainer:
         for loss in self.recipe.loss:
             value, stats = loss(Output(logp, entropy), batch, totals, coef)
             total = total + coef.get(loss.name, loss.weight) * value
-            metrics |= {f"{loss.name}/{name}": v for name, v in stats.items()}
+            metrics |= loss_metrics(loss.name, stats)
         return total, metrics
 
     # --- parts --------------------------------------------------------------------------------
     def _minibatches(self, batch: Batch, epoch: int) -> Iterator[list[int]]:
-        """Places of each update's trajectories."""
+        """Yield the indices of each update's trajectories."""
         if self.config.minibatches == 1:
             yield list(range(len(batch)))
             return
@@ -435,8 +517,8 @@ class Trainer:
             yield sorted(i for u in chosen for i in units[int(u)])
 
     def _micro_batches(self, batch: Batch) -> Iterator[list[int]]:
-        """Places of this process's trajectories that go through the model together: those of like
-        length, so that little of it is padding."""
+        """Yield the indices of this process's trajectories that go through the model together:
+        those of similar length, so that there is little padding."""
 
         def rows_of(unit: list[int]) -> list[Row]:
             return [row for i in unit for row in batch.members[i].rows]
@@ -446,7 +528,7 @@ class Trainer:
 
         part: list[int] = []
         rows = longest = 0
-        for unit in sorted(self.processes.mine(self._units(batch)), key=length):
+        for unit in sorted(self.processes.shard(self._units(batch)), key=length):
             new = rows_of(unit)
             wider = max(longest, length(unit))
             if rows and wider * (rows + len(new)) > self.config.tokens:
@@ -457,7 +539,7 @@ class Trainer:
             yield part
 
     def _units(self, batch: Batch) -> list[list[int]]:
-        """Trajectories that must not be separated: each alone, or groups."""
+        """Indices of trajectories that must stay together: each alone, or whole groups."""
         if not any(getattr(loss, "whole_groups", False) for loss in self.recipe.loss):
             return [[i] for i in range(len(batch))]
         numbers = batch.group.tolist()
@@ -469,7 +551,7 @@ class Trainer:
         are those of the update itself, unless somebody else than a loss reads them."""
         first = [part for place, part in self.recipe.parts() if not place.startswith("loss.")]
         several = self.config.epochs * self.config.minibatches > 1
-        return self._elsewhere or any(
+        return self._copied or any(
             "old_logp" in part.requires for part in (*first, *(self.recipe.loss if several else ()))
         )
 
@@ -479,12 +561,12 @@ class Trainer:
         return getattr(self.policy.generator, "model", None) is self.lm.model
 
     @property
-    def _elsewhere(self) -> bool:
-        """Whether what plays holds a copy of the weights."""
+    def _copied(self) -> bool:
+        """Whether rollouts are played with a copy of the weights."""
         return self.rollouts is not None or not self._shared
 
     def _publish(self, version: int | None = None) -> None:
-        """The policy acts by the new weights. ``version``: as which, after a checkpoint."""
+        """Hand the policy the new weights, after a checkpoint as number ``version``."""
         self.policy.weights_changed(None if self._shared else self.lm.merged())
         if version is not None:
             generator: Any = self.policy.generator
@@ -495,13 +577,14 @@ class Trainer:
 
 
 def _with_rows(batch: Batch) -> list[int]:
-    """Places of the trajectories that can go through a model."""
+    """Indices of the trajectories that have tokens for a model to read."""
     return [i for i, member in enumerate(batch.members) if member.rows]
 
 
 def _warn_of_rounding(lm: TrainableLM, lr: float) -> None:
-    """Weights of about 0.01 in bfloat16 are 6e-5 apart: an update of half that or less leaves them
-    as they are, at every step anew, while reward and gradient look as if something was learnt."""
+    """Warn of trained weights in half precision: bfloat16 numbers of about 0.01 are 6e-5 apart, and
+    an update of half that or less is lost, while reward and gradient look as if something was
+    learnt."""
     half = {p.dtype for p in lm.parameters() if p.dtype in (torch.bfloat16, torch.float16)}
     if half:
         names = " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in half))

@@ -1,17 +1,128 @@
-"""Files that are there whole or not at all."""
+"""Whole-or-nothing file writes, one-line write errors, and a lock that one process holds."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, Any, Self
+
+from ..errors import DataError
+
+LOCK = ".lock"
+"""Name of a folder's lock file. It stays behind; only the operating system's lock on it counts."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a failed write (disk full, read-only folder) into one line.
+
+    Raises:
+        DataError: naming ``path`` and what the operating system said.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step: whoever reads it, or comes after a kill, finds the old text or
-    the new one."""
+    """Replace a file in one step: readers, also after a kill, see the old text or the new one.
+
+    Raises:
+        DataError: the file cannot be written; the old one is kept.
+    """
     partial = path.with_name(path.name + ".part")
-    with partial.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    with writing(path):
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+
+
+class FolderLock:
+    """An exclusive lock on a run's folder, held by one training at a time.
+
+    The operating system releases it when the process ends, however it ends. May be acquired several
+    times through the same object and is free once it has been released as often. Systems without
+    ``fcntl`` (Windows) have no such lock.
+
+    Args:
+        folder: Made if it does not exist.
+        name: Name of the lock file, where a folder holds several runs.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], name: str = LOCK) -> None:
+        self.folder = Path(folder)
+        self.path = self.folder / name
+        self._file: IO[Any] | None = None
+        self._holds = 0
+        self._made_folder = False
+
+    @property
+    def held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._holds > 0
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            DataError: another training holds it, or the folder cannot be written.
+        """
+        if not self._holds:
+            with writing(self.path):
+                self._made_folder = not self.folder.exists()
+                self.folder.mkdir(parents=True, exist_ok=True)
+                file = self.path.open("a+", encoding="utf-8")
+            try:
+                _lock_file(file)
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read().strip()
+                file.close()
+                raise DataError(
+                    f"{self.folder} is being written by another training"
+                    f"{f' (process {holder})' if holder else ''}: wait for it, or use another "
+                    "folder"
+                ) from None
+            self._file = file
+            with writing(self.path):
+                file.truncate(0)
+                file.write(str(os.getpid()))
+                file.flush()
+        self._holds += 1
+
+    def release(self) -> None:
+        """Give the lock back once; does nothing if it is not held."""
+        self._holds = max(self._holds - 1, 0)
+        if not self._holds and self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None and self._holds == 1 and self._made_folder:
+            self._remove_empty()
+        self.release()
+
+    def _remove_empty(self) -> None:
+        """Remove a folder that was made for a start that failed and left nothing in it."""
+        with suppress(OSError):
+            if [path.name for path in self.folder.iterdir()] == [self.path.name]:
+                self.path.unlink()
+                self.folder.rmdir()
+
+
+def _lock_file(file: IO[Any]) -> None:
+    """``BlockingIOError`` if another open file holds the lock."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

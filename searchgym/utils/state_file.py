@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
+from .files import writing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,18 +19,30 @@ _HEADER = "searchgym"
 
 
 def write_state(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
-    """The old file stays until the new one is whole and on disk, whatever kills the process."""
+    """Write a state in one step; the old file stays until the new one is whole and on disk.
+
+    Raises:
+        DataError: the file cannot be written (disk full); the old one is kept.
+    """
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     partial = path.with_name(path.name + ".part")
-    save_file(dict(tensors), str(partial), metadata={_HEADER: json.dumps(header)})
-    with partial.open("rb+") as file:
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    try:
+        with writing(path):
+            save_file(dict(tensors), str(partial), metadata={_HEADER: json.dumps(header)})
+            with partial.open("rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+    except (DataError, SafetensorError) as error:
+        partial.unlink(missing_ok=True)  # half a file only takes the room that is missing
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} cannot be written: {error}") from error
 
 
 def read_state(path: Path, of: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What ``write_state`` wrote; ``DataError`` (not a checkpoint ``of``) for anything else."""
+    """Read what :func:`write_state` wrote; ``DataError`` (not a checkpoint ``of``) otherwise."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -46,7 +59,7 @@ def optimizer_tensors(optimizer: Optimizer, prefix: str = "optimizer") -> dict[s
     import torch
 
     return {
-        f"{prefix}/{index}/{name}": whole(torch.as_tensor(value)).cpu().clone()
+        f"{prefix}/{index}/{name}": full_tensor(torch.as_tensor(value)).cpu().clone()
         for index, moments in optimizer.state_dict()["state"].items()
         for name, value in moments.items()
     }
@@ -68,9 +81,9 @@ def load_optimizer(
     optimizer.load_state_dict(state)
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """A tensor of which each process holds a shard (FSDP2), put together; others as they are. All
-    processes must ask together."""
+def full_tensor(tensor: Tensor) -> Tensor:
+    """Gather a tensor of which each process holds a shard (FSDP2); return others unchanged. All
+    processes must call it together."""
     gather = getattr(tensor, "full_tensor", None)
     return tensor if gather is None else gather()
 

@@ -8,6 +8,7 @@ learnable at all: from whole episodes alone a small model is still at chance aft
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from ..llms.precision import fast_dtype
 from ..llms.sft import STATE, Progress, SftConfig, train
 from ..llms.small import check_width, small_model
 from ..policies.note import save_note
+from ..utils.files import FolderLock
 from ..utils.state_file import read_state
 from .examples import examples
 from .lexicon import embed, known, lexicon_of, word_tokenizer
@@ -72,7 +74,7 @@ class WarmStart(NamedTuple):
 
 
 def warm_start(
-    out: Path | str,
+    out: str | os.PathLike[str],
     plan: Sequence[Stage],
     *,
     worlds: int = 60,
@@ -121,48 +123,53 @@ def warm_start(
         written: Is told how many worlds' examples are written.
 
     Raises:
-        DataError: no stages, no examples, or the folder holds another run.
+        DataError: no stages, no examples, the folder holds another run, or another training is
+            writing it.
     """
     out = Path(out)
     if not plan:
         raise DataError("a warm start needs at least one stage")
     check_width(width)
-    texts = examples(
-        worlds, keywords=keywords, entities=entities, paraphrases=paraphrases,
-        seed=seed, processes=processes, report=written,
-    )  # fmt: skip
-    lexicon = None if encoder is None else lexicon_of(texts.texts(), encoder)
-    if lexicon is None:
-        vocabulary = vocabulary or 2048
-        tokenizer = texts.tokenizer(vocabulary)
-    else:
-        vocabulary = vocabulary or 600
-        tokenizer = word_tokenizer(texts.tokenizer(vocabulary, known(lexicon)), lexicon)
-    mixture = Mixture(texts.rows(tokenizer, max_tokens), plan, tokens=tokens, seed=seed)
-    config = SftConfig(steps=len(mixture), cooldown=cooldown, seed=seed)
-    model = small_model(tokenizer, width=width, seed=seed)
-    # the fused attention's backward pass alone took a quarter of a step on a CPU
-    model.set_attn_implementation("eager")
-    given = None if lexicon is None else embed(model, tokenizer, lexicon)
-    dtype = dtype or _dtype_of(out / STATE) or fast_dtype()
-    trainer = TraceTrainer(model, mixture, config, dtype, given, others)
-    about = {
-        "stages": [[stage.steps, dict(sorted(stage.shares.items()))] for stage in plan],
-        "worlds": worlds, "vocabulary": vocabulary, "width": width, "tokens": tokens,
-        "dtype": str(dtype), "words": None if encoder is None else encoder.name,
-        "max_tokens": max_tokens, "entities": entities, "others": others,
-        **({"paraphrases": True} if paraphrases else {}),
-        **({} if given is None else {"projection": PROJECTION}),
-        "keywords": json.dumps(dict(keywords), sort_keys=True, default=lambda o: type(o).__name__),
-    }  # fmt: skip
+    out = Path(out)
+    with FolderLock(out) as lock:  # before the examples are written, which takes a while
+        texts = examples(
+            worlds, keywords=keywords, entities=entities, paraphrases=paraphrases,
+            seed=seed, processes=processes, report=written,
+        )  # fmt: skip
+        lexicon = None if encoder is None else lexicon_of(texts.texts(), encoder)
+        if lexicon is None:
+            vocabulary = vocabulary or 2048
+            tokenizer = texts.tokenizer(vocabulary)
+        else:
+            vocabulary = vocabulary or 600
+            tokenizer = word_tokenizer(texts.tokenizer(vocabulary, known(lexicon)), lexicon)
+        mixture = Mixture(texts.rows(tokenizer, max_tokens), plan, tokens=tokens, seed=seed)
+        config = SftConfig(steps=len(mixture), cooldown=cooldown, seed=seed)
+        model = small_model(tokenizer, width=width, seed=seed)
+        # the fused attention's backward pass alone took a quarter of a step on a CPU
+        model.set_attn_implementation("eager")
+        given = None if lexicon is None else embed(model, tokenizer, lexicon)
+        dtype = dtype or _dtype_of(out / STATE) or fast_dtype()
+        trainer = TraceTrainer(model, mixture, config, dtype, given, others)
+        about = {
+            "stages": [[stage.steps, dict(sorted(stage.shares.items()))] for stage in plan],
+            "worlds": worlds, "vocabulary": vocabulary, "width": width, "tokens": tokens,
+            "dtype": str(dtype), "words": None if encoder is None else encoder.name,
+            "max_tokens": max_tokens, "entities": entities, "others": others,
+            **({"paraphrases": True} if paraphrases else {}),
+            **({} if given is None else {"projection": PROJECTION}),
+            "keywords": json.dumps(
+                dict(keywords), sort_keys=True, default=lambda o: type(o).__name__
+            ),
+        }  # fmt: skip
 
-    def started() -> None:  # an interrupted run can be played with, too
-        note_machine(out)
-        freeze = () if encoder is None else (EMBEDDINGS,)
-        save_note(out, renderer_of(tokenizer), Sampling(max_tokens=OWN_TOKENS), freeze)
+        def started() -> None:  # an interrupted run can be played with, too
+            note_machine(out)
+            freeze = () if encoder is None else (EMBEDDINGS,)
+            save_note(out, renderer_of(tokenizer), Sampling(max_tokens=OWN_TOKENS), freeze)
 
-    train(trainer, tokenizer, out, about=about, report=report, started=started)
-    return WarmStart(model, tokenizer, rows_read(mixture, trainer.step), trainer.seconds)
+        train(trainer, tokenizer, out, about=about, report=report, started=started, lock=lock)
+        return WarmStart(model, tokenizer, rows_read(mixture, trainer.step), trainer.seconds)
 
 
 def _dtype_of(state: Path) -> torch.dtype | None:

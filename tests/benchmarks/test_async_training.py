@@ -64,8 +64,8 @@ def test_real() -> None:
             seen = list(run.train())
             took[eta] = time.perf_counter() - begun
         idle = sum(m["rollouts/trainer_idle"] for m in seen) / len(seen)
-        age = sum(m["age/mean"] for m in seen) / len(seen)
-        most = max(m["age/max"] for m in seen)
+        age = sum(m["staleness/mean"] for m in seen) / len(seen)
+        most = max(m["staleness/max"] for m in seen)
         rows.append([eta, f"{took[eta]:.1f} s", f"{idle:.0%}", f"{age:.2f}", f"{most:.0f}"])
     show(
         "11 updates of 32 episodes, two workers, 0.5 s per batch of turns",

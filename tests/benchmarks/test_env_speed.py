@@ -155,10 +155,10 @@ def test_single_env_overhead():
 
 def test_make_is_quick():
     """Building the default environment: world, passages, index, tasks and their proof."""
-    from searchgym.envs import setting
+    from searchgym.envs import setup
 
     def make() -> None:
-        setting._CACHE.clear()
+        setup._CACHE.clear()
         SearchEnv()
 
     took = seconds(make, rounds=3)

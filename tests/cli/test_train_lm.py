@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -201,7 +202,7 @@ def test_several_processes_train_one_model(cli: Cli, world: Path, tmp_path: Path
     mine, theirs = read_log(out), read_log(alone)
     assert [row["step"] for row in mine] == list(range(steps + 1)), "each step once"
     for a, b in zip(mine, theirs, strict=True):
-        for name in ("reward", "loss", "norm", "entropy"):
+        for name in ("reward", "loss", "grad_norm", "entropy"):
             assert a[name] == pytest.approx(b[name], abs=2e-4, rel=2e-4), name
 
 
@@ -226,7 +227,7 @@ def test_other_methods(cli: Cli, world: Path, tmp_path: Path, recipe: str, more:
     done = cli("train", recipe, *options(world, "--out", out, "--steps", 2, *more), "--json")
     assert done.code == 0, done.err
     names = read_log(out)[-1]
-    assert names["norm"] >= 0
+    assert names["grad_norm"] >= 0
     if recipe == "ppo":
         assert any(name.startswith("value") or name.startswith("critic") for name in names)
     found = cli("eval", "SearchQA-v0", "--agent", out / "model", *own(world), "--json")
@@ -317,9 +318,10 @@ def test_options_of_slots() -> None:
 
 # --- the screen, the curve, the trackers ------------------------------------------------------
 STEP = {
-    "step": 0.0, "episodes": 8.0, "infra": 1.0, "reward": 0.5, "em": 0.5, "part/em": 0.5,
-    "part/format": 0.75, "searches": 1.5, "tokens": 10.0, "invalid": 0.1, "equal_groups": 0.25,
-    "policy/clipped": 0.125, "kl/kl": 0.01, "coef/lr": 1.0, "play_s": 2.0, "update_s": 1.0,
+    "step": 0.0, "episodes": 8.0, "infra_errors": 1.0, "reward": 0.5, "em": 0.5, "rewards/em": 0.5,
+    "rewards/format": 0.75, "searches": 1.5, "completion_length": 10.0, "invalid": 0.1,
+    "frac_reward_zero_std": 0.25, "clip_frac": 0.125, "kl/kl": 0.01, "coef/lr": 1.0,
+    "rollout_s": 2.0, "update_s": 1.0,
 }  # fmt: skip
 
 
@@ -331,17 +333,19 @@ def test_the_screen_shows_what_matters(capsys: pytest.CaptureFixture[str]) -> No
         screen.step(STEP)
         screen.step({**STEP, "step": 1.0, "reward": float("nan")}, ["no_search: 0.1 searches"])
     err = capsys.readouterr().err
-    assert "step 2/10 reward – em 0.5 searches 1.5 invalid 0.1 infra 1 equal_groups 0.25" in err
+    line = "step 2/10 reward – em 0.5 searches 1.5 invalid 0.1 frac_reward_zero_std 0.25"
+    assert f"{line} infra_errors 1" in err
     assert "warning: no_search" in err
     out = Console(width=110, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     out.print(screen)
     text = out.export_text()
-    for shown in ("2/10", "exact match", "searches / episode", "invalid turns", "lost episodes",
-                  "groups without signal", "policy/clipped", "kl/kl", "part/format",
-                  "4.0 episodes/s", "40.0 tokens/s", "3.0 s/step", "no_search"):  # fmt: skip
+    for shown in ("2/10", "exact match", "searches per episode", "invalid turns",
+                  "lost to infrastructure", "without signal", "clip fraction", "kl/kl",
+                  "rewards/format", "4.0 episodes/s", "40.0 tokens/s", "3.0 s/step",
+                  "no_search"):  # fmt: skip
         assert shown in text, shown
-    assert "part/em" not in [name for name, _ in chosen(STEP)], "shown once, as exact match"
-    assert ("kl_ref", "KL to the reference") in chosen({**STEP, "kl_ref": 0.2})
+    assert "rewards/em" not in [name for name, _ in chosen(STEP)], "shown once, as exact match"
+    assert ("kl", "KL to the reference, nats per token") in chosen({**STEP, "kl": 0.2})
 
 
 def test_sparklines() -> None:
@@ -386,14 +390,17 @@ def test_trackers_are_told_the_same(tmp_path: Path) -> None:
 def test_a_resumed_run_tells_trackers_its_last_step_again(tmp_path: Path) -> None:
     """It was logged and saved, but a kill may have come before they were told."""
     from searchgym.cli.train_lm import _last_row
+    from searchgym.rl.log import Log
 
     (tmp_path / "rl.jsonl").write_text(
         '{"step": 0, "em": 0.1}\n'
+        "no JSON\n"
         '{"step": 1, "em": 0.2, "f1": null, "warnings": ["w"]}\n'
         '{"step": 2}\n'
     )
-    assert _last_row(tmp_path, 2) == {1: {"step": 1, "em": 0.2}}
-    assert _last_row(tmp_path / "none", 0) == {}
+    run: Any = SimpleNamespace(log=Log(tmp_path / "rl.jsonl"))
+    assert _last_row(run, 2) == {1: {"step": 1, "em": 0.2}}
+    assert _last_row(SimpleNamespace(log=Log(tmp_path / "none")), 0) == {}
 
 
 def test_a_warm_start_names_what_its_corpus_lacks(cli: Cli, tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ import math
 from typing import Any
 
 import pytest
-from searchgym.envs.setting import Options, setting
 
+from searchgym.envs.search import SearchEnv
+from searchgym.envs.setup import Options
 from searchgym.errors import CardError
 from searchgym.rl.slots.registry import make
 from searchgym.rules import LEAST, NONE_ALLOWED, SWITCHES, Rules
@@ -64,8 +65,8 @@ def test_on_the_command_line(cli: Cli, value: str) -> None:  # noqa: F811
 def test_all_tasks_are_there_without_a_limit() -> None:
     small = {"world": {"entities": 400}, "tasks": {"simple": 12}}
     whole = len(setting(small).tasks)
-    assert len(setting({**small, "max_tasks": 10**6}).tasks) == whole
-    assert len(setting({**small, "max_tasks": 5}).tasks) == 5
+    assert len(SearchEnv(**{**small, "max_tasks": 10**6}).tasks) == whole
+    assert len(SearchEnv(**{**small, "max_tasks": 5}).tasks) == 5
 
 
 @pytest.mark.parametrize("digits", [20, 30, 400])

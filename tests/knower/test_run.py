@@ -31,7 +31,7 @@ from searchgym.knower.recipe import KnowerRecipe
 from searchgym.knower.run import Knower, make_knower
 from searchgym.llms.sft import Progress
 from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.rl.launch import player
+from searchgym.policies.model_folder import load_policy
 from searchgym.rollout import run_episodes
 
 pytestmark = pytest.mark.timeout(300)
@@ -91,7 +91,7 @@ def test_the_folder_plays_like_the_model(folder: Path, knower: Knower) -> None:
     knowledge = Knowledge.load(folder)
     sides = [group_of(task, knowledge).knowledge for task in plain.tasks]
     episodes = [episode_for(plain, task, 0) for task in plain.tasks]
-    texts = [e.turns[0].text for e in run_episodes(episodes, player(folder), plain.toolbox)]
+    texts = [e.turns[0].text for e in run_episodes(episodes, load_policy(folder), plain.toolbox)]
     for side, end in (("taught", "</answer>"), ("untaught, shown", "</search>")):
         ends = [t.endswith(end) for t, s in zip(texts, sides, strict=True) if s == side]
         assert sum(ends) > 0.6 * len(ends) > 2

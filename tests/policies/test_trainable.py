@@ -175,7 +175,7 @@ def test_a_whole_state_dict_is_gathered_onto_the_cpu(
             return super().__torch_function__(func, types, args, kwargs or {})
 
     monkeypatch.setattr(
-        searchgym.policies.trainable, "whole", lambda value: value.as_subclass(Gathered)
+        searchgym.policies.trainable, "full_tensor", lambda value: value.as_subclass(Gathered)
     )
     made = trained.merged()
     assert len(moves) >= len(made)

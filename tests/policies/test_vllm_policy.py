@@ -58,7 +58,7 @@ def test_it_is_trained(vllm: Any, folder: Path, lora: Lora | None) -> None:
     config = TrainConfig(steps=16, tasks=4, lr=2e-3 if lora is None else 8e-3, agreement=1e-4)
     run = Trainer(setting(), lm, RECIPE, config, policy=policy)
     seen = list(run.train())
-    gaps = [m["gap/max"] for m in seen]
+    gaps = [m["sampling_logp_difference/max"] for m in seen]
     after = success(policy)
     print(f"\nlora={lora is not None}: {before:.2f} → {after:.2f} right, gaps ≤ {max(gaps):.2g}")
     assert before < 0.5
@@ -156,7 +156,7 @@ def _refused(folder: str, told: Any) -> None:
         # vLLM's state for convolutions wants prompts read in chunks
         policy = policy_over(VllmGenerator(folder, **OPTIONS, enable_chunked_prefill=True))
         run = Trainer(setting(), lm, RECIPE, TrainConfig(steps=2, tasks=4), policy=policy)
-        told.send(str([m["gap/max"] for m in run.train()]))
+        told.send(str([m["sampling_logp_difference/max"] for m in run.train()]))
     except Exception as error:  # whatever it is: the test looks at it
         told.send(f"{type(error).__name__}: {error}")
 

@@ -31,15 +31,15 @@ def training(folder: Path, seed: int, *, lr: float = 1e-5, steps: int = STEPS) -
     for step in range(steps):
         reward = 0.1 + 0.02 * step + 0.01 * seed
         metrics = {
-            "step": step, "episodes": 8.0, "infra": 0.0, "reward": reward, "em": reward / 2,
-            "f1": reward / 1.5, "searches": 1.0 + step / 30, "turns": 2.0, "tokens": 90.0,
-            "invalid": 0.1, "truncated": 0.0, "entropy": 3.0 * 0.9**step, "equal_groups": 0.25,
-            "norm": 0.5, "part/f1": reward, "difficulty/max_hops": 2.0 + step // 10,
-            "coef/kl": 0.01, "play_s": 1.0, "update_s": 0.5,
-            "loss": math.nan if step == 3 else 0.1,
+            "step": step, "episodes": 8.0, "infra_errors": 0.0, "reward": reward,
+            "em": reward / 2, "f1": reward / 1.5, "searches": 1.0 + step / 30, "turns": 2.0,
+            "completion_length": 90.0, "invalid": 0.1, "truncated": 0.0,
+            "entropy": 3.0 * 0.9**step, "frac_reward_zero_std": 0.25, "grad_norm": 0.5,
+            "rewards/f1": reward, "difficulty/max_hops": 2.0 + step // 10, "coef/kl": 0.01,
+            "rollout_s": 1.0, "update_s": 0.5, "loss": math.nan if step == 3 else 0.1,
         }  # fmt: skip
         if step == 5:
-            metrics["part/format"] = 0.2
+            metrics["rewards/format"] = 0.2
         log.write(metrics, ["entropy_collapse"] if step == 25 else ())
     return folder
 

@@ -42,7 +42,7 @@ def test_one_training_run(trained: list[Path]) -> None:
 
 def test_a_run_of_one_logged_point_has_a_dot_and_no_change(tmp_path: Path) -> None:
     """A line needs two; a beginning and an end, too."""
-    row = '{"step": 7, "loss": 6.24, "accuracy": 0.02}\n'
+    row = '{"step": 7, "loss": 6.24, "mean_token_accuracy": 0.02}\n'
     (tmp_path / "sft.jsonl").write_text(row)
     report = report_of([tmp_path])
     assert report.summary[0].endswith("loss, nats per token 6.24, accuracy of the next token 0.02.")

@@ -310,7 +310,7 @@ def test_a_method_of_an_environment_survives_forks_snapshots_and_pickles() -> No
     env.step(SCRIPTS["t1"][0])
     twin, copy = env.fork(), pickle.loads(pickle.dumps(env))
     assert copy is not env
-    assert copy.setting.rules.reward.parts[0].measure.__self__ is copy
+    assert copy.rules.reward.parts[0].measure.__self__ is copy
     other = Paying(**OWN)
     other.restore(json.loads(json.dumps(env.snapshot())))
     for each in (env, twin, copy, other):

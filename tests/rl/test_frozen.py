@@ -10,7 +10,7 @@ import torch
 
 from searchgym.llms.base import Sampling
 from searchgym.policies.note import read_note, save_note
-from searchgym.rl.launch import build, save_model
+from searchgym.rl.launch import build
 from tests.rl.colours import player, setting
 from tests.rl.test_precision import plan
 
@@ -40,17 +40,17 @@ def test_it_stands_still_and_the_note_goes_on(noted: Path, tmp_path: Path) -> No
     trainer, moved = trained(noted, tmp_path / "run")
     assert moved
     assert not any("embed_tokens" in name for name in moved)
-    assert read_note(save_model(trainer, tmp_path / "model"))["freeze"] == [HELD]
+    assert read_note(trainer.save(tmp_path / "model"))["freeze"] == [HELD]
 
 
 def test_whoever_says_so_trains_everything(noted: Path, tmp_path: Path) -> None:
     trainer, moved = trained(noted, tmp_path / "run", load={"freeze": []})
     assert any("embed_tokens" in name for name in moved)
-    assert "freeze" not in read_note(save_model(trainer, tmp_path / "model"))
+    assert "freeze" not in read_note(trainer.save(tmp_path / "model"))
 
 
 def test_adapters_leave_it_alone_anyway(noted: Path, tmp_path: Path) -> None:
-    trainer, moved = trained(noted, tmp_path / "run", lora=2)
+    trainer, moved = trained(noted, tmp_path / "run", lora={"rank": 2})
     assert moved
     assert all(".lora_" in name for name in moved)
     assert trainer.lm.freeze == ()

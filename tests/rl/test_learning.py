@@ -73,7 +73,7 @@ def test_every_recipe_learns_to_search(name: str) -> None:
     assert success(run.lm, run.policy) < 0.4
     began = time.process_time()
     for metrics in run.train():
-        assert metrics["kept"] <= run.config.tasks
+        assert metrics["groups_kept"] <= run.config.tasks
     assert time.process_time() - began < 10 * torch.get_num_threads()
     assert success(run.lm, run.policy) > 0.75
 

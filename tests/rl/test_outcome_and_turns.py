@@ -91,7 +91,7 @@ def test_a_trajectory_without_tokens_never_goes_through_the_model_alone() -> Non
     empty = Played(b.members[0].episode, ())
     b.members = [empty, b.members[0], b.members[1]]
     trainer: Any = SimpleNamespace(
-        processes=SimpleNamespace(mine=list), config=SimpleNamespace(tokens=1),
+        processes=SimpleNamespace(shard=list), config=SimpleNamespace(tokens=1),
         _units=lambda batch: [[0], [1], [2]],
     )  # fmt: skip
     parts = list(Trainer._micro_batches(trainer, b))

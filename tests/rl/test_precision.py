@@ -51,7 +51,7 @@ def test_a_small_step_moves_the_weights_of_a_half_precision_checkpoint(
 def test_adapters_keep_the_checkpoint_as_it_is(half: Path, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        trainer = build(plan(half, lora=2), setting(), tmp_path)
+        trainer = build(plan(half, lora={"rank": 2}), setting(), tmp_path)
     assert {p.dtype for p in trainer.lm.parameters()} == {torch.float32}
     assert trainer.lm.model.lm_head.weight.dtype == torch.bfloat16
 

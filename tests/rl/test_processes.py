@@ -17,7 +17,7 @@ from searchgym.errors import CardError, EngineError
 from searchgym.llms.causal import load
 from searchgym.rl.checkpoint import load_checkpoint
 from searchgym.rl.log import LOG
-from searchgym.rl.processes import Alone, Processes
+from searchgym.rl.processes import Processes, SingleProcess
 from searchgym.rl.trainer import CHECKPOINT, TrainConfig, Trainer
 from tests.llms.server import free_port
 from tests.rl.colours import blank, player, setting, tokenizer
@@ -110,8 +110,9 @@ def test_two_processes_are_one(how: str, warm: str, tmp_path: Path) -> None:
         assert len(got) == len(want) == options["config"]["steps"]
         for mine, theirs in zip(got, want, strict=True):
             # a generator with a copy of the weights is compared with the model
-            gaps = {k: mine.pop(k) for k in list(mine) if k.startswith("gap/")}
-            assert set(gaps) == ({"gap/max", "gap/mean"} if how == "fsdp" else set())
+            gap = "sampling_logp_difference/"
+            gaps = {k: mine.pop(k) for k in list(mine) if k.startswith(gap)}
+            assert set(gaps) == ({f"{gap}max", f"{gap}mean"} if how == "fsdp" else set())
             assert max(gaps.values(), default=0.0) < 1e-4
             assert mine == pytest.approx(theirs, abs=2e-4, rel=2e-4)
         size = sum(p.numel() for p in alone.lm.model.parameters())
@@ -143,10 +144,10 @@ def test_shards_resume(warm: str, tmp_path: Path) -> None:
 
 
 def test_shares() -> None:
-    class Third(Alone):
+    class Third(SingleProcess):
         count, index = 3, 1
 
-    assert Third().mine(range(8)) == [1, 4, 7]
+    assert Third().shard(range(8)) == [1, 4, 7]
     lm, policy = player()
     config = TrainConfig(tasks=4)
     with pytest.raises(CardError, match="3 processes share the 4 tasks"):
@@ -165,7 +166,7 @@ class Second(Processes):
         self._accelerator = SimpleNamespace(**parts)
         self.sent = 0
 
-    def _everybodys(self, share: list[Any]) -> list[list[Any]]:
+    def _all_gather(self, share: list[Any]) -> list[list[Any]]:
         data = pickle.dumps(share)
         self.sent += len(data)
         return [pickle.loads(data), pickle.loads(data)]
@@ -174,7 +175,7 @@ class Second(Processes):
 def test_lines_send_what_they_hold_and_no_more() -> None:
     """A line is a view: pickled by itself, it would bring along the tensor it was cut from."""
     mine, second = torch.arange(4000.0).view(80, 50)[:40], Second()
-    found = second.lines(mine, 80)
+    found = second.all_gather_rows(mine, 80)
     assert torch.equal(found, mine.repeat_interleave(2, 0))
     assert second.sent < 2 * mine.numel() * mine.element_size()
 

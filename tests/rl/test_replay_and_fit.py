@@ -74,8 +74,8 @@ def test_stored_groups_are_trained_on_beside_new_ones() -> None:
     assert not isinstance(Return(), Learner)
     run = trainer({**read("grpo"), "data": data, "signal": signal}, steps=2, tasks=3)
     first, second = run.train()
-    assert (first["replayed"], second["replayed"]) == (0, 1)
-    assert (first["kept"], second["kept"]) == (3, 3)
+    assert (first["groups_replayed"], second["groups_replayed"]) == (0, 1)
+    assert (first["groups_kept"], second["groups_kept"]) == (3, 3)
     assert signal.seen == 3 + 4  # those that were trained on
     assert second["expected"] == pytest.approx(float(signal.mean))
 

@@ -170,7 +170,7 @@ def test_checkpoints_know_what_they_were_trained_over(tmp_path: Path) -> None:
     other, policy = player(0, **lora)
     with torch.no_grad():
         next(p for p in other.model.parameters() if not p.requires_grad).mul_(1.01)
-    with pytest.raises(DataError, match=r"other settings \(model.held\)"):
+    with pytest.raises(DataError, match=r"other settings \(model.frozen\)"):
         Trainer(setting(), other, "grpo", again.config, policy=policy, out=tmp_path)
     model, policy = player(0, **lora)
     policy.seed += 1

@@ -13,10 +13,10 @@ from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.llms.precision import fast_dtype
 from searchgym.llms.sft import Progress
+from searchgym.policies.model_folder import load_policy
 from searchgym.policies.names import NamesRenderer
 from searchgym.policies.note import read_note
 from searchgym.policies.renderer import BareRenderer
-from searchgym.rl.launch import load_policy
 from searchgym.warmstart import run
 from searchgym.warmstart.examples import KINDS
 from searchgym.warmstart.measuring import by_hops, play, reader_policy

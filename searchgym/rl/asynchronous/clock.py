@@ -1,5 +1,5 @@
-"""The same admission and the same choice as in training, played against a clock: what asynchrony
-gains and what it costs, before anything is run."""
+"""Simulates asynchronous training against a clock: what it gains and costs, before anything is run.
+Admission and choice of rollouts are those of training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollouts in processes of their own, which go on while the trainer updates the weights."""
+"""Asynchronous rollouts: worker processes keep playing while the trainer updates the weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..recipe import Recipe
 from ..slots.records import Group, TaskPlan
 from .admission import AdmissionControl
 from .waiting import Late, Waiting
-from .weights import new_folder, publish, roomy
+from .weights import new_folder, pick_staging_dir, publish
 from .worker import Job, Make, Worker, WorkerLostError
 
 if TYPE_CHECKING:
@@ -38,15 +38,15 @@ class AsyncRollouts:
     goes on with the tasks after those.
 
     Args:
-        make: Builds a worker's policy and env in its process; see :data:`worker.Make`.
-        workers: Processes.
-        eta: The most updates between a group's start and its training.
+        make: Builds a worker's policy and environment in its process; see :data:`worker.Make`.
+        workers: Number of processes.
+        eta: Maximum number of updates between a group's start and its training.
         together: Groups that a worker plays in one batch.
         late: ``"wait"`` for slow groups, or ``"drop"`` them.
-        restarts: Workers that may die, in all, before training ends with an error.
-        timeout_s: For a worker's start, and for each batch of groups.
-        start_method: Of ``multiprocessing``. As always with ``"spawn"``, a script that uses this
-            guards its own start by ``if __name__ == "__main__":``.
+        restarts: Number of workers that may die before training ends with an error.
+        timeout_s: Time limit of a worker's start, and of each batch of groups.
+        start_method: Start method of ``multiprocessing``. As always with ``"spawn"``, a script that
+            uses this guards its own start by ``if __name__ == "__main__":``.
 
     Raises:
         CardError: numbers out of range.
@@ -75,7 +75,7 @@ class AsyncRollouts:
         self.folder = new_folder()
         self.waiting: Waiting[Group] | None = None
         self.lost = 0
-        """Workers that died or hung, in all."""
+        """Number of workers that died or hung so far."""
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[Job, list[Group], float] | Exception] = SimpleQueue()
         self._running: dict[int, Worker] = {}
@@ -91,13 +91,13 @@ class AsyncRollouts:
     def start(
         self, recipe: Recipe, batch: int, steps: int, weights: Mapping[str, Tensor], version: int
     ) -> None:
-        """Begin after ``steps`` updates of ``batch`` groups."""
+        """Start the workers, after ``steps`` updates of ``batch`` groups."""
         if self._threads:
             raise EngineError("these rollouts belong to a trainer already: make others")
         control = AdmissionControl(batch, self.eta)
         control.recover(steps)
         self.waiting = Waiting(control, self.late)
-        self.folder = roomy(self.folder, weights)
+        self.folder = pick_staging_dir(self.folder, weights)
         publish(self.folder, weights, version)
         rollout = recipe.table.get("rollout", "chains")
         for number in range(self.workers):
@@ -109,7 +109,8 @@ class AsyncRollouts:
     def groups(
         self, plan: Callable[[int], list[TaskPlan]], coef: Mapping[str, float]
     ) -> list[Group]:
-        """The groups of this update. Asked again before :meth:`updated`, as many others.
+        """Wait for the groups of this update. Called again before :meth:`updated`, it gives as many
+        others.
 
         Raises:
             EngineError: a worker failed, or too many died.
@@ -122,11 +123,11 @@ class AsyncRollouts:
             if waiting.ready and self._results.empty():
                 break
             begun = time.perf_counter()
-            found = self._results.get()
+            result = self._results.get()
             self._idle += time.perf_counter() - begun
-            if isinstance(found, Exception):
-                raise found
-            job, groups, seconds = found
+            if isinstance(result, Exception):
+                raise result
+            job, groups, seconds = result
             self._busy += seconds
             for ticket, group in zip(job.tickets, groups, strict=True):
                 waiting.finish(ticket, group)
@@ -135,11 +136,12 @@ class AsyncRollouts:
         return groups
 
     def updated(self, weights: Mapping[str, Tensor], version: int) -> dict[str, float]:
-        """An update is done; from the next turn on, workers play with these weights.
+        """Publish new weights; workers play with them from the next turn on.
 
         Returns:
-            ``dropped``: groups lost to their age since the last update; ``lost``: workers so far;
-            ``trainer_idle``, ``workers_idle``: shares of the time since then spent waiting.
+            ``rollouts/dropped``: groups discarded for their age since the last update;
+            ``rollouts/workers_lost``: workers that died so far; ``rollouts/trainer_idle``,
+            ``rollouts/workers_idle``: shares of the time since the last update spent waiting.
         """
         waiting = self._started()
         waiting.updated()
@@ -147,15 +149,15 @@ class AsyncRollouts:
         self._taken = 0
         now = time.perf_counter()
         passed, self._since = max(now - self._since, 1e-9), now
-        found = {
+        metrics = {
             "dropped": float(waiting.dropped - self._before),
-            "lost": float(self.lost),
+            "workers_lost": float(self.lost),
             "trainer_idle": min(self._idle / passed, 1.0),
             # a job counts when it is done, so that one that began earlier may exceed the time
             "workers_idle": max(1 - self._busy / (self.workers * passed), 0.0),
         }
         self._before, self._idle, self._busy = waiting.dropped, 0.0, 0.0
-        return {f"rollouts/{name}": value for name, value in found.items()}
+        return {f"rollouts/{name}": value for name, value in metrics.items()}
 
     def close(self) -> None:
         """End all workers and remove the weights; may be called twice."""
@@ -187,7 +189,7 @@ class AsyncRollouts:
         plan: Callable[[int], list[TaskPlan]],
         coef: Mapping[str, float],
     ) -> None:
-        """Hand out as many plans as may start."""
+        """Queue as many plans as may start."""
         if not (count := waiting.control.capacity):
             return
         plans = plan(count)
@@ -196,7 +198,7 @@ class AsyncRollouts:
             self._jobs.put(Job(tuple(waiting.begin() for _ in part), part, dict(coef)))
 
     def _attend(self, number: int, rollout: Any) -> None:
-        """One thread per worker: hands it jobs, waits for it, replaces it when it dies."""
+        """Serve one worker from a thread: hand it jobs, wait for it, replace it when it dies."""
         worker: Worker | None = None
         try:
             while (job := self._jobs.get()) is not None and not self._closed:
@@ -230,7 +232,7 @@ class AsyncRollouts:
         return worker
 
     def _bury(self, number: int, lost: WorkerLostError) -> None:
-        """Make room for another; ``EngineError`` if too many have died."""
+        """Remove a dead worker; ``EngineError`` if too many have died."""
         with self._lock:
             self.lost += 1
             if self._closed or self.lost > self.restarts:

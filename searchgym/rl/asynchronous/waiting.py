@@ -1,4 +1,4 @@
-"""Which rollouts an update is made of, and what it has to wait for."""
+"""Chooses the rollouts of each update, and what it has to wait for."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ T = TypeVar("T")
 
 
 class Chosen(NamedTuple, Generic[T]):
-    """Of one update."""
+    """The rollouts of one update."""
 
     items: list[T]
-    """In the order in which they began."""
+    """Rollouts in the order in which they began."""
     lags: list[int]
-    """Updates between the start of each and this one, ≤ η."""
+    """Updates between each rollout's start and this one, at most η."""
 
 
 class Waiting(Generic[T]):
-    """Rollouts under way and finished, oldest first; keeps an :class:`AdmissionControl` informed.
+    """Holds running and finished rollouts, oldest first, and keeps an :class:`AdmissionControl`
+    informed.
 
     No rollout is trained on more than η updates after it began. ``late="wait"``: an update waits
     until those that are still under way fit into the updates that are left for them, so that none
@@ -33,25 +34,25 @@ class Waiting(Generic[T]):
             raise ValueError(f"late is 'wait' or 'drop', got {late!r}")
         self.control, self.late = control, late
         self.dropped = 0
-        """Thrown away for their age, in all."""
+        """Rollouts discarded for their age so far."""
         self._next = 0
         self._begun: dict[int, int] = {}
         """Ticket → version at its start."""
         self._done: dict[int, tuple[int, T]] = {}
 
     def __len__(self) -> int:
-        """Under way or finished, not taken yet."""
+        """Number of rollouts that run or are finished and not taken yet."""
         return len(self._begun) + len(self._done)
 
     def begin(self) -> int:
-        """A rollout starts now; the ticket under which it will :meth:`finish`."""
+        """Start a rollout; returns the ticket to :meth:`finish` it by."""
         self.control.start()
         ticket, self._next = self._next, self._next + 1
         self._begun[ticket] = self.control.version
         return ticket
 
     def finish(self, ticket: int, item: T) -> None:
-        """A rollout has ended."""
+        """Hand in a finished rollout."""
         began = self._begun.pop(ticket)
         self.control.accept()
         self._done[ticket] = (began, item)
@@ -71,18 +72,18 @@ class Waiting(Generic[T]):
         return all(i < (u + eta - v) * batch for i, u in enumerate(sorted(self._begun.values())))
 
     def take(self) -> Chosen[T]:
-        """The rollouts of the next update, which must be ``ready``."""
+        """Take the rollouts of the next update, which must be ``ready``."""
         if not self.ready:
             raise ValueError(f"no update is ready: {len(self._done)} finished, {len(self)} in all")
         taken = [self._done.pop(t) for t in sorted(self._done)[: self.control.batch]]
         return Chosen([item for _, item in taken], [self.control.version - v for v, _ in taken])
 
     def again(self, count: int) -> None:
-        """``count`` of those just taken will not be trained on: others are played for them."""
+        """Replace ``count`` of those just taken, which will not be trained on, by others."""
         self.control.release(count)
 
     def updated(self) -> None:
-        """An update was made; what is too old for the next is thrown away."""
+        """Count an update, and discard what is too old for the next."""
         self.control.updated()
         self._forget()
 

@@ -1,4 +1,4 @@
-"""Weights handed from one process to others through a folder: safetensors files, newest wins."""
+"""Hands weights to other processes through a folder of safetensors files; the newest counts."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ if TYPE_CHECKING:
 
 
 KEPT = 3
-"""Files that are there at once while one is written: it, the one before, the one before that."""
+"""Number of files at once while one is written: it and the two before."""
 
 
 def new_folder(needed: int = 0) -> Path:
-    """With room for ``needed`` bytes, in memory where the system has such a place; whoever asks
-    must remove it. ``EngineError`` where there is none."""
+    """Make a folder with room for ``needed`` bytes, in memory where the system allows; the caller
+    removes it. ``EngineError`` if there is no such place."""
     return Path(tempfile.mkdtemp(prefix="searchgym-weights-", dir=place_for(needed)))
 
 
-def roomy(folder: Path, weights: Mapping[str, Tensor]) -> Path:
-    """``folder``, an empty one, or another in its stead if it has no room for such weights."""
+def pick_staging_dir(folder: Path, weights: Mapping[str, Tensor]) -> Path:
+    """Return ``folder``, an empty one, or another in its stead if the weights do not fit."""
     needed = KEPT * size_of(weights)
     if shutil.disk_usage(folder).free >= needed:
         return folder
-    made = new_folder(needed)
+    larger = new_folder(needed)
     shutil.rmtree(folder)
-    return made
+    return larger
 
 
 def publish(folder: Path, weights: Mapping[str, Tensor], version: int) -> None:
-    """Write a whole state dict as ``version``. The one before stays, for who is just reading it."""
+    """Write a whole state dict as ``version``; the one before stays for those that are reading
+    it."""
     from safetensors.torch import save_file
 
     partial = folder / "new.part"
@@ -48,7 +49,7 @@ def publish(folder: Path, weights: Mapping[str, Tensor], version: int) -> None:
 
 
 def newest(folder: Path, than: int | None) -> tuple[int, dict[str, Tensor]] | None:
-    """The latest version and its weights; None if that is ``than``.
+    """Read the latest version and its weights; None if that is ``than``.
 
     Raises:
         EngineError: there is none at all.

@@ -48,8 +48,8 @@ class WorkerLostError(EngineError):
     """A worker's process ended, or did not answer in time."""
 
 
-def made(make: Make, number: int) -> Workers:
-    """What worker ``number`` plays with."""
+def build_workers(make: Make, number: int) -> Workers:
+    """Build what worker ``number`` plays with."""
     try:
         wants = inspect.signature(make).parameters.get("worker")
     except (TypeError, ValueError):  # some callables tell nothing
@@ -59,17 +59,17 @@ def made(make: Make, number: int) -> Workers:
 
 
 def serve(connection: Connection, make: Make, rollout: Any, folder: str, number: int = 0) -> None:
-    """A worker's life: make the policy, then play jobs until the trainer is gone."""
+    """Run a worker: build the policy, then play jobs until the trainer is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer's business
     try:
-        workers, strategy = made(make, number), make_slot("rollout", rollout)
+        workers, strategy = build_workers(make, number), make_slot("rollout", rollout)
         policy, held = workers.policy, -1
 
         def refresh() -> None:
             nonlocal held
-            if (found := newest(Path(folder), held)) is not None:
-                held = found[0]
-                policy.weights_changed(found[1])
+            if (latest := newest(Path(folder), held)) is not None:
+                held = latest[0]
+                policy.weights_changed(latest[1])
                 generator: Any = policy.generator
                 generator.version = held
 
@@ -89,10 +89,7 @@ def serve(connection: Connection, make: Make, rollout: Any, folder: str, number:
 
 @dataclass
 class Worker:
-    """The trainer's handle on one process.
-
-    ``timeout_s`` bounds each answer, and the start.
-    """
+    """The trainer's handle on one process; ``timeout_s`` bounds its start and each answer."""
 
     number: int
     context: Any
@@ -122,7 +119,7 @@ class Worker:
         self._answer("start")
 
     def play(self, job: Job) -> tuple[list[Group], float]:
-        """The finished groups, in order, and how many seconds they took.
+        """Play a job; returns the finished groups, in order, and the seconds they took.
 
         Raises:
             WorkerLostError: the process ended or is late.
@@ -152,12 +149,12 @@ class Worker:
                     f"rollout worker {self.number} did not {what} within {self.timeout_s:g} s "
                     "(timeout_s)"
                 )
-            found = self.connection.recv()
+            answer = self.connection.recv()
         except (EOFError, ConnectionResetError) as error:
             raise self._lost(what) from error
-        if isinstance(found, str) and found != "ready":
-            raise EngineError(f"rollout worker {self.number} failed to {what}:\n{found}")
-        return found
+        if isinstance(answer, str) and answer != "ready":
+            raise EngineError(f"rollout worker {self.number} failed to {what}:\n{answer}")
+        return answer
 
     def _lost(self, what: str) -> WorkerLostError:
         self.process.join(5)

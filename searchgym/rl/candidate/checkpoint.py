@@ -1,11 +1,12 @@
-"""A training run on disk: one safetensors file, numbers in its header, no pickle."""
+"""Checkpoints of a candidate training: one safetensors file, no pickle."""
 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -13,12 +14,27 @@ from ...errors import DataError
 from ...utils.state_file import load_optimizer, optimizer_tensors, read_state, under, write_state
 from .greedy import GreedyPoint
 
-if TYPE_CHECKING:
-    from .trainer import CandidateTrainer
+
+class Run(Protocol):
+    """What a checkpoint reads of a candidate trainer, and restores."""
+
+    optimizer: Any
+    tree: Any
+    curve: list[GreedyPoint]
+    updates: int
+    episodes: int
+    spent: float
+    best_f1: float
+
+    def settings(self) -> dict[str, object]: ...
 
 
-def save_checkpoint(run: CandidateTrainer, path: Path) -> None:
-    """Write models, optimiser state, counters and curve; the old file stays until this is whole."""
+def save_checkpoint(run: Run, path: str | os.PathLike[str]) -> None:
+    """Save models, optimizer state, counters and curve; the old file stays until this is whole.
+
+    Raises:
+        DataError: the file cannot be written (disk full).
+    """
     tensors: dict[str, Tensor] = {}
     for name in ("model", "mean", "best"):
         for key, value in getattr(run, name).state_dict().items():
@@ -33,15 +49,16 @@ def save_checkpoint(run: CandidateTrainer, path: Path) -> None:
         "curve": [asdict(p) for p in run.curve],
         "tree": run.tree.to_json(),
     }
-    write_state(path, tensors, header)
+    write_state(Path(path), tensors, header)
 
 
-def load_checkpoint(run: CandidateTrainer, path: Path) -> None:
-    """Put a run back where ``save_checkpoint`` found it.
+def load_checkpoint(run: Run, path: str | os.PathLike[str]) -> None:
+    """Restore a run as :func:`save_checkpoint` found it.
 
     Raises:
         DataError: no such file, not a checkpoint, or one of another configuration.
     """
+    path = Path(path)
     tensors, header = read_state(path, "the candidate trainer")
     if "config" not in header:
         raise DataError(f"{path}: not a checkpoint of the candidate trainer: no configuration")

@@ -15,14 +15,14 @@ from .arena import Arena
 
 @dataclass(frozen=True, slots=True)
 class GreedyPoint:
-    """One evaluation on the development arena."""
+    """One evaluation on the development arena; ``rl.metrics`` explains the names."""
 
     episodes: int
-    seconds: float
+    train_s: float
     em: float
     f1: float
     searches: float
-    evidence: float
+    evidence_recall: float
 
 
 def play_greedily(

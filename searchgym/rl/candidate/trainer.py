@@ -1,4 +1,4 @@
-"""Trains the candidate agent with a group-relative policy gradient, on policy, in generated worlds.
+"""Trains the candidate agent by an on-policy, group-relative policy gradient in generated worlds.
 
 Per update: one walk down the tree of each of some questions, following a search the policy might
 take; then one gradient step on every visited state under them. A state's group is all its legal
@@ -10,10 +10,10 @@ this is what teaches a second search before answers can).
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -32,13 +32,14 @@ from .tree import Floats, Tree, action_values, choose_search
 
 @dataclass(frozen=True, slots=True)
 class CandidateTrainConfig:
-    """Every hyperparameter of a run."""
+    """Hyperparameters of a run."""
 
     seed: int = 0
     episodes: int = 60_000
     """Walks, each of one question to its last search."""
     seconds: float | None = None
-    """Stop (and anneal) by wall clock as well. Runs are reproducible only without it."""
+    """Stop (and anneal) by wall clock as well, counted from the first update. Runs are reproducible
+    only without it."""
     questions: int = 40
     """Walks per update."""
     lr: float = 2e-3
@@ -68,7 +69,7 @@ class CandidateTrainConfig:
 
 @dataclass
 class TrainedScorer:
-    """What a run returns: the selected model and its learning curve."""
+    """The selected model and its learning curve."""
 
     model: CandidateScorer
     curve: list[GreedyPoint]
@@ -78,7 +79,7 @@ class TrainedScorer:
 
 
 Report = Callable[[str, float, GreedyPoint | None], None]
-"""Called with (what is happening, fraction done, the newest evaluation)."""
+"""Callback that gets the current phase, the fraction done, and a new evaluation if there is one."""
 
 
 class CandidateTrainer:
@@ -126,7 +127,9 @@ class CandidateTrainer:
         self.curve: list[GreedyPoint] = []
 
     # -- the run ---------------------------------------------------------------------------------
-    def run(self, report: Report | None = None, checkpoint: Path | None = None) -> TrainedScorer:
+    def run(
+        self, report: Report | None = None, checkpoint: str | os.PathLike[str] | None = None
+    ) -> TrainedScorer:
         """Train until the episodes or the seconds are spent; returns the selected model."""
         collecting, exact = gc.isenabled(), torch.are_deterministic_algorithms_enabled()
         gc.disable()  # visited states live to the end and form no garbage: tracing them is waste
@@ -138,11 +141,13 @@ class CandidateTrainer:
             if collecting:
                 gc.enable()
 
-    def _run(self, report: Report | None, checkpoint: Path | None) -> TrainedScorer:
-        started = time.monotonic() - self.spent
+    def _run(
+        self, report: Report | None, checkpoint: str | os.PathLike[str] | None
+    ) -> TrainedScorer:
         if self.updates == 0:
             self._begin(report)
-            self._evaluate(0.0, started, report)  # the curve begins before the first update
+            self._evaluate(0.0, None, report)  # the curve begins before the first update
+        started = time.monotonic() - self.spent  # preparation does not count
         while (done := self._progress(started)) < 1:
             self._update(done, report)
             if self.updates % self.config.evaluate_every == 0:
@@ -155,7 +160,7 @@ class CandidateTrainer:
         model = self.best if self.best_f1 >= 0 else self.mean
         return TrainedScorer(model.eval(), self.curve, self.episodes, self.updates, self.spent)
 
-    def restore(self, checkpoint: Path) -> None:
+    def restore(self, checkpoint: str | os.PathLike[str]) -> None:
         """Continue a run from what ``run(checkpoint=…)`` wrote; raises ``DataError``."""
         load_checkpoint(self, checkpoint)
 
@@ -268,13 +273,12 @@ class CandidateTrainer:
                 kept.lerp_(new, 1 - decay)
 
     # -- measuring -------------------------------------------------------------------------------
-    def _evaluate(self, done: float, started: float, report: Report | None) -> None:
+    def _evaluate(self, done: float, started: float | None, report: Report | None) -> None:
         if self.dev is None:
             return
         scores = play_greedily(self.mean.eval(), self.dev, _watch(report) if done == 0 else None)
-        point = GreedyPoint(
-            self.episodes, time.monotonic() - started, *(float(x) for x in scores.mean(0))
-        )
+        seconds = 0.0 if started is None else time.monotonic() - started
+        point = GreedyPoint(self.episodes, seconds, *(float(x) for x in scores.mean(0)))
         self.curve.append(point)
         if done >= self.config.keep_last and point.f1 > self.best_f1:
             self.best_f1 = point.f1

@@ -69,12 +69,12 @@ def start(plan: TaskPlan, workers: Workers, name: str, member: int) -> Episode:
 
 
 def played(episode: Episode, policy: CausalLMPolicy) -> Played:
-    """A finished episode with its rows; the policy may forget it."""
+    """Collect a finished episode's rows and usage; the policy then forgets it."""
     name = episode.config.episode_id
     purpose: Purpose = "baseline" if name.endswith(f".{TWIN}") else "train"
-    rows = tuple(policy.rows(episode))
+    rows, usage = tuple(policy.rows(episode)), policy.episode_usage(name)
     policy.forget([name])
-    return Played(episode, rows, purpose)
+    return Played(episode, rows, purpose, usage=usage)
 
 
 class _Mixed:

@@ -44,6 +44,8 @@ class Played:
     parent: int | None = None
     """Place in its group of the member that it branched off from; its rows hold none of that one's
     tokens (``rows_of(since=…)``), so that nothing is trained on twice."""
+    usage: Mapping[str, float] = field(default_factory=dict)
+    """What the policy's turns took, summed (:func:`searchgym.policies.record.turn_usage`)."""
 
     @property
     def broken(self) -> bool:

@@ -1,4 +1,4 @@
-"""Write the reference of the public names, one HTML page per package: ``python docs/api.py DIR``.
+"""Write the reference of the public names, one HTML page per package: ``python -m searchgym.site.api DIR``.
 
 A package's public names are those of its ``__all__``. Modules are left out: what is public is
 importable from a package.

@@ -1,0 +1,1 @@
+"""The documentation site: what is generated from docstrings and cards."""

@@ -1,0 +1,148 @@
+"""Every number that is logged has its line in METRICS.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from searchgym.llms.base import Sampling
+from searchgym.llms.sft import SftConfig, SftTrainer, encode, train
+from searchgym.policies.trainable import TrainableLM
+from searchgym.rl import metrics, minimal
+from searchgym.rl.log import read_log
+from searchgym.rl.measures import loss_metrics, staleness_metrics
+from searchgym.rl.recipe import read
+from searchgym.rl.slots.registry import REGISTRY
+from searchgym.rl.slots.registry import make as make_slot
+from searchgym.rl.slots.samples import sample_batch
+from tests.rl.colours import blank, player, setting, tokenizer
+from tests.rl.test_trainer import trainer
+
+PAST = {
+    "norm", "infra", "equal_groups", "play_s", "policy/clipped", "policy/kl_old", "kl_ref", "kept",
+    "tokens", "age/mean", "weight/mean", "gap/max",
+}  # fmt: skip
+
+
+def test_the_page_is_the_tables() -> None:
+    assert metrics.PAGE.read_text(encoding="utf-8") == metrics.page(), (
+        "write it anew: python -m searchgym.rl.metrics"
+    )
+    for table in (metrics.RL, metrics.SFT, metrics.CANDIDATE):
+        for name, metric in table.items():
+            assert all(metric), f"{name}: every field says something"
+            assert "|" not in "".join(metric).replace("|log", "").replace("rollout|", ""), name
+
+
+def test_unknown_names_are_found() -> None:
+    assert metrics.undocumented(["reward", "rewards/em", "kl/kl", "novel", "odd/one"]) == [
+        "novel", "odd/one",
+    ]  # fmt: skip
+    assert metrics.label("grad_norm") == "gradient norm"
+    assert metrics.label("rewards/evidence_gain") == "evidence gain"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "lm"),
+    [
+        ({**read("grpo"), "loss": ["ppo", "kl", {"use": "entropy", "weight": 0.01}],
+          "schedule": {"use": "scheduled",
+                       "lr": {"kind": "linear", "start": 0.5, "end": 1.0, "total": 2}}},
+         {"reference": True}),
+        ("ppo", {}),
+        ("dpo", {"reference": True}),
+        ("kimi", {"reference": True}),
+        ("rft", {}),
+        ("sft", {}),
+        ("kl_cov", {}),
+    ],
+)  # fmt: skip
+def test_a_step_logs_nothing_unexplained(recipe: Any, lm: dict[str, Any], tmp_path: Path) -> None:
+    list(trainer(recipe, steps=1, lm=lm, out=tmp_path).train())
+    logged = read_log(tmp_path)[0].keys() - {"warnings"}
+    assert metrics.undocumented(logged) == []
+    assert not PAST & logged
+    assert {"step", "reward", "frac_reward_zero_std", "rollout_s", "update_s"} <= logged
+
+
+@pytest.mark.parametrize("name", REGISTRY["loss"])
+def test_statistics_of_every_loss_are_explained(name: str) -> None:
+    from searchgym.rl.slots.batch import Output
+
+    loss = make_slot("loss", {"use": name, **({"clip_high": 0.2} if name == "cispo" else {})})
+    needs = sorted(loss.requires)
+    batch = sample_batch(0, signals=needs, notes=needs)
+    logp = batch.need("old_logp").clone().requires_grad_()
+    _, stats = loss(Output(logp, -logp.detach()), batch, batch.totals, {})
+    assert metrics.undocumented(loss_metrics(loss.name, stats)) == []
+
+
+def test_asynchronous_names() -> None:
+    batch = sample_batch(0)
+    rows = [_row(line) for line in batch.mask.numpy()]
+    batch.members = [type("M", (), {"rows": (row,)})() for row in rows]  # type: ignore[assignment]
+    logged = staleness_metrics(batch, 2, 1)
+    assert metrics.undocumented(logged) == []
+    assert 0 < logged["importance_sampling_ratio/ess"] <= 1
+    assert logged["importance_sampling_ratio/kl"] > 0
+
+
+def _row(mask: Any) -> Any:
+    return type("R", (), {"version": np.full(len(mask), 1), "loss_mask": mask})()
+
+
+def test_minimal_and_supervised_and_candidate_names(tmp_path: Path, make_arena: Any) -> None:
+    lm, policy = player()
+    (step,) = minimal.grpo(lm, policy, setting(), minimal.Config(steps=1, tasks=2, group=2))
+    assert metrics.undocumented(step) == []
+    assert {"grad_norm", "clip_frac", "frac_reward_zero_std"} <= step.keys()
+
+    run = SftTrainer(blank(), encode(tokenizer(), [("a", "b")] * 4, 50), SftConfig(steps=1))
+    train(run, tokenizer(), tmp_path)
+    (row,) = read_log(tmp_path, "sft.jsonl")
+    assert row.keys() == metrics.SFT.keys()
+    assert row["grad_norm"] > 0
+
+    from searchgym.rl.candidate.trainer import CandidateTrainer, TrainConfig
+
+    config = TrainConfig(episodes=4, questions=2, width=16)
+    point = CandidateTrainer([make_arena()], config, dev=make_arena()).run().curve[0]
+    assert set(point.__dataclass_fields__) == metrics.CANDIDATE.keys()
+
+
+def test_overflowed_and_length_cut_turns_are_counted(tmp_path: Path) -> None:
+    """With three tokens a turn every text is cut; with a context that prompts fill, all turns but
+    the first have no room."""
+    import json
+
+    from searchgym.rl.recipe import Recipe
+    from searchgym.rl.trainer import TrainConfig, Trainer
+
+    def logged(policy: Any, lm: TrainableLM, name: str) -> dict[str, Any]:
+        recipe = Recipe.of({**read("grpo"), "rollout": {"use": "chains", "size": 2}})
+        config = TrainConfig.of(recipe, steps=1, tasks=2, lr=1e-3, save_rollouts=4)
+        out = tmp_path / name
+        list(Trainer(lm, policy, setting(), recipe, config, out=out).train())
+        row = read_log(out)[0]
+        usage = [json.loads(line)["usage"] for line in (out / "rollouts.jsonl").open()]
+        turns = row["turns"] * row["episodes"]
+        for share in ("overflowed", "length_cut"):
+            assert row[share] == pytest.approx(sum(u[share] for u in usage) / turns)
+        return row
+
+    lm, policy = player()
+    free = logged(policy, lm, "free")
+    assert (free["overflowed"], free["length_cut"]) == (0, 0)
+    cut = logged(lm.policy("plain", sampling=Sampling(max_tokens=3, stop=("\n",))), lm, "cut")
+    assert cut["length_cut"] > 0.9
+    first = setting().tasks[0]
+    from tests.rl.colours import episode
+
+    asked = episode(first).requests()[0]
+    length = len(policy.ask(asked).prompt)  # type: ignore[arg-type, union-attr]
+    short = lm.policy("plain", sampling=Sampling(max_tokens=6, stop=("\n",)), context=length + 8)
+    full = logged(short, lm, "full")
+    assert 0 < full["overflowed"] < 1

@@ -64,7 +64,7 @@ def test_on_the_command_line(cli: Cli, value: str) -> None:  # noqa: F811
 
 def test_all_tasks_are_there_without_a_limit() -> None:
     small = {"world": {"entities": 400}, "tasks": {"simple": 12}}
-    whole = len(setting(small).tasks)
+    whole = len(SearchEnv(**small).tasks)
     assert len(SearchEnv(**{**small, "max_tasks": 10**6}).tasks) == whole
     assert len(SearchEnv(**{**small, "max_tasks": 5}).tasks) == 5
 

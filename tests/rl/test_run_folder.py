@@ -14,9 +14,9 @@ import warnings
 from pathlib import Path
 
 import pytest
-from searchgym.transfer.training import Recipe as AgentRecipe
-from searchgym.transfer.training import Trainer as AgentTrainer
 
+from searchgym.benchmark.training import Recipe as AgentRecipe
+from searchgym.benchmark.training import Trainer as AgentTrainer
 from searchgym.errors import DataError
 from searchgym.llms.sft import SftConfig, SftTrainer, encode, train
 from searchgym.rl.log import LOG, Log, read_log

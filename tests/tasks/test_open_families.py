@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -41,6 +42,12 @@ def test_every_registered_family_can_be_made() -> None:
     ]
 
 
+def label(value: Any) -> str:
+    """A name for a parameter, the same in every process."""
+    plain = re.sub(r" at 0x[0-9a-f]+", "", str(value))
+    return plain[:60]
+
+
 @pytest.mark.parametrize(
     ("spec", "name"),
     [
@@ -53,7 +60,7 @@ def test_every_registered_family_can_be_made() -> None:
         (mine.Every("x"), "every"),
         (mine.Every, "every"),
     ],
-    ids=str,
+    ids=label,
 )
 def test_all_the_ways_to_name_one(spec: Any, name: str) -> None:
     assert make_family(spec).name == name
@@ -162,7 +169,7 @@ def test_a_number_of_tasks_is_one(max_tasks: Any) -> None:
         {"max_tokens": -1}, {"page_chars": -1}, {"snippet_chars": -5}, {"max_retries": -1},
         {"page_stub_chars": -1}, {"max_queries": 1.5}, {"judge": 1}, {"families": "simple"},
     ],
-    ids=str,
+    ids=label,
 )  # fmt: skip
 def test_options_out_of_range_are_refused_by_name(rule: dict[str, Any]) -> None:
     from tests.small import CORPUS, TASKS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from typing import Any
 
 import gymnasium as gym
@@ -61,6 +62,12 @@ def test_every_registered_tool_can_be_made_and_is_called_as_registered() -> None
     assert all(isinstance(tool, Tool) for tool in toolbox.tools.values())
 
 
+def label(value: Any) -> str:
+    """A name for a parameter, the same in every process."""
+    plain = re.sub(r" at 0x[0-9a-f]+", "", str(value))
+    return plain[:60]
+
+
 @pytest.mark.parametrize(
     ("spec", "name"),
     [
@@ -75,7 +82,7 @@ def test_every_registered_tool_can_be_made_and_is_called_as_registered() -> None
         (mine.describe, "describe"),
         (functools.partial(mine.describe, loud=True), "describe"),
     ],
-    ids=str,
+    ids=label,
 )
 def test_all_the_ways_to_name_one(spec: Any, name: str) -> None:
     assert make_tool(spec, context()).spec.name == name
@@ -94,7 +101,7 @@ def test_all_the_ways_to_name_one(spec: Any, name: str) -> None:
         (lambda x: x, "annotation"),
         ({"use": "search", "k": 5}, "k=5"),
     ],
-    ids=str,
+    ids=label,
 )
 def test_what_is_no_tool_is_named(spec: Any, said: str) -> None:
     with pytest.raises(CardError, match=said):

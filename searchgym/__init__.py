@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._lazy import attach
-from .registration import register_catalog
+from .envs.registration import register_catalog
+from .utils.lazy import attach
 
 __version__ = "0.2.0"
 
@@ -19,16 +19,16 @@ _WHERE = {
     "envs.vector": ("SearchVectorEnv",),
     "envs.session": ("Session", "Step"),
     "envs.unwrap": ("search_env",),
-    "checker": ("check_env", "check_vector_env"),
-    "spaces": ("FreeText",),
-    "registration": ("env_ids", "register_card"),
+    "envs.checker": ("check_env", "check_vector_env"),
+    "envs.spaces": ("ChatSpace", "FreeText",),
+    "envs.registration": ("env_ids", "register_card"),
     "cards": ("read_card",),
     "wrappers": ("CandidateActions", "CurriculumWrapper", "VectorCurriculumWrapper"),
-    "episode": ("Episode",),
-    "rules": ("EpisodeConfig", "Rules"),
-    "trajectory": ("Trajectory",),
-    "rollout": ("run_episode", "run_episodes"),
-    "drive": ("run_tools",),
+    "core.episode": ("Episode",),
+    "core.rules": ("EpisodeConfig", "Rules"),
+    "core.trajectory": ("Trajectory",),
+    "core.messages": ("messages_of",),
+    "core.rollout": ("run_episode", "run_episodes", "run_tools"),
     "types": (
         "ABSTAIN", "Access", "Agent", "Answer", "Call", "Failure", "Hit", "Passage", "Query",
         "Search", "SearchEngine", "Segment", "Task", "ToolCall", "ToolResult", "ToolSpec",
@@ -45,7 +45,7 @@ _WHERE = {
     "corpora.corpus": ("Corpus",),
     "corpora.load": ("load_corpus", "load_questions"),
     "tasks.build": ("build_tasks",),
-    "audit": ("verify",),
+    "tasks.audit": ("verify",),
     "answerability": ("measure_answerability",),
     "tasks.draft": ("Family", "family"),
     "engines.registry": ("build_engine",),
@@ -53,7 +53,7 @@ _WHERE = {
     "curricula": ("AXES", "Curriculum", "Driver", "make_curriculum"),
     "candidates.encoder": ("WordEncoder",),
     # rewards, tools and dialects of your own
-    "rewards": ("Outcome", "RewardPart", "gate", "per_turn"),
+    "rewards": ("Outcome", "Reward", "RewardPart", "gate", "per_turn"),
     "tools": ("Tool", "ToolContext"),
     "dialects.base": ("Dialect",),
     # agents and their evaluation
@@ -79,6 +79,9 @@ _WHERE = {
     "llms.small": ("small_model", "train_tokenizer"),
     "policies.trainable": ("Lora", "TrainableLM"),
     "policies.causal_lm": ("CausalLMPolicy",),
+    "policies.external": ("ExternalPolicy",),
+    "policies.renderer": ("ChatRenderer",),
+    "llms.foreign": ("neutralise",),
     "rl.trainer": ("TrainConfig", "Trainer"),
     "rl.recipe": ("Recipe",),
     "rl.critic": ("Critic",),
@@ -103,7 +106,6 @@ if TYPE_CHECKING:
     from .agents.scripted import RandomAgent as RandomAgent
     from .agents.scripted import RulesAgent as RulesAgent
     from .answerability import measure_answerability as measure_answerability
-    from .audit import verify as verify
     from .benchmark import Rung as Rung
     from .benchmark import TransferTable as TransferTable
     from .benchmark import generated_rungs as generated_rungs
@@ -115,8 +117,14 @@ if TYPE_CHECKING:
     from .benchmark.training import SeedTrainer as SeedTrainer
     from .candidates.encoder import WordEncoder as WordEncoder
     from .cards import read_card as read_card
-    from .checker import check_env as check_env
-    from .checker import check_vector_env as check_vector_env
+    from .core.episode import Episode as Episode
+    from .core.messages import messages_of as messages_of
+    from .core.rollout import run_episode as run_episode
+    from .core.rollout import run_episodes as run_episodes
+    from .core.rollout import run_tools as run_tools
+    from .core.rules import EpisodeConfig as EpisodeConfig
+    from .core.rules import Rules as Rules
+    from .core.trajectory import Trajectory as Trajectory
     from .corpora.corpus import Corpus as Corpus
     from .corpora.load import load_corpus as load_corpus
     from .corpora.load import load_questions as load_questions
@@ -126,15 +134,19 @@ if TYPE_CHECKING:
     from .curricula import Driver as Driver
     from .curricula import make_curriculum as make_curriculum
     from .dialects.base import Dialect as Dialect
-    from .drive import run_tools as run_tools
     from .engines.registry import build_engine as build_engine
     from .engines.searcher import Searcher as Searcher
+    from .envs.checker import check_env as check_env
+    from .envs.checker import check_vector_env as check_vector_env
+    from .envs.registration import env_ids as env_ids
+    from .envs.registration import register_card as register_card
     from .envs.search import SearchEnv as SearchEnv
     from .envs.session import Session as Session
     from .envs.session import Step as Step
+    from .envs.spaces import ChatSpace as ChatSpace
+    from .envs.spaces import FreeText as FreeText
     from .envs.unwrap import search_env as search_env
     from .envs.vector import SearchVectorEnv as SearchVectorEnv
-    from .episode import Episode as Episode
     from .errors import CardError as CardError
     from .errors import CheckError as CheckError
     from .errors import DataError as DataError
@@ -152,17 +164,19 @@ if TYPE_CHECKING:
     from .evaluation.run import episode_for as episode_for
     from .evaluation.run import evaluate as evaluate
     from .llms.base import Sampling as Sampling
+    from .llms.foreign import neutralise as neutralise
     from .llms.small import small_model as small_model
     from .llms.small import train_tokenizer as train_tokenizer
     from .llms.transformers_generator import TransformersGenerator as TransformersGenerator
     from .llms.vllm_generator import VllmGenerator as VllmGenerator
     from .policies.causal_lm import CausalLMPolicy as CausalLMPolicy
+    from .policies.external import ExternalPolicy as ExternalPolicy
     from .policies.model_folder import load_policy as load_policy
+    from .policies.renderer import ChatRenderer as ChatRenderer
     from .policies.trainable import Lora as Lora
     from .policies.trainable import TrainableLM as TrainableLM
-    from .registration import env_ids as env_ids
-    from .registration import register_card as register_card
     from .rewards import Outcome as Outcome
+    from .rewards import Reward as Reward
     from .rewards import RewardPart as RewardPart
     from .rewards import gate as gate
     from .rewards import per_turn as per_turn
@@ -172,17 +186,12 @@ if TYPE_CHECKING:
     from .rl.recipe import Recipe as Recipe
     from .rl.trainer import TrainConfig as TrainConfig
     from .rl.trainer import Trainer as Trainer
-    from .rollout import run_episode as run_episode
-    from .rollout import run_episodes as run_episodes
-    from .rules import EpisodeConfig as EpisodeConfig
-    from .rules import Rules as Rules
-    from .spaces import FreeText as FreeText
+    from .tasks.audit import verify as verify
     from .tasks.build import build_tasks as build_tasks
     from .tasks.draft import Family as Family
     from .tasks.draft import family as family
     from .tools import Tool as Tool
     from .tools import ToolContext as ToolContext
-    from .trajectory import Trajectory as Trajectory
     from .types import ABSTAIN as ABSTAIN
     from .types import Access as Access
     from .types import Agent as Agent

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from .errors import CardError, unknown
 from .objects import bare_hint, from_spec, is_path, load_object, own_folder
-from .trust import registered_only, source_digest
+from .utils.trust import registered_only, source_digest
 
 __all__ = [
     "Card", "Kind", "card", "cards", "catalog", "from_spec", "load_object", "read_card",

@@ -2,7 +2,7 @@
 
 Two promises are kept here. A class is checked against what its place takes *before* it is called,
 so that ``schedule = "subprocess:Popen"`` starts nothing. And while a file is read that somebody
-else may have written (``searchgym.trust``), an import path is refused: it would be code.
+else may have written (``searchgym.utils.trust``), an import path is refused: it would be code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import CardError, unknown
-from .trust import check_allowed, remember
+from .utils.trust import check_allowed, remember
 
 _FOLDERS: list[str] = []
 """Where modules are looked for besides ``sys.path`` once somebody names one."""

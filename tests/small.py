@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from searchgym.core.episode import Episode
+from searchgym.core.rules import EpisodeConfig, Rules
 from searchgym.corpora.corpus import Corpus
-from searchgym.episode import Episode
-from searchgym.rules import EpisodeConfig, Rules
 from searchgym.tools import AccessTool, SearchTool
 from searchgym.types import Failure, Passage, Task, ToolCall, ToolResult, ToolSpec
 

@@ -9,13 +9,12 @@ import numpy as np
 from searchgym.agents.oracle import OracleAgent
 from searchgym.candidates.actions import candidates
 from searchgym.candidates.state import read_state
+from searchgym.core.episode import Episode
+from searchgym.core.oracle import oracle_actions, oracle_texts
+from searchgym.core.rollout import run_episodes, run_tools
 from searchgym.dialects.base import get_dialect
-from searchgym.drive import run_tools
 from searchgym.envs.search import SearchEnv
-from searchgym.episode import Episode
 from searchgym.evaluation.run import episode_for
-from searchgym.oracle import oracle_actions, oracle_texts
-from searchgym.rollout import run_episodes
 from searchgym.seeding import stream
 from searchgym.tasks.families import FAMILIES
 from searchgym.types import Access, Action, Search, Task

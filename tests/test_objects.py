@@ -17,7 +17,7 @@ from searchgym.errors import CardError, DialectError, EngineError
 from searchgym.llms.registry import build_generator
 from searchgym.objects import bare_hint, check_fits, is_path
 from searchgym.rl.slots.registry import REGISTRY, make
-from searchgym.trust import check_sources, import_path, named_sources
+from searchgym.utils.trust import check_sources, import_path, named_sources
 
 from .small import CORPUS
 

@@ -16,20 +16,20 @@ import httpx
 import numpy as np
 import pytest
 
+from searchgym.core.episode import Episode
+from searchgym.core.rollout import step
 from searchgym.corpora.data import status
 from searchgym.dialects.base import DIALECTS, get_dialect
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.remote.engine import RemoteEngine
 from searchgym.engines.simulated import SimulatedEngine
+from searchgym.envs.registration import env_ids
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.vector import SearchVectorEnv
-from searchgym.episode import Episode
 from searchgym.errors import CardError
 from searchgym.evaluation.metrics import METRICS, Row, row_of
 from searchgym.llms.base import Completion, GenRequest
 from searchgym.policies.causal_lm import CausalLMPolicy
-from searchgym.registration import env_ids
-from searchgym.rollout import step
 from searchgym.serve.app import build_app
 from searchgym.serve.settings import Settings
 from searchgym.types import (

@@ -9,8 +9,8 @@ from ..dialects.base import get_dialect
 from ..errors import EngineError, EpisodeError
 from ..llms.base import Generator
 from ..seeding import derive
-from ..self_search import Grounded, Prompt, SimToReal
 from ..types import Failure, SearchEngine, TurnRequest
+from .sim_to_real import Grounded, Prompt, SimToReal
 
 
 class SelfSearchAgent:
@@ -23,7 +23,7 @@ class SelfSearchAgent:
         generator: Any text generator.
         engine: Any search engine; None: self-search alone.
         seed: Of the draws.
-        options: As of :class:`searchgym.self_search.SimToReal`.
+        options: As of :class:`searchgym.agents.sim_to_real.SimToReal`.
 
     Raises:
         EngineError: impossible options, or an engine that must be told the task.
@@ -40,7 +40,7 @@ class SelfSearchAgent:
         if engine is not None and engine.needs_task:
             raise EngineError(
                 f"{type(engine).__name__} must be told the task, which no agent is; use another "
-                "engine, or searchgym.self_search.SimToReal with Prompt(…, task=task)"
+                "engine, or searchgym.agents.sim_to_real.SimToReal with Prompt(…, task=task)"
             )
         options.setdefault("real", 0 if engine is None else "all")
         self.writer = SimToReal(generator, engine, **options)

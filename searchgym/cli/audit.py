@@ -188,8 +188,8 @@ def _prove(
     name: str, split: str, count: int, k: int, settings: list[str] | None, as_json: bool
 ) -> None:
     """Task by task: one answer, each fact stated, each page retrievable."""
-    from ..audit import verify
     from ..engines.registry import build_engine
+    from ..tasks.audit import verify
     from ..tasks.build import build_tasks
     from ..tasks.families import FAMILIES
     from .sources import world

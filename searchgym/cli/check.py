@@ -36,7 +36,7 @@ def check(
     Every card is built. An environment whose data is not on this machine is reported as such, with
     how to get it; only a broken promise makes the exit code 1.
     """
-    from ..registration import env_ids
+    from ..envs.registration import env_ids
 
     if (env is None) == (not everything):
         raise CardError("name one environment or pass --all: searchgym check SearchQA-v0")
@@ -59,7 +59,7 @@ def check(
 def _check(
     name: str, seeds: int, vector: bool, settings: list[str] | None, *, only: bool
 ) -> dict[str, Any]:
-    from ..checker import check_env, check_vector_env
+    from ..envs.checker import check_env, check_vector_env
     from ..envs.search import SearchEnv
     from .targets import overrides
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import EngineError, unknown
-from ..trust import registered_only
+from ..utils.trust import registered_only
 from .output import (
     JsonFlag,
     examples,

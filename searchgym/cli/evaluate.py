@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import CardError, EvaluationError
-from ..trust import registered_only
+from ..utils.trust import registered_only
 from .agent_errors import agent_errors, report_failures, say_if_asked_differently
 from .measured import Measured, print_measured, records
 from .output import JsonFlag, examples, print_json, progress, say, working

@@ -12,13 +12,13 @@ from ..corpora.parquet import SCORED
 from ..errors import DataError, unknown
 from ..objects import bare_hint, is_path
 from ..scoring import SCORING_VERSION
-from ..trust import registered_only
+from ..utils.trust import registered_only
 from .output import JsonFlag, examples, print_json, print_table, say, working
 from .targets import Overrides, Trust, make_search_env
 
 if TYPE_CHECKING:
+    from ..core.trajectory import Trajectory
     from ..evaluation.foreign import RunScores
-    from ..trajectory import Trajectory
     from ..types import Task
 
 PLAYED = {
@@ -156,10 +156,10 @@ def _write_tasks(to: str, tasks: list[Task], name: str, out: Path) -> int:
 
 
 def _write_played(to: str, source: str, out: Path) -> int:
+    from ..core.trajectory import write_jsonl
     from ..evaluation.browsecomp_plus import write_runs
     from ..evaluation.tables import write_trajectories
     from ..evaluation.trec import run_of, write_run
-    from ..trajectory import write_jsonl
 
     path = _file(source)
     if path is None:
@@ -188,8 +188,8 @@ def _env_questions(env: str, settings: list[str] | None) -> tuple[list[Task], ob
 
 
 def _trajectories(path: Path) -> Iterator[Trajectory]:
+    from ..core.trajectory import read_jsonl
     from ..evaluation.tables import read_trajectories
-    from ..trajectory import read_jsonl
 
     return read_trajectories(path) if path.suffix == ".parquet" else read_jsonl(path)
 

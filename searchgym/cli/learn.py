@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import CardError
-from ..trust import registered_only
+from ..utils.trust import registered_only
 from .output import JsonFlag, console, examples, print_json, progress, say
 from .targets import DataDir, Trust
 

@@ -8,8 +8,8 @@ from dataclasses import fields
 from typing import Any
 
 from ..cards import Card, cards
+from ..envs.registration import ids_of
 from ..envs.setup import Options
-from ..registration import ids_of
 
 Rows = list[dict[str, Any]]
 

@@ -34,7 +34,7 @@ def play(
     Type what you look for and press Enter; [bold]answer: …[/bold] ends the question,
     [bold]hint[/bold] shows what the oracle would do, [bold]help[/bold] the rest. Works piped, too.
     """
-    from ..trajectory import Trajectory, write_jsonl
+    from ..core.trajectory import Trajectory, write_jsonl
     from .game import Game
     from .output import console
 

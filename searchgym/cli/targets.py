@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import gymnasium as gym
 import typer
 
+from ..envs.registration import env_id
 from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
 from ..errors import CardError
-from ..registration import env_id
 
 EnvId = Annotated[str, typer.Argument(metavar="ENV", help="An environment's id or card folder.")]
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)

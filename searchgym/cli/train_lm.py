@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CardError, MissingExtraError, unknown
 from ..objects import bare_hint, own_folder
-from ..trust import registered_only
+from ..utils.trust import registered_only
 from .live import Screen, quiet_loading
 from .output import print_facts, print_json, say, working
 

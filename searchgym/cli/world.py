@@ -42,8 +42,8 @@ def generate(
     Writes passages.jsonl, tasks.jsonl (only proved ones) and entities.jsonl (with all facts).
     Environments read them back: corpus="DIR/passages.jsonl", tasks="DIR/tasks.jsonl".
     """
-    from ..audit import verify
     from ..engines.registry import build_engine
+    from ..tasks.audit import verify
     from ..tasks.build import build_tasks
     from ..tasks.families import FAMILIES
     from ..tasks.taskset import TaskSet

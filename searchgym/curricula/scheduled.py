@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import CardError
-from ..schedules import Exponential, Schedule, Steps, make_schedule
 from ..types import Task
 from .base import Driver
+from .schedules import Exponential, Schedule, Steps, make_schedule
 
 
 class Scheduled(Driver):
     """Each parameter follows a schedule of its own; tasks are chosen by another curriculum.
 
-    ``params``: name → ``searchgym.schedules`` schedule, number or ``{"kind": "linear" |
+    ``params``: name → ``searchgym.curricula.schedules`` schedule, number or ``{"kind": "linear" |
     "exponential" | "steps", …}``. A step is ``episodes_per_step`` finished episodes (a training
     step's batch), unless the trainer counts itself and says so by ``set_step``. ``tasks``: a
     curriculum or its table; its own parameters stand where no schedule names them.

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from searchgym.arguments import OWN_ACTIONS
 from searchgym.dialects.escape import clean, one_line
 from searchgym.errors import DialectError
 from searchgym.types import Call, Invalid, ToolSpec
+from searchgym.utils.arguments import OWN_ACTIONS
 
 OWN_FORM: Final = OWN_ACTIONS | {"answer", "judge", "delegate"}
 """What a dialect says in a form of its own; never a call."""

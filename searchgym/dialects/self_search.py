@@ -2,7 +2,7 @@
 search engine, too: think → search → information → … → answer.
 
 There is no turn to wait for, so the text is not cut after its first search, and the only action is
-the answer. ``searchgym.self_search`` writes a real engine's passages into the same blocks.
+the answer. ``searchgym.agents.sim_to_real`` writes a real engine's passages into the same blocks.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import ClassVar, NamedTuple
 
 from searchgym.dialects.base import View
 from searchgym.dialects.escape import clean, escape_tags
+from searchgym.dialects.masks import MASKED
 from searchgym.dialects.search_r1 import SearchR1
 from searchgym.dialects.tags import trim
 from searchgym.errors import DialectError
-from searchgym.masks import MASKED
 from searchgym.types import ABSTAIN, Action, Answer, Invalid, Parsed, Passage, Ranking, Span
 
 UNANSWERED = "no closed <answer>"

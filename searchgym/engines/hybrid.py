@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from ..arguments import is_number
 from ..batching import run_batch
 from ..corpora.corpus import Corpus
 from ..errors import EngineError, unknown
 from ..types import Failure, PageSource, Query, Ranking, SearchEngine
+from ..utils.arguments import is_number
 from ..worlds.world import World
 from .fusion import Mean, rank_score_fusion, reciprocal_rank_fusion, with_notes
 from .hybrid_pages import hybrid_pages

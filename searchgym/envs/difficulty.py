@@ -12,9 +12,9 @@ from dataclasses import replace
 from numbers import Real
 from typing import NamedTuple
 
+from ..core.rules import Rules
 from ..curricula import difficulty_of
 from ..errors import CardError
-from ..rules import Rules
 from .self_mode import NoEngine
 from .setup import SearchSetup
 

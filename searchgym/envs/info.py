@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..episode import Episode
+from ..core.episode import Episode
 from ..types import ToolResult
 
 UNLIMITED = -1

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from gymnasium.spaces import Space
 
-from ..episode import Episode
+from ..core.episode import Episode
+from ..core.messages import messages_of
 from ..errors import CardError, unknown
-from ..messages import messages_of
-from ..spaces import ChatSpace, FreeText
+from .spaces import ChatSpace, FreeText
 
 MAX_TEXT = 8_000_000
 """Characters of the spaces: above any ``max_chars`` plus one observation."""

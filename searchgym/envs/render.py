@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from ..episode import Episode
+from ..core.episode import Episode
 from ..types import Segment
 
 _LABELS = {

@@ -14,17 +14,16 @@ from typing import Any
 
 import gymnasium as gym
 
+from ..core.episode import Episode
+from ..core.oracle import oracle_texts
+from ..core.rollout import run_tools
+from ..core.rules import EpisodeConfig, Rules
 from ..corpora.corpus import Corpus
 from ..curricula import checked_difficulty, make_curriculum, next_task
 from ..dialects.base import get_dialect
-from ..drive import run_tools
-from ..episode import Episode
 from ..errors import CardError, EpisodeError, unknown
-from ..oracle import oracle_texts
 from ..rewards import Outcome, Reward
-from ..rules import EpisodeConfig, Rules
 from ..seeding import derive
-from ..spaces import FreeText
 from ..tools import Toolbox
 from ..types import SearchEngine, Task, TurnRequest
 from ..worlds.world import World
@@ -33,6 +32,7 @@ from .info import step_info
 from .observe import MAX_TEXT, view_of
 from .render import print_turn, transcript
 from .setup import SearchSetup, load_setup
+from .spaces import FreeText
 
 RESET_OPTIONS = ("task_id", "split", "search_enabled", "params", "difficulty")
 
@@ -41,7 +41,7 @@ class SearchEnv(gym.Env[Any, str]):
     """Ask, read, ask again, answer.
 
     Observation: the visible context as text (instructions, question, own actions, results), or
-    with ``observation="messages"`` as a chat with tool schemas (``searchgym.messages``).
+    with ``observation="messages"`` as a chat with tool schemas (``searchgym.core.messages``).
     Action: the policy's text in the environment's dialect; any string is legal input, and one that
     is no action earns a corrective observation and costs a turn.
     Reward: weighted named parts, built-in or one's own (:mod:`searchgym.rewards`), see

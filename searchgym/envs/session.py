@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..core.episode import Episode
+from ..core.rollout import run_tools
+from ..core.trajectory import evidence_recall
+from ..core.truncation import cut_hits
 from ..dialects.base import get_dialect
-from ..drive import run_tools
-from ..episode import Episode
 from ..errors import EpisodeError, unknown
-from ..showing import cut_hits
-from ..trajectory import evidence_recall
 from ..types import Access, Action, Answer, Call, Failure, Page, Search, ToolResult, ToolSpec
 from .search import SearchEnv
 from .unwrap import search_env

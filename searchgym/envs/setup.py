@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ..core.rules import Rules, check_numbers
 from ..corpora.corpus import Corpus
 from ..curricula import TaskPool
 from ..dialects.prompts import prompt_of
 from ..dialects.specs import with_required_flags
 from ..errors import CardError, unknown
 from ..rewards.reward import Reward
-from ..rules import Rules, check_numbers
 from ..tools import Toolbox, ToolContext, make_toolbox
 from ..types import Task
 from ..worlds.world import World

@@ -234,8 +234,8 @@ def generate_world(found: Card, options: Options) -> GeneratedWorld:
 
 
 def _generated(found: Card, options: Options) -> Components:
-    from ..audit import verify
     from ..engines import build_engine
+    from ..tasks.audit import verify
     from ..tasks.build import build_tasks
     from ..tasks.families import unproved
 

@@ -14,7 +14,7 @@ import gymnasium as gym
 from gymnasium import wrappers
 from gymnasium.envs.registration import EnvSpec
 
-from ..episode import Episode
+from ..core.episode import Episode
 from ..errors import CardError
 from .search import SearchEnv
 
@@ -74,7 +74,7 @@ def require_hooks(env: SearchEnv) -> None:
 
 def _made(env: str | EnvSpec) -> gym.Env[Any, Any]:
     if isinstance(env, str):
-        from ..registration import env_id
+        from .registration import env_id
 
         env = env_id(env)
     try:

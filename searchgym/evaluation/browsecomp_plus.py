@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..episode import Episode
+from ..core.episode import Episode
 from ..errors import DataError
-from ..records import json_text
 from ..types import Failure
+from ..utils.records import json_text
 
 _ANSWER = re.compile(r"^[ \t*]*Exact Answer[ \t*]*:[ \t*]*(.*?)[ \t*]*$", re.I | re.MULTILINE)
 

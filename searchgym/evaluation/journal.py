@@ -24,10 +24,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Self
 
+from ..core.trajectory import from_line
 from ..errors import DataError, EvaluationError
-from ..trajectory import from_line
-from ..trust import registered_only
 from ..types import Task
+from ..utils.trust import registered_only
 from .comparable import differing, told
 from .metrics import Row, row_of
 from .result import EvalResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..rules import TOKEN_COUNTERS
+from ..core.rules import TOKEN_COUNTERS
 from ..types import Agent, Failure, TurnRequest
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..episode import Episode
+from ..core.episode import Episode
 from ..errors import EvaluationError, unknown
 from ..rewards.outcome import MEASURES
 from ..scoring.evidence import ndcg_at, precision_at, reciprocal_rank

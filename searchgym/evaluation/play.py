@@ -12,14 +12,14 @@ from multiprocessing.connection import Connection, wait
 from pickle import PicklingError
 from typing import Any, NamedTuple
 
+from ..core.episode import Episode
+from ..core.rollout import run_episodes
+from ..core.trajectory import Trajectory, to_line
 from ..curricula import Uniform
 from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
-from ..episode import Episode
 from ..errors import EvaluationError, SearchGymError
-from ..rollout import run_episodes
 from ..seeding import derive
-from ..trajectory import Trajectory, to_line
 from ..types import Agent, Task
 from .meter import Meter
 from .metrics import Row, row_of

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import EvaluationError
-from ..records import json_text
 from ..utils.files import write_whole
+from ..utils.records import json_text
 from .comparable import check_comparable
 from .intervals import RESAMPLES, Interval, paired_interval, sign_flip_p
 from .metrics import Row, by_family, column, infra_by_searches, means

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ..agents.function import FunctionAgent
+from ..core.rules import name_of
 from ..curricula import Uniform
 from ..dialects.base import get_dialect
 from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
 from ..errors import EvaluationError
-from ..rules import name_of
 from ..scoring import SCORING_VERSION
 from ..types import Agent, Task
 from .journal import Journal, discard, finished, trajectories_of

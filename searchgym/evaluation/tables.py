@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..core.trajectory import Trajectory, from_line, to_line
 from ..corpora.parquet import read_parquet, write_parquet
 from ..errors import DataError
-from ..trajectory import Trajectory, from_line, to_line
 
 PARTS = ("em", "f1", "cover_em")
 USAGE = ("tokens_in", "tokens_out", "cost", "overflowed", "length_cut")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..agents.self_search import SelfSearchAgent
+from ..core.rollout import run_episodes
 from ..dialects.self_search import blocks
 from ..envs.search import SearchEnv
 from ..errors import TaskError
@@ -18,7 +19,6 @@ from ..evaluation.run import episode_for, evaluate
 from ..llms.base import Generator, Sampling
 from ..llms.transformers_generator import TransformersGenerator
 from ..policies.causal_lm import CausalLMPolicy
-from ..rollout import run_episodes
 from ..text import normalise_answer
 from ..types import Task
 from ..warmstart.hops import walked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._lazy import attach
+from ..utils.lazy import attach
 
 _WHERE = {
     "base": ("Sampling",),

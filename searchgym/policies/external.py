@@ -17,11 +17,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ..cards import load_object
-from ..episode import Episode
+from ..core.episode import Episode
+from ..core.trajectory import Trajectory
 from ..errors import CardError, EngineError, unknown
 from ..llms.base import Completion, GenRequest, Ids, Sampling, check_sampling
 from ..seeding import derive
-from ..trajectory import Trajectory
 from ..types import TurnRequest
 from .names import NamesRenderer
 from .record import Memory, Written, episode_usage

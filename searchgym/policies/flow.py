@@ -1,7 +1,7 @@
 """Episodes in which nobody waits for anybody: tokens are written while tools run.
 
-In lock step (``searchgym.rollout``) every episode waits for the longest text of its turn and for
-the slowest tool. Here an episode acts as soon as its own text is complete, its tools run in a
+In lock step (``searchgym.core.rollout``) every episode waits for the longest text of its turn and
+for the slowest tool. Here an episode acts as soon as its own text is complete, its tools run in a
 thread while the others go on writing, and a finished episode's place is taken at once. What is
 played is the same, for draws are keyed by episode and turn.
 """
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from ..drive import run_tools
-from ..episode import Episode
+from ..core.episode import Episode
+from ..core.rollout import run_tools
 from ..errors import EngineError
 from ..llms.base import Completion
 from ..llms.continuous import Continuous
@@ -58,7 +58,7 @@ class _Flow:
         if not isinstance(policy.generator, TransformersGenerator):
             raise EngineError(
                 f"play() writes with a TransformersGenerator, got "
-                f"{type(policy.generator).__name__}; use searchgym.rollout.run_episodes"
+                f"{type(policy.generator).__name__}; use searchgym.core.rollout.run_episodes"
             )
         if tool_threads < 1:
             raise EngineError(f"tool_threads must be at least 1, got {tool_threads}")

@@ -15,13 +15,13 @@ from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+from ..core.messages import RESULTS, schemas
 from ..dialects.base import get_dialect
 from ..errors import EngineError
 from ..llms.base import Completion, Ids
 from ..llms.foreign import foreign_encoder
 from ..llms.prompts import Codec
 from ..llms.tokens import Reader
-from ..messages import RESULTS, schemas
 from ..types import Segment, TurnRequest
 
 _MARK = "\ue000{}\ue001"

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..episode import Episode
+from ..core.episode import Episode
+from ..core.trajectory import Trajectory
+from ..dialects.masks import loss_mask
 from ..errors import EpisodeError
 from ..llms.base import Floats, Ids
-from ..masks import loss_mask
-from ..trajectory import Trajectory
 from ..types import Span
 from .record import Kept, Written, kept
 

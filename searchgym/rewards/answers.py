@@ -6,8 +6,7 @@ All are 0 unless the episode was answered (or, in self-search, ended by its one 
 from __future__ import annotations
 
 from ..scoring.ssrl_format import ssrl_format
-from ..turns import TERMINAL
-from ..types import Invalid
+from ..types import TERMINAL, Invalid
 from .outcome import Outcome
 
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EpisodeError
 from ..scoring.answer import score_answer
-from ..turns import TERMINAL, End, Opened, Turn
-from ..types import Action, Hit, Task, ToolCall, ToolResult
+from ..types import TERMINAL, Action, End, Hit, Opened, Task, ToolCall, ToolResult, Turn
 
 if TYPE_CHECKING:
-    from ..episode import Episode
+    from ..core.episode import Episode
 
 MEASURES = (
     "em", "f1", "cover_em", "format", "evidence_recall", "searches", "accesses", "calls", "invalid",

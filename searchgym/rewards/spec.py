@@ -8,9 +8,9 @@ from dataclasses import is_dataclass
 from functools import partial
 from typing import Any
 
-from ..arguments import is_number
 from ..errors import CardError
 from ..objects import from_spec
+from ..utils.arguments import is_number
 from .outcome import MEASURES
 from .part import GATE, KIND, Part
 from .registry import REWARDS

@@ -16,8 +16,8 @@ from ..llms.base import Sampling
 from ..objects import bare_hint
 from ..policies.model_folder import require_renderer, sampling_options
 from ..policies.note import read_note
-from ..trust import check_sources, named_sources, registered_only
 from ..utils.files import write_whole
+from ..utils.trust import check_sources, named_sources, registered_only
 from .comparison import require_members_that_differ
 from .log import CHECKPOINT, LOG, Log
 from .recipe import DEFAULTS, SEVERAL, Recipe, read

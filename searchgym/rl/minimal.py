@@ -34,12 +34,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..core.episode import Episode
+from ..core.rollout import run_episodes
 from ..envs.search import SearchEnv
-from ..episode import Episode
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.rows import Row
 from ..policies.trainable import TrainableLM
-from ..rollout import run_episodes
 from ..seeding import derive, stream
 
 

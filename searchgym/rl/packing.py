@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..episode import Episode
+from ..core.episode import Episode
 from ..policies.rows import Row
 from .slots.records import Group, Played, Purpose, TaskPlan
 

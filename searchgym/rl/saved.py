@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..trajectory import Trajectory, to_line
+from ..core.trajectory import Trajectory, to_line
 from ..utils.files import writing
 from .slots.batch import Batch
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from ..errors import DataError, TaskError, unknown
-from ..task_records import task_from_dict, task_to_dict
 from ..types import Task
+from .records import task_from_dict, task_to_dict
 
 
 class TaskSet(Sequence[Task]):

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ..arguments import check_schema
 from ..errors import CardError
 from ..objects import from_spec
 from ..types import ToolSpec
+from ..utils.arguments import check_schema
 from .base import FunctionTool, Toolbox, ToolContext, ToolProtocol
 
 _GRAPH = "searchgym.tools.graph:"

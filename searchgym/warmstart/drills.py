@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ..core.rollout import run_episodes
 from ..corpora.corpus import GeneratedCorpus
 from ..dialects.base import Dialect, get_dialect
 from ..dialects.tags import TagDialect
 from ..envs.search import SearchEnv
 from ..errors import DialectError, TaskError
 from ..evaluation.run import episode_for
-from ..rollout import run_episodes
 from ..seeding import stream
 from ..types import ABSTAIN, Access, Answer, Search, Task, TurnRequest
 from .eyes import Eyes, observations

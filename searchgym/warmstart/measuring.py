@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from ..core.episode import Episode
+from ..core.rollout import run_episodes
 from ..envs.search import SearchEnv
-from ..episode import Episode
 from ..evaluation.run import episode_for
 from ..llms.base import Sampling
 from ..llms.transformers_generator import TransformersGenerator
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.names import has_slots
-from ..rollout import run_episodes
 from ..types import Agent
 
 OWN_TOKENS = 128

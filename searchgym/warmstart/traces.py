@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..core.rollout import run_episodes
 from ..envs.search import SearchEnv
 from ..evaluation.run import episode_for
-from ..rollout import run_episodes
 from ..types import Segment
 from .oracle import ThinkingOracle
 

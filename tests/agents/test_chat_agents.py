@@ -15,13 +15,13 @@ import pytest
 from searchgym.agents.chat import NOT_POSSIBLE, WRONG_FORM
 from searchgym.agents.react import ReActAgent, parse
 from searchgym.agents.tool_calling import ABOVE, ToolCallingAgent
+from searchgym.core.episode import Episode
+from searchgym.core.rollout import run_episode
 from searchgym.envs.search import SearchEnv
-from searchgym.episode import Episode
 from searchgym.errors import EngineError, EpisodeError
 from searchgym.evaluation.result import EvalResult
 from searchgym.evaluation.run import episode_for, evaluate
 from searchgym.llms.openai_chat import ChatClient, ChatRequest
-from searchgym.rollout import run_episode
 from searchgym.types import (
     Access,
     Answer,

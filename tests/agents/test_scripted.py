@@ -10,12 +10,12 @@ from searchgym.agents.scripted import (
     RandomAgent,
     RulesAgent,
 )
+from searchgym.core.episode import Episode
+from searchgym.core.rollout import run_episodes
+from searchgym.core.rules import EpisodeConfig, Rules
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
-from searchgym.episode import Episode
 from searchgym.errors import EpisodeError
-from searchgym.rollout import run_episodes
-from searchgym.rules import EpisodeConfig, Rules
 from searchgym.tools import SearchTool, Toolbox
 from searchgym.types import Passage, Task
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from searchgym.agents.scorer import CandidateScorer, segment_log_softmax, stack
 from searchgym.candidates.features import FeatureBuilder
 from searchgym.candidates.state import read_state
+from searchgym.core.episode import Episode
+from searchgym.core.rollout import run_tools
 from searchgym.curricula import Curriculum
 from searchgym.dialects.base import get_dialect
-from searchgym.drive import run_tools
 from searchgym.envs.search import SearchEnv
-from searchgym.episode import Episode
 from searchgym.rl.advantages.rloo import rloo_advantages
 from searchgym.seeding import derive, stream
 

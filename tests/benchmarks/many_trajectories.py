@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from searchgym.core.trajectory import Trajectory
 from searchgym.seeding import stream
-from searchgym.trajectory import Trajectory
 
 from ..viewer.runs import agents, episodes
 

@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 import torch
 
-from searchgym.episode import Episode
+from searchgym.core.episode import Episode
+from searchgym.core.rollout import run_episodes
+from searchgym.core.rules import EpisodeConfig
 from searchgym.llms.base import Completion, GenRequest, Sampling
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
@@ -26,8 +28,6 @@ from searchgym.rl.recipe import read
 from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.slots.records import TaskPlan, Workers
 from searchgym.rl.trainer import TrainConfig, Trainer
-from searchgym.rollout import run_episodes
-from searchgym.rules import EpisodeConfig
 from tests.benchmarks import trl_grpo
 from tests.benchmarks.scripted import Recites, model, setting, tokenizer
 from tests.benchmarks.table import show

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from searchgym.cards import cards
+from searchgym.core.trajectory import read_jsonl
 from searchgym.corpora.load import load_questions
 from searchgym.corpora.parquet import SCORED, search_r1_row
 from searchgym.dialects.published import PUBLISHED
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError, MissingExtraError
 from searchgym.evaluation.result import EvalResult
-from searchgym.trajectory import read_jsonl
 from searchgym.types import ABSTAIN, Task
 from tests.cli.conftest import SMALL, Cli, cli  # noqa: F401
 from tests.small import CORPUS

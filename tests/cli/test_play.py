@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from searchgym.cli.targets import make_search_env, overrides
-from searchgym.trajectory import read_jsonl
+from searchgym.core.trajectory import read_jsonl
 from tests.cli.conftest import SMALL, Cli
 
 

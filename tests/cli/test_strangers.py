@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from searchgym import trust
 from searchgym.cards import cards
 from searchgym.envs.search import SearchEnv
 from searchgym.rl.recipe_files import folder, read
+from searchgym.utils import trust
 
 from .conftest import SMALL, Cli
 from .test_train_lm import options, world  # noqa: F401
@@ -261,7 +261,7 @@ def test_trajectories_run_no_code(cli: Cli, here: Path) -> None:
 def test_a_snapshot_names_registered_items_or_what_is_known_here(here: Path) -> None:
     import gymnasium as gym
 
-    from searchgym.episode import Episode
+    from searchgym.core.episode import Episode
     from searchgym.errors import DialectError
 
     (here / "never_named.py").write_text("open('PWNED', 'w')\n")

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from searchgym.agents.chat import question_of
 from searchgym.candidates.state import read_state
+from searchgym.core.episode import Episode
 from searchgym.dialects.base import get_dialect
 from searchgym.dialects.prompts import KNOWN, opening_of, prompt_of
 from searchgym.dialects.published import PUBLISHED
-from searchgym.episode import Episode
 from searchgym.errors import CardError
 from tests.dialects.common import VIEW
 

@@ -12,13 +12,13 @@ import gymnasium as gym
 import pytest
 
 import searchgym
+from searchgym.core.episode import Episode
+from searchgym.core.trajectory import Trajectory, read_jsonl, write_jsonl
 from searchgym.dialects.base import DIALECTS, Dialect, get_dialect
 from searchgym.dialects.search_r1 import SearchR1
 from searchgym.dialects.specs import from_json, reference, to_json, with_required_flags
-from searchgym.episode import Episode
 from searchgym.errors import CardError, DialectError
-from searchgym.trajectory import Trajectory, read_jsonl, write_jsonl
-from searchgym.trust import registered_only
+from searchgym.utils.trust import registered_only
 from tests.dialects.common import NAMES
 from tests.dialects.own import Brief, Greeting
 

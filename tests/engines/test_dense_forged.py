@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym import trust
 from searchgym.cards import registered_only
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
@@ -22,6 +21,7 @@ from searchgym.engines.dense.encoder import SentenceEncoder
 from searchgym.engines.dense.shards import file_digest
 from searchgym.errors import EngineError
 from searchgym.types import Passage
+from searchgym.utils import trust
 
 from .tiny import tiny_encoder
 

@@ -236,7 +236,7 @@ def test_rankings():
 
 
 def test_tools_fit_their_schemas():
-    from searchgym.arguments import check_schema
+    from searchgym.utils.arguments import check_schema
 
     for name in GRAPH_TOOLS:
         tool = load_object(TOOLS[name])

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
+from searchgym.core.episode import Episode
+from searchgym.core.rollout import run_episodes
+from searchgym.core.rules import EpisodeConfig
 from searchgym.dialects.base import get_dialect
 from searchgym.engines.degraded import DegradedEngine
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.vector import SearchVectorEnv
-from searchgym.episode import Episode
 from searchgym.evaluation.lost import failure_rate, lost_by_searches
 from searchgym.evaluation.metrics import Row, column, infra_by_searches, row_of
 from searchgym.evaluation.run import evaluate
-from searchgym.rollout import run_episodes
-from searchgym.rules import EpisodeConfig
 from searchgym.seeding import derive
 from searchgym.types import Answer, Query, Search, TurnRequest
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from searchgym.core.rules import LEAST, NONE_ALLOWED, SWITCHES, Rules
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.setup import Options
 from searchgym.errors import CardError
 from searchgym.rl.slots.registry import make
-from searchgym.rules import LEAST, NONE_ALLOWED, SWITCHES, Rules
 from tests.cli.conftest import SMALL, Cli, cli  # noqa: F401
 
 IMPOSSIBLE = [True, "3", 2.0, math.nan, math.inf, -math.inf, [3], -1, -(10**400)]

@@ -12,10 +12,10 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 import searchgym
-from searchgym.checker import check_env, check_vector_env
 from searchgym.corpora.data import status
+from searchgym.envs.checker import check_env, check_vector_env
+from searchgym.envs.registration import env_ids
 from searchgym.errors import DataError
-from searchgym.registration import env_ids
 
 IDS = env_ids()
 assert len(IDS) > 10, "the catalogue is empty; nothing would be tested"

@@ -12,7 +12,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import searchgym
-from searchgym.checker import MALFORMED, check_env, same
+from searchgym.envs.checker import MALFORMED, check_env, same
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.setup import load_setup
 from searchgym.envs.stack import stack_infos

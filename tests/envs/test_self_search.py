@@ -9,16 +9,16 @@ import pickle
 import gymnasium as gym
 import pytest
 
-from searchgym.checker import MALFORMED, check_env, check_vector_env, same
+from searchgym.core.episode import Episode
+from searchgym.core.oracle import oracle_texts
+from searchgym.core.trajectory import Trajectory
+from searchgym.dialects.masks import MASKED
 from searchgym.engines import build_engine
+from searchgym.envs.checker import MALFORMED, check_env, check_vector_env, same
 from searchgym.envs.search import SearchEnv
-from searchgym.episode import Episode
 from searchgym.errors import CardError, EngineError, EpisodeError
 from searchgym.evaluation.metrics import row_of
 from searchgym.evaluation.run import evaluate
-from searchgym.masks import MASKED
-from searchgym.oracle import oracle_texts
-from searchgym.trajectory import Trajectory
 from searchgym.types import Query
 
 from ..small import CORPUS, TASKS

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.scripted import ConstantAgent, FirstHitAgent, RandomAgent
+from searchgym.core.trajectory import read_jsonl
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError, EvaluationError
 from searchgym.evaluation.journal import Journal, trajectories_of
@@ -27,7 +28,6 @@ from searchgym.evaluation.metrics import row_of
 from searchgym.evaluation.play import How, play, questions_of
 from searchgym.evaluation.result import EvalResult
 from searchgym.evaluation.run import evaluate
-from searchgym.trajectory import read_jsonl
 from searchgym.types import Failure, TurnRequest
 from tests.evaluation.killed import TASKS as MANY
 from tests.small import CORPUS, TASKS
@@ -158,7 +158,7 @@ def test_a_file_cut_anywhere_keeps_its_whole_lines(
 
 
 def row_of_line(line: bytes) -> Any:
-    from searchgym.trajectory import from_line
+    from searchgym.core.trajectory import from_line
 
     played = from_line(line, "test")
     return row_of(played.replay(), played.usage)

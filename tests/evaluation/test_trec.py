@@ -9,6 +9,7 @@ import pytest
 from ir_measures import RR, R, nDCG
 
 from searchgym.agents.oracle import OracleAgent
+from searchgym.core.rollout import run_episodes
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.evaluation.metrics import row_of
@@ -21,7 +22,6 @@ from searchgym.evaluation.trec import (
     write_qrels,
     write_run,
 )
-from searchgym.rollout import run_episodes
 from tests.small import CORPUS, TASKS
 
 

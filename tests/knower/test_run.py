@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from searchgym.core.rollout import run_episodes
 from searchgym.errors import CardError, DataError, TaskError
 from searchgym.evaluation.intervals import Interval
 from searchgym.evaluation.run import episode_for
@@ -32,7 +33,6 @@ from searchgym.knower.run import Knower, make_knower
 from searchgym.llms.sft import Progress
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.model_folder import load_policy
-from searchgym.rollout import run_episodes
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import searchgym  # noqa: F401  (registers the environments)
+from searchgym.core.rollout import run_episodes, step
 from searchgym.errors import EngineError
 from searchgym.evaluation.run import evaluate
 from searchgym.llms.base import Completion, Sampling
@@ -18,7 +19,6 @@ from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.renderer import BareRenderer, ChatRenderer, PlainRenderer
 from searchgym.policies.rows import Row
 from searchgym.policies.trainable import TrainableLM
-from searchgym.rollout import run_episodes, step
 from searchgym.types import Agent, Failure
 from tests.llms import tiny
 from tests.llms.letters import Letters

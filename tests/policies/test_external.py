@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from searchgym.core.episode import Episode
+from searchgym.core.rollout import run_tools
+from searchgym.core.rules import EpisodeConfig, Rules
 from searchgym.corpora.corpus import Corpus
 from searchgym.dialects.published import SEARCH_R1
-from searchgym.drive import run_tools
 from searchgym.engines import build_engine
-from searchgym.episode import Episode
 from searchgym.errors import EngineError
 from searchgym.llms.base import Completion, GenRequest, Sampling
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.external import ExternalPolicy, make_renderer
 from searchgym.policies.renderer import ChatRenderer, PlainRenderer
-from searchgym.rules import EpisodeConfig, Rules
 from searchgym.tools import SearchTool, Toolbox
 from searchgym.types import Passage, Task, TurnRequest
 from tests.llms import tiny

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.episode import Episode
+from searchgym.core.episode import Episode
+from searchgym.core.rollout import run_episodes
 from searchgym.errors import EngineError
 from searchgym.llms.base import Sampling
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.flow import play
 from searchgym.policies.trainable import TrainableLM
-from searchgym.rollout import run_episodes
 from searchgym.types import ToolCall
 from tests.policies.eager import NAME
 from tests.policies.players import KINDS, WORDS, Tells, model

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from searchgym.agents.oracle import OracleAgent
+from searchgym.core.rollout import run_episodes
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import EngineError
 from searchgym.evaluation.run import episode_for
@@ -31,7 +32,6 @@ from searchgym.policies.names import (
     slots,
 )
 from searchgym.rl.rollouts.demonstrations import _Writer
-from searchgym.rollout import run_episodes
 from searchgym.types import Segment
 
 KNOWN = ("was", "born", "in", "The", "the", "river")

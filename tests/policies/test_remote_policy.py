@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.episode import Episode
+from searchgym.core.episode import Episode
+from searchgym.core.rollout import run_episodes
+from searchgym.core.rules import EpisodeConfig
 from searchgym.errors import CardError
 from searchgym.llms.base import Sampling
 from searchgym.llms.openai_generator import OpenAIGenerator
@@ -16,8 +18,6 @@ from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.renderer import PlainRenderer
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.trainer import Trainer
-from searchgym.rollout import run_episodes
-from searchgym.rules import EpisodeConfig
 from tests.llms import tiny
 from tests.llms.server import Server, running
 from tests.rl.colours import TASKS, player, setting

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchgym.episode import Episode
+from searchgym.core.episode import Episode
+from searchgym.core.rollout import step
+from searchgym.core.trajectory import Trajectory
 from searchgym.errors import EpisodeError
 from searchgym.llms.base import Completion, GenRequest, Sampling
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.record import kept
 from searchgym.policies.rows import Row
-from searchgym.rollout import step
-from searchgym.trajectory import Trajectory
 from searchgym.types import ToolCall
 from tests.policies.players import Tells
 from tests.small import TASKS, episode, lookup, play

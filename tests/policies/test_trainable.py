@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import searchgym.policies.trainable
+from searchgym.core.rollout import run_episodes
 from searchgym.errors import EngineError
 from searchgym.llms.base import Sampling
 from searchgym.llms.precision import fast_dtype
 from searchgym.policies.rows import Row
 from searchgym.policies.scoring import micro_batches
 from searchgym.policies.trainable import Lora, TrainableLM
-from searchgym.rollout import run_episodes
 from searchgym.seeding import stream
 from tests.llms import tiny
 from tests.policies.players import KINDS, WORDS, model

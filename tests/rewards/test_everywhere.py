@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import searchgym  # noqa: F401 (registers the environments)
+from searchgym.core.trajectory import Trajectory, read_jsonl
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import SearchGymError
 from searchgym.evaluation.metrics import own_metrics
@@ -23,7 +24,6 @@ from searchgym.rl.minimal import total
 from searchgym.rl.signals.outcome import Parts, Return
 from searchgym.rl.signals.turns import TurnParts, TurnReturns
 from searchgym.rl.slots.records import Group, Played, TaskPlan
-from searchgym.trajectory import Trajectory, read_jsonl
 
 from ..small import CORPUS, TASKS, episode, play
 from . import own
@@ -205,7 +205,7 @@ def test_a_bound_method_is_a_reward() -> None:
     parts = e.parts or {}
     assert (parts["reward"], parts["reward.right"], parts["reward.bonus"]) == (1.5, 1.0, 0.5)
     assert made.to_json()["reward"]["use"] == "tests.rewards.test_everywhere:Game.reward"
-    from searchgym.episode import Episode
+    from searchgym.core.episode import Episode
 
     again = Episode.restore(e.snapshot(), reward=game.reward)
     assert again.turns == e.turns
@@ -238,7 +238,7 @@ def test_the_example_of_the_readme() -> None:
 
 
 def test_an_environment_with_own_rewards_keeps_its_promises() -> None:
-    from searchgym.checker import check_env
+    from searchgym.envs.checker import check_env
 
     check_env(
         SearchEnv(**{**OWN, "max_turns": 6}, reward=[{"em": 1, own.brevity: 0.5}, own.novelty])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchgym.episode import Episode
+from searchgym.core.episode import Episode
 from searchgym.errors import EpisodeError, RewardError
 from searchgym.rewards import MEASURES, Outcome, Reward
 from searchgym.types import Failure

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from searchgym.core.episode import Episode
+from searchgym.core.trajectory import Trajectory
 from searchgym.envs.search import SearchEnv
-from searchgym.episode import Episode
 from searchgym.errors import CardError
 from searchgym.rewards import Reward
 from searchgym.rewards.source import source_digest
-from searchgym.trajectory import Trajectory
 
 from ..small import CORPUS, TASKS, episode, play
 from . import own

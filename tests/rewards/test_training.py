@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from searchgym.core.trajectory import read_jsonl
 from searchgym.errors import CardError
 from searchgym.rl import minimal
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.saved import ROLLOUTS
 from searchgym.rl.trainer import TrainConfig, Trainer
-from searchgym.trajectory import read_jsonl
 
 from ..rl.colours import player, setting
 from . import own

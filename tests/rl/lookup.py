@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from searchgym.core.episode import Episode
+from searchgym.core.rollout import run_tools
+from searchgym.core.rules import EpisodeConfig
 from searchgym.corpora.corpus import Corpus
-from searchgym.drive import run_tools
 from searchgym.engines.simulated.engine import is_noisy
 from searchgym.envs.search import SearchEnv
-from searchgym.episode import Episode
 from searchgym.llms.base import Sampling
 from searchgym.llms.sft import SftConfig
 from searchgym.llms.small import train_tokenizer
@@ -24,7 +25,6 @@ from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.slots.records import TaskPlan, Workers
-from searchgym.rules import EpisodeConfig
 from searchgym.seeding import stream
 from searchgym.types import Difficulty, Hit, Passage, Query, Ranking, Task
 from tests.rl.tiny import llama, taught

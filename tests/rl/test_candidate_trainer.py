@@ -5,14 +5,14 @@ import pytest
 import torch
 
 from searchgym.agents.candidate import CandidateAgent
-from searchgym.episode import Episode
+from searchgym.core.episode import Episode
+from searchgym.core.rollout import run_episodes
+from searchgym.core.rules import EpisodeConfig, Rules
 from searchgym.errors import DataError
 from searchgym.rewards import Reward
 from searchgym.rl.candidate.arena import reward
 from searchgym.rl.candidate.greedy import play_greedily
 from searchgym.rl.candidate.trainer import CandidateTrainConfig, CandidateTrainer
-from searchgym.rollout import run_episodes
-from searchgym.rules import EpisodeConfig, Rules
 
 
 @pytest.mark.parametrize("seed", [0, 1])

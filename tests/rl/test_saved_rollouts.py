@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from searchgym.core.trajectory import read_jsonl
 from searchgym.errors import CardError
 from searchgym.rl.log import LOG
 from searchgym.rl.saved import ROLLOUTS
 from searchgym.rl.trainer import TrainConfig
-from searchgym.trajectory import read_jsonl
 from searchgym.viewer.index import Index
 from searchgym.viewer.query import Filter, listing
 from tests.rl.test_trainer import trainer, weights

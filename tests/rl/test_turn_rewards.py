@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from searchgym.core.episode import Episode
 from searchgym.dialects.base import get_dialect
-from searchgym.episode import Episode
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.advantages.ppo import ppo_advantages
 from searchgym.rl.ops.covariance import covariance

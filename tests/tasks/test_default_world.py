@@ -8,9 +8,9 @@ from collections import Counter
 
 import pytest
 
-from searchgym.audit import verify
 from searchgym.corpora.render import render
 from searchgym.engines.bm25 import BM25Engine
+from searchgym.tasks.audit import verify
 from searchgym.tasks.build import build_tasks
 from searchgym.tasks.splits import shared_entities, split_disjoint
 from searchgym.worlds.generate import generate

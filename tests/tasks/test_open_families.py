@@ -10,11 +10,11 @@ import gymnasium as gym
 import pytest
 
 import searchgym  # noqa: F401  (registers the environments)
-from searchgym.audit import verify
 from searchgym.curricula import make_curriculum
 from searchgym.engines import build_engine
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, TaskError
+from searchgym.tasks.audit import verify
 from searchgym.tasks.build import build_tasks
 from searchgym.tasks.families import FAMILIES, make_family, wanted_families
 from searchgym.tasks.masked import filled_answers

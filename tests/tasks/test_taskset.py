@@ -5,7 +5,7 @@ import json
 import pytest
 
 from searchgym.errors import DataError, TaskError
-from searchgym.task_records import task_from_dict, task_to_dict
+from searchgym.tasks.records import task_from_dict, task_to_dict
 from searchgym.tasks.splits import (
     entities_of,
     shared_entities,

@@ -10,11 +10,11 @@ from typing import Any
 
 from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.scripted import BestSentenceAgent, RandomAgent, RulesAgent
+from searchgym.core.episode import Episode
+from searchgym.core.rollout import run_episodes
+from searchgym.core.trajectory import Trajectory, write_jsonl
 from searchgym.envs.search import SearchEnv
-from searchgym.episode import Episode
 from searchgym.evaluation.run import episode_for
-from searchgym.rollout import run_episodes
-from searchgym.trajectory import Trajectory, write_jsonl
 from searchgym.types import Agent
 
 from ..small import episode, play

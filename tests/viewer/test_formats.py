@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from searchgym.core.trajectory import Trajectory
 from searchgym.errors import DataError
-from searchgym.trajectory import Trajectory
 from searchgym.viewer.files import sources
 from searchgym.viewer.formats import LOG, blocks, detect, parse
 from searchgym.viewer.record import Record

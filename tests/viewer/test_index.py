@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from searchgym.core.trajectory import write_jsonl
 from searchgym.errors import DataError
-from searchgym.trajectory import write_jsonl
 from searchgym.viewer.index import NAME, Index
 from searchgym.viewer.query import Filter, Side, changes, listing, neighbours, same_task, tree
 from searchgym.viewer.record import OUTCOMES, PROBLEMS, Record

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from searchgym.trajectory import write_jsonl
+from searchgym.core.trajectory import write_jsonl
 from searchgym.viewer.app import build_app
 from searchgym.viewer.export import export
 from searchgym.viewer.index import Index

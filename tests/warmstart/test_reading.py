@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from searchgym.core.rollout import run_episodes
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.evaluation.run import episode_for
@@ -13,7 +14,6 @@ from searchgym.llms.sft import SftConfig
 from searchgym.llms.small import small_model
 from searchgym.policies.names import Names, NamesRenderer, lettering, slots
 from searchgym.policies.renderer import BareRenderer, Renderer
-from searchgym.rollout import run_episodes
 from searchgym.types import TurnRequest
 from searchgym.warmstart.mixture import Mixture, Stage
 from searchgym.warmstart.oracle import ThinkingOracle

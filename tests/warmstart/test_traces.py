@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
+from searchgym.core.rollout import run_episodes
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DialectError, TaskError
 from searchgym.evaluation.run import episode_for
-from searchgym.rollout import run_episodes
 from searchgym.types import ABSTAIN
 from searchgym.warmstart.hops import hops_of, start_of
 from searchgym.warmstart.oracle import ThinkingOracle, findings

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from ...seeding import derive
 from ...text import normalise_answer
-from ...turns import Turn
-from ...types import Access, Action, Answer, Call, Delegate, Search, ToolResult
+from ...types import Access, Action, Answer, Call, Delegate, Search, ToolResult, Turn
 from .urls import Invented
 
 ATTACKS = ("falsehood", "instruction", "leak")

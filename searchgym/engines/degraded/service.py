@@ -6,10 +6,10 @@ import math
 import time
 from typing import NamedTuple
 
-from ...arguments import is_number
 from ...errors import EngineError
 from ...seeding import derive, unit
 from ...types import CallContext, Failure
+from ...utils.arguments import is_number
 from .rates import Rates, strikes
 
 

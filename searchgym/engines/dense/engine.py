@@ -11,8 +11,8 @@ from typing import Any
 
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
-from ...trust import allowed, note
 from ...types import Hit, Query, Ranking
+from ...utils.trust import allowed, note
 from ...worlds.world import World
 from ..forward import Progress
 from ..keys import text_and_k

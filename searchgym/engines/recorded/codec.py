@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...records import hits_from_json, hits_to_json, result_from_json, result_to_json
 from ...types import (
     CallContext,
     Charged,
@@ -17,6 +16,7 @@ from ...types import (
     ToolCall,
     ToolResult,
 )
+from ...utils.records import hits_from_json, hits_to_json, result_from_json, result_to_json
 
 
 class Codec(NamedTuple):

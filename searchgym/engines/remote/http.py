@@ -13,9 +13,9 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from ...arguments import is_number
 from ...errors import EngineError, MissingExtraError
 from ...types import Failure
+from ...utils.arguments import is_number
 from ...utils.event_loop import LoopClient
 from ...utils.http_limits import ACCEPTED, TooLong, on_this_machine, read_body
 from .wire import Ask, Reply, Trouble

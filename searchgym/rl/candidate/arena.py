@@ -19,10 +19,10 @@ from ...candidates.actions import Candidate
 from ...candidates.encoder import Progress
 from ...candidates.features import FeatureBuilder
 from ...candidates.state import State, read_state
+from ...core.episode import Episode
+from ...core.rollout import run_tools
 from ...dialects.base import get_dialect
-from ...drive import run_tools
 from ...envs.search import SearchEnv
-from ...episode import Episode
 from ...errors import TaskError
 from ...scoring.answer import score_answer
 from ...types import Answer, CallContext, Failure, ToolCall

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...episode import Episode
+from ...core.episode import Episode
+from ...core.rollout import run_episodes
 from ...errors import EngineError
 from ...policies.causal_lm import CausalLMPolicy
 from ...policies.flow import play
-from ...rollout import run_episodes
 from ...seeding import derive
 from ...types import TurnRequest
 from ..slots.protocols import Slot

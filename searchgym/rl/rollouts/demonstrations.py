@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from ...agents.oracle import OracleAgent
-from ...episode import Episode
+from ...core.episode import Episode
+from ...core.rollout import run_episodes
 from ...errors import EngineError
 from ...llms.base import Completion
 from ...objects import load_object
 from ...policies.causal_lm import CausalLMPolicy
 from ...policies.record import Written
 from ...policies.renderer import Spelt
-from ...rollout import run_episodes
 from ...types import Agent, Failure, TurnRequest
 from ..slots.protocols import Slot
 from ..slots.records import Group, TaskPlan, Workers

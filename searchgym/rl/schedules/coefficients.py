@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...schedules import make_schedule
+from ...curricula.schedules import make_schedule
 from ..slots.protocols import Slot
 
 

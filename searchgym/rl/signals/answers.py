@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...core.episode import Episode
 from ...engines.simulated.text import mentions, telling
-from ...episode import Episode
 from ...types import Page, ToolResult
 from ..slots.protocols import Slot
 from ..slots.records import Group, Signals, Workers

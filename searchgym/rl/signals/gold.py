@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ...dialects.base import get_dialect
-from ...masks import overlap
+from ...dialects.masks import overlap
 from ...policies.rows import Bools, Ints, Row
 from ..slots.protocols import Slot
 from ..slots.records import Group, Played, Signals, Workers

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...episode import Episode
+from ...core.episode import Episode
 from ...errors import CardError, unknown
 from ...rewards.registry import TURN
 from ..slots.protocols import Slot

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.episode import Episode
 from ...envs.search import SearchEnv
-from ...episode import Episode
 from ...policies.causal_lm import CausalLMPolicy
 from ...policies.rows import Row
 from ...policies.trainable import TrainableLM

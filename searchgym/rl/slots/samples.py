@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 import torch
 
-from ...episode import Episode
+from ...core.episode import Episode
+from ...core.rules import EpisodeConfig, Rules
 from ...objects import load_object
-from ...rules import EpisodeConfig, Rules
 from ...seeding import derive, stream
 from ...types import Task
 from .batch import Batch

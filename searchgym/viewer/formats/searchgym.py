@@ -1,4 +1,4 @@
-"""Our own trajectories (``searchgym.trajectory``), from their JSON: nothing is replayed."""
+"""Our own trajectories (``searchgym.core.trajectory``), from their JSON: nothing is replayed."""
 
 from __future__ import annotations
 

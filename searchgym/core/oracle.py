@@ -1,0 +1,76 @@
+"""The shortest actions that solve an episode from where it stands. Privileged: it knows the task.
+
+Every generated task comes with gold queries that were proved to retrieve its evidence, so tests
+walk these actions to show that every reachable state is still solvable within its budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..dialects.base import get_dialect
+from ..dialects.self_search import SelfSearch
+from ..errors import EpisodeError
+from ..types import Action, Answer, Hit, Passage, Search
+from .episode import Episode
+
+SELF_SEARCHES = 7
+"""Most searches of a self-search text that earn the full format score (8 thoughts)."""
+
+
+def oracle_actions(episode: Episode) -> list[Action]:
+    """Searches for the evidence not yet seen, in hop order, then the answer.
+
+    Searches that the remaining turns or queries do not allow are left out. In a delegated context
+    the executor first reports back. ``[]`` once the episode is over.
+    """
+    if episode.phase == "done":
+        return []
+    task = episode.config.task
+    actions: list[Action] = []
+    if episode.contexts.active != 0:
+        actions.append(Answer("done"))
+    missing = set(episode.missing_evidence)
+    searches: list[Action] = []
+    for evidence, query in zip(task.evidence, task.queries, strict=False):
+        if evidence in missing and Search((query,)) not in searches:
+            searches.append(Search((query,)))
+    room = episode.turns_left - 1 - len(actions)
+    left = episode.queries_left
+    if len(searches) <= room and (left is None or len(searches) <= left):
+        actions += searches
+    return [*actions, Answer(task.answers[0])]
+
+
+def oracle_texts(episode: Episode, passage: Callable[[str], Passage] | None = None) -> list[str]:
+    """:func:`oracle_actions` in the episode's dialect.
+
+    In self-search nothing is retrieved, so the text itself must hold the evidence: ``passage``
+    says what a passage id stands for.
+    """
+    dialect = get_dialect(episode.config.rules.dialect)
+    if isinstance(dialect, SelfSearch):
+        return [] if episode.phase == "done" else [_self_search(episode, dialect, passage)]
+    return [dialect.render_action(action) for action in oracle_actions(episode)]
+
+
+def _self_search(
+    episode: Episode, dialect: SelfSearch, passage: Callable[[str], Passage] | None
+) -> str:
+    """One text that asks the gold queries and states the gold passages, then answers."""
+    if passage is None:
+        raise EpisodeError("the oracle of a self-search episode needs the corpus: passage=…")
+    task, limit = episode.config.task, episode.config.rules.snippet_chars
+    found: list[tuple[str, list[Hit]]] = []
+    for i, evidence in enumerate(task.evidence):
+        known = passage(evidence)
+        hit = Hit(known._replace(text=known.text[:limit]), 1.0)
+        query = task.queries[i] if i < len(task.queries) else task.question
+        if len(found) < SELF_SEARCHES:
+            found.append((query, [hit]))
+        else:  # the rest share the last search
+            found[-1][1].append(hit)
+    # A task without passages (a real question, or one to be refused) is asked as it is.
+    found = found or [(task.question, [])]
+    searches = [dialect.render_search(query, tuple(hits)) for query, hits in found]
+    return dialect.render_text(searches, task.answers[0])

@@ -1,0 +1,82 @@
+"""Episodes played by agents: the one loop behind evaluation and training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ..errors import EpisodeError
+from ..tools import Toolbox
+from ..types import Agent, Failure
+from .episode import Episode
+
+
+def run_episode(episode: Episode, agent: Agent, toolbox: Toolbox) -> Episode:
+    """Play one episode to its end; returns it."""
+    return run_episodes([episode], agent, toolbox)[0]
+
+
+def run_episodes(
+    episodes: Iterable[Episode],
+    agent: Agent,
+    toolbox: Toolbox,
+    *,
+    batch: int = 256,
+    progress: Callable[[int], object] | None = None,
+    finished: Callable[[Sequence[Episode]], object] | None = None,
+) -> list[Episode]:
+    """Play episodes to their ends, up to ``batch`` at a time, in lock step.
+
+    The agent sees all open requests of a step at once and each tool runs once per step. A finished
+    episode's place is taken by the next one. ``progress`` is told how many have just finished.
+
+    Raises:
+        EpisodeError: if the agent returns another number of texts than it was asked for.
+    """
+    waiting = iter(episodes)
+    active: list[Episode] = []
+    order: list[Episode] = []
+    while True:
+        while len(active) < batch and (new := next(waiting, None)) is not None:
+            order.append(new)
+            active.append(new)
+        if not active:
+            return order
+        if going := [e for e in active if e.phase != "done"]:  # a restored one may be over
+            step(going, agent, toolbox)
+        ended = [e for e in active if e.phase == "done"]
+        active = [e for e in active if e.phase != "done"]
+        if finished is not None and ended:
+            finished(ended)
+        if progress is not None and ended:
+            progress(len(ended))
+
+
+def step(episodes: Sequence[Episode], agent: Agent, toolbox: Toolbox) -> None:
+    """One turn of every episode: one call of the agent, one of each tool."""
+    requests = [request for e in episodes for request in e.requests()]
+    texts = agent.act(requests)
+    if len(texts) != len(requests):
+        raise EpisodeError(f"the agent returned {len(texts)} texts for {len(requests)} requests")
+    for episode, text in zip(episodes, texts, strict=True):
+        if isinstance(text, Failure):
+            episode.fail(text)
+        else:
+            episode.act(text)
+    run_tools(episodes, toolbox)
+
+
+def run_tools(episodes: Sequence[Episode], toolbox: Toolbox) -> None:
+    """Run all pending calls of all episodes and hand the results back.
+
+    Repeats for retries, which the episodes' rules bound. Episodes without pending calls are left
+    alone and never reach a tool.
+    """
+    waiting = [e for e in episodes if e.phase == "receive"]
+    while waiting:
+        results = toolbox.run([call for e in waiting for call in e.pending])
+        at = 0
+        for episode in waiting:
+            size = len(episode.pending)
+            episode.receive(results[at : at + size])
+            at += size
+        waiting = [e for e in waiting if e.phase == "receive"]

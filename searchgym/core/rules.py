@@ -1,0 +1,204 @@
+"""What is fixed before an episode begins: the rules it shares with others, and its own config."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from ..dialects import prompts, specs
+from ..dialects.base import Dialect, get_dialect
+from ..dialects.specs import Reference
+from ..errors import CardError, EpisodeError
+from ..rewards.reward import Reward
+from ..tasks.records import task_from_dict, task_to_dict
+from ..types import Task, ToolSpec
+
+TOKEN_COUNTERS = {
+    "words": lambda text: len(text.split()),
+    "chars/4": lambda text: (len(text) + 3) // 4,
+}
+"""Named counters for ``max_tokens``: a token budget means nothing without its counter."""
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Module and name of a function, for records and errors."""
+    own = getattr(function, "__func__", function)
+    return f"{getattr(own, '__module__', '?')}:{getattr(own, '__qualname__', repr(own))}"
+
+
+def _exact_match() -> Reward:
+    """The reward of Search-R1."""
+    return Reward.of("em")
+
+
+LEAST: Mapping[str, int] = {
+    "k": 1, "max_turns": 1, "max_queries": 0, "max_parallel": 1, "max_chars": 1, "max_tokens": 1,
+    "max_action_chars": 1, "snippet_chars": 1, "page_chars": 1, "page_stub_chars": 1,
+    "max_retries": 0, "max_tasks": 1,
+}  # fmt: skip
+"""Whole numbers among the rules and an environment's options, and the least each may be."""
+NONE_ALLOWED = frozenset(
+    {"max_queries", "max_tokens", "snippet_chars", "page_stub_chars", "max_tasks"}
+)
+SWITCHES = ("judge", "delegate", "may_abstain")
+
+
+def check_numbers(options: object) -> None:
+    """``CardError`` for the first attribute of ``LEAST`` that is no whole number or too small (a
+    truth value is none), or of ``SWITCHES`` that is neither true nor false."""
+    for name, least in LEAST.items():
+        value = getattr(options, name, least)
+        if value is None and name in NONE_ALLOWED:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int):
+            otherwise = " or None" if name in NONE_ALLOWED else ""
+            raise CardError(f"{name} must be a whole number{otherwise}, got {value!r}")
+        if value < least:
+            raise CardError(f"{name} must be at least {least}, got {value}")
+    for name in SWITCHES:
+        if not isinstance(value := getattr(options, name, False), bool):
+            raise CardError(f"{name} must be true or false, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of every episode of an environment. Budgets live here, not in ``TimeLimit``."""
+
+    tools: tuple[ToolSpec, ...]
+    dialect: Reference = "search_r1"
+    instructions: str | None = None
+    """A prompt in place of the dialect's: the name of a published one, or a template
+    (:mod:`searchgym.dialects.prompts`)."""
+    k: int = 3
+    """Hits per query."""
+    max_turns: int = 6
+    """Turns in all, the answer's included. Tools do not run in the last one: it must answer
+    (Search-R1's ``max_turns`` is this number minus one)."""
+    max_queries: int | None = None
+    """Searches and tool calls in all; parallel queries count one by one. Opening a page is free."""
+    max_parallel: int = 1
+    """Queries within one turn."""
+    max_chars: int = 1_000_000
+    """Characters of all segments together."""
+    max_tokens: int | None = None
+    token_counter: str = "words"
+    max_action_chars: int = 20_000
+    """A longer action is invalid and kept only up to here."""
+    snippet_chars: int | None = 4_000
+    """Characters of each hit that are shown; ``None``: all."""
+    page_chars: int = 25_000
+    """Characters of an accessed page, or of a tool's own text, that are shown."""
+    page_stub_chars: int | None = None
+    """If set, a page is shown in full for one turn and then replaced by this many characters
+    (ASearcher's two-level observation)."""
+    judge: bool = False
+    delegate: bool = False
+    may_abstain: bool = False
+    """Whether the instructions offer to refuse."""
+    reward: Reward = field(default_factory=_exact_match)
+    needs_task: tuple[str, ...] = ()
+    """Tools played by a language model that is told the task (simulated engines)."""
+    max_retries: int = 2
+    """How often a failed call is tried again before the episode ends with ``infra_error``."""
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+        if self.max_tokens is not None and self.token_counter not in TOKEN_COUNTERS:
+            known = ", ".join(TOKEN_COUNTERS)
+            raise CardError(f"unknown token_counter {self.token_counter!r}; known: {known}")
+        if self.instructions is not None:
+            tools = [tool.name for tool in self.tools]
+            prompts.check(self.instructions, get_dialect(self.dialect), tools)
+
+    def to_json(self) -> dict[str, Any]:
+        out = {f.name: getattr(self, f.name) for f in fields(self)}
+        out["tools"] = [list(t) for t in self.tools]
+        out["dialect"] = specs.to_json(self.dialect)
+        out["needs_task"] = list(self.needs_task)
+        out["reward"] = self.reward.to_json()
+        return out
+
+    @classmethod
+    def from_json(
+        cls,
+        data: Mapping[str, Any],
+        dialect: Dialect | None = None,
+        reward: Any = None,
+        *,
+        trust: bool = False,
+        scored: bool = True,
+    ) -> Rules:
+        """The inverse of :meth:`to_json`; for the dialect see ``specs.from_json``, for the
+        reward :meth:`Reward.from_json`."""
+        values = dict(data)
+        values["dialect"] = specs.from_json(values["dialect"], dialect)
+        values["tools"] = tuple(ToolSpec(*t) for t in values["tools"])
+        values["needs_task"] = tuple(values["needs_task"])
+        values["reward"] = Reward.from_json(values["reward"], reward, trust=trust, scored=scored)
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeConfig:
+    """Everything that determines an episode, given the policy's texts and the tools' results."""
+
+    task: Task
+    rules: Rules
+    seed: int
+    episode_id: str
+    search_enabled: bool = True
+    """False: this episode has no tools (closed-book members of a group)."""
+    params: Mapping[str, float] = field(default_factory=dict)
+    """Difficulty parameters, handed to every call."""
+    branch: int = 0
+    """Distinguishes forks that ask for fresh noise."""
+    time_limit: int | None = None
+    """Turns after which the episode is truncated unannounced, as by Gymnasium's ``TimeLimit``:
+    instructions do not speak of it and tools still run in the last turn."""
+    reward_transforms: tuple[Callable[[float], float], ...] = ()
+    """Applied to each turn's reward, in order, as by Gymnasium's ``TransformReward``. They are
+    functions: a snapshot names them, and cannot be restored."""
+
+    def to_json(self) -> dict[str, Any]:
+        out = {f.name: getattr(self, f.name) for f in fields(self)}
+        out.update(
+            task=task_to_dict(self.task),
+            rules=self.rules.to_json(),
+            params=dict(self.params),
+            reward_transforms=[name_of(f) for f in self.reward_transforms],
+        )
+        return out
+
+    @classmethod
+    def from_json(
+        cls,
+        data: Mapping[str, Any],
+        dialect: Dialect | None = None,
+        reward: Any = None,
+        *,
+        trust: bool = False,
+        scored: bool = True,
+        reward_transforms: Sequence[Callable[[float], float]] = (),
+    ) -> EpisodeConfig:
+        """The inverse of :meth:`to_json`; for dialect and reward see :meth:`Rules.from_json`.
+
+        Raises:
+            EpisodeError: recorded transforms of the reward that are not those given.
+        """
+        values = dict(data)
+        values["task"] = task_from_dict(values["task"])
+        values["rules"] = Rules.from_json(
+            values["rules"], dialect, reward, trust=trust, scored=scored
+        )
+        names = values.pop("reward_transforms", [])
+        given = [name_of(function) for function in reward_transforms]
+        if scored and list(names) != given:
+            raise EpisodeError(
+                f"the rewards of this episode were changed by {', '.join(names) or 'no wrapper'}, "
+                f"which a record cannot hold, and the environment has "
+                f"{', '.join(given) or 'no such wrapper'}: restore it in an environment with the "
+                "same wrappers"
+            )
+        values["reward_transforms"] = tuple(reward_transforms) if scored else ()
+        return cls(**values)

@@ -1,0 +1,87 @@
+"""From cards to Gymnasium ids: ``import searchgym`` makes every catalogue environment known."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import gymnasium as gym
+
+from ..cards import Card, cards, read_card
+from ..errors import CardError, unknown
+from ..objects import bare_hint, check_fits, load_module, load_object, own_folder
+
+NAMESPACE = "searchgym"
+ENTRY_POINT = "searchgym.envs.search:SearchEnv"
+VECTOR_MODULE = "searchgym.envs.vector"
+VECTOR_ENTRY_POINT = f"{VECTOR_MODULE}:SearchVectorEnv"
+
+
+def ids_of(card: Card) -> tuple[str, ...]:
+    """The ids a card registers: its own and its aliases."""
+    return (card.id, *card.body.get("aliases", ()))
+
+
+def register_card(card: Card) -> None:
+    """Register one environment card; entry points are strings, so nothing is imported.
+
+    ``CardError`` if another environment has its id already.
+    """
+    kwargs: dict[str, Any] = dict(card.body.get("kwargs", {}))
+    entry = card.body.get("use", ENTRY_POINT)
+    for env_id in ids_of(card):
+        if (there := gym.registry.get(env_id)) is not None:
+            if (there.entry_point, there.kwargs) == (entry, kwargs):
+                continue
+            raise CardError(
+                f"{card.folder / 'card.toml'}: another environment is registered as {env_id!r}: "
+                "give this one another id"
+            )
+        gym.register(
+            id=env_id,
+            entry_point=entry,
+            vector_entry_point=card.body.get("vector_use", _vector_form(card.body.get("use"))),
+            kwargs=kwargs,
+            order_enforce=True,
+            disable_env_checker=False,
+        )
+
+
+def _vector_form(use: str | None) -> str:
+    """The entry point of the vector environment that plays what ``use`` makes."""
+    return VECTOR_ENTRY_POINT if use is None else f"{VECTOR_MODULE}:{use.replace(':', '.')}"
+
+
+def register_catalog() -> None:
+    """Register every card under ``envs/``."""
+    for card in cards("envs").values():
+        register_card(card)
+
+
+def env_ids() -> list[str]:
+    """All ids registered from the catalogue, aliases included."""
+    return [name for card in cards("envs").values() for name in ids_of(card)]
+
+
+def env_id(name: str) -> str:
+    """The registered id a name means: ``SearchQA``, ``searchgym/NQ-v0``, ``module:id``, a folder.
+
+    Raises:
+        CardError: nothing of that name is registered; the nearest names are given.
+    """
+    module, colon, rest = name.rpartition(":")
+    if colon:
+        load_module(module, name)
+    for candidate in (rest, f"searchgym/{rest}", f"{rest}-v0", f"searchgym/{rest}-v0"):
+        if candidate in gym.registry:
+            return candidate
+    if (folder := own_folder(name)) is not None:
+        own = read_card(folder, "envs")
+        if (use := own.body.get("use")) is not None:
+            make_env = load_object(use)
+            functions = inspect.isfunction(make_env)  # Gymnasium takes those, too
+            check_fits("environment", use, make_env, gym.Env, functions=functions)
+        register_card(own)
+        return own.id
+    known = [i.removeprefix("searchgym/") for i in env_ids()]
+    raise CardError(unknown("environment", name, known) + bare_hint(name))

@@ -1,0 +1,191 @@
+"""Proving tasks sound: unique, stated in the corpus, and retrievable with a given engine.
+
+Generated tasks are proved one by one (after arXiv 2601.14615's edge filter); real questions, of
+which only answers and gold passages are known, are for ``searchgym.answerability``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ..corpora.corpus import GeneratedCorpus
+from ..errors import EngineError, TaskError
+from ..text import normalise_answer
+from ..types import CallContext, Failure, GraphEdge, Query, Ranking, SearchEngine, Task
+from ..worlds.world import World
+from .names import Names
+from .solver import Solver
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    task: Task
+    reason: str
+    """"no graph", "not unique", "answer differs", "answerable", "not stated", "wrong fact" or
+    "not retrieved"."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """Tasks that passed every proof, in order, and those that did not, with why."""
+
+    kept: tuple[Task, ...]
+    rejected: tuple[Reject, ...]
+    k: int
+    engine: str
+    """Fingerprint of the engine the proof holds for."""
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Per family: "built", "kept" and one number per reason, families in order."""
+        found: dict[str, Counter[str]] = {}
+        for task in (*self.kept, *(r.task for r in self.rejected)):
+            found.setdefault(task.family, Counter())["built"] += 1
+        for task in self.kept:
+            found[task.family]["kept"] += 1
+        for reject in self.rejected:
+            found[reject.task.family][reject.reason] += 1
+        return {family: dict(sorted(c.items())) for family, c in sorted(found.items())}
+
+    def rate(self, family: str | None = None) -> float:
+        """Share of tasks kept, overall or of a family; ``nan`` where there were none."""
+        counts = self.counts()
+        rows = list(counts.values()) if family is None else [counts.get(family, {})]
+        built = sum(row.get("built", 0) for row in rows)
+        return sum(row.get("kept", 0) for row in rows) / built if built else float("nan")
+
+    def table(self) -> str:
+        """One line per family: built, kept, share, reasons of rejection."""
+        lines = [f"{'family':<14}{'built':>7}{'kept':>7}{'share':>8}  rejected because"]
+        for family, row in self.counts().items():
+            why = ", ".join(f"{r} {n}" for r, n in row.items() if r not in ("built", "kept"))
+            kept = row.get("kept", 0)
+            share = kept / row["built"]
+            lines.append(f"{family:<14}{row['built']:>7}{kept:>7}{share:>8.1%}  {why or '–'}")
+        return "\n".join(lines)
+
+
+def verify(
+    tasks: Iterable[Task],
+    world: World,
+    corpus: GeneratedCorpus,
+    engine: SearchEngine,
+    *,
+    k: int = 3,
+    exempt: Collection[str] = (),
+) -> AuditReport:
+    """Prove every task: the solver finds its answer and no other (none at all for tasks to be
+    refused); every used edge is the fact it claims to be and its passage states it within the
+    recorded span; every evidence passage is among the top k of one of the task's gold queries.
+
+    In kept tasks ``queries[i]`` finds ``evidence[i]``: where another gold query was the one that
+    did, it takes the place. One engine call for all queries. Raises ``EngineError`` if one fails.
+
+    Tasks without a reasoning graph are kept as they are if their family is in ``exempt`` and the
+    corpus has their evidence; else they are rejected.
+    """
+    todo = list(tasks)
+    prover = _Prover(world, corpus)
+    found = _retrieve([q for t in todo for q in t.queries], engine, k)
+    kept: list[Task] = []
+    rejected: list[Reject] = []
+    for task in todo:
+        if task.graph is None and task.family in exempt:
+            lacking = [passage for passage in task.evidence if passage not in corpus]
+            if lacking:
+                rejected.append(Reject(task, "not stated", f"no passage {lacking[0]!r}"))
+            else:
+                kept.append(task)
+            continue
+        why = prover.fault(task) or _unretrieved(task, found)
+        if why is None:
+            kept.append(_aligned(task, found))
+        else:
+            rejected.append(Reject(task, *why))
+    return AuditReport(tuple(kept), tuple(rejected), k, engine.fingerprint)
+
+
+class _Prover:
+    def __init__(self, world: World, corpus: GeneratedCorpus) -> None:
+        self._world, self._corpus = world, corpus
+        self._solver = Solver(world)
+        self._names = Names(world)
+
+    def fault(self, task: Task) -> tuple[str, str] | None:
+        """The first broken proof as (reason, detail), or None."""
+        if task.graph is None:
+            return "no graph", "a task without a reasoning graph cannot be proved"
+        try:
+            answers = self._solver.solve(task.graph)
+        except TaskError as error:
+            return "not unique", str(error)
+        if task.should_abstain:
+            if answers:
+                return "answerable", f"the world holds {answers[0]!r}"
+        elif len(answers) != 1:
+            return "not unique", f"the solver finds {len(answers)} answers"
+        elif normalise_answer(answers[0]) not in {normalise_answer(a) for a in task.answers}:
+            return "answer differs", f"the solver finds {answers[0]!r}"
+        values = {n.id: n for n in task.graph.nodes}
+        for edge in task.graph.edges:
+            if edge.fact < 0 and task.should_abstain:
+                continue  # what is asked for and not there
+            problem = self._edge(edge, {i: n.value for i, n in values.items() if n.given})
+            if problem is not None:
+                return problem
+        return None
+
+    def _edge(self, edge: GraphEdge, given: dict[str, str]) -> tuple[str, str] | None:
+        shown = f"{edge.subject} --{edge.property}--> {edge.object}"
+        if not 0 <= edge.fact < self._world.n_facts:
+            return "wrong fact", f"{shown}: the world has no fact {edge.fact}"
+        fact = self._world.fact(edge.fact)
+        ends = (self._world.titles[fact.subject], self._names.text(fact.property, fact.object))
+        expected = (given.get(edge.subject, ends[0]), given.get(edge.object, ends[1]))
+        if self._world.prop(fact).name != edge.property or ends != expected:
+            return "wrong fact", f"{shown}: fact {edge.fact} says {ends[0]} … {ends[1]}"
+        if edge.passage not in self._corpus:
+            return "not stated", f"{shown}: the corpus has no passage {edge.passage!r}"
+        where = self._corpus.position(edge.passage)
+        text = self._corpus[where].text.lower()
+        surfaces = self._names.value_answers(fact.property, fact.object)
+        if where != int(self._corpus.page_of[fact.subject]):  # there the object may be a pronoun
+            surfaces = (*surfaces, *self._names.entity_answers(fact.subject))
+        for statement in self._corpus.statements(edge.fact):
+            if statement.passage == where:
+                span = text[statement.start : statement.end]
+                if any(surface.lower() in span for surface in surfaces):
+                    return None
+        return "not stated", f"{shown}: no span of {edge.passage!r} states fact {edge.fact}"
+
+
+def _retrieve(texts: Sequence[str], engine: SearchEngine, k: int) -> dict[str, frozenset[str]]:
+    """Ids of the passages each distinct query finds."""
+    distinct = list(dict.fromkeys(texts))
+    batch = [Query(t, k, CallContext(i, "audit", {})) for i, t in enumerate(distinct)]
+    found: dict[str, frozenset[str]] = {}
+    for text, result in zip(distinct, engine.run(batch), strict=True):
+        if isinstance(result, Failure):
+            raise EngineError(f"query {text!r} failed ({result.kind}): {result.message}")
+        ranking: Ranking = result
+        found[text] = frozenset(hit.passage.id for hit in ranking)
+    return found
+
+
+def _unretrieved(task: Task, found: dict[str, frozenset[str]]) -> tuple[str, str] | None:
+    seen: frozenset[str] = frozenset().union(*(found[q] for q in task.queries))
+    for passage in task.evidence:
+        if passage not in seen:
+            return "not retrieved", f"no gold query finds {passage!r}"
+    return None
+
+
+def _aligned(task: Task, found: dict[str, frozenset[str]]) -> Task:
+    """The task with, for each evidence passage, a gold query that finds it."""
+    queries = tuple(
+        query if passage in found[query] else next(q for q in task.queries if passage in found[q])
+        for passage, query in zip(task.evidence, task.queries, strict=True)
+    )
+    return task if queries == task.queries else replace(task, queries=queries)

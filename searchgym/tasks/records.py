@@ -1,0 +1,73 @@
+"""Tasks as plain dictionaries and back: one JSON object per line, exact round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from ..errors import DataError, unknown
+from ..types import Difficulty, GraphEdge, GraphNode, ReasoningGraph, Task
+
+_NAMES = tuple(f.name for f in fields(Task))
+_TUPLES = ("answers", "evidence", "queries")
+
+
+def task_to_dict(task: Task) -> dict[str, Any]:
+    """JSON-ready dictionary of a task; fields with their default value are left out."""
+    made: dict[str, Any] = {}
+    default = Task("", "", ())
+    for name in _NAMES:
+        value = getattr(task, name)
+        if name not in ("id", "question", "answers") and value == getattr(default, name):
+            continue
+        if isinstance(value, ReasoningGraph):
+            value = {
+                "nodes": [[n.id, n.type, n.value, n.given] for n in value.nodes],
+                "edges": [
+                    [e.subject, e.property, e.object, e.fact, e.passage] for e in value.edges
+                ],
+                "answer": value.answer,
+                "operation": value.operation,
+            }
+        elif isinstance(value, Difficulty):
+            value = asdict(value)
+        elif name in _TUPLES:
+            value = list(value)
+        elif name == "meta":
+            value = dict(value)
+        made[name] = value
+    return made
+
+
+def task_from_dict(record: Mapping[str, Any]) -> Task:
+    """The task behind a dictionary. ``DataError`` for missing, unknown or malformed fields."""
+    for name in record:
+        if name not in _NAMES:
+            raise DataError(unknown("task field", name, _NAMES))
+    for name in ("id", "question", "answers"):
+        if name not in record:
+            raise DataError(f"a task needs {name!r}, got only {sorted(record)}")
+    values = dict(record)
+    for name in _TUPLES:
+        values[name] = _texts(name, record.get(name, ()))
+    try:
+        if record.get("graph") is not None:
+            graph = record["graph"]
+            values["graph"] = ReasoningGraph(
+                tuple(GraphNode(*n) for n in graph["nodes"]),
+                tuple(GraphEdge(*e) for e in graph["edges"]),
+                graph["answer"],
+                graph["operation"],
+            )
+        if record.get("difficulty") is not None:
+            values["difficulty"] = Difficulty(**record["difficulty"])
+    except (KeyError, TypeError) as error:
+        raise DataError(f"task {record['id']!r}: broken graph or difficulty: {error}") from None
+    return Task(**values)
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
+        raise DataError(f"task field {name!r} must be a list of texts, got {value!r}")
+    return tuple(value)

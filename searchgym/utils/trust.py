@@ -1,0 +1,158 @@
+"""Which files may name code: none that somebody else may have written, unless told so.
+
+Cards, recipes and ``--set`` values that a person names on the command line may name classes and
+functions by import path. Files that are found in folders (a run's ``run.json``, snapshots,
+trajectories) may only name registered items.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import CardError
+
+
+class Reading(NamedTuple):
+    """The file whose names are being resolved."""
+
+    origin: str
+    trusted: bool
+    sources: Mapping[str, str]
+
+
+_READING: ContextVar[Reading | None] = ContextVar("searchgym_reading", default=None)
+_NAMED: dict[str, Any] = {}
+"""Import path → object, of everything that the caller of this process has named himself. A file may
+name the same again: its code is known to him."""
+
+
+@contextmanager
+def registered_only(
+    origin: str | os.PathLike[str] = "this file",
+    *,
+    trust: bool = False,
+    sources: Mapping[str, str] | None = None,
+) -> Iterator[None]:
+    """Refuse import paths while a file is read: registered names only.
+
+    A path that the caller has named himself in this process is accepted, too. Where one reading
+    contains another, the outermost decides.
+
+    Args:
+        origin: The file, for the error.
+        trust: Accept import paths. Those in ``sources`` must still have the same source code.
+        sources: Import path → :func:`source_digest` when the file was written.
+
+    Raises:
+        CardError: inside, for every import path that is refused.
+    """
+    if _READING.get() is not None:
+        yield
+        return
+    token = _READING.set(Reading(os.fspath(origin), trust, sources or {}))
+    try:
+        yield
+    finally:
+        _READING.reset(token)
+
+
+def note(name: str) -> None:
+    """Note that the caller of this process has named something himself; a file may name it, too."""
+    if _READING.get() is None:
+        _NAMED.setdefault(name, None)
+
+
+def allowed(name: str) -> bool:
+    """Whether a file may name what is not registered: the caller has named it himself, or reads the
+    file with trust."""
+    reading = _READING.get()
+    return name in _NAMED or (reading is not None and reading.trusted)
+
+
+def check_allowed(path: str) -> None:
+    """``CardError`` if the file that is being read may not name the import path ``path``."""
+    reading = _READING.get()
+    if reading is not None and not allowed(path):
+        raise CardError(
+            f"{reading.origin} names code, {path!r}, which would be run: files may name registered "
+            "items only. If you trust its author, add --trust (in Python: trust=True)"
+        )
+
+
+def source_digest(thing: Any) -> str | None:
+    """SHA-256 of the source code of a class, function, module or (its class's) object; of the
+    module's file where Python finds no source of the part. None if there is no file, as for
+    built-in functions and what was typed at a prompt."""
+    while isinstance(thing, functools.partial):
+        thing = thing.func
+    if not (inspect.isclass(thing) or inspect.isroutine(thing) or inspect.ismodule(thing)):
+        thing = type(thing)
+    try:
+        return hashlib.sha256(inspect.getsource(thing).encode()).hexdigest()
+    except (OSError, TypeError):
+        module = sys.modules.get(getattr(thing, "__module__", ""))
+        file = getattr(module, "__file__", None)
+        if file is None or not Path(file).is_file():
+            return None
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+
+
+def import_path(thing: Any) -> str | None:
+    """``"package.module:Name"`` of a class or function, or of an object's class; None where no
+    other process could import it: lambdas, inner functions, what was defined in ``__main__``."""
+    if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+        thing = type(thing)
+    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
+    if module in (None, "__main__", "builtins") or not name.isidentifier():
+        return None
+    return f"{module}:{name}" if getattr(sys.modules.get(module), name, None) is thing else None
+
+
+def named_sources(values: Any) -> dict[str, str]:
+    """Import path → source digest of every import path among the strings of plain containers that
+    has been loaded in this process: what a run's record keeps of its own parts."""
+    named: dict[str, str] = {}
+    if isinstance(values, str):
+        path = values.partition("+")[0]  # a dialect's options are appended to its name
+        if path in _NAMED and (digest := source_digest(_NAMED[path])) is not None:
+            named[path] = digest
+    elif isinstance(values, Mapping):
+        for value in values.values():
+            named |= named_sources(value)
+    elif isinstance(values, Sequence):
+        for value in values:
+            named |= named_sources(value)
+    return named
+
+
+def check_sources(sources: Mapping[str, str], origin: str | os.PathLike[str]) -> None:
+    """``CardError`` if a part that was loaded in this process has other source code than recorded
+    in ``origin``."""
+    for path in sources.keys() & _NAMED.keys():
+        _check_source(path, _NAMED[path], sources, os.fspath(origin))
+
+
+def remember(path: str, loaded: Any) -> None:
+    """Note that an import path has been loaded; ``CardError`` if its source code is not what the
+    file being read recorded."""
+    reading = _READING.get()
+    if reading is not None:
+        _check_source(path, loaded, reading.sources, reading.origin)
+    _NAMED[path] = loaded
+
+
+def _check_source(path: str, loaded: Any, sources: Mapping[str, str], origin: str) -> None:
+    if path in sources and source_digest(loaded) != sources[path]:
+        raise CardError(
+            f"the source code of {path!r} is not what it was when {origin} was written: put the "
+            "old code back, or begin anew with another --out"
+        )

@@ -28,7 +28,7 @@ WRONG_FORM = "That was not in the expected form."
 NOT_POSSIBLE = "That is not possible here: the tool does not exist, or a budget is spent."
 
 
-class Step(NamedTuple):
+class ChatStep(NamedTuple):
     """A turn that has been taken."""
 
     action: Action
@@ -45,9 +45,9 @@ def question_of(request: TurnRequest) -> str:
     return escape_controls("".join(s.asked or s.text for s in asked).strip())
 
 
-def steps_of(request: TurnRequest, dialect: Dialect) -> list[Step]:
+def steps_of(request: TurnRequest, dialect: Dialect) -> list[ChatStep]:
     """The turns so far, read back from the request's texts."""
-    steps: list[Step] = []
+    steps: list[ChatStep] = []
     for segment in request.segments:
         if segment.author == "policy":
             steps.append(_read(segment, dialect))
@@ -57,11 +57,11 @@ def steps_of(request: TurnRequest, dialect: Dialect) -> list[Step]:
     return steps
 
 
-def _read(segment: Segment, dialect: Dialect) -> Step:
+def _read(segment: Segment, dialect: Dialect) -> ChatStep:
     text = segment.text
     parsed = dialect.parse(text)
     thoughts = [text[s.start : s.end] for s in parsed.spans if s.kind == "think"]
-    return Step(parsed.action, "\n".join(thoughts), text, "")
+    return ChatStep(parsed.action, "\n".join(thoughts), text, "")
 
 
 def _seen(segment: Segment, action: Action) -> str:
@@ -156,7 +156,7 @@ class ChatAgent(ABC):
     # --- for the two kinds ----------------------------------------------------------------------
     @abstractmethod
     def messages(
-        self, request: TurnRequest, view: View, steps: Sequence[Step]
+        self, request: TurnRequest, view: View, steps: Sequence[ChatStep]
     ) -> list[dict[str, Any]]:
         """The chat that asks for the next turn."""
 

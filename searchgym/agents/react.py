@@ -12,7 +12,7 @@ from ..dialects.calls import call_specs, listed, read_call, write_call
 from ..dialects.instructions import NO_SEARCH, limits, opening
 from ..llms.openai_chat import Said
 from ..types import Access, Action, Answer, Call, Invalid, Search, TurnRequest
-from .chat import ChatAgent, Step, question_of
+from .chat import ChatAgent, ChatStep, question_of
 
 STOP = "\nObservation:"
 _LINE = re.compile(r"^[ \t]*Action(?:[ \t]+\d+)?[ \t]*:[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
@@ -35,7 +35,7 @@ class ReActAgent(ChatAgent):
         return {"stop": [STOP]}
 
     def messages(
-        self, request: TurnRequest, view: View, steps: Sequence[Step]
+        self, request: TurnRequest, view: View, steps: Sequence[ChatStep]
     ) -> list[dict[str, Any]]:
         chat = [
             {"role": "system", "content": instructions(view)},
@@ -74,7 +74,7 @@ def instructions(view: View) -> str:
     return f"{text}\nTools:\n{listed(specs)}" if specs else text
 
 
-def written(step: Step) -> str:
+def written(step: ChatStep) -> str:
     """A turn as the model would have written it."""
     match step.action:
         case Search(queries):

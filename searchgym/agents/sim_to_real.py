@@ -42,7 +42,7 @@ class Prompt(NamedTuple):
     """Only for engines that are told the task (``needs_task``)."""
 
 
-class Lookup(NamedTuple):
+class TextLookup(NamedTuple):
     """One search of a text."""
 
     query: str
@@ -57,7 +57,7 @@ class Grounded(NamedTuple):
     """A finished text."""
 
     text: str
-    lookups: tuple[Lookup, ...]
+    lookups: tuple[TextLookup, ...]
     real: tuple[Span, ...]
     """What engines wrote; everything else is the policy's."""
     pieces: tuple[tuple[int, Completion], ...]
@@ -291,7 +291,7 @@ class SimToReal:
             if block.kind == "search" and (query := _content(text.text, block)):
                 hits = text.found.get(block.end)
                 lookups.append(
-                    Lookup(query, hits is not None, self._entropy(text, block), hits or ())
+                    TextLookup(query, hits is not None, self._entropy(text, block), hits or ())
                 )
         return Grounded(
             text.text,

@@ -71,7 +71,7 @@ def _look_up(
 ) -> None:
     """Add what the list ``first:last`` gives these documents to their scores.
 
-    ``row`` of ``marks`` describes a long list (see ``bm25_index.Index``); −1: a short one, searched
+    ``row`` of ``marks`` describes a long list ( ``bm25_index.BM25Index``); −1: a short one, searched
     by halves. No branches: whether a document is in the list cannot be predicted.
     """
     one = np.uint64(1)
@@ -149,7 +149,7 @@ def best_k(
     """Write each query's best documents, best first, ties by position; for k of at most ``MOST``.
 
     ``terms[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
-    ``weights``: how often each counts. The next six are ``bm25_index.Index``'s.
+    ``weights``: how often each counts. The next six are ``bm25_index.BM25Index``'s.
     ``scores`` (documents,) must be all zero and is left so; ``seen`` (documents + 1,) is scratch.
     ``out_docs`` (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places stay so.
     """

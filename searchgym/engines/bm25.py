@@ -22,7 +22,7 @@ from ..errors import EngineError, unknown
 from ..types import Hit, Query, Ranking
 from ..worlds.world import World
 from .analysis import WORD, Analyser, TermIds
-from .bm25_index import FIELDS, METHODS, Index, build_index, load_index, read_about, save_index
+from .bm25_index import FIELDS, METHODS, BM25Index, build_index, load_index, read_about, save_index
 from .keys import text_and_k
 
 _LONG_QUERY = 256
@@ -56,7 +56,7 @@ class BM25Engine:
         fields: Sequence[str] = ("title", "text"),
         pattern: str = WORD,
         lowercase: bool = True,
-        _index: Index | None = None,
+        _index: BM25Index | None = None,
     ) -> None:
         if method not in METHODS:
             raise EngineError(unknown("BM25 method", method, METHODS))

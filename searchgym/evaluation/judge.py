@@ -44,7 +44,7 @@ _VERDICT = re.compile(
 AT_ONCE = 256
 
 
-class Judge:
+class LLMJudge:
     """Asks a model behind ``/chat/completions``; greedy unless said otherwise.
 
     Args:
@@ -109,7 +109,7 @@ def read_verdict(text: str) -> bool | Failure:
 def judged(
     result: EvalResult,
     tasks: Sequence[Task],
-    judge: Judge,
+    judge: LLMJudge,
     progress: Callable[[int], object] | None = None,
 ) -> EvalResult:
     """The result with the column ``judge`` filled and the judge's settings beside the others.
@@ -142,7 +142,7 @@ def _unasked(row: Row) -> float:
     return float(row.should_abstain and row.abstained)
 
 
-class Agreement(NamedTuple):
+class JudgeAgreement(NamedTuple):
     """A judge beside exact match, over the answers that it was asked about."""
 
     verdicts: Confusion
@@ -158,9 +158,9 @@ class Agreement(NamedTuple):
         return same / self.verdicts.n if self.verdicts.n else math.nan
 
 
-def agreement(rows: Sequence[Row]) -> Agreement:
+def agreement(rows: Sequence[Row]) -> JudgeAgreement:
     """How the judge's verdicts lie beside exact match."""
     asked = [row for row in rows if _to_ask(row)]
     known = [row for row in asked if not math.isnan(row.judge)]
     pairs = Confusion.of((row.judge == 1.0, row.em == 1.0) for row in known)
-    return Agreement(pairs, len(asked) - len(known))
+    return JudgeAgreement(pairs, len(asked) - len(known))

@@ -17,7 +17,7 @@ from .base import Completion, Floats, GenRequest, Ids, Message, check, form, req
 from .openai_json import (
     PATHS,
     Endpoint,
-    Facts,
+    EndpointSupport,
     completion,
     first_choice,
     logprob_fields,
@@ -71,7 +71,7 @@ class OpenAIGenerator:
         )
         self.extra = dict(extra or {})
         self._model = model
-        self._facts: dict[Endpoint, Facts | None] | None = None
+        self._facts: dict[Endpoint, EndpointSupport | None] | None = None
         self._asking: asyncio.Future[Failure | None] | None = None
 
     @property
@@ -86,7 +86,7 @@ class OpenAIGenerator:
         return f"openai:{hashlib.blake2b(said.encode(), digest_size=16).hexdigest()}"
 
     @property
-    def facts(self) -> Mapping[Endpoint, Facts | None]:
+    def facts(self) -> Mapping[Endpoint, EndpointSupport | None]:
         """What each endpoint was found to do; ``None``: not there."""
         return self._settled()._facts  # type: ignore[return-value]
 
@@ -150,7 +150,7 @@ class OpenAIGenerator:
             if isinstance(found, Failure):
                 return found
             self._model = found
-        facts: dict[Endpoint, Facts | None] = {}
+        facts: dict[Endpoint, EndpointSupport | None] = {}
         for endpoint in PATHS:
             known = await probe(self.wire, self._model, endpoint, self.extra)
             if isinstance(known, Failure):
@@ -184,7 +184,7 @@ class OpenAIGenerator:
                     "another server, or sampling without"
                 )
 
-    def _at(self, request: GenRequest) -> tuple[Endpoint, Facts]:
+    def _at(self, request: GenRequest) -> tuple[Endpoint, EndpointSupport]:
         """Where a request goes, and what is known of it."""
         endpoint: Endpoint = "chat" if form(request.prompt) == "chat" else "completions"
         facts = self.facts[endpoint]

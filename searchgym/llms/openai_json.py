@@ -17,7 +17,7 @@ Endpoint = Literal["completions", "chat"]
 PATHS: Mapping[Endpoint, str] = {"completions": "/completions", "chat": "/chat/completions"}
 
 
-class Facts(NamedTuple):
+class EndpointSupport(NamedTuple):
     """What one endpoint honours."""
 
     samples: bool = False
@@ -111,7 +111,7 @@ def refused(said: Reply) -> Failure | None:
 
 
 def completion(
-    body: Mapping[str, Any] | None, stops: Sequence[str], asked: int, facts: Facts
+    body: Mapping[str, Any] | None, stops: Sequence[str], asked: int, facts: EndpointSupport
 ) -> Completion | Failure:
     """A server's answer as a record; ``bad_response`` if it lacks what the probe was given."""
 

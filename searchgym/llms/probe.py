@@ -14,7 +14,7 @@ from ..types import Failure
 from .openai_json import (
     PATHS,
     Endpoint,
-    Facts,
+    EndpointSupport,
     best_logprob,
     first_choice,
     logprob_fields,
@@ -31,7 +31,7 @@ _N = 16
 
 async def probe(
     wire: Wire, model: str, endpoint: Endpoint, extra: Mapping[str, Any]
-) -> Facts | Failure | None:
+) -> EndpointSupport | Failure | None:
     """What an endpoint does; ``None`` if there is none. About 15 calls of 16 tokens or fewer."""
     prompt: Any = _TEXT if endpoint == "completions" else [{"role": "user", "content": _TEXT}]
 
@@ -105,16 +105,16 @@ class _Down(Exception):
 Ask = Callable[..., Awaitable[Any]]
 
 
-async def _sampling(ask: Ask, greedy: str) -> Facts:
+async def _sampling(ask: Ask, greedy: str) -> EndpointSupport:
     """Whether hot answers differ from the greedy one, and repeat with their seed."""
     hot = [await ask(heat=2.0, seed=seed) for seed in (1, 1, 2, 3)]
     takes_seed = None not in hot
     if not takes_seed:
         hot = [await ask(heat=2.0) for _ in range(4)]
     if None in hot:
-        return Facts()
+        return EndpointSupport()
     texts = [choice["text"] for choice in hot]
-    return Facts(
+    return EndpointSupport(
         samples=len({*texts, greedy}) > 1,
         takes_seed=takes_seed,
         seed=takes_seed and texts[0] == texts[1] and len(set(texts)) > 1,

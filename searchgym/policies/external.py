@@ -26,7 +26,7 @@ from ..types import TurnRequest
 from .names import NamesRenderer
 from .record import Memory, Written, episode_usage
 from .renderer import BareRenderer, ChatRenderer, PlainRenderer, Renderer, spelt
-from .rows import Row, rows_of
+from .rows import TrainingRow, rows_of
 
 SAMPLING = Sampling()
 RENDERERS = {
@@ -130,7 +130,7 @@ class ExternalPolicy:
 
     def rows(
         self, played: Episode | Trajectory, *, group: str | None = None, since: int = 0
-    ) -> list[Row]:
+    ) -> list[TrainingRow]:
         """The training rows of an episode this policy has played; see :func:`rows_of`."""
         name = played.config.episode_id if isinstance(played, Episode) else played.id
         with self._lock:

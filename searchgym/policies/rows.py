@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TrainingRow:
     """N tokens of one context. Arrays are (N,)."""
 
     trajectory_id: str
@@ -93,8 +93,8 @@ class _Building:
         self.version.append(np.full(len(ids), version, np.int64))
         self.turn.append(np.full(len(ids), turn, np.int64))
 
-    def done(self, trajectory_id: str, group: str) -> Row:
-        return Row(
+    def done(self, trajectory_id: str, group: str) -> TrainingRow:
+        return TrainingRow(
             trajectory_id,
             tuple(self.uids),
             self.context,
@@ -114,7 +114,7 @@ def rows_of(
     *,
     group: str | None = None,
     since: int = 0,
-) -> list[Row]:
+) -> list[TrainingRow]:
     """The rows of an episode, in the order they began.
 
     Args:

@@ -19,7 +19,7 @@ from ..utils.state_file import full_tensor, placed
 from .causal_lm import CausalLMPolicy
 from .model_folder import AUTO, default_renderer, save_model
 from .note import read_note
-from .rows import Row
+from .rows import TrainingRow
 from .scoring import TokenScores, score
 
 if TYPE_CHECKING:
@@ -169,11 +169,11 @@ class TrainableLM:
         """The parameters that are trained."""
         return [p for p in self.model.parameters() if p.requires_grad]
 
-    def logp(self, rows: Sequence[Row]) -> Tensor:
+    def logp(self, rows: Sequence[TrainingRow]) -> Tensor:
         """(B, T) log-probabilities of the rows' sampled tokens, 0 elsewhere; with gradient."""
         return self.score(rows).logp
 
-    def score(self, rows: Sequence[Row], *, entropy: bool = False) -> TokenScores:
+    def score(self, rows: Sequence[TrainingRow], *, entropy: bool = False) -> TokenScores:
         """As :meth:`logp`, with entropies if wanted."""
         import torch
 
@@ -187,7 +187,7 @@ class TrainableLM:
                 model, rows, pad=self.pad, tokens=self.tokens, entropy=entropy, passes=self.passes
             )
 
-    def reference_logp(self, rows: Sequence[Row]) -> Tensor:
+    def reference_logp(self, rows: Sequence[TrainingRow]) -> Tensor:
         """(B, T) as :meth:`logp`, under the weights before training; without gradient.
 
         Raises:

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.episode import Episode
-from ..policies.rows import Row
+from ..policies.rows import TrainingRow
 from .slots.records import Group, Played, Purpose, TaskPlan
 
-Packed = list[tuple[dict[str, Any], tuple[Row, ...], Purpose, int | None, Mapping[str, float]]]
+Packed = list[
+    tuple[dict[str, Any], tuple[TrainingRow, ...], Purpose, int | None, Mapping[str, float]]
+]
 """Per member: the episode's snapshot, its rows, purpose, parent and usage."""
 
 

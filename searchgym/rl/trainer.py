@@ -25,7 +25,7 @@ from ..envs.unwrap import search_env
 from ..errors import CardError, DataError, EngineError
 from ..llms.optimizers import optimizers_of, set_rate
 from ..policies.causal_lm import CausalLMPolicy
-from ..policies.rows import Row
+from ..policies.rows import TrainingRow
 from ..policies.trainable import TrainableLM
 from ..seeding import stream
 from ..utils.files import FolderLock
@@ -396,7 +396,7 @@ class Trainer:
                 assert self.critic is not None  # likewise
                 batch.value = self.critic.values(batch)
 
-    def _logp(self, batch: Batch, model: Callable[[Sequence[Row]], Tensor]) -> Tensor:
+    def _logp(self, batch: Batch, model: Callable[[Sequence[TrainingRow]], Tensor]) -> Tensor:
         """(N, T) log-probabilities under a model; each process computes its shard."""
         width = batch.mask.shape[1]
         indices = _with_rows(batch)
@@ -520,7 +520,7 @@ class Trainer:
         """Yield the indices of this process's trajectories that go through the model together:
         those of similar length, so that there is little padding."""
 
-        def rows_of(unit: list[int]) -> list[Row]:
+        def rows_of(unit: list[int]) -> list[TrainingRow]:
             return [row for i in unit for row in batch.members[i].rows]
 
         def length(unit: list[int]) -> int:

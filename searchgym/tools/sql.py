@@ -11,7 +11,7 @@ from ..corpora.corpus import Corpus, GeneratedCorpus
 from ..errors import CardError
 from ..types import ToolResult, ToolSpec
 from .base import Tool, ToolContext
-from .database import FactDatabase, QueryError, Rows
+from .database import FactDatabase, QueryError, QueryResult
 
 MAX_SQL = 4_000
 _CELL = 200
@@ -103,7 +103,7 @@ def _described(database: FactDatabase) -> ToolSpec:
     )  # fmt: skip
 
 
-def _table(found: Rows) -> str:
+def _table(found: QueryResult) -> str:
     """Rows as lines, columns apart by " | ", under their names."""
     if not found.rows:
         return "No rows."

@@ -8,6 +8,6 @@ Degrade what was recorded, never record what was degraded: noise belongs to an e
 to everybody. After DeepTravel's cached sandbox (``CachedBackend``) and SenseNova-MARS's cache.
 """
 
-from .engine import Recorded, RecordedEngine, RecordedPages, make
+from .engine import RecordedEngine, RecordedPages, RecordedService, make
 
-__all__ = ["Recorded", "RecordedEngine", "RecordedPages", "make"]
+__all__ = ["RecordedEngine", "RecordedPages", "RecordedService", "make"]

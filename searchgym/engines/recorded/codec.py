@@ -19,7 +19,7 @@ from ...types import (
 from ...utils.records import hits_from_json, hits_to_json, result_from_json, result_to_json
 
 
-class Codec(NamedTuple):
+class ServiceCodec(NamedTuple):
     """How one kind of service is written down."""
 
     request: Callable[[Any], Any]
@@ -101,8 +101,8 @@ def _tool_context(call: ToolCall) -> Any:
     return [call.ctx.state, None] if call.ctx.task is None else _context(call)
 
 
-CODECS: dict[str, Codec] = {
-    "search": Codec(
+CODECS: dict[str, ServiceCodec] = {
+    "search": ServiceCodec(
         request=lambda query: [query.text, query.k],
         context=_context,
         encode=_search_encode,
@@ -110,7 +110,7 @@ CODECS: dict[str, Codec] = {
         shown=lambda query: f"the query {query.text!r} with k={query.k}",
         probe=lambda context: Query("a query", 3, context),
     ),
-    "access": Codec(
+    "access": ServiceCodec(
         request=lambda request: request.url,
         context=_context,
         encode=_page_encode,
@@ -118,7 +118,7 @@ CODECS: dict[str, Codec] = {
         shown=lambda request: f"the page {request.url!r}",
         probe=lambda context: PageRequest("https://a.example/page", context),
     ),
-    "tool": Codec(
+    "tool": ServiceCodec(
         request=lambda call: [call.tool, dict(call.args)],
         context=_tool_context,
         encode=result_to_json,

@@ -34,7 +34,7 @@ from ...utils.store import Store
 from ...worlds.world import World
 from ..pages import pages_of
 from ..registry import build_engine
-from .codec import CODECS, Codec, fold
+from .codec import CODECS, ServiceCodec, fold
 
 Mode = Literal["record", "replay", "replay_or_live"]
 MODES = ("record", "replay", "replay_or_live")
@@ -55,7 +55,7 @@ class _Flight:
         self.failure = Failure("unavailable", "the call that was asked for this answer broke off")
 
 
-class Recorded(Generic[Req, Res]):
+class RecordedService(Generic[Req, Res]):
     """A service whose answers are kept on disk.
 
     ``mode``: "record" asks every time and keeps the newest answer; "replay" never asks; and
@@ -94,7 +94,7 @@ class Recorded(Generic[Req, Res]):
         self.inner, self.mode, self.kind, self.miss = inner, mode, kind, miss
         self.path = Path(path)
         self.store = store or Store(path, readonly=mode == "replay")
-        self._codec: Codec = CODECS[kind]
+        self._codec: ServiceCodec = CODECS[kind]
         self._flights: dict[bytes, _Flight] = {}
         self._guard = threading.Lock()
         self._asked = self._replayed = self._missed = 0
@@ -292,8 +292,8 @@ def recordings(store: Store, kind: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-class RecordedEngine(Recorded[Query, Ranking]):
-    """A search engine on record; see :class:`Recorded`."""
+class RecordedEngine(RecordedService[Query, Ranking]):
+    """A search engine on record; see :class:`RecordedService`."""
 
     def __init__(
         self, inner: Service[Query, Ranking] | None, path: str | os.PathLike[str], **options: Any
@@ -321,7 +321,7 @@ class RecordedEngine(Recorded[Query, Ranking]):
         return RecordedPages(source, self.path, mode=self.mode, store=self.store, miss=self.miss)
 
 
-class RecordedPages(Recorded[PageRequest, Page | None]):
+class RecordedPages(RecordedService[PageRequest, Page | None]):
     """A page source on record; a page that does not exist is an answer, too."""
 
     def __init__(

@@ -17,7 +17,7 @@ from ...worlds.world import World
 from ..keys import text_and_k
 from .http import Client
 from .mcp import McpSession, found
-from .pages import AccessReader, JinaReader, McpReader, Reader, RemotePages
+from .pages import AccessReader, JinaReader, McpReader, PageReader, RemotePages
 from .retrieve import dialect as dialect_named
 from .web import PROVIDERS, ask_for
 from .wire import Ask, Malformed, Trouble, parse_json, ranking, server_url
@@ -112,7 +112,7 @@ class RemoteEngine:
         digest = hashlib.sha256(said.encode()).hexdigest()[:12]
         self.fingerprint = f"remote:{speech}:{self.url}:{digest}"
 
-    def _choose(self, reader: str | None, url: str | None) -> Reader | None:
+    def _choose(self, reader: str | None, url: str | None) -> PageReader | None:
         if reader == "jina" or (reader == "auto" and self._provider is not None):
             return JinaReader(self.client, server_url(url, "/")) if url else JinaReader(self.client)
         if self._mcp is not None:

@@ -11,7 +11,17 @@ from typing import Any
 
 from ...types import Failure
 from .http import Client
-from .wire import Ask, Found, Malformed, Reply, Trouble, field, parse_json, passage_of, score_of
+from .wire import (
+    Ask,
+    Malformed,
+    Response,
+    Trouble,
+    WireHit,
+    field,
+    parse_json,
+    passage_of,
+    score_of,
+)
 
 VERSION = "2025-03-26"
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -88,7 +98,7 @@ class McpSession:
         return field(message, "result", dict), reply.headers
 
 
-def _message(reply: Reply, number: int) -> dict[str, Any]:
+def _message(reply: Response, number: int) -> dict[str, Any]:
     """The response to request ``number``, from JSON or from a stream of events."""
     if reply.headers.get("content-type", "").startswith("text/event-stream"):
         for event in reply.body.decode("utf-8", "replace").replace("\r\n", "\n").split("\n\n"):
@@ -125,7 +135,7 @@ def _content(result: Mapping[str, Any]) -> Any:
     return values  # some servers send one part per result
 
 
-def found(data: Any, address: Any) -> list[Found]:
+def found(data: Any, address: Any) -> list[WireHit]:
     """Results of the search tool; ``address(docid)`` is where each can be opened."""
     if isinstance(data, dict):
         data = [data] if "docid" in data else data.get("results")
@@ -139,5 +149,5 @@ def found(data: Any, address: Any) -> list[Found]:
         if "title" in item:
             document["title"] = item["title"]
         url = address(str(item["docid"]))
-        out.append(Found(passage_of(document, item["docid"], url), score_of(item.get("score"))))
+        out.append(WireHit(passage_of(document, item["docid"], url), score_of(item.get("score"))))
     return out

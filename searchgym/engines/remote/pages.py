@@ -32,7 +32,7 @@ _TEXTS = ("page", "contents", "content", "text")
 _NO_SUCH_PAGE = frozenset({400, 404, 410, 422, 451})
 
 
-class Reader(Protocol):
+class PageReader(Protocol):
     """Reads one page."""
 
     fingerprint: str
@@ -46,7 +46,7 @@ class RemotePages:
 
     needs_task = False
 
-    def __init__(self, reader: Reader, client: Client) -> None:
+    def __init__(self, reader: PageReader, client: Client) -> None:
         self.reader, self.client = reader, client
         self.fingerprint = f"remote-pages:{reader.fingerprint}"
 

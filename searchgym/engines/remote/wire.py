@@ -24,7 +24,7 @@ class Ask(NamedTuple):
     """Query string; kept apart from ``url`` because it may hold a key, which no message shows."""
 
 
-class Reply(NamedTuple):
+class Response(NamedTuple):
     """A successful response (status 2xx)."""
 
     body: bytes
@@ -42,7 +42,7 @@ class Malformed(ValueError):
     """A response that is not what its dialect documents."""
 
 
-class Found(NamedTuple):
+class WireHit(NamedTuple):
     """One result as a server gives it."""
 
     passage: Passage
@@ -122,12 +122,12 @@ def made_id(text: str) -> str:
     return "r-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def ranking(found: Iterable[Found], k: int) -> Ranking:
+def ranking(found: Iterable[WireHit], k: int) -> Ranking:
     """At most k hits, scores never increasing, ties by id, each passage once.
 
     Where a result has no score, rank r (from 0) scores 1 / (r + 1) for all: order is all we know.
     """
-    items: dict[str, Found] = {}
+    items: dict[str, WireHit] = {}
     for item in found:
         items.setdefault(item.passage.id, item)
     ordered = list(items.values())

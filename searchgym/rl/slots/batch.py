@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...policies.rows import Row
+from ...policies.rows import TrainingRow
 from ..ops.mask import at_last_token, masked
 from .records import Floats, Played, Scored, wider
 
@@ -111,7 +111,7 @@ class Batch:
         return len(self.members)
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[TrainingRow]:
         """All rows, trajectory by trajectory."""
         return [row for m in self.members for row in m.rows]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...core.episode import Episode
 from ...envs.search import SearchEnv
 from ...policies.causal_lm import CausalLMPolicy
-from ...policies.rows import Row
+from ...policies.rows import TrainingRow
 from ...policies.trainable import TrainableLM
 from ...types import Task
 
@@ -37,7 +37,7 @@ class Played:
     """One finished episode and its token ids. Rows are in order; each sampled token is in one."""
 
     episode: Episode
-    rows: tuple[Row, ...]
+    rows: tuple[TrainingRow, ...]
     purpose: Purpose = "train"
     """``expert``: somebody else's, trained on, and told apart by ``Batch.expert``. ``baseline``:
     played for comparison (ReMax's greedy twin), never trained on."""

@@ -113,7 +113,7 @@ class Contexts:
                 self._insert_stub(position, segment, stub)
 
     def _answered_since(self, position: int) -> bool:
-        """Whether the policy has written in this context after the segment."""
+        """Check whether the policy has written in this context after the segment."""
         context = self.segments[position].context
         return any(
             self.segments[i].author == "policy" for i in self._where[context] if i > position

@@ -93,7 +93,7 @@ class Episode:
         self._pages_read: dict[str, int] = {}
         self._news = 0
         self.end: End | None = None
-        """How it ended; ``None`` while it runs."""
+        """Reason it ended; ``None`` while it runs."""
         self.answer = ""
         """The answer; empty until it is given."""
         self.parts: dict[str, float] | None = None
@@ -124,7 +124,7 @@ class Episode:
         return None if limit is None else limit - self.queries
 
     def requests(self) -> tuple[TurnRequest, ...]:
-        """What the policy is asked now: one request while ``phase == "act"``, else none."""
+        """Requests to the policy now: one request while ``phase == "act"``, else none."""
         if self.phase != "act":
             return ()
         top, rules = self.contexts.active, self._rules
@@ -154,7 +154,7 @@ class Episode:
 
     @property
     def delta(self) -> str:
-        """What the environment wrote since the policy's last action (stubs are old news)."""
+        """Text the environment wrote since the policy's last action (stubs are old news)."""
         new = self.contexts.segments[self._news :]
         if len(new) == 1:
             return new[0].text
@@ -494,7 +494,7 @@ class Episode:
 
     @property
     def self_search(self) -> bool:
-        """Whether the policy writes its own search results, all in one text (``engine="self"``)."""
+        """True if the policy writes its own search results, all in one text (``engine="self"``)."""
         return bool(getattr(self._dialect, "self_search", False))
 
     @property
@@ -509,12 +509,12 @@ class Episode:
 
     @property
     def evidence_total(self) -> int:
-        """How many gold passages the task has."""
+        """Number of gold passages the task has."""
         return len(self._gold)
 
     @property
     def evidence_found(self) -> int:
-        """How many of them were shown."""
+        """Number of them that were shown."""
         return len(self._gold) - len(self._left)
 
     @property
@@ -524,7 +524,7 @@ class Episode:
 
     @property
     def tool_states(self) -> dict[str, Any]:
-        """What tools keep of this episode so far: name (or ``ToolSpec.shares``) → JSON values. A
+        """State of the tools in this episode: name (or ``ToolSpec.shares``) → JSON values. A
         copy; for rewards and tests that look at the final state of a tool."""
         return states_of(self._tool_state)
 

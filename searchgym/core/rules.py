@@ -1,4 +1,4 @@
-"""What is fixed before an episode begins: the rules it shares with others, and its own config."""
+"""Rules that episodes share, and the config of one: all that is fixed before it begins."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ class Rules:
     judge: bool = False
     delegate: bool = False
     may_abstain: bool = False
-    """Whether the instructions offer to refuse."""
+    """True if the instructions offer to refuse."""
     reward: Reward = field(default_factory=_exact_match)
     needs_task: tuple[str, ...] = ()
     """Tools played by a language model that is told the task (simulated engines)."""
     max_retries: int = 2
-    """How often a failed call is tried again before the episode ends with ``infra_error``."""
+    """Number of retries of a failed call before the episode ends with ``infra_error``."""
 
     def __post_init__(self) -> None:
         check_numbers(self)

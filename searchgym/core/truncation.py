@@ -1,4 +1,4 @@
-"""What a policy is shown of what a tool returned, as an episode's rules cut it."""
+"""Truncation of tool results to the limits that an episode's rules set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cut_hits(hits: tuple[Hit, ...], limit: int | None) -> tuple[Hit, ...]:
 
 
 def page_parts(page: Page, rules: Rules) -> int:
-    """In how many parts a page is read; at least one."""
+    """Number of parts in which a page is read; at least one."""
     return max(1, -(-len(page.text) // rules.page_chars))
 
 

@@ -55,7 +55,7 @@ class CurriculumWrapper(Recorded):
 
 
 class VectorCurriculumWrapper(_VectorWrapper):
-    """As :class:`CurriculumWrapper` around a vector environment: one curriculum for all slots, in
+    """Vector form of :class:`CurriculumWrapper`: one curriculum for all slots, in
     every autoreset mode.
 
     Raises:

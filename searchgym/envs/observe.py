@@ -1,4 +1,4 @@
-"""What an environment shows of an episode: its text, or a chat with tools."""
+"""Kinds of observation: an episode's text, or a chat with tools."""
 
 from __future__ import annotations
 

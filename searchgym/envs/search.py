@@ -93,7 +93,7 @@ class SearchEnv(gym.Env[Any, str]):
         self._episode: Episode | None = None
         self._playing: SearchEnv = self
         self._printed: tuple[int, str] | None = None
-        """How far the current episode has been printed: its turns and its phase."""
+        """Position up to which the current episode has been printed: its turns and its phase."""
 
     # --- what it is made of -------------------------------------------------------------------
     @property
@@ -120,7 +120,7 @@ class SearchEnv(gym.Env[Any, str]):
 
     @property
     def engine(self) -> SearchEngine:
-        """What answers searches."""
+        """Engine that answers searches."""
         return self.setup.engine
 
     @property
@@ -327,7 +327,7 @@ class SearchEnv(gym.Env[Any, str]):
         return oracle_texts(self.episode, self._playing.corpus.passage)
 
     def requests(self) -> tuple[TurnRequest, ...]:
-        """What the policy is asked now, as segments; for agents that read records."""
+        """Requests to the policy now, as segments; for agents that read records."""
         return self.episode.requests()
 
     def fork(self, *, at: int | None = None, branch: int | None = None) -> SearchEnv:

@@ -25,7 +25,7 @@ none was given; ``evidence_recall`` is 0 where the task names no evidence."""
 
 
 class Step(NamedTuple):
-    """What a step gave: the environment's new text, the turn's reward, whether the episode is
+    """Result of a step: the environment's new text, the turn's reward, whether the episode is
     over."""
 
     text: str
@@ -95,7 +95,7 @@ class Session:
 
     @property
     def done(self) -> bool:
-        """Whether the episode is over."""
+        """True if the episode is over."""
         return self.episode.phase == "done"
 
     # --- acting -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Where an environment's corpus, tasks and engine come from: a world, a real set, own files."""
+"""Sources of an environment's corpus, tasks and engine: a world, a real set, own files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEFAULT_TASKS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Components:
-    """What an environment is made of, and what is derived from it once."""
+    """Components of an environment, and what is derived from them once."""
 
     corpus: Corpus
     tasks: Sequence[Task]

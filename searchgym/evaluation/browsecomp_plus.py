@@ -26,7 +26,7 @@ class RunFile(NamedTuple):
 
     query_id: str
     answer: str
-    """Of the line ``Exact Answer: …`` if there is one, else the whole final text; "" if none."""
+    """Text of the line ``Exact Answer: …``, or the whole final text; "" if there is none."""
     retrieved: tuple[str, ...]
     """Ids of the documents it was shown, each once."""
     calls: Mapping[str, int]

@@ -1,5 +1,4 @@
-"""May two results stand in one table? Not if anything that moves the number differs, besides the
-agent: "EM 0.40" with k=3 and with k=5 are answers to different questions."""
+"""Refuses to compare results whose settings differ in more than the agent: "EM 0.40" with k=3 and with k=5 are answers to different questions."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ SHOWN = 6
 
 
 class Evaluated(Protocol):
-    """What is asked of a result: who played, under which settings and seed."""
+    """Fields a result needs to be compared: agent, settings and seed."""
 
     @property
     def agent(self) -> str: ...
@@ -79,7 +78,7 @@ def asked_differently(a: Evaluated, b: Evaluated) -> dict[str, tuple[Any, Any]]:
 
 
 def told(found: Mapping[str, tuple[Any, Any]]) -> str:
-    """What differs, for a message: "rules.k (3 and 5), …"."""
+    """Describe the differences in a message: "rules.k (3 and 5), …"."""
     each = [f"{name} ({_short(x)} and {_short(y)})" for name, (x, y) in found.items()]
     more = f" and {len(each) - SHOWN} more" if len(each) > SHOWN else ""
     return ", ".join(each[:SHOWN]) + more

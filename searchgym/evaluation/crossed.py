@@ -37,9 +37,9 @@ from .intervals import (
 )
 
 FEW_OF_SEVERAL = 5
-"""As ``intervals.FEW``, for means over several seeds, whose own share widens the interval: where 20
-to 58 questions differ in 3 to 10 % of all cases, three seeds cover 0.81 to 0.94 without Tango's
-interval, 0.96 or more with it below five questions, and need not be wider above."""
+"""Counterpart of ``intervals.FEW`` for means over several seeds, whose own share widens the
+interval: where 20 to 58 questions differ in 3 to 10 % of all cases, three seeds cover 0.81 to 0.94
+without Tango's interval, 0.96 or more with it below five questions, and need not be wider above."""
 
 
 COUNTED = 0.6

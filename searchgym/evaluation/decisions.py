@@ -30,7 +30,7 @@ class Abstention(NamedTuple):
 
 
 def abstention(rows: Sequence[Row], metric: str = "em") -> Abstention:
-    """How well refusals fall on the questions that have no answer.
+    """Count how well refusals fall on the questions that have no answer.
 
     Refusing everything has recall 1 and false-alarm rate 1; never refusing has recall 0. Episodes
     lost to the infrastructure do not count.

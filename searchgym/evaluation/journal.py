@@ -1,4 +1,4 @@
-"""What an evaluation leaves in a folder, so that it can be killed at any point and go on.
+"""Journal of an evaluation in a folder: a run killed at any point can be continued.
 
 ``searchgym eval ENV -a AGENT --out DIR`` writes, for each agent::
 
@@ -34,7 +34,7 @@ from .result import EvalResult
 
 TRAJECTORIES = ".trajectories.jsonl"
 OTHERWISE = "choose another folder (--out), or replace what is there (--fresh)"
-"""What to do where a folder holds something else."""
+"""Advice for a folder that holds something else."""
 MAY_DIFFER = ("batch", "judge", "environment.data_dir")
 """Settings that do not change what is played."""
 
@@ -77,7 +77,7 @@ def finished(path: Path, expected: EvalResult) -> EvalResult | None:
 
 
 def _count(result: EvalResult) -> int:
-    """How many questions were to be asked; 0 where the file does not say."""
+    """Number of questions that were to be asked; 0 where the file does not say."""
     return int(result.settings.get("questions", {}).get("count", 0))
 
 

@@ -70,7 +70,7 @@ class LLMJudge:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What moves its verdicts: model, sampling, prompt."""
+        """Settings that move its verdicts: model, sampling, prompt."""
         return {
             "model": self.client.model,
             "sampling": self.client.sampling,
@@ -79,7 +79,7 @@ class LLMJudge:
         }
 
     def verdicts(self, answers: Sequence[tuple[Task, str]]) -> list[bool | Failure]:
-        """Whether each task's answer is right, in order; ``Failure`` where the server failed or
+        """True if each task's answer is right, in order; ``Failure`` where the server failed or
         its reply holds no verdict (or two)."""
         asked: dict[str, bool | Failure] = dict.fromkeys(
             (prompt_for(task, answer) for task, answer in answers), Failure("rejected", "")
@@ -93,7 +93,7 @@ class LLMJudge:
 
 
 def prompt_for(task: Task, answer: str) -> str:
-    """What the judge is asked. The texts stand as JSON, so that none looks like a line of it."""
+    """Prompt for the judge. The texts stand as JSON, so that none looks like a line of it."""
     texts = {"question": task.question, "answers": list(task.answers), "answer": answer}
     return PROMPT.format(**{k: json.dumps(v, ensure_ascii=False) for k, v in texts.items()})
 
@@ -153,13 +153,13 @@ class JudgeAgreement(NamedTuple):
 
     @property
     def share(self) -> float:
-        """How often both say the same; NaN without verdicts."""
+        """Share of questions on which both agree; NaN without verdicts."""
         same = self.verdicts.hits + self.verdicts.rejected
         return same / self.verdicts.n if self.verdicts.n else math.nan
 
 
 def agreement(rows: Sequence[Row]) -> JudgeAgreement:
-    """How the judge's verdicts lie beside exact match."""
+    """Compare the judge's verdicts with exact match."""
     asked = [row for row in rows if _to_ask(row)]
     known = [row for row in asked if not math.isnan(row.judge)]
     pairs = Confusion.of((row.judge == 1.0, row.em == 1.0) for row in known)

@@ -14,7 +14,7 @@ from .metrics import Row, infra_by_searches
 
 
 class Lost(NamedTuple):
-    """What happened at the n-th search."""
+    """Outcome of the n-th search."""
 
     searches: int
     reached: int

@@ -34,7 +34,7 @@ Finished = Callable[[Sequence[Played]], object]
 
 
 class How(NamedTuple):
-    """How episodes are played, the same in every process."""
+    """Options of play, the same in every process."""
 
     seed: int
     search_enabled: bool | None = None
@@ -42,7 +42,7 @@ class How(NamedTuple):
     batch: int = 256
     """Episodes at a time, in all processes together."""
     record: bool = False
-    """Whether trajectories are made."""
+    """True if trajectories are made."""
 
 
 def episode_for(
@@ -204,5 +204,5 @@ def _work(connection: Connection, build: Build, how: How) -> None:
 
 
 def usage_of(agent: Agent) -> dict[str, float]:
-    """What the agent says that it has used up so far, if it does."""
+    """Usage that the agent reports so far, if it reports any."""
     return {name: float(n) for name, n in (getattr(agent, "usage", None) or {}).items()}

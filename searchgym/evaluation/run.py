@@ -43,7 +43,7 @@ SCORING = {
     "normalisation": "SQuAD",
     "wrong_answers_retried": 0,
 }
-"""How ``em``, ``f1`` and ``cover_em`` come about; the same in every environment."""
+"""Definition of ``em``, ``f1`` and ``cover_em``, the same in every environment."""
 
 
 def evaluate(
@@ -262,7 +262,7 @@ def settings_of(
 
 
 def _beyond_keywords(env: SearchEnv) -> dict[str, Any]:
-    """What else an environment changes, as far as it does: class, ``params``, curriculum and the
+    """Further changes an environment makes, if any: class, ``params``, curriculum and the
     effects of wrappers."""
     kind = type(env)
     changed = {

@@ -1,5 +1,5 @@
-"""What agents over OpenAI-compatible chat servers share: from a turn request to messages, from a
-reply to an action in the environment's dialect.
+"""Shared parts of agents over OpenAI-compatible chat servers: turn requests become messages, and
+replies become actions in the environment's dialect.
 
 They are stateless: the chat is made anew from each request, whose texts (in whatever dialect the
 environment speaks) are read back into actions. So they play in every environment without being told
@@ -34,9 +34,9 @@ class ChatStep(NamedTuple):
     action: Action
     thought: str
     text: str
-    """As it stands in the episode."""
+    """Text as it stands in the episode."""
     seen: str
-    """What the environment said to it."""
+    """Reply of the environment."""
 
 
 def question_of(request: TurnRequest) -> str:
@@ -73,7 +73,7 @@ def _seen(segment: Segment, action: Action) -> str:
 
 
 def view_of(request: TurnRequest) -> View:
-    """What instructions are made of, the same at every turn of an episode."""
+    """Return the parts of the instructions, the same at every turn of an episode."""
     return View(
         tools=request.tools,
         max_parallel=request.max_parallel,
@@ -140,7 +140,7 @@ class ChatAgent(ABC):
 
     @property
     def usage(self) -> dict[str, float]:
-        """What was asked so far and what it cost (:attr:`ChatClient.usage`), replies that were no
+        """Requests so far and their cost (:attr:`ChatClient.usage`), replies that were no
         action (``wrong_…``, by why), calls that were left out."""
         wrong = {f"wrong_{why}": float(n) for why, n in sorted(self.wrong.items())}
         return {**self.client.usage, **wrong, "left_out": float(self.left_out)}
@@ -170,7 +170,7 @@ class ChatAgent(ABC):
 
     # --- parts ----------------------------------------------------------------------------------
     def _took(self, said: Said) -> dict[str, float]:
-        """What a reply costs when it is asked for, whether or not a cache had it; ``overflowed``:
+        """Return the cost of a reply when asked for, cached or not; ``overflowed``:
         the chat left it no room, ``length_cut``: it was ended by ``max_tokens``."""
         cut = {
             "overflowed": float(said.finish == "no_room"),

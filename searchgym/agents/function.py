@@ -54,7 +54,7 @@ class FunctionAgent:
 
 
 def form_of(function: Callable[..., Any]) -> str | None:
-    """Which of :data:`FORMS` a function has; None for classes and other functions."""
+    """Return which of :data:`FORMS` a function has; None for classes and other functions."""
     if inspect.isclass(function):
         return None
     try:

@@ -53,7 +53,7 @@ class ReActAgent(ChatAgent):
 
 
 def instructions(view: View) -> str:
-    """What the model must know."""
+    """Write the instructions for the model."""
     names = {tool.name for tool in view.tools}
     asking = view.queries_left != 0
     said = [opening(view), *limits(view, parallel=False)]

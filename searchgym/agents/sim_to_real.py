@@ -33,7 +33,7 @@ REAL = "real"
 
 
 class Prompt(NamedTuple):
-    """What one text continues. ``key`` seeds its draws and its searches."""
+    """Prompt that one text continues. ``key`` seeds its draws and its searches."""
 
     text: str
     key: int = 0
@@ -47,7 +47,7 @@ class TextLookup(NamedTuple):
 
     query: str
     real: bool
-    """Whether an engine answered it; else the policy wrote the information itself."""
+    """True if an engine answered it; else the policy wrote the information itself."""
     entropy: float | None
     """Uncertainty of its tokens in bits, see :func:`query_entropy`; None without ``logp``."""
     hits: tuple[Hit, ...]
@@ -59,16 +59,16 @@ class Grounded(NamedTuple):
     text: str
     lookups: tuple[TextLookup, ...]
     real: tuple[Span, ...]
-    """What engines wrote; everything else is the policy's."""
+    """Spans that engines wrote; everything else is the policy's."""
     pieces: tuple[tuple[int, Completion], ...]
     """The policy's parts as sampled, each with its first character's place in ``text``."""
     cost: float
-    """Of the searches."""
+    """Cost of the searches."""
     finish: Literal["stop", "length", "eos"]
 
 
 def entropy_gate(entropies: Sequence[float]) -> bool:
-    """Whether the newest of a text's searches should be real: the first always, a later one if its
+    """True if the newest of a text's searches should be real: the first always, a later one if its
     entropy is higher than that of the search before it, whoever answered that one.
 
     (SSRL keeps a window of 5 entropies but compares only the last two, so it changes nothing.)
@@ -209,7 +209,7 @@ class SimToReal:
                 self._decide(text)
 
     def _decide(self, text: _Text) -> None:
-        """Whether the search that the text now ends with, if it does, goes to the engine."""
+        """Check whether the search that the text now ends with, if it does, goes to the engine."""
         if text.finish or len(self._stops(text)) == 1:
             return
         found = blocks(text.text)

@@ -87,15 +87,15 @@ class ExternalPolicy:
 
     @property
     def version(self) -> int:
-        """Of the weights."""
+        """Version of the weights."""
         return self.weights
 
     # --- turns --------------------------------------------------------------------------------
     def ask(
         self, request: TurnRequest, sampling: Sampling | None = None
     ) -> GenRequest | Completion:
-        """What the generator is asked for a turn; an empty completion if the context is full.
-        Whoever asks the generator must :meth:`remember` its answer before the next turn."""
+        """Return the generator's request for a turn; an empty completion if the context is full.
+        The caller must :meth:`remember` the generator's answer before the next turn."""
         settings = self.sampling if sampling is None else sampling
         check_sampling(settings)
         with self._lock:
@@ -138,7 +138,7 @@ class ExternalPolicy:
         return rows_of(played, written, group=group, since=since)
 
     def episode_usage(self, episode_id: str) -> dict[str, float]:
-        """What an episode's turns took: tokens read and written, and how many turns overflowed the
+        """Usage of an episode's turns: tokens read and written, and how many turns overflowed the
         context or were cut by length (:func:`~searchgym.policies.record.turn_usage`)."""
         with self._lock:
             return episode_usage(self.memory.written(episode_id))
@@ -167,7 +167,7 @@ class ExternalPolicy:
         return None if ask is None else max(ask().values()) + 1
 
     def _ends(self, text: str, ids: Ids) -> tuple[int, ...]:
-        """Where in a text each of its tokens ends, by the renderer's tokenizer."""
+        """Return the end of each token in a text, by the renderer's tokenizer."""
         tokenizer = getattr(self.renderer, "tokenizer", None)
         if tokenizer is None:
             raise EngineError(
@@ -178,7 +178,7 @@ class ExternalPolicy:
 
     @property
     def _writer(self) -> str:
-        """Who writes, in messages."""
+        """Name of the writer, for error messages."""
         return "whoever generates"
 
     def _prompt(self, request: TurnRequest) -> tuple[tuple[Ids, ...], Ids]:

@@ -88,7 +88,7 @@ class _Flow:
                     call.cancel()
 
     def _go_on(self, episodes: list[Episode]) -> None:
-        """What each needs next: its turn is submitted, its tools are started, its end counted."""
+        """Advance each episode: submit its turn, start its tools, or count its end."""
         calling: list[Episode] = []
         for episode in episodes:
             while episode.phase == "act":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 AUTO = "auto"
 """The renderer that a model's folder names, else chat where the tokenizer has a template."""
 EVALUATION = Sampling(temperature=0.0)
-"""How every language model is sampled unless asked otherwise, trained here or not: greedily, at
+"""Sampling of every language model unless told otherwise, trained here or not: greedy, at
 most 256 tokens a turn."""
 
 

@@ -23,7 +23,7 @@ class TokenScores(NamedTuple):
     logp: Tensor
     """Natural logarithms, float32, of the untempered distribution."""
     entropy: Tensor | None
-    """In nats, of the distribution the token was drawn from."""
+    """Entropy in nats of the distribution the token was drawn from."""
 
 
 def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:

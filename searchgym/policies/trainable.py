@@ -161,7 +161,7 @@ class TrainableLM:
 
     @property
     def has_reference(self) -> bool:
-        """Whether :meth:`reference_logp` can be asked: adapters, or a frozen copy."""
+        """True if :meth:`reference_logp` can be asked: adapters, or a frozen copy."""
         return self._adapted is not None or self._frozen is not None
 
     # --- training -----------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class TrainableLM:
         return self.score(rows).logp
 
     def score(self, rows: Sequence[TrainingRow], *, entropy: bool = False) -> TokenScores:
-        """As :meth:`logp`, with entropies if wanted."""
+        """Compute :meth:`logp`, with entropies if wanted."""
         import torch
 
         check_length(self.model, max(map(len, rows), default=0))

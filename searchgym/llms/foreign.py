@@ -39,7 +39,7 @@ class Foreign:
         self.special = frozenset(special.values())
         """Ids that foreign text never has."""
         self.strings = frozenset(filter(None, {**special, **roles}))
-        """How the tokens that control a model are spelt."""
+        """Spellings of the tokens that control a model."""
         self._controls = _any_of(self.strings)
         self._roles = _any_of(frozenset(roles) - frozenset(special))
         backend = getattr(tokenizer, "backend_tokenizer", None)
@@ -49,7 +49,7 @@ class Foreign:
         tokenizers that cannot leave one alone."""
 
     def suspicious(self, text: str) -> bool:
-        """Whether a text spells a controlling token, as it stands or as the tokenizer reads it."""
+        """True if a text spells a controlling token, as it stands or as the tokenizer reads it."""
         if self._controls is None:
             return False
         if self._controls.search(text):

@@ -22,7 +22,7 @@ PATH = "/chat/completions"
 _NO_ROOM = re.compile(
     r"context.{0,40}(length|size|window)|exceed.{0,40}context", re.IGNORECASE | re.DOTALL
 )
-"""How servers say (status 400) that a chat is longer than the model can read."""
+"""Pattern of servers' messages (status 400) for a chat longer than the model's context."""
 
 
 class ToolUse(NamedTuple):
@@ -134,12 +134,12 @@ class ChatClient:
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """How replies are drawn, for records."""
+        """Sampling of replies, for records."""
         return {"max_tokens": self.max_tokens, "temperature": self.temperature, **self.extra}
 
     @property
     def fingerprint(self) -> str:
-        """Of address, model and sampling; what stands behind the name is the server's word."""
+        """Digest of address, model and sampling; the server may change the model behind a name."""
         said = json.dumps([self.wire.base_url, self.model, self.sampling, self.seeded], default=str)
         return f"chat:{self.model}:{hashlib.blake2b(said.encode(), digest_size=8).hexdigest()}"
 
@@ -204,7 +204,7 @@ class ChatClient:
         return said
 
     def _spent(self) -> Failure | None:
-        """Why no more is asked, if so."""
+        """Reason to stop asking, if any."""
         if self.budget is None or self.usage["cost"] < self.budget:
             return None
         text = f"the budget of ${self.budget:g} is spent; raise 'budget' to go on"
@@ -247,7 +247,7 @@ class ChatClient:
 
 
 def _name(body: Mapping[str, Any], key: int) -> bytes:
-    """Of a request in the cache. Another key asks for another sample, where any are drawn."""
+    """Cache key of a request. Another key asks for another sample, where any are drawn."""
     told: Any = body if body.get("temperature") == 0 else [body, key]
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=32).digest()
 

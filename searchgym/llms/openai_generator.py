@@ -81,18 +81,18 @@ class OpenAIGenerator:
 
     @property
     def fingerprint(self) -> str:
-        """Of address, model and extra fields; what stands behind the name is the server's word."""
+        """Digest of address, model and extra fields; the server may change the model behind a name."""
         said = json.dumps([self.wire.base_url, self.model, self.extra], sort_keys=True, default=str)
         return f"openai:{hashlib.blake2b(said.encode(), digest_size=16).hexdigest()}"
 
     @property
     def facts(self) -> Mapping[Endpoint, EndpointSupport | None]:
-        """What each endpoint was found to do; ``None``: not there."""
+        """Features found at each endpoint; ``None``: not there."""
         return self._settled()._facts  # type: ignore[return-value]
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What every endpoint there can do (and ``score``, ``chat``)."""
+        """Capabilities common to all endpoints there (and ``score``, ``chat``)."""
         there = [f for f in self.facts.values() if f is not None]
         text = self.facts["completions"]
         found = {name for name in ("logp", "seed") if all(getattr(f, name) for f in there)}
@@ -185,7 +185,7 @@ class OpenAIGenerator:
                 )
 
     def _at(self, request: GenRequest) -> tuple[Endpoint, EndpointSupport]:
-        """Where a request goes, and what is known of it."""
+        """Return the endpoint for a request and its known features."""
         endpoint: Endpoint = "chat" if form(request.prompt) == "chat" else "completions"
         facts = self.facts[endpoint]
         if facts is None:

@@ -18,7 +18,7 @@ PATHS: Mapping[Endpoint, str] = {"completions": "/completions", "chat": "/chat/c
 
 
 class EndpointSupport(NamedTuple):
-    """What one endpoint honours."""
+    """Features that one endpoint honours."""
 
     samples: bool = False
     """Temperature has an effect."""
@@ -45,7 +45,7 @@ def request_body(endpoint: Endpoint, prompt: Any, **fields: Any) -> dict[str, An
 
 
 def logprob_fields(endpoint: Endpoint) -> dict[str, Any]:
-    """How an endpoint is asked for log-probabilities. Two alternatives, for the probe looks at the
+    """Request fields for log-probabilities. Two alternatives, for the probe looks at the
     likeliest and vLLM's chats count the sampled token among them."""
     return {"logprobs": True, "top_logprobs": 2} if endpoint == "chat" else {"logprobs": 2}
 

@@ -1,4 +1,4 @@
-"""Which optimiser moves which weights: Muon the matrices within layers, AdamW everything else."""
+"""Optimisers: Muon for the matrices within layers, AdamW for everything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which numbers this processor multiplies matrices fastest."""
+"""Picks the dtype in which this CPU multiplies matrices fastest."""
 
 from __future__ import annotations
 

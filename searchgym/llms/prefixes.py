@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Past(NamedTuple):
-    """What a model holds of its first ``length`` tokens: per layer keys and values, each
+    """Cache of a model's first ``length`` tokens: per layer keys and values, each
     (heads, length, width)."""
 
     length: int
@@ -83,7 +83,7 @@ class Prefixes:
 
 
 def _digests(ids: Ids, lengths: Sequence[int]) -> list[bytes]:
-    """Of the beginnings of these lengths, shortest first: one pass over the ids."""
+    """Digests of the beginnings of these lengths, shortest first: one pass over the ids."""
     raw = np.asarray(ids, np.int64).tobytes()
     hashed, at = hashlib.blake2b(digest_size=16), 0
     digests = []

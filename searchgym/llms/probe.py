@@ -1,4 +1,4 @@
-"""What can this server do? Found out by asking, for servers ignore what they do not know.
+"""Probes a server's features with requests, since servers ignore fields they do not know.
 
 An unknown field is refused by some servers (status 4xx) and dropped without a word by others;
 either way the answer lacks its effect, and that is what is looked at.
@@ -32,7 +32,7 @@ _N = 16
 async def probe(
     wire: Wire, model: str, endpoint: Endpoint, extra: Mapping[str, Any]
 ) -> EndpointSupport | Failure | None:
-    """What an endpoint does; ``None`` if there is none. About 15 calls of 16 tokens or fewer."""
+    """Find an endpoint's features (``None``: no such endpoint) in about 15 calls of 16 tokens."""
     prompt: Any = _TEXT if endpoint == "completions" else [{"role": "user", "content": _TEXT}]
 
     async def ask(prompt: Any = prompt, n: int = _N, heat: float = 0.0, **more: Any) -> Any:
@@ -106,7 +106,7 @@ Ask = Callable[..., Awaitable[Any]]
 
 
 async def _sampling(ask: Ask, greedy: str) -> EndpointSupport:
-    """Whether hot answers differ from the greedy one, and repeat with their seed."""
+    """Test whether hot answers differ from the greedy one, and repeat with their seed."""
     hot = [await ask(heat=2.0, seed=seed) for seed in (1, 1, 2, 3)]
     takes_seed = None not in hot
     if not takes_seed:
@@ -122,7 +122,7 @@ async def _sampling(ask: Ask, greedy: str) -> EndpointSupport:
 
 
 async def _narrows(ask: Ask, greedy: str, limit: Mapping[str, Any]) -> bool:
-    """Whether a limit that leaves only the likeliest token makes hot sampling greedy."""
+    """Test whether a limit that leaves only the likeliest token makes hot sampling greedy."""
     for _ in range(2):
         got = await ask(heat=2.0, **limit)
         if got is None or got["text"] != greedy:
@@ -131,7 +131,7 @@ async def _narrows(ask: Ask, greedy: str, limit: Mapping[str, Any]) -> bool:
 
 
 async def _logp(ask: Ask, endpoint: Endpoint) -> bool:
-    """Whether log-probabilities come, and are the same at another temperature."""
+    """Test whether log-probabilities come, and are the same at another temperature."""
     cold = await ask(n=1, **logprob_fields(endpoint))
     hot = await ask(n=1, heat=2.0, **logprob_fields(endpoint))
     if not cold or not hot or token_logprobs(cold) is None:
@@ -153,7 +153,7 @@ async def _stop(ask: Ask, greedy: str) -> Literal["kept", "keep_flag", "unusable
 
 
 async def _ids(ask: Ask) -> tuple[bool, bool]:
-    """Whether token ids are given and taken, and whether given ones are scored."""
+    """Test whether token ids are given and taken, and whether given ones are scored."""
     told = await ask(n=4, return_token_ids=True) or {}
     context: Any = told.get("prompt_token_ids")
     ids: Any = told.get("token_ids")

@@ -61,7 +61,7 @@ class SftConfig:
 
 
 FINE_TUNING = SftConfig(steps=500, batch=16, lr=1e-5, muon_lr=0.0)
-"""For a pre-trained model: AdamW with a small rate."""
+"""Settings for a pre-trained model: AdamW with a small rate."""
 
 
 class Progress(NamedTuple):
@@ -82,7 +82,7 @@ class Progress(NamedTuple):
 class Example(NamedTuple):
     ids: tuple[int, ...]
     prompt: int
-    """How many of the ids are the prompt's."""
+    """Number of the ids that are the prompt's."""
 
 
 def encode(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) -> list[Example]:
@@ -173,7 +173,7 @@ class SftTrainer:
         return (nats * weight).sum() / weight.sum(), float(plain), float(right)
 
     def _share(self, step: int) -> float:
-        """Of the full learning rates: up, level, down."""
+        """Fraction of the full learning rates: warm-up, constant, decay."""
         config = self.config
         up = (step + 1) / max(config.warmup, 1)
         down = (config.steps - step) / max(config.cooldown * config.steps, 1)

@@ -24,7 +24,7 @@ _LONGEST_WAIT_S = 30.0
 
 
 class Reply(NamedTuple):
-    """What a server said: an HTTP status below 500 and a JSON object (``None``: no body)."""
+    """Reply of a server: an HTTP status below 500 and a JSON object (``None``: no body)."""
 
     status: int
     body: dict[str, Any] | None

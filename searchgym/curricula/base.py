@@ -20,7 +20,7 @@ class Curriculum(Protocol):
     """
 
     adapts: bool
-    """Whether results change what it chooses. Evaluation refuses such a curriculum: the questions
+    """True if results change what it chooses. Evaluation refuses such a curriculum: the questions
     would depend on the answers. One that follows the clock alone does not adapt."""
 
     def choose(self, tasks: Sequence[Task], key: int) -> int:
@@ -119,14 +119,14 @@ class Driver:
     where there is something to remember."""
 
     learns = False
-    """Whether results change what this one drives."""
+    """True if results change what this one drives."""
 
     def __init__(self, tasks: Any = None) -> None:
         self.tasks: Curriculum = make_curriculum(tasks)
 
     @property
     def adapts(self) -> bool:
-        """Whether results change what this one drives, or which tasks are chosen."""
+        """True if results change what this one drives, or which tasks are chosen."""
         return self.learns or self.tasks.adapts
 
     def own(self, task: Task | None = None) -> Mapping[str, float]:

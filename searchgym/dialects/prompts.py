@@ -45,7 +45,7 @@ class Opening(NamedTuple):
     """Empty where the question's text is the whole prompt."""
     question: str
     whole: bool
-    """Whether ``question`` is a prompt around the question."""
+    """True if ``question`` is a prompt around the question."""
 
 
 class _Template(NamedTuple):

@@ -21,7 +21,7 @@ class Published(NamedTuple):
     tools: frozenset[str]
     """The tools of which it speaks."""
     question_mark: bool
-    """Whether a question that does not end in one gets one, as in the authors' code."""
+    """True if a question that does not end in one gets one, as in the authors' code."""
     source: str
     """Repository, commit and file."""
 

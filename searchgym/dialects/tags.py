@@ -143,9 +143,9 @@ class TagDialect(Described, ABC):
     MARKS: ClassVar[Mapping[str, Tag]] = {}
     """Marks other than ``<kind>`` and ``</kind>``."""
     TOOLS_FIRST: ClassVar[bool]
-    """Whether a closed tool tag ends the text even if an answer was closed before it."""
+    """True if a closed tool tag ends the text even if an answer was closed before it."""
     THINKING: ClassVar[bool] = False
-    """Whether the environment's text ends in an open ``<think>``."""
+    """True if the environment's text ends in an open ``<think>``."""
 
     def __init__(
         self,

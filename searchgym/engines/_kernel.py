@@ -71,7 +71,7 @@ def _look_up(
 ) -> None:
     """Add what the list ``first:last`` gives these documents to their scores.
 
-    ``row`` of ``marks`` describes a long list ( ``bm25_index.BM25Index``); −1: a short one, searched
+    ``row`` of ``marks`` describes a long list (``bm25_index.BM25Index``); −1: a short one, searched
     by halves. No branches: whether a document is in the list cannot be predicted.
     """
     one = np.uint64(1)

@@ -32,7 +32,7 @@ class Rows:
     """For how many rows so many threads make what one makes."""
 
     def together(self, count: int) -> bool:
-        """Whether all of PyTorch's threads may share a product of so many rows."""
+        """Check whether all of PyTorch's threads may share a product of so many rows."""
         import torch
 
         return count in self.agreeing and torch.get_num_threads() == self.threads

@@ -93,12 +93,12 @@ class Outcome:
 
     @property
     def answered(self) -> bool:
-        """Whether an answer (or a refusal, which is one) was given."""
+        """True if an answer (or a refusal, which is one) was given."""
         return self._end == "answered"
 
     @property
     def truncated(self) -> bool:
-        """Whether a budget ended the episode."""
+        """True if a budget ended the episode."""
         return self._end in CUT
 
     @property
@@ -213,7 +213,7 @@ class Outcome:
 
     @property
     def self_search(self) -> bool:
-        """Whether the policy wrote its own results (``engine="self"``)."""
+        """True if the policy wrote its own results (``engine="self"``)."""
         return self._episode.self_search
 
     @property

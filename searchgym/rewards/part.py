@@ -110,7 +110,7 @@ class Part:
 
     @property
     def standard(self) -> bool:
-        """Whether it is one of the parts that every episode measures, under its own name."""
+        """True if it is one of the parts that every episode measures, under its own name."""
         return self.use == self.name and self.name in (*TURN, *FINAL) and not self.options
 
     def __eq__(self, other: object) -> bool:

@@ -180,7 +180,7 @@ class Reward:
 
     @cached_property
     def holds(self) -> bool:
-        """Whether a final gate keeps what turns are worth until the end."""
+        """True if a final gate keeps what turns are worth until the end."""
         return bool(self._final_gates)
 
     def gated(self, worth: float, final: Values) -> float:
@@ -267,7 +267,7 @@ class Reward:
 
 
 def _unreachable(measure: Any) -> bool:
-    """Whether an object cannot be pickled."""
+    """Check whether an object cannot be pickled."""
     try:
         pickle.dumps(measure)
     except (pickle.PicklingError, AttributeError, TypeError):

@@ -41,7 +41,7 @@ class SingleProcess:
 
     @property
     def main(self) -> bool:
-        """Whether this process writes logs and checkpoints."""
+        """True if this process writes logs and checkpoints."""
         return self.index == 0
 
     def wrap(self, lm: TrainableLM, policy: CausalLMPolicy) -> None:

@@ -133,11 +133,11 @@ class Recipe:
 
     @property
     def scales_clip(self) -> bool:
-        """Whether some loss reads an estimator's factors on the clip range."""
+        """True if some loss reads an estimator's factors on the clip range."""
         return any(getattr(loss, "scales_clip", False) for loss in self.loss)
 
     def needs(self, name: str) -> bool:
-        """Whether any part reads it."""
+        """Check whether any part reads it."""
         return any(name in part.requires for _, part in self.parts())
 
     def state_dict(self) -> dict[str, Any]:

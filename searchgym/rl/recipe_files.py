@@ -93,7 +93,7 @@ def document(spec: str | Path) -> RecipeDoc | None:
 
 
 def is_path(spec: str | Path) -> bool:
-    """Whether a recipe is named by the path of a file rather than by a shipped name."""
+    """Check whether a recipe is named by the path of a file rather than by a shipped name."""
     text = os.fspath(spec)
     separators = {os.sep, os.altsep or os.sep, "/"}
     return isinstance(spec, Path) or text.endswith(".toml") or any(s in text for s in separators)

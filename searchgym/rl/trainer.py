@@ -547,7 +547,7 @@ class Trainer:
 
     @property
     def _needs_old(self) -> bool:
-        """Whether the old log-probabilities take a pass of their own. With one update per step they
+        """True if the old log-probabilities take a pass of their own. With one update per step they
         are those of the update itself, unless somebody else than a loss reads them."""
         first = [part for place, part in self.recipe.parts() if not place.startswith("loss.")]
         several = self.config.epochs * self.config.minibatches > 1
@@ -557,12 +557,12 @@ class Trainer:
 
     @property
     def _shared(self) -> bool:
-        """Whether the policy acts by the very weights that are trained."""
+        """True if the policy acts by the very weights that are trained."""
         return getattr(self.policy.generator, "model", None) is self.lm.model
 
     @property
     def _copied(self) -> bool:
-        """Whether rollouts are played with a copy of the weights."""
+        """True if rollouts are played with a copy of the weights."""
         return self.rollouts is not None or not self._shared
 
     def _publish(self, version: int | None = None) -> None:

@@ -36,7 +36,7 @@ class ToolProtocol(Protocol):
     """Name, description and JSON schema of the arguments. Calls that do not fit the schema never
     reach the tool."""
     needs_task: bool
-    """Whether calls carry the task (``ctx.task``): for tools that are played by a simulator."""
+    """True if calls carry the task (``ctx.task``): for tools that are played by a simulator."""
 
     def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]: ...
 

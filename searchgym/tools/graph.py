@@ -43,7 +43,7 @@ class GraphTool(Tool):
     MODE: ClassVar[str] = "facts"
     """How entities are shown (``searchgym.engines.graph.modes``)."""
     PASSAGES: ClassVar[bool] = False
-    """Whether they are shown with their passages."""
+    """True if they are shown with their passages."""
     index: GraphIndex
     engine: GraphIndex
     graph: KnowledgeGraph

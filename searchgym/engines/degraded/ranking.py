@@ -22,7 +22,7 @@ def noisy_ranks(rate: float, key: int, n: int) -> list[int]:
 
 
 def needs_decoys(rate: float, query: Query) -> bool:
-    """Whether any of the ranks a query may get is replaced."""
+    """Check whether any of the ranks a query may get is replaced."""
     ranks = range(min(query.k, _DECOYS))
     return rate > 0 and any(strikes(rate, query.ctx.key, "noise", i) for i in ranks)
 

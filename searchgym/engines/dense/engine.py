@@ -191,7 +191,7 @@ def make(
 
 
 def _is_there(folder: Path, numbers: Mapping[str, int]) -> bool:
-    """Whether a cache folder holds the finished index, but for what may change at search."""
+    """Check whether a cache folder holds the finished index, but for what may change at search."""
     if not (folder / MANIFEST).exists():
         return False
     built = read_json(folder / MANIFEST)["numbers"]

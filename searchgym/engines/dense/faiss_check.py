@@ -62,7 +62,7 @@ def check_index(
 
 
 def _holds(flat: Any, n: int, dim: int) -> bool:
-    """Whether a flat index within another one holds the n vectors it counts."""
+    """Check whether a flat index within another one holds the n vectors it counts."""
     flat = import_faiss().downcast_index(flat)
     codes = getattr(flat, "codes", None)
     return codes is not None and (flat.ntotal, flat.d, codes.size()) == (n, dim, 4 * n * dim)

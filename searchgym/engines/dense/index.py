@@ -171,7 +171,7 @@ class DenseIndex:
 
 
 def gpu_is_there() -> bool:
-    """Whether this FAISS has GPU code and sees a GPU."""
+    """Check whether this FAISS has GPU code and sees a GPU."""
     faiss = import_faiss()
     return hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0
 

@@ -28,7 +28,7 @@ _NORMS, _AT_ONCE = 256, 1 << 16
 
 
 def is_published(path: Path) -> bool:
-    """Whether a path is a FAISS file, or a folder with one, whole or in parts."""
+    """Check whether a path is a FAISS file, or a folder with one, whole or in parts."""
     return path.is_file() or any(path.glob("*.index")) or any(path.glob("part_*"))
 
 

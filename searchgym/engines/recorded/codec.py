@@ -34,7 +34,7 @@ class ServiceCodec(NamedTuple):
     """A request in some context, to find out whether contexts matter."""
 
     def reads_context(self, service: Any) -> bool:
-        """Whether a service's answers depend on more than the request."""
+        """Check whether a service's answers depend on more than the request."""
         if service.needs_task:
             return True
         keys = [service.cache_key(self.probe(context)) for context in _CONTEXTS]

@@ -26,7 +26,7 @@ class RetrieveFormat(NamedTuple):
     """One list of raw items per query, from the reply's body; ``Malformed`` for other shapes."""
     item: Callable[[Any], WireHit]
     many: bool
-    """Whether one request may hold several queries."""
+    """True if one request may hold several queries."""
     path: str = "/retrieve"
     media: str = JSON
     access: str = ""

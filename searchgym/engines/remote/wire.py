@@ -138,7 +138,7 @@ def ranking(found: Iterable[WireHit], k: int) -> Ranking:
 
 
 def is_web_url(url: str) -> bool:
-    """Whether a URL is plain http(s): a host, no user name or password, no odd characters."""
+    """Check whether a URL is plain http(s): a host, no user name or password, no odd characters."""
     if any(c.isspace() or not c.isprintable() for c in url) or len(url) > 4_096:
         return False
     try:

@@ -35,7 +35,7 @@ ALIASES = ("first", "all", "drawn")
 
 
 def is_noisy(noise: float, ctx: CallContext) -> bool:
-    """Whether a query's documents are noisy: one draw from the stream ``noise`` of its key, at the
+    """True if a query's documents are noisy: one draw from the stream ``noise`` of its key, at the
     rate ``ctx.params["noise"]`` or else ``noise``.
 
     The draw does not depend on the rate: what is noisy at a low rate is so at every higher one. A

@@ -50,7 +50,7 @@ class Relevance:
         self._words = Analyser().terms
 
     def knows(self, task: Task) -> bool:
-        """Whether the corpus holds any of the task's gold passages."""
+        """Check whether the corpus holds any of the task's gold passages."""
         return any(name in self.corpus for name in task.evidence)
 
     def hops(self, query: str, task: Task) -> list[AskedPassage]:

@@ -40,10 +40,10 @@ class WeightedLoss(Slot):
 
     name: str = "policy"
     whole_groups: ClassVar[bool] = False
-    """Whether it compares members, so that micro-batches must not split a group."""
+    """True if it compares members, so that micro-batches must not split a group."""
     default: ClassVar[Aggregate] = "token-mean"
     scales_clip: ClassVar[bool] = False
-    """Whether it reads ``batch.clip_scale``."""
+    """True if it reads ``batch.clip_scale``."""
     reductions: ClassVar[tuple[Reduction, ...]] = ()
     off_policy: ClassVar[tuple[str, ...]] = ()
     """Options that change nothing where every ratio is 1, as at the first update of a step."""

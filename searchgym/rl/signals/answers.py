@@ -1,4 +1,4 @@
-"""Whether what a turn's tools showed holds the answer."""
+"""True if what a turn's tools showed holds the answer."""
 
 from __future__ import annotations
 

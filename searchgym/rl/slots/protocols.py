@@ -157,7 +157,7 @@ class UpdateWide(Protocol):
     parts: a ranking of tokens among all of them, a count of pairs."""
 
     prepares_with_logp: bool
-    """Whether it needs log-probabilities under the current weights for it: one more forward pass
+    """True if it needs log-probabilities under the current weights for it: one more forward pass
     per update."""
 
     def prepare(
@@ -190,7 +190,7 @@ class DataPolicy(SlotObject, Protocol):
         ...
 
     def enough(self, kept: int, wanted: int, rounds: int, /) -> bool:
-        """Whether to go on with ``kept`` groups after ``rounds`` rounds of playing."""
+        """Check whether to go on with ``kept`` groups after ``rounds`` rounds of playing."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""True if a method learns only from members of a group that differ, found out by trying it.
+"""Tests on random batches whether a method learns only from differences within a group.
 
 Group-relative advantages are 0 where all members earned the same. Such a method learns nothing from
 groups of one, nor at temperature 0, where all members are one and the same episode.

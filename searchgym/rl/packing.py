@@ -23,7 +23,7 @@ def pack(group: Group) -> Packed:
 
 
 def unpack(plan: TaskPlan, packed: Sequence[Any], reward: Any = None) -> Group:
-    """What :func:`pack` was given; episodes are replayed.
+    """Restore what :func:`pack` was given; episodes are replayed.
 
     All processes of a training run its code, so a reward's own parts are imported by their paths;
     ``reward``: the environment's, where no path leads to one.

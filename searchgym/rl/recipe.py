@@ -32,12 +32,12 @@ from .slots.registry import REGISTRY, SlotName, make
 SEVERAL: tuple[SlotName, ...] = ("signal", "reward", "loss")
 """Slots that hold a list."""
 TABLES = ("train", "env", "critic", "sampling")
-"""What else a recipe may say: defaults for whoever builds what it trains in and with."""
+"""Further tables of a recipe: defaults for the environment, trainer and sampling."""
 DEFAULTS: Mapping[str, Any] = {
     "rollout": "chains", "signal": ["return"], "reward": ["weighted"], "data": "uniform",
     "schedule": "constant",
 }  # fmt: skip
-"""What stands in a slot that a recipe leaves out."""
+"""Defaults of the slots that a recipe leaves out."""
 ALWAYS = frozenset({"old_logp", "entropy"})
 """Fields that every trainer provides when they are asked for."""
 
@@ -56,15 +56,15 @@ class Recipe:
     train: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of the trainer's configuration that belong to the method."""
     env: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the environment that the method is meant for (``gym.make``'s keywords). A default
-    for whoever builds the setting; the trainer takes any."""
+    """Options of the environment that the method is meant for (``gym.make``'s keywords). The
+    trainer accepts others."""
     critic: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the critic (:class:`~searchgym.rl.critic.Critic`) that belong to the method. A
-    default for whoever makes one."""
+    """Options of the critic (:class:`~searchgym.rl.critic.Critic`) that belong to the method, as
+    defaults."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """Options of the policy's sampling (:class:`~searchgym.llms.base.Sampling`), likewise."""
     table: Mapping[str, Any] = field(default_factory=dict)
-    """What it was made of."""
+    """Table it was made of."""
 
     @classmethod
     def of(cls, spec: str | Path | Mapping[str, Any] | Recipe) -> Recipe:
@@ -148,7 +148,7 @@ class Recipe:
             part.load_state_dict(state[place])
 
     def tensors(self) -> dict[str, Tensor]:
-        """Those of all parts that have some."""
+        """Tensors of all parts that have some."""
         return {
             f"{place}/{name}": value.detach().contiguous()
             for place, part in self.parts()
@@ -180,7 +180,7 @@ UNREAD_SCALE = (
 
 
 def _who_provides(name: str) -> str:
-    """What to add for a need: the registered objects that provide it."""
+    """Suggest the registered objects that provide a need."""
     found = []
     for slot, paths in REGISTRY.items():
         for known, path in paths.items():

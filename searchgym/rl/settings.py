@@ -15,7 +15,7 @@ FREE = ("steps", "save_every", "save_rollouts")
 
 
 class TrainerState(Protocol):
-    """What settings and checkpoints read of a trainer, and restore."""
+    """State of a trainer that settings and checkpoints read and restore."""
 
     lm: Any
     policy: Any

@@ -548,7 +548,7 @@ class Trainer:
     @property
     def _needs_old(self) -> bool:
         """True if the old log-probabilities take a pass of their own. With one update per step they
-        are those of the update itself, unless somebody else than a loss reads them."""
+        are those of the update itself, unless something other than a loss reads them."""
         first = [part for place, part in self.recipe.parts() if not place.startswith("loss.")]
         several = self.config.epochs * self.config.minibatches > 1
         return self._copied or any(

@@ -1,4 +1,4 @@
-"""On-policy distillation: a teacher scores the student's own tokens; its dissent is the signal."""
+"""Distillation on-policy: a teacher scores the student's tokens; the log-ratio is the signal."""
 
 from __future__ import annotations
 

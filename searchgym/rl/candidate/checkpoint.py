@@ -16,7 +16,7 @@ from .greedy import GreedyPoint
 
 
 class CandidateTrainerState(Protocol):
-    """What a checkpoint reads of a candidate trainer, and restores."""
+    """State of a candidate trainer that a checkpoint saves and restores."""
 
     optimizer: Any
     tree: Any

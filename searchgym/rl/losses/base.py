@@ -1,4 +1,4 @@
-"""What losses share."""
+"""Base of the losses."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class WeightedLoss(Slot):
         return dict.fromkeys(self.off_policy, reason)
 
     def counts(self, totals: Totals) -> Counts:
-        """What sums are divided by: never 0."""
+        """Divisors of sums: never 0."""
         sequences = max(totals.sequences, 1.0)
         made: Counts = {"tokens": max(totals.tokens, 1.0), "sequences": sequences}
         if self.norm is not None:

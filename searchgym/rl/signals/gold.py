@@ -1,4 +1,4 @@
-"""How likely the gold answer is to the policy before each of its turns."""
+"""Signal: the policy's likelihood of the gold answer before each of its turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the environment itself says of an episode."""
+"""Signals from the environment's own outcome of an episode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the environment paid for each turn, and where each turn began."""
+"""Signals of each turn: its reward, its searches and the state in which it began."""
 
 from __future__ import annotations
 

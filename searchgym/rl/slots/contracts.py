@@ -1,4 +1,4 @@
-"""What every object of a slot must keep, to be called from anybody's tests::
+"""Contracts that every object of a slot must keep; call them from your own tests::
 
     from searchgym.rl.slots.contracts import check_estimator
     check_estimator({"use": "my_package.module:MyAdvantage", "option": 3})
@@ -60,7 +60,7 @@ def bare(batch: Batch, requires: Collection[str]) -> Batch:
 
 
 def _check_needs(spec: Any, declared: Any, use: Callable[[], object]) -> None:
-    """That it works where nothing is there but what it requires."""
+    """Check that it works when given nothing but what it requires."""
     try:
         use()
     except (ValueError, AttributeError, TypeError) as error:

@@ -18,7 +18,7 @@ from .records import Floats, Group, Played, TaskPlan
 from .registry import REGISTRY
 
 TURNS = 3
-"""Of a trajectory, at most."""
+"""Largest number of turns in a sample trajectory."""
 
 
 @cache

@@ -184,7 +184,7 @@ class Reward:
         return bool(self._final_gates)
 
     def gated(self, worth: float, final: Values) -> float:
-        """What an episode is worth in all, times the final gates."""
+        """Compute the return of an episode, times the final gates."""
         for name in self._final_gates:
             worth *= final[name]
         return worth

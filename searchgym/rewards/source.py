@@ -1,4 +1,4 @@
-"""Where an object of a reward is from: its definition, import path, options and source digest."""
+"""Source of an object in a reward: its definition, import path, options and source digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what people write to parts: names, import paths, tables, weights, functions, lists."""
+"""Parts from their specs: names, import paths, tables, weights, functions, lists."""
 
 from __future__ import annotations
 

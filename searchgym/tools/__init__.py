@@ -1,4 +1,4 @@
-"""What agents can call: search, pages, graphs, arithmetic, SQL, and tools of your own.
+"""Tools for agents: search, pages, graphs, arithmetic, SQL, and tools of your own.
 
 A tool is written as a name of :data:`TOOLS`, as ``"package.module:Object"``, as a table
 ``{"use": either, **options}``, as a class or a function, or as an object; :func:`make_tool` reads

@@ -1,4 +1,4 @@
-"""What a tool is: the protocol, a base class that does most of it, and a tool from a function."""
+"""Tool protocol, a base class that does most of it, and tools from functions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..worlds.world import World
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What the environment hands to its tools when it is built (:meth:`Tool.bind`)."""
+    """Context that an environment gives its tools when it is built (:meth:`Tool.bind`)."""
 
     corpus: Corpus
     """The passages that are searched."""
     engine: SearchEngine
-    """What answers searches."""
+    """Engine that answers searches."""
     world: World | None = None
     """The generated world behind the passages, if there is one."""
     k: int = 3

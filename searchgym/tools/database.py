@@ -47,7 +47,7 @@ class QueryError(ValueError):
 
 
 class QueryResult(NamedTuple):
-    """What a query found: names of columns, the first rows, and whether there are more."""
+    """Result of a query: names of columns, the first rows, and whether there are more."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]

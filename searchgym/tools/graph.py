@@ -41,7 +41,7 @@ class GraphTool(Tool):
     """
 
     MODE: ClassVar[str] = "facts"
-    """How entities are shown (``searchgym.engines.graph.modes``)."""
+    """Mode in which entities are shown (``searchgym.engines.graph.modes``)."""
     PASSAGES: ClassVar[bool] = False
     """True if they are shown with their passages."""
     index: GraphIndex

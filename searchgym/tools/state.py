@@ -1,4 +1,4 @@
-"""What an episode keeps for its tools: JSON texts, so that no two episodes share an object."""
+"""State of tools within an episode: JSON texts, so that no two episodes share an object."""
 
 from __future__ import annotations
 

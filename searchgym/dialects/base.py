@@ -1,4 +1,4 @@
-"""What a dialect is, and how one is found by name, table, class or object.
+"""Dialect protocol, and look-up by name, table, class or object.
 
 A dialect is pure and stateless (a bounded cache of rendered passages aside): the same call gives
 the same text, so one object serves all episodes and threads.
@@ -17,7 +17,7 @@ from searchgym.types import Action, Call, Page, Parsed, Ranking, ToolSpec
 
 
 class View(NamedTuple):
-    """What a dialect needs to know of the episode when it writes instructions."""
+    """View of an episode from which a dialect writes instructions."""
 
     tools: tuple[ToolSpec, ...]
     max_parallel: int
@@ -44,7 +44,7 @@ class Dialect(Protocol):
 
     @property
     def name(self) -> str:
-        """What people read in messages and tables; of a registered dialect or a class that can be
+        """Name in messages and tables; of a registered dialect or a class that can be
         imported without other options than flags, ``get_dialect(name)`` gives an equal one."""
         ...
 
@@ -59,11 +59,11 @@ class Dialect(Protocol):
         ...
 
     def instructions(self, view: View) -> str:
-        """What the policy must know, without the question."""
+        """Write the instructions for the policy, without the question."""
         ...
 
     def question(self, text: str) -> str:
-        """How the question is put, ready to be followed by the policy's first text."""
+        """Write the question so that the policy's first text can follow."""
         ...
 
     def parse(self, text: str) -> Parsed:

@@ -14,7 +14,7 @@ from searchgym.types import Call, Invalid, ToolSpec
 from searchgym.utils.arguments import OWN_ACTIONS
 
 OWN_FORM: Final = OWN_ACTIONS | {"answer", "judge", "delegate"}
-"""What a dialect says in a form of its own; never a call."""
+"""Actions that a dialect writes in a form of its own; never a call."""
 NOT_AN_OBJECT = "a tool call holds one JSON object"
 NO_ARGUMENTS = 'a tool call has "name" and "arguments"'
 _DEEPEST = 8
@@ -63,7 +63,7 @@ def read_call(text: str) -> Call | Invalid:
 
 
 def canonical_call(call: Call) -> Call:
-    """What :func:`read_call` reads from :func:`write_call`; ``DialectError`` for no call at all."""
+    """Return what :func:`read_call` reads from :func:`write_call`; ``DialectError`` if no call."""
     if not isinstance(call.args, Mapping):
         raise DialectError(f"a call's arguments are a mapping, got {type(call.args).__name__}")
     made = call_of(call.tool, call.args)

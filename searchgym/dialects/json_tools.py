@@ -189,7 +189,7 @@ class JsonTools(Described):
         return Search(kept), (Span("search", *trim(text, start, end)),)
 
     def _locate(self, text: str, start: int, end: int, key: str, value: str) -> tuple[int, int]:
-        """Where the value's literal stands (JSON keeps the last of equal keys), else the call."""
+        """Locate the value's literal (JSON keeps the last of equal keys), else the call."""
         found = trim(text, start, end)
         for match in _VALUES[key].finditer(text, start, end):
             literal = match[1]

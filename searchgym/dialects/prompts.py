@@ -39,7 +39,7 @@ KNOWN = frozenset({"question", "instructions", *PLACEHOLDERS})
 
 
 class Opening(NamedTuple):
-    """What an episode begins with."""
+    """Opening text of an episode."""
 
     instructions: str
     """Empty where the question's text is the whole prompt."""

@@ -15,7 +15,7 @@ class Published(NamedTuple):
     """One prompt and where it stands in its authors' code."""
 
     text: str
-    """With ``{question}`` where the question goes."""
+    """Text with ``{question}`` where the question goes."""
     dialect: str
     """Registered dialect in which its policy writes."""
     tools: frozenset[str]

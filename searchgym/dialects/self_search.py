@@ -21,7 +21,7 @@ from searchgym.types import ABSTAIN, Action, Answer, Invalid, Parsed, Passage, R
 
 UNANSWERED = "no closed <answer>"
 NOTHING = "Nothing was found."
-"""In the information block of a real engine that finds nothing; an empty one breaks the form."""
+"""Information block of a real engine that finds nothing; an empty one breaks the form."""
 _TAG = re.compile(r"<(/?)(think|search|information|answer)>")
 
 

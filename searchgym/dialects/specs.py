@@ -1,4 +1,4 @@
-"""How a dialect is written down, and how it gets the options that an environment's rules need."""
+"""Specs of dialects, and the options that an environment's rules need of them."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ they are; ``top_k``, ``truncation``, ``turns`` and ``tools`` the smaller they ar
 
 
 class DifficultyVector(TypedDict, total=False):
-    """Where an episode is on each axis; see :data:`AXES`."""
+    """Position of an episode on each axis; see :data:`AXES`."""
 
     noise: float
     distractors: int
@@ -134,7 +134,7 @@ MEASURES: Mapping[str, Callable[[Task], float | None]] = {
     "branches": _branches,
     "blur": blur,
 }
-"""What an axis compares; ``None`` where a task does not say."""
+"""Measure of a task that each axis compares; ``None`` where a task does not say."""
 
 
 class TaskPool:

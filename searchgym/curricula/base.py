@@ -1,4 +1,4 @@
-"""What a curriculum is, the plainest one, the base of those that drive axes, and all by name."""
+"""Curriculum protocol, the plainest one, the base of those that drive axes, and all by name."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def next_task(
         pool: The environment's tasks.
         key: Fixes the choice.
         over: Parameters that stand above the curriculum's.
-        task: The task, where somebody else has chosen it.
+        task: The task, if it has been chosen already.
 
     Returns:
         The task and all its parameters.
@@ -134,7 +134,7 @@ class Driver:
         raise NotImplementedError
 
     def set_step(self, step: float) -> None:
-        """The trainer's step, told to whoever counts in steps."""
+        """Set the trainer's step, for curricula that count in steps."""
         told = getattr(self.tasks, "set_step", None)
         if told is not None:
             told(step)

@@ -263,7 +263,7 @@ def _weighted(rows: list[list[int]]) -> tuple[list[list[int]], NDArray[np.float3
 def make(
     corpus: Corpus, world: World | None, index: str | None = None, **options: Any
 ) -> BM25Engine:
-    """For the registry; ``index`` is a folder that ``BM25Engine.save`` wrote (memory-mapped)."""
+    """Build for the registry; ``index``: a folder that ``BM25Engine.save`` wrote (mapped)."""
     if index is not None:
         return BM25Engine.load(index, corpus, **options)
     return BM25Engine(corpus, **options)

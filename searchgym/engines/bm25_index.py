@@ -168,7 +168,7 @@ def save_index(directory: Path, index: BM25Index, meta: Mapping[str, Any]) -> No
 
 
 def read_about(directory: Path) -> dict[str, Any]:
-    """What a saved index says of itself; ``EngineError`` if it is absent or of another format."""
+    """Read a saved index's description; ``EngineError`` if it is absent or of another format."""
     try:
         about = json.loads((directory / "index.json").read_text(encoding="ascii"))
     except (OSError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Pages behind the hits of several engines: whoever has the page opens it."""
+"""Page look-up for hybrid engines: the first source that has the URL opens it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class HybridPages:
         self.fingerprint = "hybrid-pages:" + "+".join(source.fingerprint for source in sources)
 
     def cache_key(self, request: PageRequest, /) -> bytes | None:
-        """Of all sources' keys; ``None`` as soon as one of them shares no answers."""
+        """Key made of all sources' keys; ``None`` as soon as one of them shares no answers."""
         return joint_key(source.cache_key(request) for source in self.sources)
 
     def run(self, batch: Sequence[PageRequest], /) -> list[Page | Failure | None]:

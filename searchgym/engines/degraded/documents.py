@@ -44,7 +44,7 @@ class Documents:
         return self._rewriter
 
     def position(self, passage: Passage) -> int | None:
-        """Where a hit stands in the corpus; ``None`` for passages from elsewhere."""
+        """Position of a hit in the corpus; ``None`` for passages from elsewhere."""
         if passage.id not in self.corpus:
             return None
         at = self.corpus.position(passage.id)

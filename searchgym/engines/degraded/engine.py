@@ -215,7 +215,7 @@ class DegradedEngine:
 
 
 def _told(done: Mapping[str, Any], hits: Ranking) -> dict[str, Any]:
-    """What was done to the hits that are shown."""
+    """Describe the degradation of the hits that are shown."""
     shown = {hit.passage.id for hit in hits}
     told: dict[str, Any] = {}
     for kind, what in done.items():
@@ -229,5 +229,5 @@ def _told(done: Mapping[str, Any], hits: Ranking) -> dict[str, Any]:
 def make(
     corpus: Corpus, world: World | None, *, engine: Any = "bm25", **options: Any
 ) -> DegradedEngine:
-    """For the registry: ``{"name": "degraded", "engine": "bm25", "noise": 0.3}``."""
+    """Build for the registry: ``{"name": "degraded", "engine": "bm25", "noise": 0.3}``."""
     return DegradedEngine(build_engine(engine, corpus, world), corpus, world, **options)

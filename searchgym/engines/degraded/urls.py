@@ -27,7 +27,7 @@ class Invented(NamedTuple):
 
     kind: Kind
     words: tuple[str, ...]
-    """What it is about: words of the query or of a title."""
+    """Subject: words of the query or of a title."""
     payload: int
     """32 bits: a corpus position, or nothing but chance."""
     url: str
@@ -56,7 +56,7 @@ def invent(kind: Kind, about: str, payload: int) -> Invented:
 
 
 def recognise(url: str) -> Invented | None:
-    """What :func:`invent` made, from its address; ``None`` for every other address."""
+    """Recover what :func:`invent` made from its address; ``None`` for other addresses."""
     found = _URL.fullmatch(url.strip())
     if found is None:
         return None

@@ -189,7 +189,7 @@ def index_in_memory(
 
 
 def recall(index: DenseIndex, queries: Floats, k: int = _TOP) -> dict[str, float]:
-    """What an index finds of the exact k nearest, on average: {"served", "raw"}.
+    """Measure the share of the exact k nearest that an index finds: {"served", "raw"}.
 
     "served" is what the engine answers, "raw" what FAISS ranks first before exact scoring. A
     passage that ties with the k-th nearest counts as found.

@@ -104,7 +104,7 @@ class SentenceEncoder:
 
     @property
     def name(self) -> str:
-        """What it was loaded from."""
+        """Source it was loaded from."""
         return self.source or BUNDLED
 
     def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:

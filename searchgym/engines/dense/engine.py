@@ -120,7 +120,7 @@ def make(
     progress: Progress | None = None,
     **options: Any,
 ) -> DenseEngine:
-    """For the registry.
+    """Build for the registry.
 
     Args:
         corpus: what to search.
@@ -258,7 +258,7 @@ def _opened(
 
 
 def encoder_of(given: Any, options: Mapping[str, Any]) -> SentenceEncoder:
-    """What ``encoder=`` and the other options of the engine mean together."""
+    """Build the encoder that ``encoder=`` and the engine's other options specify."""
     if isinstance(given, SentenceEncoder):
         if options:
             raise EngineError(f"{', '.join(options)} cannot change an encoder that is ready")

@@ -1,4 +1,4 @@
-"""What FAISS relies on when it searches, read off an index that may have been altered.
+"""Checks of what FAISS relies on in a search, for an index that may have been altered.
 
 FAISS follows the numbers of a graph or a list without asking where they lead. A file that was
 damaged or forged is therefore read only if its digest is the recorded one, and searched only if its

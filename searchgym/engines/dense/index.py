@@ -115,7 +115,7 @@ class DenseIndex:
         self._resources: Any = None
         self._cells: Vectors | None = None
         self.owner: Any = faiss_index
-        """What owns the memory of ``vectors``, if they are a view into it."""
+        """Owner of the memory of ``vectors``, if they are a view into it."""
         if kind in ("ivf", "ivfpq"):
             self._index.nprobe = self.numbers["nprobe"]
             self._cells = Vectors([_centroids(faiss_index)], longest=_longest(faiss_index))

@@ -32,7 +32,7 @@ _FORMAT = 1
 
 
 def plan_of(corpus: Corpus, encoder: SentenceEncoder, shard: int) -> dict[str, Any]:
-    """What decides the vectors, byte for byte."""
+    """Plan: all that decides the vectors, byte for byte."""
     return {
         "format": _FORMAT,
         "corpus": {"name": corpus.name, "digest": corpus.digest, "passages": len(corpus)},
@@ -96,7 +96,7 @@ def open_shards(folder: Path, plan: Mapping[str, Any], *, verify: bool = False) 
 
 
 def shard_path(folder: Path, number: int) -> Path:
-    """Where a shard lies; its SHA-256 beside it."""
+    """Path of a shard; its SHA-256 lies beside it."""
     return folder / "shards" / f"{number:06}.npy"
 
 

@@ -145,7 +145,7 @@ class KGPages(PageLookup):
 
 
 def make(corpus: Corpus, world: World | None, mode: str = "pages", **options: Any) -> SearchEngine:
-    """For the registry: ``EngineError`` where there is no graph behind the corpus.
+    """Build for the registry: ``EngineError`` where there is no graph behind the corpus.
 
     ``mode``: "pages" (default) looks pages up by name; "facts", "neighbours", "ppr" and
     "communities" are those of :class:`searchgym.engines.graph.modes.GraphSearch`.

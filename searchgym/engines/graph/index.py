@@ -91,7 +91,7 @@ class GraphIndex:
     # --- rankings -----------------------------------------------------------------------------
     @cached_property
     def vectors(self) -> TextVectors:
-        """Of titles (counted thrice), other names and passages (of an imported graph: facts)."""
+        """Vectors of titles (counted thrice), other names and passages (imported graph: facts)."""
         analyser = Analyser(stopwords="english")
         graph = self.graph
         texts = (
@@ -137,7 +137,7 @@ class GraphIndex:
 
 
 _KEPT = "_graph_index"
-"""Where a corpus keeps its index: the two live and die together."""
+"""Attribute in which a corpus keeps its index, so that both have one lifetime."""
 
 
 def graph_index(

@@ -106,7 +106,7 @@ def make_mode(
     communities: str | Path | None = None,
     **options: Any,
 ) -> GraphSearch:
-    """For the registry. ``communities``: a file that keeps them between processes."""
+    """Build for the registry. ``communities``: a file that keeps them between processes."""
     if mode not in MODES:
         raise EngineError(unknown("mode of the graph engine", mode, ("pages", *MODES)))
     return GraphSearch(graph_index(corpus, world, communities), mode, **options)

@@ -20,10 +20,10 @@ from ...utils.records import hits_from_json, hits_to_json, result_from_json, res
 
 
 class ServiceCodec(NamedTuple):
-    """How one kind of service is written down."""
+    """Codec of one kind of service: requests and answers as JSON."""
 
     request: Callable[[Any], Any]
-    """What is asked, without the episode's context."""
+    """Request as JSON, without the episode's context."""
     context: Callable[[Any], Any]
     """The rest an answer may depend on: key, parameters, task, state."""
     encode: Callable[[Any], Any]

@@ -4,8 +4,8 @@ Answers lie in one SQLite file, keyed by a digest of (the service's fingerprint,
 canonical form), so recordings of several services or versions share a file and never mix. What was
 answered is on disk: a killed process loses nothing that it handed out.
 
-Degrade what was recorded, never record what was degraded: noise belongs to an episode, a recording
-to everybody. After DeepTravel's cached sandbox (``CachedBackend``) and SenseNova-MARS's cache.
+Degrade what was recorded, never record what was degraded: noise belongs to one episode, a recording
+to all. After DeepTravel's cached sandbox (``CachedBackend``) and SenseNova-MARS's cache.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Res = TypeVar("Res")
 
 
 class _Flight:
-    """A request somebody is asking right now."""
+    """Request in flight."""
 
     __slots__ = ("done", "failure", "value")
 
@@ -255,7 +255,7 @@ class RecordedService(Generic[Req, Res]):
             )
 
     def _insist(self, about: Mapping[str, Any]) -> None:
-        """What is to be replayed must be in the file, recorded with the same options."""
+        """Require that the file holds what is to be replayed, recorded with the same options."""
         known = recordings(self.store, self.kind)
         if self._inner_fingerprint not in known:
             raise EngineError(
@@ -342,7 +342,7 @@ def make(
     mode: Mode = "replay_or_live",
     **options: Any,
 ) -> RecordedEngine:
-    """For the registry: ``{"name": "recorded", "engine": …, "path": …, "mode": …}``.
+    """Build for the registry: ``{"name": "recorded", "engine": …, "path": …, "mode": …}``.
 
     Without ``engine`` the file is replayed as it is; with it, replay insists on its fingerprint.
     """

@@ -228,7 +228,8 @@ class RemoteEngine:
 
 
 def make(corpus: Corpus, world: World | None, **options: Any) -> RemoteEngine:
-    """For the registry: ``{"name": "remote", "url": …}`` or ``{"name": "remote", "provider": …}``.
+    """Build for the registry: ``{"name": "remote", "url": …}`` or ``{"name": "remote", "provider":
+    …}``.
 
     What is searched is the server's business; the environment's corpus serves its tasks only.
     """

@@ -116,7 +116,7 @@ def _message(reply: Response, number: int) -> dict[str, Any]:
 
 
 def _content(result: Mapping[str, Any]) -> Any:
-    """What a tool returned: structured content, else its text (as JSON where it is)."""
+    """Read a tool's result: structured content, else its text (as JSON where it is)."""
     if result.get("isError"):
         raise Malformed(f"the tool failed: {result.get('content')!r:.200}")
     structured = result.get("structuredContent")

@@ -18,7 +18,7 @@ MSGPACK = "application/msgpack"
 
 
 class RetrieveFormat(NamedTuple):
-    """How one family of servers is spoken to."""
+    """Wire format of one family of servers."""
 
     request: Callable[[Sequence[str], int], Any]
     """The body for some queries and k."""
@@ -30,7 +30,7 @@ class RetrieveFormat(NamedTuple):
     path: str = "/retrieve"
     media: str = JSON
     access: str = ""
-    """Where pages are fetched (``POST {"urls": […]}``), if the server does that."""
+    """Path at which pages are fetched (``POST {"urls": […]}``), if the server does that."""
 
     def pack(self, queries: Sequence[str], k: int) -> bytes:
         body = self.request([safe(q) for q in queries], k)

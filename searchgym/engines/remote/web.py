@@ -22,7 +22,7 @@ class Credentials(NamedTuple):
 
 
 class Provider(NamedTuple):
-    """How one provider is asked and read."""
+    """Requests to one provider, and the reading of its replies."""
 
     url: str
     key_env: str

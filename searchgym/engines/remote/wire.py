@@ -1,4 +1,4 @@
-"""What goes over the wire and back, checked: nothing a server sends is trusted."""
+"""Requests and replies on the wire, checked: nothing a server sends is trusted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Response(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """Why there is no reply; ``status`` is the server's, or ``None`` if it never answered."""
+    """Reason for a missing reply; ``status`` is the server's, or ``None`` if it never answered."""
 
     failure: Failure
     status: int | None = None
@@ -123,7 +123,7 @@ def made_id(text: str) -> str:
 
 
 def ranking(found: Iterable[WireHit], k: int) -> Ranking:
-    """At most k hits, scores never increasing, ties by id, each passage once.
+    """Rank at most k hits: scores never increasing, ties by id, each passage once.
 
     Where a result has no score, rank r (from 0) scores 1 / (r + 1) for all: order is all we know.
     """

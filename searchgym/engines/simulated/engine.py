@@ -29,8 +29,8 @@ from .shelf import Shelf, SimulatedPages
 
 Aliases = Literal["first", "all", "drawn"]
 Kind = Literal["useful", "noisy", "unrelated"]
-"""Of a query's documents: ``noisy`` by the draw; ``unrelated``: the query asks for nothing that the
-task is about."""
+"""Kind of a query's documents: ``noisy`` by the draw; ``unrelated``: the query asks for nothing
+that the task is about."""
 ALIASES = ("first", "all", "drawn")
 
 
@@ -139,7 +139,7 @@ class SimulatedEngine:
 
     @property
     def fingerprint(self) -> str:
-        """Of the generator and every setting."""
+        """Digest of the generator and every setting."""
         settings = [
             self.generator.fingerprint, self.noise, self.style, self.words, self.aliases,
             self.per_call, self.temperature, self.max_tokens, self.vary,
@@ -176,7 +176,7 @@ class SimulatedEngine:
         return answers
 
     def _ask(self, query: Query) -> _Asked:
-        """What the model is asked; nothing for a query that finds nothing anyway."""
+        """Prompt for the model; nothing for a query that finds nothing anyway."""
         if query.k < 1 or not query.text.strip():
             return _Asked((), "useful", 1)
         ctx = query.ctx
@@ -198,7 +198,7 @@ class SimulatedEngine:
         return _Asked(requests, kind, each, evidence)
 
     def _asked_for(self, text: str, task: Task, answer: str) -> tuple[Kind, str, tuple[str, ...]]:
-        """What kind of documents a query gets that no draw has made noisy, what they are to state,
+        """Decide the kind of documents for a query that no draw made noisy, what they are to state,
         and the gold passage they stand for."""
         if self._relevance is None or not self._relevance.knows(task):
             return "useful", answer, ()
@@ -244,7 +244,7 @@ class _Asked(NamedTuple):
 def make(
     corpus: Corpus, world: World | None, *, generator: Any = None, **options: Any
 ) -> SimulatedEngine:
-    """For the registry: ``{"name": "simulated", "generator": {"name": …}, "noise": 0.3}``."""
+    """Build for the registry: ``{"name": "simulated", "generator": {"name": …}, "noise": 0.3}``."""
     if generator is None:
         raise EngineError(
             "engine 'simulated' needs a text generator: {'name': 'simulated', 'generator': "

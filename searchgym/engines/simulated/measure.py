@@ -1,4 +1,4 @@
-"""How often a simulator does what it was told: the answer in useful documents, none in noisy."""
+"""Measures how often a simulator obeys: the answer in useful documents, none in noisy ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .text import mentions, telling
 
 
 class StatedAnswers(NamedTuple):
-    """Of one kind of document."""
+    """Counts of stated answers for one kind of document."""
 
     kind: str
     """``useful`` or ``noisy``."""

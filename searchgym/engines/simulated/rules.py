@@ -147,5 +147,5 @@ class RulesEngine:
 
 
 def make(corpus: Corpus, world: World | None, **options: float) -> RulesEngine:
-    """For the registry: ``{"name": "simulated_rules", "noise": 0.3}``."""
+    """Build for the registry: ``{"name": "simulated_rules", "noise": 0.3}``."""
     return RulesEngine(corpus, world, **options)  # type: ignore[arg-type]

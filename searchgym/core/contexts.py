@@ -1,4 +1,4 @@
-"""The segments of an episode's contexts: what was said, by whom, and what is still visible.
+"""Segments of an episode's contexts: their texts, authors and visibility.
 
 Mostly append-only, but methods edit contexts: a judged observation is hidden, a page shrinks to a
 stub, an executor works in a context of its own. Nothing is ever removed from the record.

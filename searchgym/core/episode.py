@@ -1,9 +1,9 @@
-"""The rules of one episode, doing no I/O.
+"""One episode as a state machine without I/O.
 
-``requests()`` says what the policy is asked, ``act`` takes its text and hands out tool calls,
-``receive`` takes their results. Whoever drives it runs the calls: at once (single environment), in
-one batch for many episodes (vector environment), or through a queue. An episode is its config plus
-the log of what it was told, so fork, snapshot, resume and golden replay are one mechanism: replay.
+``requests()`` returns the requests to the policy, ``act`` takes its text and returns tool calls,
+``receive`` takes their results. The driver runs the calls: at once (single environment), in one
+batch for many episodes (vector environment), or through a queue. An episode is its config plus the
+log of its inputs, so fork, snapshot, resume and golden replay are one mechanism: replay.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class Episode:
         return self._dispatch(action)
 
     def fail(self, failure: Failure) -> None:
-        """End the episode because whoever should act now cannot be reached: ``infra_error``."""
+        """End the episode with ``infra_error`` because the agent cannot be reached."""
         if self.phase != "act":
             raise EpisodeError(f"fail() while phase is {self.phase!r}; it stands in for act()")
         self._events.append(("fail", (failure,)))
@@ -579,7 +579,7 @@ class Episode:
     ) -> Episode:
         """The episode a snapshot was taken of, replayed.
 
-        A snapshot may come from a file of somebody else's, so it may name registered items only,
+        A snapshot may come from an untrusted file, so it may name registered items only,
         and import paths that have been loaded in this process already.
 
         Args:

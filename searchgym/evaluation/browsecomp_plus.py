@@ -22,7 +22,7 @@ _ANSWER = re.compile(r"^[ \t*]*Exact Answer[ \t*]*:[ \t*]*(.*?)[ \t*]*$", re.I |
 
 
 class RunFile(NamedTuple):
-    """One question as somebody's agent has answered it."""
+    """One question and an agent's answer to it."""
 
     query_id: str
     answer: str

@@ -1,4 +1,7 @@
-"""Refuses to compare results whose settings differ in more than the agent: "EM 0.40" with k=3 and with k=5 are answers to different questions."""
+"""Refuses to compare results whose settings differ in more than the agent.
+
+"EM 0.40" with k=3 and with k=5 are answers to different questions.
+"""
 
 from __future__ import annotations
 

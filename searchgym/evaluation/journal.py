@@ -11,10 +11,9 @@
     DIR/judge.sqlite                 what the judge model said, by content
     DIR/machine.json                 the machine of the last start
 
-An episode is recorded when its line is on disk; whoever starts again plays only the others. Rows
-are not kept twice: a trajectory replays, and the replay is measured. Whoever asks more questions
-than before, those on record among them, plays only the new ones: an episode does not depend on what
-else is asked.
+An episode is recorded when its line is on disk; a restart plays only the others. Rows are not kept
+twice: a trajectory is replayed and measured. A later evaluation of more questions plays only the
+new ones, because an episode does not depend on the other questions.
 """
 
 from __future__ import annotations

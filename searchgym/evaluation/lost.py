@@ -1,6 +1,6 @@
 """Episodes lost to the infrastructure, by number of searches.
 
-Whoever searches more meets more outages. Dropping those episodes is right (they say nothing about
+Agents that search more meet more outages. Dropping those episodes is right (they say nothing about
 the agent) and still tilts what is left towards agents that search less; so they are counted, and
 compared with what the retry policy alone explains: a call is lost if all its tries fail.
 """

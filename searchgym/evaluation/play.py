@@ -120,8 +120,8 @@ def play_in_processes(
     """:func:`play` in ``workers`` spawned processes, each with its own agent and environment;
     returns what their agents say that they used up.
 
-    Tasks go to whoever has room next, so slow episodes hold nobody up. Ends the others when one
-    fails, and when this process is interrupted; what ``finished`` was handed stays done.
+    Tasks go to the next process with room, so slow episodes do not hold up others. When one process
+    fails or this one is interrupted, all are ended; episodes passed to ``finished`` stay done.
 
     Raises:
         EvaluationError: ``build`` does not pickle, a process failed (with its error) or was killed.

@@ -1,8 +1,8 @@
-"""Text of others as token ids: whatever a page, a query or a question holds, none of its ids is a
-special token's. So no text can end a turn, open one, or call a tool.
+"""Encodes untrusted text without special tokens, whatever a page, a query or a question holds, so
+that no text can end a turn, open one, or call a tool.
 
-One encoder serves policies, chats and simulated engines. Whoever hands *strings* to a chat template
-that is not ours uses :func:`neutralise`.
+One encoder serves policies, chats and simulated engines. Code that passes *strings* to a foreign
+chat template uses :func:`neutralise`.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class OpenAIGenerator:
 
     @property
     def fingerprint(self) -> str:
-        """Digest of address, model and extra fields; the server may change the model behind a name."""
+        """Digest of address, model and extra fields; a server may change what a name means."""
         said = json.dumps([self.wire.base_url, self.model, self.extra], sort_keys=True, default=str)
         return f"openai:{hashlib.blake2b(said.encode(), digest_size=16).hexdigest()}"
 
@@ -133,7 +133,7 @@ class OpenAIGenerator:
         return self
 
     async def _settle(self) -> Failure | None:
-        """Probe once, whoever asks first; a ``Failure`` if the server is down just now."""
+        """Probe once, on the first request; a ``Failure`` if the server is down just now."""
         if self._facts is not None:
             return None
         if self._asking is None:  # on the wire's loop only, hence no lock

@@ -1,8 +1,8 @@
-"""A policy whose text somebody else generates: prompts as ids, exact rows, and no generator.
+"""Policy for external generators: prompts as ids and exact rows, without a generator of its own.
 
-For trainers and servers that sample by themselves: :meth:`ExternalPolicy.ask` says what to
-continue, :meth:`ExternalPolicy.remember` takes what was sampled, :meth:`ExternalPolicy.rows` gives
-the training rows. :class:`~searchgym.policies.causal_lm.CausalLMPolicy` is the same with a
+Trainers and servers that sample by themselves call :meth:`ExternalPolicy.ask` for the prompt,
+:meth:`ExternalPolicy.remember` with the sampled tokens, and :meth:`ExternalPolicy.rows` for the
+training rows. :class:`~searchgym.policies.causal_lm.CausalLMPolicy` is the same with a
 generator of its own.
 """
 

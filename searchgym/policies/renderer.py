@@ -201,7 +201,7 @@ class ChatRenderer:
         return "system" if self.system and segment.kind == "instructions" else "user"
 
     def _read_frames(self, roles: tuple[str, ...], tools: str) -> tuple[Ids, ...]:
-        """Return the template's text before, between and after the contents: one more than roles."""
+        """Return the template's text around the contents: one piece more than roles."""
         offered = json.loads(tools)
         texts = self._frame_texts(roles, offered)
         kept = list(texts)

@@ -97,9 +97,9 @@ class ChatAgent(ABC):
     Args:
         base_url: Default: the environment variable ``OPENAI_BASE_URL``.
         model: Default: ``OPENAI_MODEL``, or the only one the server has.
-        seed: Of the requests' keys (see ``seeded``).
-        options: Of :class:`~searchgym.llms.openai_chat.ChatClient`: temperature, max_tokens, tries,
-            cache, price_in, …
+        seed: Seed of the requests' keys (see ``seeded``).
+        options: For :class:`~searchgym.llms.openai_chat.ChatClient`: temperature, max_tokens,
+            tries, cache, price_in, …
 
     Raises:
         EngineError: no address, impossible options; from :meth:`act`: a refused key, an unknown

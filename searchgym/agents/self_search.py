@@ -22,8 +22,8 @@ class SelfSearchAgent:
     Args:
         generator: Any text generator.
         engine: Any search engine; None: self-search alone.
-        seed: Of the draws.
-        options: As of :class:`searchgym.agents.sim_to_real.SimToReal`.
+        seed: Seed of the draws.
+        options: Options of :class:`searchgym.agents.sim_to_real.SimToReal`.
 
     Raises:
         EngineError: impossible options, or an engine that must be told the task.

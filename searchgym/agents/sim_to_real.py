@@ -114,9 +114,9 @@ class SimToReal:
             stop strings are replaced by this class's.
         dialect: Whose self-search form is written.
         max_searches: Further searches of a text stay the policy's own.
-        max_retries: How often a failed call is tried again.
+        max_retries: Retries of a failed call.
         snippet_chars: Characters of each passage that are shown; None: all.
-        measure: What ``"entropy"`` goes by, see :func:`query_entropy`.
+        measure: Measure behind ``"entropy"``, see :func:`query_entropy`.
     """
 
     def __init__(

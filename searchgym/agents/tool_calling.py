@@ -36,7 +36,7 @@ class ToolCallingAgent(ChatAgent):
 
     Args:
         tool_choice: "auto", or "required" for servers that can hold a model to it.
-        options: As of :class:`ChatAgent`.
+        options: Options of :class:`ChatAgent`.
     """
 
     def __init__(

@@ -583,10 +583,10 @@ class Episode:
         and import paths that have been loaded in this process already.
 
         Args:
-            snapshot: As :meth:`snapshot` gave it.
+            snapshot: Snapshot that :meth:`snapshot` returned.
             dialect: The object it was played under, if that has no name or import path by which a
                 snapshot could record it.
-            reward: Where the episode's reward holds parts of one's own: the reward again, as
+            reward: Reward of the episode, needed where it holds parts of one's own, as
                 ``Reward.of`` takes it, or one with more parts. Names and weights are the record's.
             trust: Import and run what the snapshot names, instead.
             scored: False gives parts of one's own the value 0, for who needs no rewards.

@@ -65,7 +65,7 @@ def next_task(
     """Choose a task, then the difficulty that it is played at.
 
     Args:
-        curriculum: Who chooses.
+        curriculum: Curriculum that chooses.
         pool: The environment's tasks.
         key: Fixes the choice.
         over: Parameters that stand above the curriculum's.

@@ -51,7 +51,7 @@ def from_json(data: Any, dialect: Dialect | None = None) -> Reference:
     """Return the reference of :func:`to_json`.
 
     Args:
-        data: What was recorded.
+        data: Recorded spec.
         dialect: The object to use where the record could not say which it was.
 
     Raises:

@@ -91,7 +91,7 @@ def evaluate(
             agent's texts depend on its requests alone (language models: up to rounding).
         build: Makes agent and environment in each process, if they cannot be sent there
             themselves.
-        options: What the agent was made with, for the record.
+        options: Options the agent was made with, for the record.
         params: Difficulty over the environment's: ``{"noise": 0.3}``.
 
     On Ctrl-C the finished questions are kept: the result says ``complete=False``. Where none has

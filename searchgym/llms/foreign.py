@@ -26,7 +26,7 @@ class Foreign:
     """A tokenizer's reading of foreign text.
 
     Args:
-        tokenizer: Of transformers.
+        tokenizer: Tokenizer of transformers.
         size: Texts seen lately whose ids are kept.
     """
 

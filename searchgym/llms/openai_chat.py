@@ -63,7 +63,7 @@ class ChatClient:
         base_url: Like ``http://127.0.0.1:8000/v1``.
         model: Its name; may be left out where the server has one.
         key_env: The environment variable that holds the key, if any.
-        timeout_s: Of one try; at most ``tries`` tries, then a ``Failure``.
+        timeout_s: Timeout of one try; at most ``tries`` tries, then a ``Failure``.
         connections: Calls under way at once.
         max_tokens, temperature: Of each reply.
         seeded: Send ``seed``, made of each request's key.

@@ -24,7 +24,7 @@ class CausalLMPolicy(ExternalPolicy):
 
     Args:
         generator: Needs the capabilities ``ids``, ``logp`` and ``seed``.
-        renderer: As of :class:`~searchgym.policies.external.ExternalPolicy`, like ``sampling``,
+        renderer: See :class:`~searchgym.policies.external.ExternalPolicy`, like ``sampling``,
             ``overflow`` and ``memory``; a name needs the generator's own tokenizer.
         context: Tokens of prompt and completion; default: the generator's.
         tries: Calls of the generator before its failure is raised.

@@ -48,10 +48,10 @@ class ExternalPolicy:
             options, ``{"use": "chat", "enable_thinking": False}``; or a
             :class:`~searchgym.policies.renderer.Renderer`.
         context: Tokens of prompt and completion that the model can hold; ``None``: unlimited.
-        sampling: Of each turn; the request's stop strings are added, and its own limit of tokens
-            counts if lower.
-        seed: Of the requests' keys.
-        overflow: What happens when a prompt leaves no room in the model's context. ``"invalid"``:
+        sampling: Sampling of each turn; the request's stop strings are added, and its limit of
+            tokens counts if lower.
+        seed: Seed of the requests' keys.
+        overflow: Handling of a prompt that leaves no room in the model's context. ``"invalid"``:
             the turn is empty, which is an invalid action that the episode answers and counts; with
             some room the turn is as long as fits (``finish`` says ``"length"``). ``"refuse"``:
             an ``EngineError`` unless all of ``max_tokens`` fits.
@@ -215,7 +215,7 @@ def make_renderer(spec: Renderer | Mapping[str, Any] | str, tokenizer: Any) -> R
     Args:
         spec: A name of ``RENDERERS`` or ``"package.module:Class"``, a table ``{"use": either,
             **options}``, or a renderer.
-        tokenizer: Of transformers; not needed for a renderer that is given.
+        tokenizer: Tokenizer of transformers; not needed if a renderer is given.
 
     Raises:
         EngineError: An unknown name or option, or a tokenizer that does not fit.

@@ -109,12 +109,12 @@ class ChatRenderer:
     written before.
 
     Args:
-        system: Whether instructions are a system message of their own.
-        tools: Whether the template is told the environment's tools (its argument ``tools``) and
+        system: True if instructions are a system message of their own.
+        tools: True if the template is given the environment's tools (its argument ``tools``) and
             results are messages of the role "tool", as in the model's own form of calling tools.
             The environment's dialect must then leave both to the template: ``"json_tools+native"``
             for models that call tools as Qwen's and Hermes do.
-        unstable: What to do with a template that writes another text where an answer is asked for
+        unstable: Handling of a template that writes another text where an answer is asked for
             than before the same answer later. ``"keep"``: where it has only added something (it
             opens a thought, ``<think>``), that stays, so that the model goes on reading what it has
             read and written; otherwise ``EngineError``. ``"refuse"`` raises always. ``"split"``

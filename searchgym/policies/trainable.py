@@ -143,7 +143,7 @@ class TrainableLM:
         """Make a policy over the same weights; call its ``weights_changed`` after each step.
 
         Args:
-            renderer: As of :class:`CausalLMPolicy`, or ``"auto"``: the prompt format that the
+            renderer: See :class:`CausalLMPolicy`, or ``"auto"``: the prompt format that the
                 model's folder notes, else chat where the tokenizer has a template, else plain.
             reuse_tokens: Tokens whose keys and values are kept from turn to turn, until the weights
                 change; without, each turn reads everything again and rollouts take twice as long.

@@ -274,7 +274,7 @@ class Trainer:
         ``transformers`` loads them. In several processes all call it, and the main one writes.
 
         Args:
-            folder: Where to; made if it does not exist.
+            folder: Target folder; created if it does not exist.
             adapter: Save LoRA adapters alone, as a PEFT folder. By default they are merged.
 
         Raises:

@@ -49,7 +49,7 @@ class Tool:
     with the same ``spec.shares`` read and write one state.
 
     Args:
-        cost: What each call costs, added to ``ToolResult.cost``.
+        cost: Cost of each call, added to ``ToolResult.cost``.
     """
 
     spec: ToolSpec
@@ -72,7 +72,7 @@ class Tool:
 
         Args:
             args: The arguments, which fit ``spec.parameters``.
-            state: What an earlier call of this episode returned as ``ToolResult.state``, a copy;
+            state: Copy of the ``ToolResult.state`` that an earlier call of this episode returned;
                 None at first.
         """
         raise NotImplementedError

@@ -37,7 +37,7 @@ class GraphTool(Tool):
 
     Args:
         index: The graph's index; by default that of the environment's corpus.
-        cost: What each call costs.
+        cost: Cost of each call.
     """
 
     MODE: ClassVar[str] = "facts"

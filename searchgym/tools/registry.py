@@ -38,7 +38,7 @@ def make_tool(spec: Any, context: ToolContext) -> ToolProtocol:
     Args:
         spec: A name of :data:`TOOLS`, an import path, ``{"use": either, **options}``, a class, a
             function (see :class:`searchgym.tools.base.FunctionTool`), or an object.
-        context: What the tool may need. An object with a method ``bind`` gets it: the tool is what
+        context: Context of the environment. For an object with a method ``bind``, the tool is what
             ``bind(context)`` returns.
 
     Raises:

@@ -29,7 +29,7 @@ class SqlTool(Tool):
         max_rows: Rows shown at most.
         max_steps: Steps of SQLite's machine that a query may take.
         seconds: Seconds that a query may take, should a single step be slow.
-        cost: What each call costs.
+        cost: Cost of each call.
 
     Raises:
         CardError: a limit is below 1; by :meth:`bind`, there is no generated world.

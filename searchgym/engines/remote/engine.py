@@ -39,7 +39,7 @@ class RemoteEngine:
         budget: Most that may be spent by this object; further queries fail.
         batch_size: Queries in one request, where the dialect allows several. If the server rejects
             such a request, its queries are asked one by one: a bad one hurts no other.
-        reader: Who reads pages for the access tool: "jina", or None (the corpus's own pages).
+        reader: Reader of pages for the access tool: "jina", or None (the corpus's own pages).
             By default Jina for providers; a dialect that reads pages always does.
         limits: ``timeout_s, retries, backoff_s, max_wait_s, rate, concurrency, max_bytes``; see
             :class:`searchgym.engines.remote.http.Client`.

@@ -28,13 +28,13 @@ class Client(LoopClient):
     """Sends requests; every outcome is a ``Response`` or a ``Trouble``, nothing is raised.
 
     Args:
-        timeout_s: Of each try, from connecting to the last byte.
+        timeout_s: Timeout of each try, from connecting to the last byte.
         retries: Further tries after a timeout, a broken connection or a status in ``RETRIED``.
         backoff_s: Wait before the first retry, doubled each time; ``Retry-After`` overrides it.
         max_wait_s: Longest wait between tries; a server that asks for more is given up on.
         rate: Requests begun per second; ``None``: unlimited.
         concurrency: Requests under way at a time.
-        max_bytes: Of a response, after decompression.
+        max_bytes: Limit on a response, after decompression.
         secret: A key that no message may show.
     """
 

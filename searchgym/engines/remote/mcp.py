@@ -11,17 +11,7 @@ from typing import Any
 
 from ...types import Failure
 from .http import Client
-from .wire import (
-    Ask,
-    Malformed,
-    Response,
-    Trouble,
-    WireHit,
-    field,
-    parse_json,
-    passage_of,
-    score_of,
-)
+from .wire import Ask, Malformed, RawHit, Response, Trouble, field, parse_json, passage_of, score_of
 
 VERSION = "2025-03-26"
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -135,7 +125,7 @@ def _content(result: Mapping[str, Any]) -> Any:
     return values  # some servers send one part per result
 
 
-def found(data: Any, address: Any) -> list[WireHit]:
+def found(data: Any, address: Any) -> list[RawHit]:
     """Results of the search tool; ``address(docid)`` is where each can be opened."""
     if isinstance(data, dict):
         data = [data] if "docid" in data else data.get("results")
@@ -149,5 +139,5 @@ def found(data: Any, address: Any) -> list[WireHit]:
         if "title" in item:
             document["title"] = item["title"]
         url = address(str(item["docid"]))
-        out.append(WireHit(passage_of(document, item["docid"], url), score_of(item.get("score"))))
+        out.append(RawHit(passage_of(document, item["docid"], url), score_of(item.get("score"))))
     return out

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import EngineError, MissingExtraError, unknown
-from .wire import Malformed, WireHit, field, parse_json, passage_of, safe, score_of
+from .wire import Malformed, RawHit, field, parse_json, passage_of, safe, score_of
 
 JSON = "application/json"
 MSGPACK = "application/msgpack"
@@ -24,7 +24,7 @@ class RetrieveFormat(NamedTuple):
     """The body for some queries and k."""
     results: Callable[[Any, int], list[Any]]
     """One list of raw items per query, from the reply's body; ``Malformed`` for other shapes."""
-    item: Callable[[Any], WireHit]
+    item: Callable[[Any], RawHit]
     many: bool
     """True if one request may hold several queries."""
     path: str = "/retrieve"
@@ -39,7 +39,7 @@ class RetrieveFormat(NamedTuple):
             return packed
         return json.dumps(body).encode("ascii")
 
-    def unpack(self, body: bytes, n: int) -> list[list[WireHit]]:
+    def unpack(self, body: bytes, n: int) -> list[list[RawHit]]:
         """Results of each of the n queries."""
         if self.media == MSGPACK:
             try:
@@ -92,14 +92,12 @@ def _only_list(data: Any, n: int) -> list[Any]:
     return [data]
 
 
-def _document(item: Any) -> WireHit:
+def _document(item: Any) -> RawHit:
     """``{"document": DOC, "score"}`` or DOC itself; the score may be absent."""
     if isinstance(item, dict) and "document" in item:
         inner = passage_of(item["document"], item.get("docid", item.get("id")))
-        return WireHit(inner, score_of(item.get("score")))
-    return WireHit(
-        passage_of(item), score_of(item.get("score") if isinstance(item, dict) else None)
-    )
+        return RawHit(inner, score_of(item.get("score")))
+    return RawHit(passage_of(item), score_of(item.get("score") if isinstance(item, dict) else None))
 
 
 _SEARCH_R1 = RetrieveFormat(_queries(True), _nested, _document, True)

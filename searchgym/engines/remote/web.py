@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ...errors import EngineError
-from .wire import Ask, Malformed, WireHit, field, is_web_url, passage_of, safe, score_of, text_of
+from .wire import Ask, Malformed, RawHit, field, is_web_url, passage_of, safe, score_of, text_of
 
 
 class Credentials(NamedTuple):
@@ -37,7 +37,7 @@ class Provider(NamedTuple):
     link: str = "link"
     extra_env: str = ""
 
-    def found(self, data: Any) -> list[WireHit]:
+    def found(self, data: Any) -> list[RawHit]:
         """Results in order; those without a web address are left out (they cannot be cited)."""
         out = []
         for item in self.results(data):
@@ -49,7 +49,7 @@ class Provider(NamedTuple):
             title = text_of(item.get("title"), "title")
             text = text_of(item.get(self.text), self.text)
             passage = passage_of({"title": title, "text": text, "url": url}, url)
-            out.append(WireHit(passage, score_of(item.get("score"))))
+            out.append(RawHit(passage, score_of(item.get("score"))))
         return out
 
     def credentials(self, key_env: str | None) -> Credentials:

@@ -42,7 +42,7 @@ class Malformed(ValueError):
     """A response that is not what its dialect documents."""
 
 
-class WireHit(NamedTuple):
+class RawHit(NamedTuple):
     """One result as a server gives it."""
 
     passage: Passage
@@ -122,12 +122,12 @@ def made_id(text: str) -> str:
     return "r-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def ranking(found: Iterable[WireHit], k: int) -> Ranking:
+def ranking(found: Iterable[RawHit], k: int) -> Ranking:
     """Rank at most k hits: scores never increasing, ties by id, each passage once.
 
     Where a result has no score, rank r (from 0) scores 1 / (r + 1) for all: order is all we know.
     """
-    items: dict[str, WireHit] = {}
+    items: dict[str, RawHit] = {}
     for item in found:
         items.setdefault(item.passage.id, item)
     ordered = list(items.values())

@@ -75,17 +75,17 @@ class SimulatedEngine:
         per_call: Documents the model writes at once; ``None``: all. A small simulator writes one
             document well, and the calls of a query run as one batch; equal documents are one hit.
         temperature, max_tokens: How text is drawn. ``max_tokens`` is per call.
-        corpus: Where a task's gold passages are. Of tasks whose passages it holds, a query gets
+        corpus: Corpus with tasks' gold passages. Of tasks whose passages it holds, a query gets
             useful documents only if it asks for one of them (``relevance``), and the model is told
             what *that* passage answers; a query for the first hop is not answered with the end of
             the chain. None, or a task without passages there: the model is told the task's answer
             whatever the query is, as in the paper.
-        threshold: How much of a gold query or title a query must hold.
+        threshold: Share of a gold query or title that a query must hold.
         retries: Further tries of a call that failed. Then it is a ``Failure``, and the episode's
             own ``max_retries`` applies.
         cache: File of a completion cache: what was generated once is read from then on, by any
             process (``searchgym.llms.cache``).
-        vary: Whether equal prompts get a fresh text per call. Default: not with a cache, where a
+        vary: True if equal prompts get a fresh text per call. Default: not with a cache, where a
             prompt and its sampling have one answer, as with a real engine.
 
     Answers are reproducible at temperature 0, with a generator that has the capability ``seed``, or

@@ -40,7 +40,7 @@ class Relevance:
     names count and "city" hardly does. Further words in a query do no harm.
 
     Args:
-        threshold: In (0, 1].
+        threshold: Share in (0, 1].
     """
 
     def __init__(self, corpus: Corpus, threshold: float = 0.5) -> None:

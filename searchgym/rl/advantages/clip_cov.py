@@ -23,9 +23,9 @@ class ClipCov(Over):
     no ratio is clipped yet; the paper draws them anew for each mini-batch.
 
     Args:
-        share: Of all tokens, at least one.
+        share: Share of all tokens, at least one.
         low, high: The covariances between which a token may be drawn.
-        seed: Of the draws, with the number of the step.
+        seed: Seed of the draws, with the number of the step.
     """
 
     registered = "clip_cov"

@@ -58,7 +58,7 @@ class Distillation(Slot):
         base: Another estimator, as in a recipe, whose advantages this is added to.
         gate: Trajectories on which the teacher speaks: all, those that ``failed`` (HyperEyes) or
             those that ``succeeded`` (KEPO), by reward ≥ ``threshold``.
-        to_go: Whether a token answers for later tokens' differences, too.
+        to_go: True if a token is credited with later tokens' differences, too.
     """
 
     registered = "distillation"

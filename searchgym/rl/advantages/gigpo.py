@@ -75,7 +75,7 @@ class GiGPO(Slot):
     """Episodes compared within their group, turns with others that began in the same state.
 
     Args:
-        weight: Of the comparison of turns, or ``coef["gigpo"]``.
+        weight: Weight of the comparison of turns, or ``coef["gigpo"]``.
         gamma: Per turn.
         norm: ``"mean"`` or ``"mean_std"``.
     """

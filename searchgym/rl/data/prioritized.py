@@ -18,7 +18,7 @@ class Prioritized(UniformTasks):
 
     Args:
         metric: A signal between 0 and 1; what is added to rewards for length makes no success.
-        momentum: Of each task's mean. Tasks not yet played count as failed.
+        momentum: Momentum of each task's mean. Tasks not yet played count as failed.
     """
 
     registered = "prioritized"

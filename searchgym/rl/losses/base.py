@@ -33,7 +33,7 @@ class WeightedLoss(Slot):
     """A loss with a ``weight``, an aggregation, and counts that make parts add up.
 
     Args:
-        weight: Of the loss in the sum; ``coef[name]`` replaces it.
+        weight: Weight of the loss in the sum; ``coef[name]`` replaces it.
         aggregate: One of ``ops.aggregate``; default: the method's own.
         norm: For "seq-mean-token-sum-norm": tokens by which each trajectory's sum is divided.
     """

@@ -32,8 +32,8 @@ class TurnParts(Slot):
     a turn that has none.
 
     Args:
-        names: Of ``searchgym.rewards.registry.TURN``, or parts of turns that the environment's
-            reward names, if with weight 0; another is a ``CardError`` when the first is measured.
+        names: Names in ``searchgym.rewards.registry.TURN``, or parts of turns that the
+            environment's reward names, if with weight 0; another is a ``CardError`` when the first is measured.
     """
 
     registered = "turn_parts"

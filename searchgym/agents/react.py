@@ -101,9 +101,9 @@ def parse(text: str) -> tuple[Action, str]:
             return Invalid("no_action"), text
         return Answer(final[1].strip()), _thought(text[: final.start()])
     thought = _thought(text[: line.start()])
-    found = _CALL.fullmatch(line[1].strip())
-    if found is not None:
-        word, content = found[1].lower(), found[2].strip()
+    match = _CALL.fullmatch(line[1].strip())
+    if match is not None:
+        word, content = match[1].lower(), match[2].strip()
     else:
         given = _INPUT.match(text, line.end())
         if given is None:

@@ -212,11 +212,11 @@ class SimToReal:
         """Check whether the search that the text now ends with, if it does, goes to the engine."""
         if text.finish or len(self._stops(text)) == 1:
             return
-        found = blocks(text.text)
-        last = found[-1] if found else None
+        tagged = blocks(text.text)
+        last = tagged[-1] if tagged else None
         if last is None or last.kind != "search" or last.end != len(text.text):
             return
-        if not all(block.closed for block in found):
+        if not all(block.closed for block in tagged):
             return  # within information that is still being written
         query = _content(text.text, last)
         if not query:

@@ -363,16 +363,16 @@ class Episode:
                 ]
                 hits = tuple(h for _, group in groups for h in group)
             self.contexts.add("env", "results", self._dialect.render_hits(groups), hits)
-            found = [hit[0][0] for hit in hits]  # passage ids
+            shown_ids = [hit[0][0] for hit in hits]  # passage ids
             # documents written for the query name the gold passages that they stand for
-            found += [name for r in results if r.hits for name in r.meta.get("evidence", ())]
+            shown_ids += [name for r in results if r.hits for name in r.meta.get("evidence", ())]
         elif isinstance(action, Call):
-            found = self._show_call(action, results[0])
+            shown_ids = self._show_call(action, results[0])
         else:
             assert isinstance(action, Access)
-            found = self._show_page(action.url.strip(), results[0].meta.get("page"))
-        self.seen.update(dict.fromkeys(found))
-        if self._left and (fresh := self._left.intersection(found)):
+            shown_ids = self._show_page(action.url.strip(), results[0].meta.get("page"))
+        self.seen.update(dict.fromkeys(shown_ids))
+        if self._left and (fresh := self._left.intersection(shown_ids)):
             self._left -= fresh
             self.new_evidence = len(fresh)
         self._close(calls, tuple(results))

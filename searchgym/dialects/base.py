@@ -155,11 +155,11 @@ class Described:
     """Keywords of the constructor; ``None`` where it was given positional arguments."""
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        made = super().__new__(cls)
-        made.options = None if args else options
+        dialect = super().__new__(cls)
+        dialect.options = None if args else options
         use = vars(cls).get("BASE") or import_path(cls) or f"{cls.__module__}.{cls.__qualname__}"
-        made.name = "+".join([use, *(flag for flag in cls.FLAGS if options.get(flag))])
-        return made
+        dialect.name = "+".join([use, *(flag for flag in cls.FLAGS if options.get(flag))])
+        return dialect
 
 
 def import_path(cls: type) -> str | None:

@@ -58,18 +58,18 @@ def call_of(name: object, arguments: Mapping[str, Any]) -> Call | Invalid:
 
 def read_call(text: str) -> Call | Invalid:
     """A call from its JSON."""
-    found = read_object(text)
-    return found if isinstance(found, Invalid) else call_of(*found)
+    pair = read_object(text)
+    return pair if isinstance(pair, Invalid) else call_of(*pair)
 
 
 def canonical_call(call: Call) -> Call:
     """Return what :func:`read_call` reads from :func:`write_call`; ``DialectError`` if no call."""
     if not isinstance(call.args, Mapping):
         raise DialectError(f"a call's arguments are a mapping, got {type(call.args).__name__}")
-    made = call_of(call.tool, call.args)
-    if isinstance(made, Invalid):
-        raise DialectError(f"{call.tool!r} cannot be called like this: {made.reason}")
-    return made
+    parsed = call_of(call.tool, call.args)
+    if isinstance(parsed, Invalid):
+        raise DialectError(f"{call.tool!r} cannot be called like this: {parsed.reason}")
+    return parsed
 
 
 def write_call(name: str, arguments: Mapping[str, Any]) -> str:

@@ -145,26 +145,26 @@ def _okapi(
 def save_index(directory: Path, index: BM25Index, meta: Mapping[str, Any]) -> None:
     """Write arrays, vocabulary and ``meta`` into a fresh folder, then move it into place."""
     directory.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
         for name in _ARRAYS:
-            np.save(made / f"{name}.npy", getattr(index, name), allow_pickle=False)
+            np.save(staging / f"{name}.npy", getattr(index, name), allow_pickle=False)
         terms = sorted(index.vocabulary, key=index.vocabulary.__getitem__)
-        (made / _VOCABULARY).write_text(json.dumps(terms), encoding="ascii")
-        digests = {name: _digest(made / name) for name in _FILES}
+        (staging / _VOCABULARY).write_text(json.dumps(terms), encoding="ascii")
+        digests = {name: _digest(staging / name) for name in _FILES}
         about = {"format": _FORMAT, "sha256": digests, **meta}
-        (made / "index.json").write_text(json.dumps(about), encoding="ascii")
+        (staging / "index.json").write_text(json.dumps(about), encoding="ascii")
         if directory.exists():
             if not (directory / "index.json").exists() and any(directory.iterdir()):
                 raise EngineError(f"{directory} holds other files; choose an empty folder")
-            old = made.with_name(made.name + ".old")
+            old = staging.with_name(staging.name + ".old")
             os.replace(directory, old)
-            os.replace(made, directory)
+            os.replace(staging, directory)
             shutil.rmtree(old)
         else:
-            os.replace(made, directory)
+            os.replace(staging, directory)
     finally:
-        shutil.rmtree(made, ignore_errors=True)  # gone already unless something failed
+        shutil.rmtree(staging, ignore_errors=True)  # gone already unless something failed
 
 
 def read_about(directory: Path) -> dict[str, Any]:

@@ -71,9 +71,9 @@ def _tell(info: dict[str, Any], result: ToolResult) -> None:
     if kind := result.meta.get("simulated"):
         info["simulated"] = (*info.get("simulated", ()), kind)
     if done := result.meta.get("degraded"):
-        told = info.setdefault("degraded", {})
+        degradations = info.setdefault("degraded", {})
         for kind, what in done.items():  # lists of ids and records add up, so do seconds
-            told[kind] = told[kind] + what if kind in told else what
+            degradations[kind] = degradations[kind] + what if kind in degradations else what
 
 
 def outcome_info(episode: Episode) -> dict[str, Any]:

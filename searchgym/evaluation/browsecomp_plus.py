@@ -86,17 +86,15 @@ def read_runs(folder: Path) -> Iterator[RunFile]:
     first: dict[str, Path] = {}
     for path in paths:
         try:
-            found = run_of(json.loads(path.read_text(encoding="utf-8")))
+            run = run_of(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(
                 f"{path}: not a run file of BrowseComp-Plus: {type(error).__name__} {error}"
             ) from error
-        if found.query_id in first:
-            raise DataError(
-                f"{path}: question {found.query_id!r} is also in {first[found.query_id]}"
-            )
-        first[found.query_id] = path
-        yield found
+        if run.query_id in first:
+            raise DataError(f"{path}: question {run.query_id!r} is also in {first[run.query_id]}")
+        first[run.query_id] = path
+        yield run
 
 
 def run_of(record: Mapping[str, Any]) -> RunFile:

@@ -55,18 +55,18 @@ def check_comparable(
     ``("search_enabled",)`` to compare with a closed book.
     """
     ignored = {name for name in IGNORED if name != BEHIND.get(metric)} | {*despite}
-    found = differing(a.settings, b.settings, ignored)
+    differences = differing(a.settings, b.settings, ignored)
     versions = a.scoring_version, b.scoring_version
     if versions[0] != versions[1] and not _under("scoring.version", ignored):
-        found["scoring.version"] = versions
+        differences["scoring.version"] = versions
     if a.seed != b.seed and "seed" not in despite:
-        found["seed"] = (a.seed, b.seed)
-    if not found:
+        differences["seed"] = (a.seed, b.seed)
+    if not differences:
         return
     raise EvaluationError(
         f"not comparable: {a.agent} and {b.agent} were evaluated with different "
-        f"{told(found)}; evaluate both alike, or say that the difference is "
-        f"meant: despite={sorted({name.split('.')[0] for name in found})}"
+        f"{told(differences)}; evaluate both alike, or say that the difference is "
+        f"meant: despite={sorted({name.split('.')[0] for name in differences})}"
     )
 
 

@@ -61,16 +61,16 @@ def finished(path: Path, expected: EvalResult) -> EvalResult | None:
         known = EvalResult.load(path)
     except EvaluationError as error:
         raise EvaluationError(f"{error}; {OTHERWISE}") from error
-    found = differing(known.settings, expected.settings, MAY_DIFFER)
+    diffs = differing(known.settings, expected.settings, MAY_DIFFER)
     for name in ("agent", "set", "seed"):
         if (there := getattr(known, name)) != (here := getattr(expected, name)):
-            found[name] = (there, here)
+            diffs[name] = (there, here)
     grown = _count(known) < _count(expected)
     if grown:
-        found = {name: pair for name, pair in found.items() if not name.startswith("questions.")}
-    if found:
+        diffs = {name: pair for name, pair in diffs.items() if not name.startswith("questions.")}
+    if diffs:
         raise EvaluationError(
-            f"{path} holds a run with other settings, there and here: {told(found)}; {OTHERWISE}"
+            f"{path} holds a run with other settings, there and here: {told(diffs)}; {OTHERWISE}"
         )
     return known if known.complete and not grown else None
 

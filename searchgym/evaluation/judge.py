@@ -100,10 +100,10 @@ def prompt_for(task: Task, answer: str) -> str:
 
 def read_verdict(text: str) -> bool | Failure:
     """The verdict of a reply: exactly one line ``correct: yes`` or ``correct: no``."""
-    found = _VERDICT.findall("\n".join(text.splitlines()))
-    if len(found) != 1:
-        return Failure("bad_response", f"{len(found)} verdicts in {text[:200]!r}", False)
-    return bool(found[0].lower() == "yes")
+    verdicts = _VERDICT.findall("\n".join(text.splitlines()))
+    if len(verdicts) != 1:
+        return Failure("bad_response", f"{len(verdicts)} verdicts in {text[:200]!r}", False)
+    return bool(verdicts[0].lower() == "yes")
 
 
 def judged(

@@ -125,11 +125,11 @@ def evaluate(
         return _played(result, agent, env, questions, rows, None, progress, workers, build)
     if fresh:
         discard(out)
-    found = finished(out, result)
-    if found is not None and not (retry_lost and found.infra_errors):
+    stored = finished(out, result)
+    if stored is not None and not (retry_lost and stored.infra_errors):
         if progress is not None:
             progress(len(chosen))
-        return found
+        return stored
     how = {
         "dialect": get_dialect(env.rules.dialect),
         "reward": env.rules.reward,
@@ -284,8 +284,8 @@ def _digest(value: Any) -> str:
 
 
 def _sampling(agent: Agent) -> Any:
-    found: Any = getattr(agent, "sampling", None)
-    return _plain(found._asdict() if hasattr(found, "_asdict") else found)
+    sampling: Any = getattr(agent, "sampling", None)
+    return _plain(sampling._asdict() if hasattr(sampling, "_asdict") else sampling)
 
 
 def _plain(value: Any) -> Any:

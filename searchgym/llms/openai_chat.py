@@ -126,10 +126,10 @@ class ChatClient:
     def model(self) -> str:
         """Its name; asked of the server if it was not given."""
         if self._model is None:
-            found = self.wire.wait(only_model(self.wire))
-            if isinstance(found, Failure):
-                raise EngineError(f"cannot ask the server for its model: {found.message}")
-            self._model = found
+            name = self.wire.wait(only_model(self.wire))
+            if isinstance(name, Failure):
+                raise EngineError(f"cannot ask the server for its model: {name.message}")
+            self._model = name
         return self._model
 
     @property
@@ -188,20 +188,20 @@ class ChatClient:
             self._count(cached=1)
             return _unpacked(kept)
         reply = await self.wire.post(PATH, body, key, self._spent)
-        said = reply if isinstance(reply, Failure) else self._read(reply)
-        if isinstance(said, Failure):
+        answer = reply if isinstance(reply, Failure) else self._read(reply)
+        if isinstance(answer, Failure):
             self._count(failures=1)
-            return said
+            return answer
         usage = ((reply.body or {}) if isinstance(reply, Reply) else {}).get("usage")
         told = usage if isinstance(usage, Mapping) else {}
         counts = {n: told.get(n) for n in ("prompt_tokens", "completion_tokens")}
         known = {n: c for n, c in counts.items() if isinstance(c, int)}
         self._count(requests=1, **known)
         if len(known) == 2:
-            said = said._replace(tokens=(known["prompt_tokens"], known["completion_tokens"]))
+            answer = answer._replace(tokens=(known["prompt_tokens"], known["completion_tokens"]))
         if self._store is not None:
-            said = _unpacked(self._store.add_many(space, {name: _packed(said)})[name])
-        return said
+            answer = _unpacked(self._store.add_many(space, {name: _packed(answer)})[name])
+        return answer
 
     def _spent(self) -> Failure | None:
         """Reason to stop asking, if any."""

@@ -38,10 +38,10 @@ async def probe(
     async def ask(prompt: Any = prompt, n: int = _N, heat: float = 0.0, **more: Any) -> Any:
         """The first choice, ``None`` if the request was refused, or a ``Failure``."""
         fields = {"model": model, "max_tokens": n, "temperature": heat, **extra, **more}
-        said = await wire.post(PATHS[endpoint], request_body(endpoint, prompt, **fields))
-        if isinstance(said, Failure):
-            raise _Down(said)
-        return first_choice(said.body) if said.status < 400 else None
+        reply = await wire.post(PATHS[endpoint], request_body(endpoint, prompt, **fields))
+        if isinstance(reply, Failure):
+            raise _Down(reply)
+        return first_choice(reply.body) if reply.status < 400 else None
 
     try:
         plain = await wire.post(
@@ -82,10 +82,10 @@ async def probe(
 
 async def only_model(wire: Wire) -> str | Failure:
     """The name of the one model a server has; ``EngineError`` if it has several, or none."""
-    said = await wire.get("/models")
-    if isinstance(said, Failure):
-        return said
-    listed = (said.body or {}).get("data")
+    reply = await wire.get("/models")
+    if isinstance(reply, Failure):
+        return reply
+    listed = (reply.body or {}).get("data")
     names = [str(m.get("id")) for m in listed or [] if isinstance(m, dict)]
     if len(names) != 1:
         raise EngineError(

@@ -56,10 +56,10 @@ def path_of(made_of: Any) -> str:
     """The registered name or import path of a function or class; ``""`` where none leads to it."""
     module = getattr(made_of, "__module__", "")
     path = getattr(made_of, "__qualname__", "")
-    found: Any = sys.modules.get(module)
+    target: Any = sys.modules.get(module)
     for name in path.split("."):
-        found = getattr(found, name, None)
-    if found is not made_of:
+        target = getattr(target, name, None)
+    if target is not made_of:
         return ""
     return registered(f"{module}:{path}")
 

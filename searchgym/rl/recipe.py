@@ -88,16 +88,16 @@ class Recipe:
             if name not in table:
                 raise CardError(f"a recipe needs the slot {name!r}; it has {sorted(table)}")
         filled = {**DEFAULTS, **table}
-        made: dict[str, Any] = {}
+        slots: dict[str, Any] = {}
         for slot in REGISTRY:
             given = filled[slot]
             if slot in SEVERAL:
                 one = isinstance(given, str) or not isinstance(given, Sequence)
-                made[slot] = tuple(make(slot, s) for s in ([given] if one else given))
+                slots[slot] = tuple(make(slot, s) for s in ([given] if one else given))
             else:
-                made[slot] = make(slot, given)
-        made |= {name: dict(table.get(name, {})) for name in TABLES}
-        return cls(**made, table=table)
+                slots[slot] = make(slot, given)
+        slots |= {name: dict(table.get(name, {})) for name in TABLES}
+        return cls(**slots, table=table)
 
     def parts(self) -> Iterator[tuple[str, SlotObject]]:
         """(place, object), e.g. ``("loss.0", …)``."""
@@ -181,17 +181,17 @@ UNREAD_SCALE = (
 
 def _who_provides(name: str) -> str:
     """Suggest the registered objects that provide a need."""
-    found = []
+    names = []
     for slot, paths in REGISTRY.items():
         for known, path in paths.items():
             if name in getattr(load_known(path), "provides", ()):
-                found.append(f"{slot} {known!r}")
-    if not found:
+                names.append(f"{slot} {known!r}")
+    if not names:
         return (
             f"nothing registered always provides {name!r}; signal 'parts' gives parts of the "
             "environment's reward by their names, 'turn_parts' as turn_NAME, or write your own"
         )
-    return f"add {' or '.join(found)}, which {'provides' if len(found) == 1 else 'provide'} it"
+    return f"add {' or '.join(names)}, which {'provides' if len(names) == 1 else 'provide'} it"
 
 
 def under_curriculum(recipe: Recipe, env: SearchEnv) -> tuple[Recipe, SearchEnv]:

@@ -57,14 +57,14 @@ def invent(kind: Kind, about: str, payload: int) -> Invented:
 
 def recognise(url: str) -> Invented | None:
     """Recover what :func:`invent` made from its address; ``None`` for other addresses."""
-    found = _URL.fullmatch(url.strip())
-    if found is None:
+    match = _URL.fullmatch(url.strip())
+    if match is None:
         return None
-    slug, payload, check = found[1], int(found[2], 16), int(found[3], 16)
+    slug, payload, check = match[1], int(match[2], 16), int(match[3], 16)
     for kind in KINDS:
         if _check(kind, slug, payload) == check:
-            made = Invented(kind, tuple(unquote(slug).split("-")), payload, url.strip())
-            return made if invent(kind, made.topic, payload) == made else None
+            invented = Invented(kind, tuple(unquote(slug).split("-")), payload, url.strip())
+            return invented if invent(kind, invented.topic, payload) == invented else None
     return None
 
 

@@ -33,10 +33,10 @@ def check_header(file: Path) -> None:
     if head[:4] not in _MAGIC:
         return  # another kind, which is refused by its name
     found_dim = int.from_bytes(head[4:8], "little", signed=True)
-    found = int.from_bytes(head[8:16], "little", signed=True)
-    if found_dim < 1 or found < 0 or size < 4 * found_dim * found:
+    count = int.from_bytes(head[8:16], "little", signed=True)
+    if found_dim < 1 or count < 0 or size < 4 * found_dim * count:
         raise EngineError(
-            f"{file} is damaged: {size:,} bytes cannot hold {found:,} vectors of {found_dim} "
+            f"{file} is damaged: {size:,} bytes cannot hold {count:,} vectors of {found_dim} "
             "dimensions"
         )
 

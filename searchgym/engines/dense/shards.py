@@ -102,11 +102,11 @@ def shard_path(folder: Path, number: int) -> Path:
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` make a file, then move it into place: it appears whole or not at all."""
-    made = path.with_name(path.name + ".tmp")
-    write(made)
-    with made.open("rb") as stream:
+    temporary = path.with_name(path.name + ".tmp")
+    write(temporary)
+    with temporary.open("rb") as stream:
         os.fsync(stream.fileno())
-    os.replace(made, path)
+    os.replace(temporary, path)
     if hasattr(os, "O_DIRECTORY"):  # the new name reaches the disk too
         handle = os.open(path.parent, os.O_DIRECTORY)
         try:
@@ -124,12 +124,12 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object; ``EngineError`` if the file is absent, broken or of another format."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise EngineError(f"no readable dense index in {path.parent}: {error}") from error
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+    if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise EngineError(f"the dense index in {path.parent} has another format: build it again")
-    return found
+    return value
 
 
 @contextmanager

@@ -62,12 +62,12 @@ class GraphSearch:
         if k <= 0 or not text.strip():
             return ()
         if self.mode == "ppr":
-            found = self.index.ppr(text, k)
+            ranked = self.index.ppr(text, k)
         elif self.mode == "communities":
-            found = self.index.community_search.search(text, k, self.beam)
+            ranked = self.index.community_search.search(text, k, self.beam)
         else:
-            found = self._named(text, k)
-        return tuple(Hit(self.show(e), score) for e, score in found)
+            ranked = self._named(text, k)
+        return tuple(Hit(self.show(e), score) for e, score in ranked)
 
     def _named(self, text: str, k: int) -> list[tuple[int, float]]:
         scores: dict[int, float] = {}

@@ -197,15 +197,15 @@ class Client(LoopClient):
 
 def retry_after(headers: dict[str, str]) -> float | None:
     """Seconds a server asks to wait (a number, or a date relative to its own clock)."""
-    said = headers.get("retry-after", "").strip()
-    if not said:
+    value = headers.get("retry-after", "").strip()
+    if not value:
         return None
     try:
-        return max(0.0, float(said))
+        return max(0.0, float(value))
     except ValueError:
         pass
     try:
-        until = parsedate_to_datetime(said).timestamp()
+        until = parsedate_to_datetime(value).timestamp()
         date = headers.get("date")
         now = parsedate_to_datetime(date).timestamp() if date else time.time()
     except (TypeError, ValueError):

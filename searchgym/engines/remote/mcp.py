@@ -34,13 +34,13 @@ class McpSession:
             if isinstance(opened, Trouble):
                 return opened
             params = {"name": tool, "arguments": dict(arguments)}
-            said = await self._post("tools/call", params, opened)
-            if isinstance(said, Trouble) and said.status == 404 and opened and not fresh:
+            reply = await self._post("tools/call", params, opened)
+            if isinstance(reply, Trouble) and reply.status == 404 and opened and not fresh:
                 continue  # the server forgot the session
             break
-        if isinstance(said, Trouble):
-            return said
-        return _content(said[0])
+        if isinstance(reply, Trouble):
+            return reply
+        return _content(reply[0])
 
     async def _open(self, fresh: bool) -> dict[str, str] | Trouble:
         """Headers of an initialised session."""
@@ -54,12 +54,12 @@ class McpSession:
                 "protocolVersion": VERSION, "capabilities": {},
                 "clientInfo": {"name": "searchgym", "version": "0"},
             }  # fmt: skip
-            said = await self._post("initialize", hello, {})
-            if isinstance(said, Trouble):
-                return said
-            headers = {"MCP-Protocol-Version": str(said[0].get("protocolVersion", VERSION))}
-            if "mcp-session-id" in said[1]:
-                headers["Mcp-Session-Id"] = said[1]["mcp-session-id"]
+            reply = await self._post("initialize", hello, {})
+            if isinstance(reply, Trouble):
+                return reply
+            headers = {"MCP-Protocol-Version": str(reply[0].get("protocolVersion", VERSION))}
+            if "mcp-session-id" in reply[1]:
+                headers["Mcp-Session-Id"] = reply[1]["mcp-session-id"]
             note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
             sent = await self.client.send(
                 Ask("POST", self.url, json.dumps(note).encode(), {**self._headers, **headers})

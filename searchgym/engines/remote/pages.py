@@ -110,10 +110,10 @@ class AccessReader:
         reply = await self.client.send(Ask("POST", self.url, body, self.headers))
         if isinstance(reply, Trouble):
             return reply.failure
-        found = field(parse_json(reply.body), "result", list)
-        if len(found) != 1:
-            raise Malformed(f"{len(found)} pages for one address")
-        page = found[0]
+        results = field(parse_json(reply.body), "result", list)
+        if len(results) != 1:
+            raise Malformed(f"{len(results)} pages for one address")
+        page = results[0]
         if page is None:
             return None
         if isinstance(page, dict):  # some servers send a record instead of the bare text

@@ -91,9 +91,9 @@ def _optional(*path: str) -> Callable[[Any], list[Any]]:
 
 def _serpapi_results(data: Any) -> list[Any]:
     """SerpAPI reports failures, and finding nothing, as an ``error`` text with status 200."""
-    said = data.get("error") if isinstance(data, dict) else None
-    if said and "any results" not in str(said):
-        raise Malformed(f"SerpAPI: {said}")
+    error = data.get("error") if isinstance(data, dict) else None
+    if error and "any results" not in str(error):
+        raise Malformed(f"SerpAPI: {error}")
     return _optional("organic_results")(data)
 
 

@@ -101,10 +101,10 @@ def passage_of(document: Any, id: Any = None, url: str = "") -> Passage:
     elif text and "title" not in document:
         title, text = split_contents(text, "", quoted=True)
     url = text_of(document.get("url"), "url") or url
-    found = next((x for x in (id, document.get("id"), document.get("docid")) if x is not None), "")
-    if isinstance(found, bool) or not isinstance(found, (str, int)):
-        raise Malformed(f"an id must be a string or an integer, got {found!r:.40}")
-    name = str(found) or made_id(url or f"{title}\0{text}")
+    number = next((x for x in (id, document.get("id"), document.get("docid")) if x is not None), "")
+    if isinstance(number, bool) or not isinstance(number, (str, int)):
+        raise Malformed(f"an id must be a string or an integer, got {number!r:.40}")
+    name = str(number) or made_id(url or f"{title}\0{text}")
     return Passage(name, title, text, url)
 
 

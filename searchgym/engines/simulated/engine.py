@@ -205,9 +205,9 @@ class SimulatedEngine:
         hops = self._relevance.hops(text, task)
         if not hops:
             return "unrelated", answer, ()
-        found = hops[0].answer
-        accepted = found in task.answers or not found
-        return "useful", answer if accepted else found, (hops[0].passage.id,)
+        next_name = hops[0].answer
+        accepted = next_name in task.answers or not next_name
+        return "useful", answer if accepted else next_name, (hops[0].passage.id,)
 
     def _answer(self, task: Task, key: int) -> str:
         """The gold answer as the model is told; empty for a task to be refused."""

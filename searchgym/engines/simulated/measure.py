@@ -51,7 +51,7 @@ def measure(
     ]  # fmt: skip
     if not asked:
         raise EngineError(f"none of {len(tasks)} tasks has an answer a text can be searched for")
-    found = []
+    counts = []
     for kind, noise in (("useful", 0.0), ("noisy", 1.0)):
         queries = [
             Query(
@@ -70,5 +70,5 @@ def measure(
             documents += len(holds)
             stating += sum(holds)
             results += any(holds)
-        found.append(StatedAnswers(kind, len(asked) - failed, documents, stating, results, failed))
-    return found[0], found[1]
+        counts.append(StatedAnswers(kind, len(asked) - failed, documents, stating, results, failed))
+    return counts[0], counts[1]

@@ -60,10 +60,10 @@ class Tree:
 
     def under(self, root: Node) -> list[Node]:
         """A state and all followed below it, parents before children."""
-        found = [root]
-        for node in found:
-            found.extend(self.children(node).values())
-        return found
+        states = [root]
+        for node in states:
+            states.extend(self.children(node).values())
+        return states
 
     # --- on disk --------------------------------------------------------------------------------
     def to_json(self) -> list[Any]:

@@ -40,11 +40,11 @@ class Prioritized(UniformTasks):
         return tasks[int(stream(key, "task").choice(len(tasks), p=odds / odds.sum()))], {}
 
     def observe(self, scored: Scored) -> None:
-        found = scored.signals[self.metric][scored.training]
-        found = found[np.isfinite(found)]
-        if not len(found):
+        results = scored.signals[self.metric][scored.training]
+        results = results[np.isfinite(results)]
+        if not len(results):
             return
-        mean, name = float(np.clip(found.mean(), 0, 1)), scored.group.plan.task.id
+        mean, name = float(np.clip(results.mean(), 0, 1)), scored.group.plan.task.id
         before = self.success.get(name, mean)
         self.success[name] = self.momentum * before + (1 - self.momentum) * mean
 

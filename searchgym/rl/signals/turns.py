@@ -33,7 +33,8 @@ class TurnParts(Slot):
 
     Args:
         names: Names in ``searchgym.rewards.registry.TURN``, or parts of turns that the
-            environment's reward names, if with weight 0; another is a ``CardError`` when the first is measured.
+            environment's reward names, if with weight 0; another is a ``CardError`` when the first
+            is measured.
     """
 
     registered = "turn_parts"

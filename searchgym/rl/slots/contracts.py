@@ -232,10 +232,10 @@ def check_reward(spec: Any, by_turn: Sequence[str] = ()) -> None:
     signals = sample_signals(sorted(transform.requires), 5, 0, by_turn)
     start = np.array([0.0, 0.5, 0.0, np.nan, 1.0])
     first = Rewards(start.copy())
-    made = transform.apply(group, signals, first, {})
-    require(made.outcome.shape == (5,), spec, "a reward per member")
-    require(made.turns is None or made.turns.shape[:1] == (5,), spec, "turns are (M, K)")
-    total = made.total
+    rewards = transform.apply(group, signals, first, {})
+    require(rewards.outcome.shape == (5,), spec, "a reward per member")
+    require(rewards.turns is None or rewards.turns.shape[:1] == (5,), spec, "turns are (M, K)")
+    total = rewards.total
     require(bool(np.isnan(total).tolist() == np.isnan(start).tolist()), spec, "NaN in, NaN out")
     require(bool(np.array_equal(first.outcome, start, True)), spec, "inputs are left alone")
     order = [3, 1, 4, 0, 2]

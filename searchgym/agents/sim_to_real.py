@@ -69,7 +69,7 @@ class Grounded(NamedTuple):
 
 def entropy_gate(entropies: Sequence[float]) -> bool:
     """True if the newest of a text's searches should be real: the first always, a later one if its
-    entropy is higher than that of the search before it, whoever answered that one.
+    entropy is higher than that of the search before it, real or not.
 
     (SSRL keeps a window of 5 entropies but compares only the last two, so it changes nothing.)
     """

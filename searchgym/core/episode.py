@@ -276,7 +276,7 @@ class Episode:
         if self.contexts.active == 0:
             self.answer = action.text
             self._close((), (), end="answered")
-        else:  # an executor reports to whoever delegated
+        else:  # an executor reports to the context that delegated
             self.contexts.close()
             self.contexts.add("env", "report", self._dialect.render_report(action.text))
             self._close((), ())

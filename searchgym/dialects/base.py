@@ -187,8 +187,8 @@ def get_dialect(spec: str | Mapping[str, Any] | type | Dialect) -> Dialect:
     """Return the dialect that ``spec`` names or is; equal names and tables share one object.
 
     Args:
-        spec: ``"search_r1"``, or with options appended ``"search_r1+parallel+judge"``; somebody
-            else's ``"package.module:Class"``, with ``+`` as well; a table ``{"use": either,
+        spec: ``"search_r1"``, or with options appended ``"search_r1+parallel+judge"``; an
+            import path ``"package.module:Class"``, with ``+`` as well; a table ``{"use": either,
             **options}`` for options that are more than on or off; a class; or a dialect itself.
 
     Raises:

@@ -54,7 +54,7 @@ def loss_mask(
 
     Raises:
         EpisodeError: if ``ends`` or ``spans`` are not those of ``text``. A mask at the wrong place
-            would be noticed by nobody.
+            would go unnoticed.
     """
     chosen = [span for span in spans if span.kind in kinds]
     if len(ends) and ends[-1] != len(text):

@@ -14,8 +14,8 @@ from .pages import pages_of
 def hybrid_pages(engines: Sequence[SearchEngine], default: PageSource) -> PageSource:
     """``default`` if no engine has pages of its own, else their sources one after the other.
 
-    ``default`` comes first, for it asks nobody else; where an engine degrades it, only the degraded
-    source is asked, or a dead link would open after all.
+    ``default`` comes first, since it sends no request; where an engine degrades it, only the
+    degraded source is asked, or a dead link would open after all.
     """
     own: dict[str, PageSource] = {}
     for engine in engines:

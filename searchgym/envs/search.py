@@ -229,8 +229,8 @@ class SearchEnv(gym.Env[Any, str]):
         return Reward.of({"reward": self.reward})
 
     def ended(self, episode: Episode) -> None:
-        """Take note of an episode's end: the curriculum is told, unless the infrastructure broke
-        the episode, and so is whoever listens (``on_end``)."""
+        """Record an episode's end: the curriculum is told, unless the infrastructure broke the
+        episode, and so are the listeners (``on_end``)."""
         outcome = episode.outcome()
         if outcome is not None and outcome.end != "infra_error":
             config = episode.config

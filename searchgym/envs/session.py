@@ -1,4 +1,4 @@
-"""``Session``: one episode driven by somebody else, such as another framework's rollout loop."""
+"""``Session``: one episode driven from outside, such as by another framework's rollout loop."""
 
 from __future__ import annotations
 

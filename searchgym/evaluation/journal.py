@@ -110,7 +110,7 @@ class Journal:
         """Task id → question and accepted answers of every episode found on opening."""
         try:
             self._read()
-        except BaseException:  # Ctrl-C, too: nobody gets this object, so nobody else could close it
+        except BaseException:  # Ctrl-C, too: no caller gets this object to close it
             self._file.close()
             raise
 

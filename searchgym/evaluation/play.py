@@ -29,7 +29,7 @@ Build = Callable[[], tuple[Agent, SearchEnv]]
 Question = tuple[Task, Mapping[str, float]]
 """A task and the difficulty parameters it is asked with, over those of the environment."""
 Played = tuple[Row, str]
-"""A finished episode: its row, and its trajectory as a line ("" where nobody records)."""
+"""A finished episode: its row, and its trajectory as a line ("" if not recorded)."""
 Finished = Callable[[Sequence[Played]], object]
 
 
@@ -189,7 +189,7 @@ def _work(connection: Connection, build: Build, how: How) -> None:
                 return
             yield question
 
-    with suppress(EOFError, ConnectionError):  # the parent has gone: nobody to work for
+    with suppress(EOFError, ConnectionError):  # the parent has gone
         try:
             agent, env = build()
             env = fixed(search_env(env))

@@ -139,7 +139,7 @@ def evaluate(
         journal.check(chosen)
         if retry_lost:
             journal.forget([k for k, row in journal.rows.items() if row.infra_error])
-        # whoever goes on can tell that it is this run, and what is there stays readable
+        # a continuation can tell that it is this run, and what is there stays readable
         known = tuple(journal.rows[t.id] for t in chosen if t.id in journal.rows)
         replace(result, rows=known).save(out)
         if len(known) < len(chosen):

@@ -114,7 +114,7 @@ def neutralise(text: str, tokenizer: Any) -> str:
     """Return a text in which no string of the tokenizer's special tokens is left: the first
     character of each becomes an HTML reference (``&#60;/s>``), which people and models still read.
 
-    For whoever must hand strings to a chat template (adapters to other trainers); texts that hold
+    For code that must pass strings to a chat template (adapters to other trainers); texts that hold
     none are returned as they are.
     """
     return foreign(tokenizer).neutralise(text)

@@ -36,7 +36,7 @@ class EndpointSupport(NamedTuple):
     stop: Literal["kept", "keep_flag", "unusable"] = "unusable"
     """``kept``: the stop string stays in the text (or stops are ignored, which leaves it there,
     too); ``keep_flag``: it does with vLLM's ``include_stop_str_in_output``; ``unusable``: it is
-    cut off and nobody says which it was, so no stop strings are sent and we cut the text."""
+    cut off without a word which it was, so no stop strings are sent and we cut the text."""
 
 
 def request_body(endpoint: Endpoint, prompt: Any, **fields: Any) -> dict[str, Any]:

@@ -286,7 +286,7 @@ def _save_model(model: Any, out: Path) -> None:
 def _keep_tokenizer(tokenizer: Any, out: Path) -> None:
     """Save it beside the weights; ``DataError`` if they were trained with another one."""
     saved = out / "tokenizer.json"
-    if not saved.exists() or not (out / STATE).exists():  # without weights it binds nobody
+    if not saved.exists() or not (out / STATE).exists():  # it binds only with weights
         tokenizer.save_pretrained(out)
         return
     inner = getattr(tokenizer, "backend_tokenizer", None)  # tokenizers in Python have none

@@ -220,7 +220,7 @@ class VllmGenerator:
                 for out in engine.step():
                     if out.finished:
                         results[waiting.pop(out.request_id)] = out
-        finally:  # also on an interrupt: the engine must not go on with what nobody awaits
+        finally:  # also on an interrupt: the engine must not go on with abandoned requests
             if waiting:
                 engine.abort_request(list(waiting))
         for i in waiting.values():

@@ -1,6 +1,6 @@
 """The graph as tools for agents: facts, neighbours, paths, rankings, community search.
 
-Names are those that results show; a name that nobody bears is answered with the nearest ones, not
+Names are those that results show; an unknown name is answered with the nearest ones, not
 with an error. Each result tells (``meta["facts"]``) which rows of the source's facts it showed.
 """
 

@@ -39,7 +39,7 @@ def state_text(tool: str, state: Any) -> str:
 
 
 def with_own_state(tool: str, result: ToolResult) -> ToolResult:
-    """The result with a copy of its state, which nobody else can change."""
+    """Result with a private copy of its state."""
     if result.state is None:
         return result
     return result._replace(state=json.loads(state_text(tool, result.state)))

@@ -220,7 +220,7 @@ def _encoder_of_index(
     folder: Path, plan: Mapping[str, Any], encoder: Any, options: Mapping[str, Any]
 ) -> SentenceEncoder:
     """The encoder that the caller gives, else the one that the index names, if that is a known one:
-    a folder of somebody else's does not choose which model is loaded."""
+    an untrusted folder does not choose which model is loaded."""
     if encoder is None:
         own = plan["encoder"]
         source = own["source"]

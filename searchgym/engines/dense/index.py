@@ -79,7 +79,7 @@ def build_faiss(kind: str, vectors: Vectors, numbers: Mapping[str, int], threads
             else:
                 index = faiss.IndexIVFPQ(*shape, numbers["m"], numbers["nbits"], product)
                 index.pq.cp.min_points_per_centroid = 1
-            index.cp.min_points_per_centroid = 1  # its warning about small corpora helps nobody
+            index.cp.min_points_per_centroid = 1  # silences a warning about small corpora
             index.cp.spherical = True
             index.train(_sample(vectors, _TRAINED_ON * max(numbers["nlist"], 256)))
         for block in vectors.blocks:

@@ -60,7 +60,7 @@ class RecordedService(Generic[Req, Res]):
 
     ``mode``: "record" asks every time and keeps the newest answer; "replay" never asks; and
     "replay_or_live" asks only what the file lacks. A request that is being asked already is waited
-    for, not asked again (by this object; between processes the first answer kept is everybody's).
+    for, not asked again (by this object; between processes the first answer is kept).
 
     Failures are not recorded. A replay miss is a configuration error, not the policy's: a
     ``Failure("cache_miss")`` that no retry can mend, or an ``EngineError`` with ``miss="raise"``.

@@ -294,7 +294,7 @@ def check_schedule(spec: Any) -> None:
     _check_memory("schedule", spec, three)
 
 
-# --- rollouts and signals, which need somebody who plays --------------------------------------
+# --- rollouts and signals, which need a policy ------------------------------------------------
 def check_rollout(spec: Any, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
     """A finished group per plan, rows of its own episodes, repeatable; returns the groups."""
     groups: list[Group] = make("rollout", spec).collect(plans, workers)

@@ -1,6 +1,6 @@
 """The seven slots. Each is a plain object; its options are its constructor's keyword arguments.
 
-``requires`` names what an object reads and somebody else must provide: a field of ``Batch``
+``requires`` names what an object reads and others must provide: a field of ``Batch``
 (``"ref_logp"``), a signal (``"return"``), ``"turn_reward"``, which a reward transform provides, or
 a note of an estimator for a loss (``"picked"``).
 A recipe whose needs are not met fails before training, by name. Objects with memory put it into

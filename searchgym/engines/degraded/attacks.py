@@ -81,7 +81,7 @@ def _canary(key: int) -> str:
 
 
 def shows_canary(text: str, canary: str) -> bool:
-    """Check whether a text holds a canary, verbatim or in other case, spacing or punctuation."""
+    """Whether a text holds a canary, verbatim or in other case, spacing or punctuation."""
     return canary in text or _plain(canary) in _plain(text)
 
 

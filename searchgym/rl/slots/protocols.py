@@ -98,8 +98,7 @@ class Signal(SlotObject, Protocol):
     """Measures played groups; ``provides`` names what it adds."""
 
     def measure(self, groups: Sequence[Group], workers: Workers, /) -> list[Signals]:
-        """Measure each group: by name (M,) or, by turn, (M, K); NaN where there is
-        none."""
+        """Measure each group: by name (M,) or, by turn, (M, K); NaN where there is none."""
         ...
 
 

@@ -47,9 +47,8 @@ def abstention(rows: Sequence[Row], metric: str = "em") -> Abstention:
 def solvable(
     closed_book: Sequence[Row], threshold: float = SOLVABLE, metric: str = "em"
 ) -> dict[str, bool]:
-    """Task id → whether the agent knows the answer without searching: at least ``threshold`` of
-    its closed-book samples are right (metric 1). Questions of which every sample was lost are left
-    out.
+    """Task id → whether the agent knows the answer without searching: at least ``threshold`` of its
+    closed-book samples are right (metric 1). Questions of which every sample was lost are left out.
 
     Raises:
         EvaluationError: an episode that searched, so it was not closed-book.

@@ -77,8 +77,7 @@ class Row(NamedTuple):
     failure: str = ""
     """Failure of the infrastructure that ended the episode, if one did."""
     reward: float = math.nan
-    """Return of the episode; NaN where a result of an older release does not
-    say."""
+    """Return of the episode; NaN where a result of an older release does not say."""
     own: Mapping[str, float] = {}
     """The reward's own parts by name, unweighted, each summed over the episode."""
 

@@ -1,4 +1,4 @@
-"""How answers and retrieval are measured; see the module names."""
+"""Measures of answers (EM, F1, cover-EM) and of retrieval (nDCG, MRR, precision)."""
 
 SCORING_VERSION = 2
 """Raised whenever a measure of an answer changes its value; results of two versions are not

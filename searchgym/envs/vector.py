@@ -210,8 +210,10 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
             else:
                 self._settle(i, episode, fresh[i], out)
         if retry:
+            for env in dict.fromkeys(self._playing[i] for i in retry):
+                own = [episodes[i] for i in retry if self._playing[i] is env]
+                run_tools(own, env.toolbox)
             for i in retry:
-                run_tools([episodes[i]], self._playing[i].toolbox)
                 self._settle(i, episodes[i], False, out)
         observations = tuple(out.observations)
         return observations, out.rewards, out.terminated, out.truncated, stack_infos(out.infos)

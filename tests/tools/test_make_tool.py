@@ -310,10 +310,10 @@ def test_the_examples_of_the_environments_page_run() -> None:
     text = (catalog("envs") / "README.md").read_text(encoding="utf-8")
     section = text.partition("\n## Tools\n")[2].partition("\n## Difficulty\n")[0]
     blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     names: dict[str, Any] = {
-        "gym": gym, "searchgym": searchgym, "ToolSpec": ToolSpec, "ToolResult": ToolResult,
-        "Task": Task, "date": date,
+        "gym": gym, "searchgym": searchgym, "sg": searchgym, "ToolSpec": ToolSpec,
+        "ToolResult": ToolResult, "Task": Task, "date": date,
     }  # fmt: skip
     for block in blocks:
         exec(compile(block, "envs/README.md", "exec"), names)

@@ -22,9 +22,8 @@ from ..errors import CardError, EpisodeError
 from ..objects import load_object
 from ..types import Failure, ToolCall, ToolResult, TurnRequest
 from .info import step_info
-from .observe import MAX_TEXT
 from .search import SearchEnv
-from .spaces import FreeText
+from .spaces import MAX_TEXT, FreeText
 from .stack import stack_infos
 from .unwrap import require_hooks, search_env
 

@@ -5,7 +5,6 @@ All are 0 unless the episode was answered (or, in self-search, ended by its one 
 
 from __future__ import annotations
 
-from ..scoring.ssrl_format import ssrl_format
 from ..types import TERMINAL, Invalid
 from .outcome import Outcome
 
@@ -30,6 +29,8 @@ def format(outcome: Outcome) -> float:
     if outcome.end not in TERMINAL:
         return 0.0
     if outcome.self_search:
+        from ..scoring.ssrl_format import ssrl_format
+
         return ssrl_format(outcome.text)
     actions = outcome.actions
     return 1.0 - sum([type(action) is Invalid for action in actions]) / len(actions)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EpisodeError
-from ..scoring.answer import score_answer
+from ..scoring import score_answer
 from ..types import TERMINAL, Action, End, Hit, Opened, Task, ToolCall, ToolResult, Turn
 
 if TYPE_CHECKING:

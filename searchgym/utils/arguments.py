@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CardError, unknown
-from ..types import Call, ToolSpec
+from ..types import OWN_ACTIONS, Call, ToolSpec
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -40,8 +40,6 @@ _BOUNDS: Mapping[str, str] = {
     "maxItems": "{path!r} may have at most {limit} items, got {size}",
 }
 _COMPOSED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas"})
-OWN_ACTIONS = frozenset({"search", "access"})
-"""Tools that are actions of their own; the others are used by a ``Call``."""
 _SHOWN = 60
 _KEPT = 256
 """Validators kept at once."""

@@ -22,8 +22,7 @@ from searchgym.engines import build_engine
 from searchgym.envs.info import step_info
 from searchgym.errors import CardError, EngineError
 from searchgym.tools import TOOLS, Tool, ToolContext, make_tool, make_toolbox
-from searchgym.tools.base import FunctionTool
-from searchgym.tools.state import MAX_STATE
+from searchgym.tools.base import MAX_STATE, FunctionTool
 from searchgym.types import Call, Passage, Task, ToolResult, ToolSpec
 from tests.kgs.random_graphs import generated
 from tests.small import CORPUS, TASKS

@@ -24,7 +24,7 @@ from ...core.rollout import run_tools
 from ...dialects.base import get_dialect
 from ...envs.search import SearchEnv
 from ...errors import TaskError
-from ...scoring.answer import score_answer
+from ...scoring import score_answer
 from ...types import Answer, CallContext, Failure, ToolCall
 
 

@@ -17,7 +17,7 @@ from ..dialects.base import Dialect, Opening, View, get_dialect
 from ..errors import EpisodeError
 from ..rewards.outcome import Outcome, measures
 from ..seeding import derive
-from ..tools.base import state_text, states_of, with_own_state
+from ..tools.base import Toolbox, state_text, states_of, with_own_state
 from ..types import (
     TERMINAL,
     Access,
@@ -627,3 +627,20 @@ class Episode:
             )
             episode._replay(events_from_json(snapshot["events"]))
         return episode
+
+
+def run_tools(episodes: Sequence[Episode], toolbox: Toolbox) -> None:
+    """Run all pending calls of all episodes and hand the results back.
+
+    Repeats for retries, which the episodes' rules bound. Episodes without pending calls are left
+    alone and never reach a tool.
+    """
+    waiting = [e for e in episodes if e.phase == "receive"]
+    while waiting:
+        results = toolbox.run([call for e in waiting for call in e.pending])
+        at = 0
+        for episode in waiting:
+            size = len(episode.pending)
+            episode.receive(results[at : at + size])
+            at += size
+        waiting = [e for e in waiting if e.phase == "receive"]

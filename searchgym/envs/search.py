@@ -14,8 +14,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from ..core.episode import Episode
-from ..core.rollout import run_tools
+from ..core.episode import Episode, run_tools
 from ..core.rules import EpisodeConfig, Rules
 from ..corpora.corpus import Corpus
 from ..curricula import checked_difficulty, make_curriculum, next_task
@@ -26,7 +25,6 @@ from ..seeding import derive
 from ..tools import Toolbox
 from ..types import SearchEngine, Task, TurnRequest
 from ..worlds.world import World
-from .difficulty import apply_difficulty
 from .info import step_info
 from .setup import SearchSetup, load_setup
 from .spaces import MAX_TEXT, FreeText, view_of
@@ -192,7 +190,11 @@ class SearchEnv(gym.Env[Any, str]):
             over={**self.params, **(params or {})},
             task=task,
         )
-        rules, merged = apply_difficulty(self.setup, merged)
+        rules = self.setup.rules
+        if merged:
+            from .difficulty import apply_difficulty
+
+            rules, merged = apply_difficulty(self.setup, merged)
         rules = self._rewarding(rules)
         return Episode(
             EpisodeConfig(

@@ -14,9 +14,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from ..core.episode import Episode
+from ..core.episode import Episode, run_tools
 from ..core.oracle import oracle_texts
-from ..core.rollout import run_tools
 from ..curricula import Curriculum
 from ..errors import CardError, EpisodeError
 from ..objects import load_object

@@ -15,11 +15,9 @@ from functools import cached_property
 from typing import Any
 
 from ..errors import CardError, unknown
-from .measure import Values, Writer, of_action, of_end, writer
 from .outcome import Outcome
-from .part import KIND, Part
-from .registry import FINAL, PUBLIC, TURN
-from .source import told
+from .part import KIND, Part, Values, Writer, of_action, of_end, writer
+from .registry import FINAL, PUBLIC, TURN, told
 from .spec import parts_of
 
 

@@ -239,9 +239,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return "an object"
     return "a list" if isinstance(value, Sequence) else str(value)[:_SHOWN]
-
-
-def is_number(value: object) -> bool:
-    """Whether a value is a finite number (and not a truth value, which Python counts as one)."""
-    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return plain and math.isfinite(value)  # type: ignore[arg-type]

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import searchgym
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_tools
+from searchgym.core.episode import Episode, run_tools
 from searchgym.core.rules import EpisodeConfig, Rules
 from searchgym.core.trajectory import Trajectory
 from searchgym.dialects.base import get_dialect

@@ -40,8 +40,8 @@ from ..types import (
     TurnRequest,
 )
 from ..utils.trust import registered_only
-from .contexts import Contexts
-from .rules import TOKEN_COUNTERS, EpisodeConfig, cut_hits, page_parts, show_part
+from .contexts import Contexts, cut_hits
+from .rules import TOKEN_COUNTERS, EpisodeConfig, page_parts, show_part
 
 Phase = Literal["act", "receive", "done"]
 SNAPSHOT_VERSION = 1
@@ -149,12 +149,18 @@ class Episode:
         """The visible part of a context as one text."""
         return self.contexts.render(context)
 
+    def shown(self) -> str:
+        """The visible part of the context whose turn it is."""
+        return self.contexts.render(self.contexts.active)
+
     @property
     def delta(self) -> str:
         """What the environment wrote since the policy's last action (stubs are old news)."""
         new = self.contexts.segments[self._news :]
         if len(new) == 1:
-            return new[0].text
+            parts = new[0].parts
+            only = parts[0] if len(parts) == 1 else None
+            return only if isinstance(only, str) else new[0].text
         return "".join([s.text for s in new if s.kind != "stub"])
 
     def _view(self) -> View:
@@ -418,9 +424,14 @@ class Episode:
         self.pending = ()
         if end is None:
             end = self._budget(len(self.turns) + 1)
-        outcome = Outcome(self, opened, calls, results, end)
         if end is None:
-            parts, reward = self._rules.reward.of_turn(outcome, self._weights)
+            paying = self._rules.reward
+            if paying.plain_turns:  # the usual case needs no outcome
+                new, gold = self.new_evidence, len(self._gold)
+                parts, reward = paying.of_plain_turn(opened, calls, new, gold, self._weights)
+            else:
+                outcome = Outcome(self, opened, calls, results, end)
+                parts, reward = paying.of_turn(outcome, self._weights)
             if self._holds:
                 self._held, reward = self._held + reward, 0.0
             if self.config.reward_transforms:
@@ -429,6 +440,7 @@ class Episode:
             self.phase = "act"
             self.contexts.retire_pages()
         else:
+            outcome = Outcome(self, opened, calls, results, end)
             self._finish(outcome, opened, calls, results, end)
         self.new_evidence = 0
 

@@ -12,7 +12,7 @@ from ..dialects.base import Dialect, get_dialect
 from ..dialects.specs import Reference
 from ..errors import CardError, EpisodeError
 from ..rewards.reward import Reward
-from ..types import Hit, Page, Task, ToolSpec
+from ..types import Page, Task, ToolSpec
 
 TOKEN_COUNTERS = {
     "words": lambda text: len(text.split()),
@@ -208,18 +208,6 @@ class EpisodeConfig:
             )
         values["reward_transforms"] = tuple(reward_transforms) if scored else ()
         return cls(**values)
-
-
-def cut_hits(hits: tuple[Hit, ...], limit: int | None) -> tuple[Hit, ...]:
-    """Hits with texts of at most ``limit`` characters; the same tuple if none is longer."""
-    if limit is None:
-        return hits
-    for hit in hits:
-        if len(hit.passage.text) > limit:
-            return tuple(
-                Hit(h.passage._replace(text=h.passage.text[:limit]), h.score) for h in hits
-            )
-    return hits
 
 
 def page_parts(page: Page, rules: Rules) -> int:

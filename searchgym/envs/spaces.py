@@ -244,11 +244,6 @@ class View(NamedTuple):
     """The observation of an episode as it stands."""
 
 
-def _text(episode: Episode) -> str:
-    contexts = episode.contexts
-    return contexts.render(contexts.active)
-
-
 def _messages(episode: Episode) -> Any:
     from ..core.messages import messages_of
 
@@ -256,7 +251,7 @@ def _messages(episode: Episode) -> Any:
 
 
 KINDS: dict[str, tuple[Callable[[int], Space[Any]], Callable[[Episode], Any]]] = {
-    "text": (FreeText, _text),
+    "text": (FreeText, Episode.shown),
     "messages": (ChatSpace, _messages),
 }
 

@@ -14,17 +14,15 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from ..core.episode import Episode
+from ..core.episode import Episode, run_tools
 from ..core.oracle import oracle_texts
-from ..core.rollout import run_tools
 from ..curricula import Curriculum
 from ..errors import CardError, EpisodeError
 from ..objects import load_object
 from ..types import Failure, ToolCall, ToolResult, TurnRequest
 from .info import step_info
-from .observe import MAX_TEXT
 from .search import SearchEnv
-from .spaces import FreeText
+from .spaces import MAX_TEXT, FreeText
 from .stack import stack_infos
 from .unwrap import require_hooks, search_env
 

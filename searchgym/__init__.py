@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .envs.registration import register_catalog
-from .utils.lazy import attach
+from .utils import attach
 
 __version__ = "0.2.0"
 
@@ -24,11 +24,11 @@ _WHERE = {
     "envs.registration": ("env_ids", "register_card"),
     "cards": ("read_card",),
     "wrappers": ("CandidateActions", "CurriculumWrapper", "VectorCurriculumWrapper"),
-    "core.episode": ("Episode",),
+    "core.episode": ("Episode", "run_tools"),
     "core.rules": ("EpisodeConfig", "Rules"),
     "core.trajectory": ("Trajectory",),
     "core.messages": ("messages_of",),
-    "core.rollout": ("run_episode", "run_episodes", "run_tools"),
+    "core.rollout": ("run_episode", "run_episodes"),
     "types": (
         "ABSTAIN", "Access", "Agent", "Answer", "Call", "Failure", "Hit", "Passage", "Query",
         "Search", "SearchEngine", "Segment", "Task", "ToolCall", "ToolResult", "ToolSpec",
@@ -118,10 +118,10 @@ if TYPE_CHECKING:
     from .candidates.encoder import WordEncoder as WordEncoder
     from .cards import read_card as read_card
     from .core.episode import Episode as Episode
+    from .core.episode import run_tools as run_tools
     from .core.messages import messages_of as messages_of
     from .core.rollout import run_episode as run_episode
     from .core.rollout import run_episodes as run_episodes
-    from .core.rollout import run_tools as run_tools
     from .core.rules import EpisodeConfig as EpisodeConfig
     from .core.rules import Rules as Rules
     from .core.trajectory import Trajectory as Trajectory

@@ -1,16 +1,17 @@
-"""Calling a service once for many requests."""
+"""Calling a service once for many requests, and the keys by which equal ones are known."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import socket
 import ssl
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .errors import EngineError
-from .types import Failure, Service
+from .types import Failure, Query, Service
 
 _NETWORK = frozenset(
     getattr(errno, name)
@@ -89,3 +90,18 @@ def _status(error: BaseException) -> int | None:
     """The HTTP status an error speaks of: urllib's has a ``code``, others have a response."""
     found = getattr(getattr(error, "response", None), "status_code", getattr(error, "code", None))
     return found if isinstance(found, int) else None
+
+
+def text_and_k(query: Query) -> bytes:
+    """The key of an engine that is pure in the query's text and k."""
+    return f"{query.k}\0{query.text}".encode("utf-8", "surrogatepass")
+
+
+def joint_key(keys: Iterable[bytes | None]) -> bytes | None:
+    """One key of several, in order; ``None`` as soon as one of them shares no answers."""
+    h = hashlib.blake2b(digest_size=32)
+    for key in keys:
+        if key is None:
+            return None
+        h.update(len(key).to_bytes(8, "big") + key)
+    return h.digest()

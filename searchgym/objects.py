@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import math
 import os
 import re
 import sys
@@ -238,3 +239,9 @@ def _wanted(accepts: type | Sequence[str]) -> str:
 def article(noun: str) -> str:
     """The noun with "a" or "an" before it."""
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a finite number (and not a truth value, which Python counts as one)."""
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return plain and math.isfinite(value)  # type: ignore[arg-type]

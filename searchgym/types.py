@@ -396,6 +396,10 @@ class Agent(Protocol):
     def act(self, requests: Sequence[TurnRequest], /) -> Sequence[str | Failure]: ...
 
 
+OWN_ACTIONS = frozenset({"search", "access"})
+"""Tools that are actions of their own; the others are used by a ``Call``."""
+
+
 # --- what an episode records of its turns and its end ---------------------------------------------
 End = Literal["answered", "unanswered", "max_turns", "max_chars", "max_tokens", "infra_error"]
 """``answered`` terminates (a refusal is an answer too), and so does ``unanswered``: the one text of

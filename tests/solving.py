@@ -9,9 +9,9 @@ import numpy as np
 from searchgym.agents.oracle import OracleAgent
 from searchgym.candidates.actions import candidates
 from searchgym.candidates.state import read_state
-from searchgym.core.episode import Episode
+from searchgym.core.episode import Episode, run_tools
 from searchgym.core.oracle import oracle_actions, oracle_texts
-from searchgym.core.rollout import run_episodes, run_tools
+from searchgym.core.rollout import run_episodes
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.run import episode_for

@@ -49,7 +49,7 @@ def test_every_public_name_has_a_place(pages: dict[str, str]) -> None:
 def test_functions_and_classes_are_shown_as_such(pages: dict[str, str]) -> None:
     """Also those that share their names with a module of the package."""
     page = pages["searchgym"]
-    for name in ("transfer", "answerability", "evaluate"):
+    for name in ("transfer", "measure_answerability", "evaluate"):
         assert re.search(rf'<section id="{name}">\s*<div class="attr function">', page), name
     for name in ("SearchEnv", "Trainer", "Hit"):
         assert re.search(rf'<section id="{name}">\s*<div class="attr class">', page), name

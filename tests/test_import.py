@@ -75,3 +75,34 @@ def test_make_imports_the_package_by_itself() -> None:
         "print(env.spec.id, type(env.unwrapped).__name__)"
     )
     assert python(code) == "SearchQA-v0 SearchEnv"
+
+
+def test_an_environment_executes_few_of_our_modules() -> None:
+    """What its keywords do not ask for is not imported."""
+    code = (
+        "import searchgym, sys, gymnasium as gym\n"
+        "gym.make('SearchQA-v0')\n"
+        "print(sum(m.split('.')[0] == 'searchgym' for m in sys.modules))"
+    )
+    assert int(python(code)) <= 80
+
+
+def test_a_search_step_enters_few_of_our_files() -> None:
+    code = """
+import sys, gymnasium as gym, searchgym
+env = gym.make("SearchQA-v0", world={"entities": 400}, tasks={"simple": 5})
+env.reset(seed=0)
+action = f"<search>{env.unwrapped.episode.config.task.queries[0]}</search>"
+env.step(action)
+entered = set()
+def note(frame, event, argument):
+    module = frame.f_globals.get("__name__", "")
+    if event == "call" and module.partition(".")[0] == "searchgym":
+        entered.add(module)
+sys.setprofile(note)
+env.step(action)
+sys.setprofile(None)
+assert "searchgym.core.episode" in entered and "searchgym.engines.bm25" in entered
+print(len(entered))
+"""
+    assert int(python(code)) <= 15

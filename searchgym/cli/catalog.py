@@ -128,9 +128,8 @@ def _idle(name: str) -> list[str]:
 
 
 def _environment(name: str) -> tuple[dict[str, Any], str]:
-    from ..envs.observe import MAX_TEXT
     from ..envs.registration import ENTRY_POINT, ids_of
-    from ..envs.spaces import FreeText
+    from ..envs.spaces import MAX_TEXT, FreeText
     from .listing import readme_summary
 
     spec = gym.spec(name)

@@ -54,9 +54,9 @@ def world(name: str, split: str, settings: Sequence[str] | None) -> GeneratedWor
 
 def corpus(name: str, split: str, data_dir: Path | None = None) -> Corpus:
     """The passages of a world, a real set, a knowledge graph, a file or a folder of text."""
-    from ..kgs import PREFIX
+    from ..corpora.corpus import KG_PREFIX
 
-    if name.startswith(PREFIX):
+    if name.startswith(KG_PREFIX):
         from ..kgs.corpus import kg_corpus
         from ..kgs.files import load_kg
 

@@ -126,3 +126,15 @@ class Contexts:
         order = self._where[page.context]
         order.insert(order.index(position) + 1, new)
         self._text[page.context] = self._ids[page.context] = None
+
+
+def cut_hits(hits: tuple[Hit, ...], limit: int | None) -> tuple[Hit, ...]:
+    """Hits with texts of at most ``limit`` characters; the same tuple if none is longer."""
+    if limit is None:
+        return hits
+    for hit in hits:
+        if len(hit.passage.text) > limit:
+            return tuple(
+                Hit(h.passage._replace(text=h.passage.text[:limit]), h.score) for h in hits
+            )
+    return hits

@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from ..dialects.base import Dialect, View, get_dialect
-from ..dialects.prompts import opening_of
+from ..dialects.base import Dialect, Opening, View, get_dialect
 from ..errors import EpisodeError
 from ..rewards.outcome import Outcome, measures
 from ..seeding import derive
-from ..tools.state import state_text, states_of, with_own_state
+from ..tools.base import Toolbox, state_text, states_of, with_own_state
 from ..types import (
     TERMINAL,
     Access,
@@ -40,12 +39,9 @@ from ..types import (
     Turn,
     TurnRequest,
 )
-from ..utils.arguments import rejection_reason
-from ..utils.records import events_from_json, events_to_json
 from ..utils.trust import registered_only
-from .contexts import Contexts
-from .rules import TOKEN_COUNTERS, EpisodeConfig
-from .truncation import cut_hits, page_parts, show_part
+from .contexts import Contexts, cut_hits
+from .rules import TOKEN_COUNTERS, EpisodeConfig, page_parts, show_part
 
 Phase = Literal["act", "receive", "done"]
 SNAPSHOT_VERSION = 1
@@ -118,9 +114,10 @@ class Episode:
     def queries_left(self) -> int | None:
         """Searches and tool calls still allowed; ``None``: unlimited; 0 also when there is nothing
         to ask or time is up."""
-        if not self._asks or self.turns_left <= 1:
+        rules = self._rules
+        if not self._asks or rules.max_turns - len(self.turns) <= 1:
             return 0
-        limit = self._rules.max_queries
+        limit = rules.max_queries
         return None if limit is None else limit - self.queries
 
     def requests(self) -> tuple[TurnRequest, ...]:
@@ -152,12 +149,18 @@ class Episode:
         """The visible part of a context as one text."""
         return self.contexts.render(context)
 
+    def shown(self) -> str:
+        """The visible part of the context whose turn it is."""
+        return self.contexts.render(self.contexts.active)
+
     @property
     def delta(self) -> str:
         """Text the environment wrote since the policy's last action (stubs are old news)."""
         new = self.contexts.segments[self._news :]
         if len(new) == 1:
-            return new[0].text
+            parts = new[0].parts
+            only = parts[0] if len(parts) == 1 else None
+            return only if isinstance(only, str) else new[0].text
         return "".join([s.text for s in new if s.kind != "stub"])
 
     def _view(self) -> View:
@@ -177,7 +180,13 @@ class Episode:
     def _introduce(self, text: str, kind: str) -> None:
         # an executor's part is the dialect's to explain: a prompt speaks of the whole question
         prompt = self._rules.instructions if kind == "question" else None
-        opening = opening_of(prompt, self._dialect, self._view(), text)
+        dialect, view = self._dialect, self._view()
+        if prompt is None:
+            opening = Opening(dialect.instructions(view), dialect.question(text), False)
+        else:
+            from ..dialects.prompts import opening_of
+
+            opening = opening_of(prompt, dialect, view, text)
         if opening.instructions or not opening.whole:
             self.contexts.add("env", "instructions", opening.instructions)
         asked = text if opening.whole else ""
@@ -237,6 +246,8 @@ class Episode:
             if "access" not in self._tool_names:
                 return Invalid("access is not available in this episode")
         elif isinstance(action, Call):
+            from ..utils.arguments import rejection_reason
+
             if (wrong := rejection_reason(self._tools, action)) is not None:
                 return Invalid(wrong)
             if rules.max_queries is not None and self.queries >= rules.max_queries:
@@ -251,9 +262,8 @@ class Episode:
         return action
 
     def _dispatch(self, action: Action) -> tuple[ToolCall, ...]:
-        last = self.turns_left <= 1
         if isinstance(action, (Search, Access, Call)):
-            if last:  # results could never be used
+            if self._rules.max_turns - len(self.turns) <= 1:  # results could never be used
                 self._close((), (), end="max_turns")
                 return ()
             return self._call(action)
@@ -318,18 +328,18 @@ class Episode:
             raise EpisodeError(f"receive() while phase is {self.phase!r}; call act() first")
         if len(results) != len(self.pending):
             raise EpisodeError(f"got {len(results)} results for {len(self.pending)} calls")
-        results = tuple(
-            [
-                with_own_state(call.tool, result) if isinstance(result, ToolResult) else result
-                for call, result in zip(self.pending, results, strict=True)
-            ]
-        )
-        self._events.append(("receive", results))
+        own: list[ToolResult | Failure] = []
         failed = []
         for call, result in zip(self.pending, results, strict=True):
-            self._results[call.position] = result
             if isinstance(result, Failure):
                 failed.append((call, result))
+                own.append(result)
+            else:  # a state is copied, so that nobody else can change it
+                kept = result if result.state is None else with_own_state(call.tool, result)
+                own.append(kept)
+        self._events.append(("receive", tuple(own)))
+        for call, result in zip(self.pending, own, strict=True):
+            self._results[call.position] = result
         if not failed:
             self._observe(self._calls, self._results)
             return
@@ -365,7 +375,9 @@ class Episode:
             self.contexts.add("env", "results", self._dialect.render_hits(groups), hits)
             shown_ids = [hit[0][0] for hit in hits]  # passage ids
             # documents written for the query name the gold passages that they stand for
-            shown_ids += [name for r in results if r.hits for name in r.meta.get("evidence", ())]
+            for result in results:
+                if result.meta and result.hits:
+                    shown_ids += result.meta.get("evidence", ())
         elif isinstance(action, Call):
             shown_ids = self._show_call(action, results[0])
         else:
@@ -412,16 +424,23 @@ class Episode:
         self.pending = ()
         if end is None:
             end = self._budget(len(self.turns) + 1)
-        outcome = Outcome(self, opened, calls, results, end)
         if end is None:
-            parts, reward = self._rules.reward.of_turn(outcome, self._weights)
+            paying = self._rules.reward
+            if paying.plain_turns:  # the usual case needs no outcome
+                new, gold = self.new_evidence, len(self._gold)
+                parts, reward = paying.of_plain_turn(opened, calls, new, gold, self._weights)
+            else:
+                outcome = Outcome(self, opened, calls, results, end)
+                parts, reward = paying.of_turn(outcome, self._weights)
             if self._holds:
                 self._held, reward = self._held + reward, 0.0
-            reward = self._transformed(reward)
+            if self.config.reward_transforms:
+                reward = self._transformed(reward)
             self.turns.append(Turn(*opened, calls, results, parts, reward))
             self.phase = "act"
             self.contexts.retire_pages()
         else:
+            outcome = Outcome(self, opened, calls, results, end)
             self._finish(outcome, opened, calls, results, end)
         self.new_evidence = 0
 
@@ -559,6 +578,8 @@ class Episode:
 
     def snapshot(self) -> dict[str, Any]:
         """Config and log as JSON values; :meth:`restore` replays them."""
+        from ..utils.records import events_to_json
+
         return {
             "version": SNAPSHOT_VERSION,
             "config": self.config.to_json(),
@@ -597,6 +618,8 @@ class Episode:
             CardError: a part of the reward that is neither registered, given nor trusted, or whose
                 source has changed.
         """
+        from ..utils.records import events_from_json
+
         if snapshot.get("version") != SNAPSHOT_VERSION:
             raise EpisodeError(
                 f"snapshot version {snapshot.get('version')!r}, expected {SNAPSHOT_VERSION}"
@@ -616,3 +639,20 @@ class Episode:
             )
             episode._replay(events_from_json(snapshot["events"]))
         return episode
+
+
+def run_tools(episodes: Sequence[Episode], toolbox: Toolbox) -> None:
+    """Run all pending calls of all episodes and hand the results back.
+
+    Repeats for retries, which the episodes' rules bound. Episodes without pending calls are left
+    alone and never reach a tool.
+    """
+    waiting = [e for e in episodes if e.phase == "receive"]
+    while waiting:
+        results = toolbox.run([call for e in waiting for call in e.pending])
+        at = 0
+        for episode in waiting:
+            size = len(episode.pending)
+            episode.receive(results[at : at + size])
+            at += size
+        waiting = [e for e in waiting if e.phase == "receive"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ..errors import EpisodeError
 from ..tools import Toolbox
 from ..types import Agent, Failure
-from .episode import Episode
+from .episode import Episode, run_tools
 
 
 def run_episode(episode: Episode, agent: Agent, toolbox: Toolbox) -> Episode:
@@ -63,20 +63,3 @@ def step(episodes: Sequence[Episode], agent: Agent, toolbox: Toolbox) -> None:
         else:
             episode.act(text)
     run_tools(episodes, toolbox)
-
-
-def run_tools(episodes: Sequence[Episode], toolbox: Toolbox) -> None:
-    """Run all pending calls of all episodes and hand the results back.
-
-    Repeats for retries, which the episodes' rules bound. Episodes without pending calls are left
-    alone and never reach a tool.
-    """
-    waiting = [e for e in episodes if e.phase == "receive"]
-    while waiting:
-        results = toolbox.run([call for e in waiting for call in e.pending])
-        at = 0
-        for episode in waiting:
-            size = len(episode.pending)
-            episode.receive(results[at : at + size])
-            at += size
-        waiting = [e for e in waiting if e.phase == "receive"]

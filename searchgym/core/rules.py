@@ -1,4 +1,5 @@
-"""Rules that episodes share, and the config of one: all that is fixed before it begins."""
+"""What is fixed before an episode begins: the rules it shares with others, its own config, and how
+the rules cut what a policy is shown of a tool's results."""
 
 from __future__ import annotations
 
@@ -6,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ..dialects import prompts, specs
+from ..dialects import specs
 from ..dialects.base import Dialect, get_dialect
 from ..dialects.specs import Reference
 from ..errors import CardError, EpisodeError
 from ..rewards.reward import Reward
-from ..tasks.records import task_from_dict, task_to_dict
-from ..types import Task, ToolSpec
+from ..types import Page, Task, ToolSpec
 
 TOKEN_COUNTERS = {
     "words": lambda text: len(text.split()),
@@ -108,6 +108,8 @@ class Rules:
             known = ", ".join(TOKEN_COUNTERS)
             raise CardError(f"unknown token_counter {self.token_counter!r}; known: {known}")
         if self.instructions is not None:
+            from ..dialects import prompts
+
             tools = [tool.name for tool in self.tools]
             prompts.check(self.instructions, get_dialect(self.dialect), tools)
 
@@ -161,6 +163,8 @@ class EpisodeConfig:
     functions: a snapshot names them, and cannot be restored."""
 
     def to_json(self) -> dict[str, Any]:
+        from ..tasks.records import task_to_dict
+
         out = {f.name: getattr(self, f.name) for f in fields(self)}
         out.update(
             task=task_to_dict(self.task),
@@ -186,6 +190,8 @@ class EpisodeConfig:
         Raises:
             EpisodeError: recorded transforms of the reward that are not those given.
         """
+        from ..tasks.records import task_from_dict
+
         values = dict(data)
         values["task"] = task_from_dict(values["task"])
         values["rules"] = Rules.from_json(
@@ -202,3 +208,19 @@ class EpisodeConfig:
             )
         values["reward_transforms"] = tuple(reward_transforms) if scored else ()
         return cls(**values)
+
+
+def page_parts(page: Page, rules: Rules) -> int:
+    """In how many parts a page is read; at least one."""
+    return max(1, -(-len(page.text) // rules.page_chars))
+
+
+def show_part(page: Page, part: int, rules: Rules, dialect: Dialect) -> tuple[str, str | None]:
+    """A part of a page (from 0), and the shorter text that replaces it once it has been read."""
+    size, parts = rules.page_chars, page_parts(page, rules)
+    shown = page.text[part * size : (part + 1) * size]
+    text = dialect.render_page(page, shown, part=part + 1, parts=parts)
+    if rules.page_stub_chars is None or len(shown) <= rules.page_stub_chars:
+        return text, None
+    short = shown[: rules.page_stub_chars]
+    return text, dialect.render_stub(page.title, page.url, short, part=part + 1)

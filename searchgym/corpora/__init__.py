@@ -1,1 +1,1 @@
-"""See the module names."""
+"""Passages and questions: rendered from worlds, read from files, and real sets."""

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from ..errors import DataError
 from ..types import Page, Passage
 
+KG_PREFIX = "kg:"
+"""How a name of a corpus begins that is a knowledge graph's: ``corpus="kg:triples.tsv"``."""
+
 
 def is_files(source: str) -> bool:
     """Whether a name means files of yours rather than a card of the catalogue."""

@@ -34,6 +34,16 @@ class View(NamedTuple):
     may_abstain: bool
 
 
+class Opening(NamedTuple):
+    """What an episode begins with."""
+
+    instructions: str
+    """Empty where the question's text is the whole prompt."""
+    question: str
+    whole: bool
+    """Whether ``question`` is a prompt around the question."""
+
+
 @runtime_checkable
 class Dialect(Protocol):
     """One wire format between a policy and its episode.

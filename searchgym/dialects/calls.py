@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from searchgym.dialects.escape import clean, one_line
 from searchgym.errors import DialectError
-from searchgym.types import Call, Invalid, ToolSpec
-from searchgym.utils.arguments import OWN_ACTIONS
+from searchgym.types import OWN_ACTIONS, Call, Invalid, ToolSpec
 
 OWN_FORM: Final = OWN_ACTIONS | {"answer", "judge", "delegate"}
 """Actions that a dialect writes in a form of its own; never a call."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from searchgym.dialects.base import DIALECTS, Dialect, View
+from searchgym.dialects.base import DIALECTS, Dialect, Opening, View
 from searchgym.dialects.calls import listed
 from searchgym.dialects.published import PUBLISHED
 from searchgym.errors import CardError, unknown
@@ -36,16 +36,6 @@ PLACEHOLDERS: Mapping[str, Callable[[View], str]] = {
 """Besides ``question`` and ``instructions`` (what the dialect itself would say): ``tools``, a JSON
 signature per line; ``tool_names``, separated by commas; and the environment's keywords."""
 KNOWN = frozenset({"question", "instructions", *PLACEHOLDERS})
-
-
-class Opening(NamedTuple):
-    """Opening text of an episode."""
-
-    instructions: str
-    """Empty where the question's text is the whole prompt."""
-    question: str
-    whole: bool
-    """True if ``question`` is a prompt around the question."""
 
 
 class _Template(NamedTuple):

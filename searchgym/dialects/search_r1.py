@@ -13,7 +13,6 @@ from typing import ClassVar
 
 from searchgym.dialects.base import View
 from searchgym.dialects.escape import PassageCache, escape_tags
-from searchgym.dialects.instructions import tag_instructions
 from searchgym.dialects.tags import MALFORMED, TagDialect, headed
 from searchgym.types import Page, Passage, Ranking
 
@@ -60,6 +59,8 @@ class SearchR1(TagDialect):
         )
 
     def instructions(self, view: View) -> str:
+        from searchgym.dialects.instructions import tag_instructions
+
         return tag_instructions(view, self.renders, parallel=self.parallel)
 
     def question(self, text: str) -> str:

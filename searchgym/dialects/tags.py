@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from searchgym.dialects.base import Described
-from searchgym.dialects.calls import canonical_call, read_call, write_call
 from searchgym.dialects.escape import clean, escape_tags, one_line
 from searchgym.errors import DialectError
 from searchgym.types import (
@@ -217,6 +216,8 @@ class TagDialect(Described, ABC):
         if kind == "task":
             return Parsed(Delegate(content), spans + here, cut)
         if kind == "tool":
+            from searchgym.dialects.calls import read_call
+
             call = read_call(content)
             return Parsed(call, spans if isinstance(call, Invalid) else spans + here, cut)
         verdict = content.lower()
@@ -238,6 +239,8 @@ class TagDialect(Described, ABC):
         if isinstance(action, Judge):
             return Judge(bool(action.useful))
         if isinstance(action, Call):
+            from searchgym.dialects.calls import canonical_call
+
             return canonical_call(action)
         text = action.task if isinstance(action, Delegate) else action[0]
         text = escape_tags(str(text)).strip()
@@ -262,6 +265,8 @@ class TagDialect(Described, ABC):
         elif isinstance(action, Judge):
             body = f"<judge>{'good' if action.useful else 'bad'}</judge>"
         elif isinstance(action, Call):
+            from searchgym.dialects.calls import write_call
+
             body = f"<tool>{write_call(*action)}</tool>"
         else:
             assert isinstance(action, Delegate)

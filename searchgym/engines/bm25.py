@@ -17,16 +17,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..batching import text_and_k
 from ..corpora.corpus import Corpus
 from ..errors import EngineError, unknown
 from ..types import Hit, Query, Ranking
 from ..worlds.world import World
 from .analysis import WORD, Analyser, TermIds
 from .bm25_index import FIELDS, METHODS, BM25Index, build_index, load_index, read_about, save_index
-from .keys import text_and_k
 
 _LONG_QUERY = 256
 _MANY = 10_000
+_FEW = 100
+"""Hits that are made before Python's garbage collector would look at them once."""
 
 
 class BM25Engine:
@@ -114,13 +116,20 @@ class BM25Engine:
         """One ranking per text; ``k ≤ 0`` gives no hits."""
         docs, scores = self.search_positions(texts, k)
         counts = (docs >= 0).sum(axis=1).tolist()
-        with _collecting_later(sum(counts)):
-            return [
-                tuple(map(tuple.__new__, repeat(Hit), zip(passages[:n], values[:n], strict=True)))
-                for passages, values, n in zip(
-                    self._passages[docs].tolist(), scores.tolist(), counts, strict=True
-                )
-            ]
+        if (total := sum(counts)) <= _FEW:
+            return self._rankings(docs, scores, counts)
+        with _collecting_later(total):
+            return self._rankings(docs, scores, counts)
+
+    def _rankings(
+        self, docs: NDArray[np.int32], scores: NDArray[np.float32], counts: list[int]
+    ) -> list[Ranking]:
+        return [
+            tuple(map(tuple.__new__, repeat(Hit), zip(passages[:n], values[:n], strict=True)))
+            for passages, values, n in zip(
+                self._passages[docs].tolist(), scores.tolist(), counts, strict=True
+            )
+        ]
 
     def search_positions(
         self, texts: Sequence[str], k: int
@@ -129,7 +138,7 @@ class BM25Engine:
 
         Places beyond a query's hits hold position −1 and score 0.
         """
-        k = max(0, min(k, len(self.corpus)))
+        k = max(0, min(k, len(self._passages)))
         docs = np.full((len(texts), k), -1, dtype=np.int32)
         scores = np.zeros((len(texts), k), dtype=np.float32)
         if not k or not len(texts):
@@ -172,10 +181,9 @@ class BM25Engine:
         docs: NDArray[np.int32],
         scores: NDArray[np.float32],
     ) -> None:
-        from ._exhaustive import best_of_all
         from ._kernel import MOST, best_k
 
-        n, index = len(self.corpus), self._index
+        n, index = len(self._passages), self._index
         try:
             seen_scores, seen = self._scratch.pop()
         except IndexError:
@@ -185,6 +193,8 @@ class BM25Engine:
             bitmaps = (index.rows, index.marks)
             best_k(terms, weights, starts, *columns, *bitmaps, seen_scores, seen, docs, scores)
         else:
+            from ._exhaustive import best_of_all
+
             best_of_all(terms, weights, starts, *columns, seen_scores, seen, docs, scores)
         self._scratch.append((seen_scores, seen))
 

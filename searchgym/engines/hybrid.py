@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from ..batching import run_batch
+from ..batching import joint_key, run_batch, text_and_k
 from ..corpora.corpus import Corpus
 from ..errors import EngineError, unknown
+from ..objects import is_number
 from ..types import Failure, PageSource, Query, Ranking, SearchEngine
-from ..utils.arguments import is_number
 from ..worlds.world import World
 from .fusion import Mean, rank_score_fusion, reciprocal_rank_fusion, with_notes
 from .hybrid_pages import hybrid_pages
-from .keys import joint_key, text_and_k
 from .rerank import CrossEncoderReranker
 
 FUSIONS = ("rrf", "rank-score")

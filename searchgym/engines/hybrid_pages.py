@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..batching import run_batch
+from ..batching import joint_key, run_batch
 from ..types import Failure, Page, PageRequest, PageSource, SearchEngine
-from .keys import joint_key
 from .pages import pages_of
 
 

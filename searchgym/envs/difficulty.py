@@ -15,7 +15,6 @@ from typing import NamedTuple
 from ..core.rules import Rules
 from ..curricula import difficulty_of
 from ..errors import CardError
-from .self_mode import NoEngine
 from .setup import SearchSetup
 
 SEARCHES = ("noise", "distractors", "top_k", "truncation", "cost")
@@ -86,7 +85,9 @@ def _rules(shared: SearchSetup, axes: Mapping[str, float]) -> Rules:
 
 
 def why_unavailable(shared: SearchSetup, axis: str) -> str | None:
-    """Explain why an axis cannot act in an environment and what would help; ``None`` if it can."""
+    """Why an axis cannot act in an environment and what would help; ``None`` if it can."""
+    from .self_mode import NoEngine
+
     tools = shared.toolbox.tools
     if isinstance(shared.engine, NoEngine) and axis not in ("hops", "branches", "blur"):
         return "in self-search there are no tools, no results and one turn"

@@ -14,9 +14,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from ..core.episode import Episode
-from ..core.oracle import oracle_texts
-from ..core.rollout import run_tools
+from ..core.episode import Episode, run_tools
 from ..core.rules import EpisodeConfig, Rules
 from ..corpora.corpus import Corpus
 from ..curricula import checked_difficulty, make_curriculum, next_task
@@ -27,12 +25,9 @@ from ..seeding import derive
 from ..tools import Toolbox
 from ..types import SearchEngine, Task, TurnRequest
 from ..worlds.world import World
-from .difficulty import apply_difficulty
 from .info import step_info
-from .observe import MAX_TEXT, view_of
-from .render import print_turn, transcript
 from .setup import SearchSetup, load_setup
-from .spaces import FreeText
+from .spaces import MAX_TEXT, FreeText, view_of
 
 RESET_OPTIONS = ("task_id", "split", "search_enabled", "params", "difficulty")
 
@@ -195,7 +190,11 @@ class SearchEnv(gym.Env[Any, str]):
             over={**self.params, **(params or {})},
             task=task,
         )
-        rules, merged = apply_difficulty(self.setup, merged)
+        rules = self.setup.rules
+        if merged:
+            from .difficulty import apply_difficulty
+
+            rules, merged = apply_difficulty(self.setup, merged)
         rules = self._rewarding(rules)
         return Episode(
             EpisodeConfig(
@@ -312,6 +311,10 @@ class SearchEnv(gym.Env[Any, str]):
         In ``human`` mode ``reset`` and ``step`` print by themselves, and another call prints
         nothing twice.
         """
+        if self.render_mode is None:
+            return None
+        from .render import print_turn, transcript
+
         if self.render_mode == "ansi":
             return transcript(self.episode)
         if self.render_mode == "human":
@@ -324,6 +327,8 @@ class SearchEnv(gym.Env[Any, str]):
     # --- beyond Gymnasium ---------------------------------------------------------------------
     def oracle(self) -> list[str]:
         """Action strings that solve the current episode from where it stands (privileged)."""
+        from ..core.oracle import oracle_texts
+
         return oracle_texts(self.episode, self._playing.corpus.passage)
 
     def requests(self) -> tuple[TurnRequest, ...]:

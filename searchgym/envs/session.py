@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..core.episode import Episode
-from ..core.rollout import run_tools
+from ..core.contexts import cut_hits
+from ..core.episode import Episode, run_tools
 from ..core.trajectory import evidence_recall
-from ..core.truncation import cut_hits
 from ..dialects.base import get_dialect
 from ..errors import EpisodeError, unknown
 from ..types import Access, Action, Answer, Call, Failure, Page, Search, ToolResult, ToolSpec

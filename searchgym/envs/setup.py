@@ -15,14 +15,12 @@ from typing import Any
 from ..core.rules import Rules, check_numbers
 from ..corpora.corpus import Corpus
 from ..curricula import TaskPool
-from ..dialects.prompts import prompt_of
-from ..dialects.specs import with_required_flags
+from ..dialects.specs import is_self_search, with_required_flags
 from ..errors import CardError, unknown
 from ..rewards.reward import Reward
 from ..tools import Toolbox, ToolContext, make_toolbox
 from ..types import Task
 from ..worlds.world import World
-from .self_mode import adapted
 from .sources import Components, load_components, own_files
 
 OF_THE_ENVIRONMENT = frozenset({"curriculum", "params", "render_mode", "search_enabled"})
@@ -115,7 +113,7 @@ class SearchSetup:
 
     def __init__(self, keywords: Mapping[str, Any], components: Components | None = None) -> None:
         self.keywords = dict(keywords)
-        self.options = options = adapted(Options.of(keywords), keywords)
+        self.options = options = _adapted(Options.of(keywords), keywords)
         self.components = components = components or load_components(options)
         self.corpus: Corpus = components.corpus
         self.world: World | None = components.world
@@ -144,7 +142,10 @@ class SearchSetup:
             options.dialect, tools=tuple(self.toolbox.tools), max_parallel=options.max_parallel,
             judge=options.judge, delegate=options.delegate,
         )  # fmt: skip
-        values["instructions"] = prompt_of(options.instructions)
+        if options.instructions is not None:
+            from ..dialects.prompts import prompt_of
+
+            values["instructions"] = prompt_of(options.instructions)
         return Rules(
             tools=self.toolbox.specs(tuple(self.toolbox.tools)),
             reward=Reward.of(options.reward),
@@ -173,6 +174,16 @@ class SearchSetup:
         if not is_plain(keywords.get("reward")):  # an object that says what cannot be pickled
             keywords["reward"] = self.rules.reward
         return load_setup, (keywords,)
+
+
+def _adapted(options: Options, keywords: Mapping[str, Any]) -> Options:
+    """The options as ``engine="self"`` needs them, where engine or dialect ask for it."""
+    other = isinstance(options.engine, str) and options.engine != "self"
+    if other and not is_self_search(options.dialect):
+        return options
+    from .self_mode import adapted
+
+    return adapted(options, keywords)
 
 
 _CACHE: OrderedDict[str, Components] = OrderedDict()

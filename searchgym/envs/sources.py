@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..cards import Card, card
-from ..corpora.corpus import Corpus, GeneratedCorpus, is_files
+from ..corpora.corpus import KG_PREFIX, Corpus, GeneratedCorpus, is_files
 from ..curricula import TaskPool
 from ..errors import CardError
-from ..kgs import PREFIX
 from ..seeding import derive
 from ..types import SearchEngine, Task
 from ..worlds.world import World
@@ -86,7 +85,7 @@ def kg_source(source: Any, data_dir: Any = None) -> KGCorpus | None:
         if isinstance(source, KnowledgeGraph):
             return kg_corpus(source)
         return source if isinstance(source, KGCorpus) else None
-    if source.startswith(PREFIX):
+    if source.startswith(KG_PREFIX):
         from ..kgs.corpus import kg_corpus
         from ..kgs.files import load_kg
 
@@ -154,7 +153,7 @@ def own_files(keywords: Mapping[str, Any]) -> list[tuple[str, int, int]]:
     lists mean that nothing was edited meanwhile."""
     found: list[tuple[str, int, int]] = []
     for source in _texts([keywords.get(name) for name in ("corpus", "tasks", "engine")]):
-        path = Path(source.removeprefix(PREFIX))
+        path = Path(source.removeprefix(KG_PREFIX))
         if "/" not in source and not path.suffix:  # the name of a card or an engine
             continue
         if not os.path.exists(path):  # an address, a prompt, … (a too long one raises in pathlib)

@@ -1,4 +1,5 @@
-"""Gymnasium spaces of free text and of chats, and texts in memory that processes share.
+"""Gymnasium spaces of free text and of chats, texts in memory that processes share, and what an
+environment shows of an episode: its text, or a chat with tools.
 
 ``gymnasium.spaces.Text`` fixes a character set and therefore rejects ordinary Unicode ("é"), which
 passages contain; a space without ``sample`` cannot be checked. These hold any
@@ -13,9 +14,9 @@ so far takes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.heap import BufferWrapper
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from gymnasium.spaces import Space
@@ -25,6 +26,9 @@ from gymnasium.vector.utils import (
     read_from_shared_memory,
     write_to_shared_memory,
 )
+
+from ..core.episode import Episode
+from ..errors import CardError, unknown
 
 _WORDS = (
     "search", "answer", "what", "who", "where", "river", "city", "1987", "the", "of", "<search>",
@@ -226,3 +230,39 @@ class ChatSpace(Space[Any]):
 
     def __repr__(self) -> str:
         return f"ChatSpace(max_length={self.max_length})"
+
+
+MAX_TEXT = 8_000_000
+"""Characters of the spaces: above any ``max_chars`` plus one observation."""
+
+
+class ObservationKind(NamedTuple):
+    """A kind of observation."""
+
+    space: Space[Any]
+    of: Callable[[Episode], Any]
+    """The observation of an episode as it stands."""
+
+
+def _messages(episode: Episode) -> Any:
+    from ..core.messages import messages_of
+
+    return messages_of(episode)
+
+
+KINDS: dict[str, tuple[Callable[[int], Space[Any]], Callable[[Episode], Any]]] = {
+    "text": (FreeText, Episode.shown),
+    "messages": (ChatSpace, _messages),
+}
+
+
+def view_of(kind: str) -> ObservationKind:
+    """Return the space of a kind of observation and how one is made.
+
+    Raises:
+        CardError: ``kind`` is neither "text" nor "messages".
+    """
+    if kind not in KINDS:
+        raise CardError(unknown("kind of observation", str(kind), KINDS))
+    space, of = KINDS[kind]
+    return ObservationKind(space(MAX_TEXT), of)

@@ -14,17 +14,15 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from ..core.episode import Episode
+from ..core.episode import Episode, run_tools
 from ..core.oracle import oracle_texts
-from ..core.rollout import run_tools
 from ..curricula import Curriculum
 from ..errors import CardError, EpisodeError
 from ..objects import load_object
 from ..types import Failure, ToolCall, ToolResult, TurnRequest
 from .info import step_info
-from .observe import MAX_TEXT
 from .search import SearchEnv
-from .spaces import FreeText
+from .spaces import MAX_TEXT, FreeText
 from .stack import stack_infos
 from .unwrap import require_hooks, search_env
 
@@ -210,8 +208,10 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
             else:
                 self._settle(i, episode, fresh[i], out)
         if retry:
+            for env in dict.fromkeys(self._playing[i] for i in retry):
+                own = [episodes[i] for i in retry if self._playing[i] is env]
+                run_tools(own, env.toolbox)
             for i in retry:
-                run_tools([episodes[i]], self._playing[i].toolbox)
                 self._settle(i, episodes[i], False, out)
         observations = tuple(out.observations)
         return observations, out.rewards, out.terminated, out.truncated, stack_infos(out.infos)

@@ -1,1 +1,1 @@
-"""See the module names."""
+"""Evaluation: every question once, intervals, comparisons, records that can be resumed."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import EvaluationError
-from ..scoring.answer import score_answer
+from ..scoring import score_answer
 from ..scoring.evidence import ndcg_at, precision_at, recall_at, reciprocal_rank
 from ..types import Task
 from .browsecomp_plus import RunFile

@@ -1,4 +1,1 @@
-"""Knowledge graphs, generated or imported, and what is computed on them; see the module names."""
-
-PREFIX = "kg:"
-"""How a name of a corpus begins that is a knowledge graph's: ``corpus="kg:triples.tsv"``."""
+"""Knowledge graphs, generated or imported, and what is computed on them."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..corpora.corpus import KG_PREFIX
 from ..corpora.lines import Line, Unique, is_tsv, read_json, read_lines
 from ..errors import DataError
-from . import PREFIX
 from .build import Entity, from_networkx, from_triples
 from .graph import KnowledgeGraph
 
@@ -49,7 +49,7 @@ def load_kg(
     Raises:
         DataError: with file and line, for a file that is absent or a line that is no triple.
     """
-    path = Path(str(source).removeprefix(PREFIX))
+    path = Path(str(source).removeprefix(KG_PREFIX))
     if path.is_dir():
         name = name or path.name
         entities = entities or _one_of(path, "entities", required=False)

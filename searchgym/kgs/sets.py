@@ -6,9 +6,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 from ..cards import Card, card
+from ..corpora.corpus import KG_PREFIX
 from ..corpora.data import data_directory, graph_sets, how_to_get
 from ..errors import DataError, unknown
-from . import PREFIX
 from .files import load_kg
 from .graph import KnowledgeGraph
 
@@ -20,7 +20,7 @@ def load_kg_set(
     on this machine (saying how to get them)."""
     known = graph_sets()
     if name not in known:
-        raise DataError(f"{unknown('knowledge graph', name, known)}; your own: '{PREFIX}PATH'")
+        raise DataError(f"{unknown('knowledge graph', name, known)}; your own: '{KG_PREFIX}PATH'")
     return load_kg_card(card("corpora", name), data_dir, splits=splits)
 
 

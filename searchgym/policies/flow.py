@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from ..core.episode import Episode
-from ..core.rollout import run_tools
+from ..core.episode import Episode, run_tools
 from ..errors import EngineError
 from ..llms.base import Completion
 from ..llms.continuous import Continuous

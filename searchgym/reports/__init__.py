@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..utils.lazy import attach
+from ..utils import attach
 
 _WHERE = {
     "ladders": ("figure_of", "ladder_figure"),

@@ -1,4 +1,4 @@
-"""``Outcome``: an episode as a reward sees it."""
+"""``Outcome``: an episode as a reward sees it, and the parts of the end that it measures."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EpisodeError
-from ..scoring.answer import score_answer
-from ..types import TERMINAL, Action, End, Hit, Opened, Task, ToolCall, ToolResult, Turn
+from ..scoring import score_answer
+from ..types import TERMINAL, Action, End, Hit, Invalid, Opened, Task, ToolCall, ToolResult, Turn
 
 if TYPE_CHECKING:
     from ..core.episode import Episode
@@ -276,3 +276,30 @@ def measures(outcome: Outcome, episode: Episode, final: Mapping[str, float]) -> 
         "truncated": 1.0 if end in CUT else 0.0,
         "infra_error": 1.0 if end == "infra_error" else 0.0,
     }
+
+
+def em(outcome: Outcome) -> float:
+    """Exact match after SQuAD normalisation, best over the accepted answers."""
+    return outcome.em
+
+
+def f1(outcome: Outcome) -> float:
+    """Token F1 after SQuAD normalisation, best over the accepted answers."""
+    return outcome.f1
+
+
+def cover_em(outcome: Outcome) -> float:
+    """1 if an accepted answer stands in the answer as whole words."""
+    return outcome.cover_em
+
+
+def format(outcome: Outcome) -> float:
+    """Share of turns that were valid actions; in self-search, SSRL's format score of the text."""
+    if outcome.end not in TERMINAL:
+        return 0.0
+    if outcome.self_search:
+        from ..scoring.ssrl_format import ssrl_format
+
+        return ssrl_format(outcome.text)
+    actions = outcome.actions
+    return 1.0 - sum([type(action) is Invalid for action in actions]) / len(actions)

@@ -9,8 +9,7 @@ from typing import Any
 from ..errors import CardError, unknown
 from .outcome import Outcome
 from .part import GATE, KIND, Part
-from .registry import REWARDS
-from .source import told
+from .registry import REWARDS, told
 from .spec import check_digest, make_part
 
 

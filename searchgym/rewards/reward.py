@@ -15,12 +15,16 @@ from functools import cached_property
 from typing import Any
 
 from ..errors import CardError, unknown
-from .measure import Values, Writer, of_action, of_end, writer
+from ..types import Access, Call, Invalid, Opened, Search, ToolCall
 from .outcome import Outcome
-from .part import KIND, Part
-from .registry import FINAL, PUBLIC, TURN
-from .source import told
+from .part import KIND, Part, Values, Writer, of_action, of_end, writer
+from .registry import FINAL, PUBLIC, TURN, told
 from .spec import parts_of
+
+PLAIN: Mapping[type, str] = {
+    Search: "search", Access: "access", Call: "call", Invalid: "invalid",
+}  # fmt: skip
+"""The standard part of turns that a kind of action earns, besides "evidence"."""
 
 
 class Reward:
@@ -154,6 +158,37 @@ class Reward:
         for name in self._turn_gates:
             if name in values or name in TURN:  # where it was measured: zeros of TURN are left out
                 worth *= values.get(name, 0.0)
+        return values, worth
+
+    @cached_property
+    def plain_turns(self) -> bool:
+        """Whether turns are measured by the standard parts alone, and no gate multiplies them."""
+        return not self._on_turn and not self._turn_gates
+
+    def of_plain_turn(
+        self,
+        opened: Opened,
+        calls: tuple[ToolCall, ...],
+        new: int,
+        gold: int,
+        weights: Mapping[str, float],
+    ) -> tuple[Values, float]:
+        """:meth:`of_turn` where :attr:`plain_turns` is true, without an outcome: ``new`` of
+        ``gold`` passages were shown for the first time. As ``rewards.turns``, in its order."""
+        name = PLAIN.get(type(opened.action))
+        if name is None:
+            return {}, 0.0
+        values: Values = {}
+        if name == "invalid":
+            values[name] = 1.0
+        elif calls:
+            values[name] = float(len(calls)) if name == "search" else 1.0
+        if new:
+            values["evidence"] = new / gold
+        worth = 0.0
+        for each in values:
+            if each in weights:
+                worth += weights[each] * values[each]
         return values, worth
 
     def _own_of_turn(

@@ -9,12 +9,11 @@ from functools import partial
 from typing import Any
 
 from ..errors import CardError
-from ..objects import from_spec
-from ..utils.arguments import is_number
+from ..objects import from_spec, is_number
 from .outcome import MEASURES
 from .part import GATE, KIND, Part
-from .registry import REWARDS
-from .source import (
+from .registry import (
+    REWARDS,
     declared,
     definition,
     fields_of,

@@ -9,13 +9,11 @@ import numpy as np
 
 from ..worlds.schema import Phrases
 from .context import Context, pick
-from .count import HOW_MANY
 from .draft import Draft, Sketch, family
-from .grammar import capitalised
-from .groups import describable_relations, describe_group
+from .groups import HOW_MANY, describable_relations, describe_group
 from .names import amount_answers
 from .paths import FactGroup, backward, forward
-from .wording import Voice
+from .wording import Voice, capitalised
 
 LEAST, MOST = 5, 40
 """Members of a group."""

@@ -14,9 +14,8 @@ import numpy as np
 from ..worlds.schema import Phrases, Property
 from .context import Context, pick
 from .draft import Draft, Sketch, family
-from .grammar import PEOPLE, capitalised
 from .paths import Path, forward
-from .wording import Voice
+from .wording import PEOPLE, Voice, capitalised
 
 _CHOICE = Phrases(
     (

@@ -11,9 +11,8 @@ from ..corpora.corpus import GeneratedCorpus
 from ..text import normalise_answer
 from ..worlds.schema import Phrases, Property
 from ..worlds.world import Fact, World
-from .lookup import Lookup
 from .names import Surfaces
-from .paths import Path, PathStep, backward, forward
+from .paths import Lookup, Path, PathStep, backward, forward
 
 T = TypeVar("T")
 

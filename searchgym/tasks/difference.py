@@ -8,10 +8,9 @@ from ..worlds.schema import Phrases
 from .comparison import keyed_path
 from .context import Context, pick
 from .draft import Draft, Sketch, family
-from .grammar import capitalised
 from .names import amount_answers
 from .parallel import YEARS_APART
-from .wording import Voice
+from .wording import Voice, capitalised
 
 _APART = Phrases(
     (

@@ -10,9 +10,8 @@ import numpy as np
 
 from ..types import Difficulty, GraphEdge, GraphNode, ReasoningGraph, Task
 from .context import Context
-from .dispersion import dispersion
+from .difficulty import dispersion, treewidth
 from .paths import FactGroup, Path, PathStep, backward, forward
-from .treewidth import treewidth
 from .wording import Voice
 
 Render = Callable[[Voice], str]

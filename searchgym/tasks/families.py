@@ -20,6 +20,7 @@ FAMILIES: dict[str, str] = {
         "unanswerable", "difference", "aggregate", "masked",
     )
 }  # fmt: skip
+FAMILIES |= {"chain": f"{_HERE}simple:chain", "count": f"{_HERE}groups:count"}
 """Name → import path. Others are named by their own path, or entered here."""
 AT_MOST = "at_most"
 """Key of a table of counts: true where a world that holds fewer tasks is no error."""

@@ -17,9 +17,8 @@ import numpy as np
 from ..worlds.schema import Phrases
 from .context import Context, both_sides, pick
 from .draft import Draft, Sketch, family
-from .grammar import capitalised, clause, indefinite, listed
 from .paths import Path, PathStep, backward, forward
-from .wording import Voice
+from .wording import Voice, capitalised, clause, indefinite, listed
 
 MOST_CONSTRAINTS = 3
 WIDEST = 12

@@ -11,11 +11,10 @@ import numpy as np
 from ..worlds.schema import Phrases
 from .context import Context
 from .draft import Draft, Sketch, family
-from .grammar import capitalised, listed
 from .names import joined_answers, number_answers
 from .paths import Path
 from .simple import answers, definite_fact, ends
-from .wording import Voice
+from .wording import Voice, capitalised, listed
 
 _JOIN = Phrases(
     (

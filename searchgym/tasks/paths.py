@@ -1,4 +1,4 @@
-"""Paths through a world: how a question describes a thing it does not name.
+"""Facts looked up in a world, and paths of them: how a question describes a thing it does not name.
 
 A path starts at a named entity and takes steps, forward ("the director of S") or inverse ("the
 film directed by O"). A step is *definite* when it has exactly one outcome in the world, so that
@@ -7,9 +7,13 @@ film directed by O"). A step is *definite* when it has exactly one outcome in th
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
-from ..worlds.world import Fact
+import numpy as np
+from numpy.typing import NDArray
+
+from ..worlds.world import Fact, World
 
 
 class PathStep(NamedTuple):
@@ -65,3 +69,69 @@ def forward(fact: Fact) -> PathStep:
 def backward(fact: Fact) -> PathStep:
     """The step from a fact's object to its subject."""
     return PathStep(fact.property, True, fact.subject, fact.id)
+
+
+class Lookup:
+    """Facts by subject and property, and by property and object (attributes included)."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._out: dict[int, dict[int, list[Fact]]] = {}
+        self._into: dict[int, dict[int, list[Fact]]] = {}
+        self._columns: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+
+    def out(self, entity: int) -> dict[int, list[Fact]]:
+        """Facts of an entity by property, each list by object."""
+        found = self._out.get(entity)
+        if found is None:
+            found = self._out[entity] = {}
+            for fact in self.world.facts_of(entity):
+                found.setdefault(fact.property, []).append(fact)
+        return found
+
+    def into(self, entity: int) -> dict[int, list[Fact]]:
+        """Relation facts about an entity by property, each list by subject."""
+        found = self._into.get(entity)
+        if found is None:
+            found = self._into[entity] = {}
+            for fact in self.world.facts_about(entity):
+                found.setdefault(fact.property, []).append(fact)
+        return found
+
+    def objects(self, entity: int, prop: int) -> list[Fact]:
+        """Facts (entity, prop, ?)."""
+        return self.out(entity).get(prop, [])
+
+    def subjects(self, prop: int, value: int) -> list[Fact]:
+        """Facts (?, prop, value); ``value`` is an entity number or an attribute's raw value."""
+        if self.world.schema.properties[prop].is_relation:
+            return self.into(value).get(prop, [])
+        values, rows = self._sorted(prop)
+        lo, hi = np.searchsorted(values, [value, value + 1])
+        return [self.world.fact(int(i)) for i in rows[lo:hi]]
+
+    def facts_with(self, prop: int) -> NDArray[np.int64]:
+        """Rows of every fact of a property, by object then subject."""
+        return self._sorted(prop)[1]
+
+    def values_of(self, prop: int) -> list[int]:
+        """Distinct objects a property takes in this world, ascending."""
+        return [int(v) for v in np.unique(self._sorted(prop)[0])]
+
+    def _sorted(self, prop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        found = self._columns.get(prop)
+        if found is None:
+            rows = self._rows_by_property[self._bounds[prop] : self._bounds[prop + 1]]
+            objects = self.world.object_of[rows]
+            order = np.argsort(objects, kind="stable")
+            found = self._columns[prop] = (objects[order], rows[order])
+        return found
+
+    @cached_property
+    def _rows_by_property(self) -> NDArray[np.int64]:
+        return np.argsort(self.world.property_of, kind="stable")
+
+    @cached_property
+    def _bounds(self) -> NDArray[np.int64]:
+        ordered = self.world.property_of[self._rows_by_property]
+        return np.searchsorted(ordered, np.arange(len(self.world.schema.properties) + 1))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..errors import TaskError
 from .context import Context, pick
 from .draft import Draft, Sketch, family
 from .paths import Path, PathStep, backward, forward
@@ -71,3 +72,24 @@ def lookup(ctx: Context, family: str, path: Path, *, shape: str) -> Draft:
         family, shape=shape, answers=answers(ctx, path), answer=end, hops=len(path.steps),
         render=lambda voice: voice.ask(path),
     )  # fmt: skip
+
+
+HOPS = (2, 2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 5, 2, 3, 2, 4, 6)
+"""Hops of twenty tasks in a row: half of two, a quarter of three, fewer of the longer ones."""
+
+
+@family()
+def chain(
+    ctx: Context, rng: np.random.Generator, turn: int, hops: int | None = None
+) -> Draft | None:
+    """A random definite path whose end is asked for."""
+    length = HOPS[turn % len(HOPS)] if hops is None else hops
+    if not 2 <= length <= 6:
+        raise TaskError(f"a chain has 2 to 6 hops, got {length}; for one hop use 'simple'")
+    start = ctx.any_start(rng)
+    path = None if start is None else ctx.walk(rng, start, length)
+    if path is None or not ctx.hidden((path.start,), ends(ctx, path)):
+        return None
+    draft = lookup(ctx, "chain", path, shape=f"chain-{length}")
+    # Two hops read off one page would be found by a single search.
+    return draft if draft.difficulty.dispersion >= min(length, 1 + length // 2) else None

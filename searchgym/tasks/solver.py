@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from ..errors import TaskError, unknown
 from ..types import GraphEdge, ReasoningGraph
 from ..worlds.world import Fact, World
-from .lookup import Lookup
 from .names import Surfaces
+from .paths import Lookup
 
 Binding = dict[str, int]
 MOST_SOLUTIONS = 100_000

@@ -8,10 +8,9 @@ from ..worlds.schema import Phrases
 from .comparison import comparable, is_phrase
 from .context import Context, pick
 from .draft import Draft, Sketch, family
-from .grammar import capitalised
 from .groups import describe_group, random_group
 from .paths import forward
-from .wording import Voice
+from .wording import Voice, capitalised
 
 _WHICH = Phrases(
     (

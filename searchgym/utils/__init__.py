@@ -1,1 +1,51 @@
 """What any part may use: whole files, bytes by key on disk, an event loop, limits of clients."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Collection, Mapping
+from types import ModuleType
+from typing import Any
+
+
+class _Package(ModuleType):
+    """A package whose public names are not hidden by its modules of the same names.
+
+    Python sets a module as an attribute of its package once it is imported, so without this
+    ``warmstart.examples`` would be a function at first and a module ever after.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        hides = isinstance(value, ModuleType) and name in self.__dict__.get("__all__", ())
+        if not hides or value.__name__ != f"{self.__name__}.{name}":
+            super().__setattr__(name, value)
+
+
+def attach(
+    package: str, where: Mapping[str, Collection[str]], *, modules: Collection[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for a package.
+
+    Args:
+        package: The package's ``__name__``.
+        where: Module within the package → the public names it defines.
+        modules: Modules and packages within it that are attributes without an import.
+    """
+    home = {name: module for module, names in where.items() for name in names}
+    this = sys.modules[package]
+    this.__class__ = _Package
+
+    def get(name: str) -> Any:
+        if name in home:
+            value = getattr(importlib.import_module(f".{home[name]}", package), name)
+            this.__dict__[name] = value  # from now on without this call
+            return value
+        if name in modules:
+            return importlib.import_module(f".{name}", package)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    def names() -> list[str]:
+        return sorted({*this.__dict__, *home, *modules})
+
+    return get, names, list(home)

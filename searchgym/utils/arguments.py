@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CardError, unknown
-from ..types import Call, ToolSpec
+from ..types import OWN_ACTIONS, Call, ToolSpec
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -40,8 +40,6 @@ _BOUNDS: Mapping[str, str] = {
     "maxItems": "{path!r} may have at most {limit} items, got {size}",
 }
 _COMPOSED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas"})
-OWN_ACTIONS = frozenset({"search", "access"})
-"""Tools that are actions of their own; the others are used by a ``Call``."""
 _SHOWN = 60
 _KEPT = 256
 """Validators kept at once."""
@@ -241,9 +239,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return "an object"
     return "a list" if isinstance(value, Sequence) else str(value)[:_SHOWN]
-
-
-def is_number(value: object) -> bool:
-    """Whether a value is a finite number (and not a truth value, which Python counts as one)."""
-    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return plain and math.isfinite(value)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..utils.lazy import attach
+from ..utils import attach
 
 _WHERE = {
     "examples": ("Examples", "examples"),

@@ -1,1 +1,1 @@
-"""See the module names."""
+"""Generated worlds: schemas, entities, facts, names and phrasings."""

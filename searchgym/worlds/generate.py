@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from ..errors import WorldError
 from ..seeding import stream
 from . import relations as rel
-from .attributes import draw_values
-from .names import add_homonyms, draw_names
+from .names import add_homonyms, draw_names, draw_titles
 from .schema import Property, Schema
-from .titles import draw_titles
+from .values import draw_values
 from .world import World
 
 Ints = NDArray[np.int64]

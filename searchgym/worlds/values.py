@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 
-from .schema import Property
+import numpy as np
+from numpy.typing import NDArray
+
+from ..seeding import stream
+from .schema import Property, Schema
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
@@ -60,3 +64,59 @@ def _count(value: int, style: int) -> str:
     if 0 <= value < len(SMALL):
         return str(value) if style % STYLES else SMALL[value]
     return str(value) if style % STYLES else f"{value:,}"
+
+
+Ints = NDArray[np.int64]
+DAYS = 365.2425
+
+
+def draw_values(
+    schema: Schema, first: Mapping[str, int], order: Mapping[str, Ints], seed: int
+) -> Iterator[tuple[int, Ints, Ints]]:
+    """Per attribute: its index, the entities that have it, their values.
+
+    Attributes that follow another one (``after``) are drawn when that one is known.
+    """
+    known: dict[str, tuple[Ints, Ints]] = {}
+    for p in sorted(schema.properties, key=lambda p: bool(p.after)):
+        if p.is_relation:
+            continue
+        ranks = order[p.source]
+        n = len(ranks)
+        rng = stream(seed, "values", p.name)
+        values = known[p.after][1] + _years_later(p, n, rng) if p.after else _draw(p, n, rng)
+        if p.ordered:
+            values = values.copy()
+            values[ranks] = np.sort(values)
+        present = rng.random(n) < p.presence
+        if p.latest:
+            last = date(p.latest, 12, 31).toordinal() if p.value == "date" else p.latest
+            present &= values <= last
+        where = np.flatnonzero(present)
+        known[p.name] = (where, values)
+        yield schema.property_index(p.name), where + first[p.source], values[where]
+
+
+def _draw(p: Property, n: int, rng: np.random.Generator) -> Ints:
+    if p.value == "category":
+        # Some categories are common and some rare, as occupations and genres are.
+        mass = np.arange(1, len(p.categories) + 1, dtype=np.float64) ** -0.7
+        mass = rng.permutation(mass / mass.sum())
+        return np.searchsorted(np.cumsum(mass)[:-1], rng.random(n), side="right").astype(np.int64)
+    if p.value == "date":
+        low, high = date(p.low, 1, 1).toordinal(), date(p.high, 12, 31).toordinal()
+        return rng.integers(low, high, size=n, endpoint=True)
+    if p.value == "year":
+        return rng.integers(p.low, p.high, size=n, endpoint=True)
+    if p.high > 50 * max(1, p.low):
+        # Wide ranges (populations, prices) are spread evenly over orders of magnitude.
+        low, high = np.log(max(1, p.low)), np.log(p.high + 1)
+        drawn = np.exp(low + rng.random(n) * (high - low)).astype(np.int64)
+        return np.clip(drawn, p.low, p.high)
+    return rng.integers(p.low, p.high, size=n, endpoint=True)
+
+
+def _years_later(p: Property, n: int, rng: np.random.Generator) -> Ints:
+    if p.value == "year":
+        return rng.integers(p.low, p.high, size=n, endpoint=True)
+    return (rng.integers(p.low * 100, p.high * 100, size=n) * DAYS / 100).astype(np.int64) + 1

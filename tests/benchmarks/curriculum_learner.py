@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from searchgym.agents.scorer import CandidateScorer, segment_log_softmax, stack
 from searchgym.candidates.features import FeatureBuilder
 from searchgym.candidates.state import read_state
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_tools
+from searchgym.core.episode import Episode, run_tools
 from searchgym.curricula import Curriculum
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv

@@ -193,6 +193,7 @@ def test_several_processes_train_one_model(cli: Cli, world: Path, tmp_path: Path
     more = ["train", "--resume", "--out", str(out), "--steps", str(steps + 1), "--json"]
     with started(more, 2, tmp_path) as both:
         done = [process.communicate(timeout=100) for process in both]
+    assert done[0][0], done[0][1]
     facts = json.loads(done[0][0])
     assert facts["steps"] == steps + 1
     assert done[1] == ("", "")

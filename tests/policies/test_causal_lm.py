@@ -102,7 +102,7 @@ def test_a_full_context_is_an_invalid_action_that_the_episode_sees() -> None:
     shorter = [n for n in sizes if 0 < n < 40]
     assert len(shorter) <= 1, "one turn may take what is left"
     empty = [t for t, n in zip(e.turns, sizes, strict=True) if n == 0]
-    assert all(t.reward_parts == {"invalid": 1.0} for t in empty)
+    assert all(t.reward_parts["invalid"] == 1.0 for t in empty)
     assert e.truncated
     (row,) = lm.rows(e)
     assert len(row) <= start

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_tools
+from searchgym.core.episode import Episode, run_tools
 from searchgym.core.rules import EpisodeConfig, Rules
 from searchgym.corpora.corpus import Corpus
 from searchgym.dialects.published import SEARCH_R1

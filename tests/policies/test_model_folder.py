@@ -132,7 +132,7 @@ def test_a_trainer_saves_its_model(base: Path, tmp_path: Path) -> None:
     recipe = Recipe.of(read("grpo"))
     policy = lm.policy(sampling=SAMPLING)
     config = TrainConfig.of(recipe, steps=1, tasks=2, lr=1e-3)
-    trainer = Trainer(lm, policy, setting(), recipe, config, out=str(tmp_path / "run"))
+    trainer = Trainer(setting(), lm, recipe, config, policy=policy, out=str(tmp_path / "run"))
     list(trainer.train())
     folder = trainer.save(str(tmp_path / "model"))
     torch.testing.assert_close(logits(loaded(folder)), logits(lm.model))

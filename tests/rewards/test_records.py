@@ -16,7 +16,7 @@ from searchgym.core.trajectory import Trajectory
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
 from searchgym.rewards import Reward
-from searchgym.rewards.source import source_digest
+from searchgym.rewards.registry import source_digest
 
 from ..small import CORPUS, TASKS, episode, play
 from . import own

@@ -47,8 +47,8 @@ def test_the_trainer_pays_what_the_episodes_say(tmp_path: Path) -> None:
         assert sum(rewards) == pytest.approx(worth)
     for metrics in steps:
         worth = (
-            0.5 * metrics["part/brevity"] + 0.25 * metrics["part/novelty"]
-            - 0.125 * metrics.get("part/search", 0.0)
+            0.5 * metrics["rewards/brevity"] + 0.25 * metrics["rewards/novelty"]
+            - 0.125 * metrics.get("rewards/search", 0.0)
         )  # fmt: skip
         assert metrics["return"] == pytest.approx(worth)
         assert metrics["reward"] == pytest.approx(worth, abs=1e-6)

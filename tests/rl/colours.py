@@ -44,7 +44,7 @@ def episode(task: Task, name: str = "e") -> Episode:
 
 def _pairs() -> list[tuple[str, str]]:
     """Search for the thing, then answer with any colour."""
-    from searchgym.core.rollout import run_tools
+    from searchgym.core.episode import run_tools
 
     pairs = []
     for task, thing in zip(TASKS, THINGS, strict=True):

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_tools
+from searchgym.core.episode import Episode, run_tools
 from searchgym.core.rules import EpisodeConfig
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.simulated.engine import is_noisy

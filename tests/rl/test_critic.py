@@ -111,7 +111,7 @@ def test_a_recipe_says_how_its_critic_learns() -> None:
     assert Recipe.of("search_r1_ppo").critic == {"minibatches": 2}
     plan = Plan.of("search_r1_ppo", "folder", {"critic": {"lr": 1e-3}})
     assert plan.critic == {"minibatches": 2, "lr": 1e-3}
-    assert Plan.of("ppo", "folder", {}).critic == {}
+    assert Plan.of("ppo", "folder", {}).critic == {"minibatches": 4}
 
 
 def ready(**options: Any) -> tuple[Batch, Critic]:

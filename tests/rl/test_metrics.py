@@ -15,6 +15,8 @@ from searchgym.rl import metrics, minimal
 from searchgym.rl.log import read_log
 from searchgym.rl.measures import loss_metrics, staleness_metrics
 from searchgym.rl.recipe import read
+from searchgym.rl.slots.batch import Output
+from searchgym.rl.slots.protocols import UpdateWide
 from searchgym.rl.slots.registry import REGISTRY
 from searchgym.rl.slots.registry import make as make_slot
 from searchgym.rl.slots.samples import sample_batch
@@ -70,13 +72,14 @@ def test_a_step_logs_nothing_unexplained(recipe: Any, lm: dict[str, Any], tmp_pa
 
 @pytest.mark.parametrize("name", REGISTRY["loss"])
 def test_statistics_of_every_loss_are_explained(name: str) -> None:
-    from searchgym.rl.slots.batch import Output
-
     loss = make_slot("loss", {"use": name, **({"clip_high": 0.2} if name == "cispo" else {})})
     needs = sorted(loss.requires)
     batch = sample_batch(0, signals=needs, notes=needs)
     logp = batch.need("old_logp").clone().requires_grad_()
-    _, stats = loss(Output(logp, -logp.detach()), batch, batch.totals, {})
+    output = Output(logp, -logp.detach())
+    if isinstance(loss, UpdateWide):
+        batch.notes.update(loss.prepare(batch, output, {}))
+    _, stats = loss(output, batch, batch.totals, {})
     assert metrics.undocumented(loss_metrics(loss.name, stats)) == []
 
 
@@ -96,7 +99,7 @@ def _row(mask: Any) -> Any:
 
 def test_minimal_and_supervised_and_candidate_names(tmp_path: Path, make_arena: Any) -> None:
     lm, policy = player()
-    (step,) = minimal.grpo(lm, policy, setting(), minimal.Config(steps=1, tasks=2, group=2))
+    (step,) = minimal.grpo(setting(), lm, policy, minimal.Config(steps=1, tasks=2, group=2))
     assert metrics.undocumented(step) == []
     assert {"grad_norm", "clip_frac", "frac_reward_zero_std"} <= step.keys()
 
@@ -106,9 +109,9 @@ def test_minimal_and_supervised_and_candidate_names(tmp_path: Path, make_arena: 
     assert row.keys() == metrics.SFT.keys()
     assert row["grad_norm"] > 0
 
-    from searchgym.rl.candidate.trainer import CandidateTrainer, TrainConfig
+    from searchgym.rl.candidate.trainer import CandidateTrainConfig, CandidateTrainer
 
-    config = TrainConfig(episodes=4, questions=2, width=16)
+    config = CandidateTrainConfig(episodes=4, questions=2, width=16)
     point = CandidateTrainer([make_arena()], config, dev=make_arena()).run().curve[0]
     assert set(point.__dataclass_fields__) == metrics.CANDIDATE.keys()
 
@@ -125,7 +128,7 @@ def test_overflowed_and_length_cut_turns_are_counted(tmp_path: Path) -> None:
         recipe = Recipe.of({**read("grpo"), "rollout": {"use": "chains", "size": 2}})
         config = TrainConfig.of(recipe, steps=1, tasks=2, lr=1e-3, save_rollouts=4)
         out = tmp_path / name
-        list(Trainer(lm, policy, setting(), recipe, config, out=out).train())
+        list(Trainer(setting(), lm, recipe, config, policy=policy, out=out).train())
         row = read_log(out)[0]
         usage = [json.loads(line)["usage"] for line in (out / "rollouts.jsonl").open()]
         turns = row["turns"] * row["episodes"]

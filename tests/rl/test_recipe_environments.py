@@ -57,8 +57,8 @@ def test_an_untrained_model_can_start_there(name: str) -> None:
     run = trainer(name, rollout={"use": "chains", "size": size})
     first, second = run.train()
     assert second["episodes"] >= 4
-    assert all(abs(m["loss"]) < 100 for m in (first, second) if m["kept"])
-    assert name == "dapo" or first["kept"] == second["kept"] == 4
+    assert all(abs(m["loss"]) < 100 for m in (first, second) if m["groups_kept"])
+    assert name == "dapo" or first["groups_kept"] == second["groups_kept"] == 4
     assert run.policy.version == (0 if name == "dapo" else 2)
     assert {"search_r1", "search_r1_self", "asearcher"} >= {run.env.rules.dialect}
 

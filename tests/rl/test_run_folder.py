@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.benchmark.training import Recipe as AgentRecipe
-from searchgym.benchmark.training import Trainer as AgentTrainer
+from searchgym.benchmark.training import CandidateRecipe, SeedTrainer
 from searchgym.errors import DataError
 from searchgym.llms.sft import SftConfig, SftTrainer, encode, train
 from searchgym.rl.log import LOG, Log, read_log
@@ -92,13 +91,13 @@ def test_two_trainings_of_a_language_model(tmp_path: Path) -> None:
 
 def test_a_supervised_training_and_a_candidate(tmp_path: Path) -> None:
     run = SftTrainer(blank(), encode(tokenizer(), [("a", "b")] * 4, 50), SftConfig(steps=1))
-    recipe = AgentRecipe({"corpus": "encyclopedia"}, encoder={"none": True})
+    recipe = CandidateRecipe({"corpus": "encyclopedia"}, encoder={"none": True})
     others = [holding(tmp_path / "sft"), holding(tmp_path / "agent" / "agents", ".seed-3.lock")]
     try:
         with pytest.raises(DataError, match=BUSY):
             train(run, tokenizer(), tmp_path / "sft")
         with pytest.raises(DataError, match=BUSY):
-            AgentTrainer(recipe, tmp_path / "agent").train(3)
+            SeedTrainer(recipe, tmp_path / "agent").train(3)
     finally:
         for other in others:
             other.kill()
@@ -164,10 +163,10 @@ def test_seconds_of_a_candidate_count_from_its_first_update(
     make_arena, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # type: ignore[no-untyped-def]
     """Preparation takes longer than the whole budget; all of it is trained all the same."""
-    from searchgym.rl.candidate.trainer import CandidateTrainer, TrainConfig
+    from searchgym.rl.candidate.trainer import CandidateTrainConfig, CandidateTrainer
 
     run = CandidateTrainer(
-        [make_arena()], TrainConfig(seconds=0.3, questions=2, width=16), dev=make_arena()
+        [make_arena()], CandidateTrainConfig(seconds=0.3, questions=2, width=16), dev=make_arena()
     )
     begin = run._begin
 

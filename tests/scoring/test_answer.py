@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.scoring.answer import score_answer
+from searchgym.scoring import score_answer
 from searchgym.text import normalise_answer
 from searchgym.types import ABSTAIN, Task
 

@@ -19,7 +19,7 @@ import torch
 from ir_measures import AP, RR, P, R, Success, nDCG
 from torchmetrics.functional.text import squad
 
-from searchgym.scoring.answer import score_answer
+from searchgym.scoring import score_answer
 from searchgym.scoring.evidence import (
     average_precision,
     hit_at,

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchgym.tasks.dispersion import dispersion, minimal_cover
-from searchgym.tasks.treewidth import treewidth
+from searchgym.tasks.difficulty import dispersion, minimal_cover, treewidth
 
 
 def _named(pairs):

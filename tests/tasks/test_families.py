@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from searchgym.tasks.build import build_tasks
-from searchgym.tasks.dispersion import dispersion
+from searchgym.tasks.difficulty import dispersion, treewidth
 from searchgym.tasks.families import FAMILIES
 from searchgym.tasks.names import joined_answers, number_answers
 from searchgym.tasks.solver import Solver
-from searchgym.tasks.treewidth import treewidth
 from searchgym.text import normalise_answer
 from searchgym.types import ABSTAIN
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from searchgym.tasks.comparison import is_phrase
-from searchgym.tasks.grammar import (
+from searchgym.tasks.superlative import superlative
+from searchgym.tasks.wording import (
     capitalised,
     clause,
     indefinite,
@@ -13,7 +14,6 @@ from searchgym.tasks.grammar import (
     predicate,
     split_description,
 )
-from searchgym.tasks.superlative import superlative
 
 
 @pytest.mark.parametrize(

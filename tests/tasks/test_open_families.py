@@ -158,7 +158,7 @@ def test_a_small_world_under_the_default_environment_gives_what_it_holds() -> No
 
 @pytest.mark.parametrize("max_tasks", [0, -3, True, 2.5])
 def test_a_number_of_tasks_is_one(max_tasks: Any) -> None:
-    with pytest.raises(CardError, match="max_tasks must be a whole number of at least 1"):
+    with pytest.raises(CardError, match=r"max_tasks must be (at least 1|a whole number)"):
         SearchEnv(max_tasks=max_tasks, **SMALL)
 
 

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import searchgym
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_tools
+from searchgym.core.episode import Episode, run_tools
 from searchgym.core.rules import EpisodeConfig, Rules
 from searchgym.core.trajectory import Trajectory
 from searchgym.dialects.base import get_dialect
@@ -22,8 +21,7 @@ from searchgym.engines import build_engine
 from searchgym.envs.info import step_info
 from searchgym.errors import CardError, EngineError
 from searchgym.tools import TOOLS, Tool, ToolContext, make_tool, make_toolbox
-from searchgym.tools.base import FunctionTool
-from searchgym.tools.state import MAX_STATE
+from searchgym.tools.base import MAX_STATE, FunctionTool
 from searchgym.types import Call, Passage, Task, ToolResult, ToolSpec
 from tests.kgs.random_graphs import generated
 from tests.small import CORPUS, TASKS
@@ -310,10 +308,10 @@ def test_the_examples_of_the_environments_page_run() -> None:
     text = (catalog("envs") / "README.md").read_text(encoding="utf-8")
     section = text.partition("\n## Tools\n")[2].partition("\n## Difficulty\n")[0]
     blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     names: dict[str, Any] = {
-        "gym": gym, "searchgym": searchgym, "ToolSpec": ToolSpec, "ToolResult": ToolResult,
-        "Task": Task, "date": date,
+        "gym": gym, "searchgym": searchgym, "sg": searchgym, "ToolSpec": ToolSpec,
+        "ToolResult": ToolResult, "Task": Task, "date": date,
     }  # fmt: skip
     for block in blocks:
         exec(compile(block, "envs/README.md", "exec"), names)

@@ -11,9 +11,8 @@ from searchgym.text import normalise_answer
 from searchgym.worlds.generate import generate
 from searchgym.worlds.grammar import SHIPPED, check_grammar, parse_grammar
 from searchgym.worlds.loader import load_schema, shipped_worlds
-from searchgym.worlds.names import name_key
+from searchgym.worlds.names import draw_titles, name_key
 from searchgym.worlds.syllables import stop_names, stop_words
-from searchgym.worlds.titles import draw_titles
 
 from .schemas import small
 

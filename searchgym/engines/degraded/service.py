@@ -7,9 +7,9 @@ import time
 from typing import NamedTuple
 
 from ...errors import EngineError
+from ...objects import is_number
 from ...seeding import derive, unit
 from ...types import CallContext, Failure
-from ...utils.arguments import is_number
 from .rates import Rates, strikes
 
 

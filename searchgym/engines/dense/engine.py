@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ...batching import text_and_k
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
 from ...types import Hit, Query, Ranking
 from ...utils.trust import allowed, note
 from ...worlds.world import World
 from ..forward import Progress
-from ..keys import text_and_k
 from .build import build_dense, index_in_memory, open_dense
 from .encoder import SentenceEncoder
 from .index import AT_SEARCH, KINDS, DenseIndex, parameters

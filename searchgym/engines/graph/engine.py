@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from ...batching import text_and_k
 from ...corpora.corpus import Corpus, GeneratedCorpus
 from ...errors import EngineError
 from ...kgs.corpus import KGCorpus
 from ...kgs.names import Linker
 from ...types import Hit, Query, Ranking, SearchEngine
 from ...worlds.world import World
-from ..keys import text_and_k
 
 _make_hit = partial(tuple.__new__, Hit)
 _REMEMBERED = 1 << 16

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ...batching import text_and_k
 from ...corpora.corpus import Corpus
 from ...errors import EngineError, unknown
 from ...kgs.communities import BEAM
 from ...kgs.walks import neighbours
 from ...types import Hit, Passage, Query, Ranking
 from ...worlds.world import World
-from ..keys import text_and_k
 from .index import GraphIndex, graph_index
 
 MODES = ("facts", "neighbours", "ppr", "communities")

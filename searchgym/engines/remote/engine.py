@@ -9,12 +9,12 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from ...batching import text_and_k
 from ...corpora.corpus import Corpus
 from ...errors import EngineError, unknown
+from ...objects import is_number
 from ...types import Charged, Failure, PageSource, Query, Ranking
-from ...utils.arguments import is_number
 from ...worlds.world import World
-from ..keys import text_and_k
 from .http import Client
 from .mcp import McpSession, found
 from .pages import AccessReader, JinaReader, McpReader, PageReader, RemotePages

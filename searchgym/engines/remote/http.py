@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ...errors import EngineError, MissingExtraError
+from ...objects import is_number
 from ...types import Failure
-from ...utils.arguments import is_number
 from ...utils.event_loop import LoopClient
 from ...utils.http_limits import ACCEPTED, TooLong, on_this_machine, read_body
 from .wire import Ask, Response, Trouble

@@ -19,12 +19,11 @@ from ...candidates.actions import Candidate
 from ...candidates.encoder import Progress
 from ...candidates.features import FeatureBuilder
 from ...candidates.state import State, read_state
-from ...core.episode import Episode
-from ...core.rollout import run_tools
+from ...core.episode import Episode, run_tools
 from ...dialects.base import get_dialect
 from ...envs.search import SearchEnv
 from ...errors import TaskError
-from ...scoring.answer import score_answer
+from ...scoring import score_answer
 from ...types import Answer, CallContext, Failure, ToolCall
 
 

@@ -10,7 +10,7 @@ import torch
 
 from ...core.episode import Episode
 from ...core.rules import EpisodeConfig, Rules
-from ...objects import load_object
+from ...objects import load_known
 from ...seeding import derive, stream
 from ...types import Task
 from .batch import Batch
@@ -25,7 +25,7 @@ TURNS = 3
 def by_turn_signals() -> frozenset[str]:
     """Registered signals that hold a number for each turn; so do all whose names begin with
     ``turn_``."""
-    classes = map(load_object, REGISTRY["signal"].values())
+    classes = map(load_known, REGISTRY["signal"].values())
     return frozenset().union(*(getattr(c, "by_turn", frozenset()) for c in classes))
 
 

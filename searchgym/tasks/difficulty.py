@@ -1,12 +1,15 @@
-"""Treewidth of a constraint graph: solving it by elimination costs O(n · d^(treewidth + 1)).
+"""Difficulty of a task's graph, after REDSearcher (arXiv 2602.14234).
 
-Axis (a) of REDSearcher's difficulty (arXiv 2602.14234): 1 for chains and trees, 2 for rings,
-3 for a tetrahedron.
+Axis (a) is the treewidth of the constraint graph: solving it by elimination costs
+O(n · d^(treewidth + 1)), with 1 for chains and trees, 2 for rings, 3 for a tetrahedron. Axis (b) is
+evidence dispersion, the least number of passages that jointly state every used fact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from itertools import combinations
+from typing import TypeVar
 
 EXACT_NODES = 12
 """Up to this size the dynamic programme over subsets (2^n states) is used."""
@@ -91,3 +94,51 @@ def _upper_bound(n: int, pairs: set[tuple[int, int]]) -> int:
     graph.add_nodes_from(range(n))
     graph.add_edges_from(sorted(pairs))
     return int(treewidth_min_fill_in(graph)[0])
+
+
+EXACT_DOCUMENTS = 15
+
+D = TypeVar("D", bound=Hashable)
+
+
+def minimal_cover(stated: Sequence[Collection[D]]) -> tuple[D, ...]:
+    """Documents that jointly cover every fact; ``stated[i]`` lists those that state fact i.
+
+    A least cover (exact up to ``EXACT_DOCUMENTS`` distinct documents, else greedy), in the order
+    in which the documents first occur. ``ValueError`` if a fact is stated nowhere.
+    """
+    documents: dict[D, int] = {}
+    for i, where in enumerate(stated):
+        if not where:
+            raise ValueError(f"fact {i} is stated in no document, so no cover exists")
+        for document in where:
+            documents[document] = documents.get(document, 0) | 1 << i
+    everything = (1 << len(stated)) - 1
+    if len(documents) > EXACT_DOCUMENTS:
+        return _greedy(documents, everything)
+    # what only one document states is read there: such documents are in every cover
+    forced = {next(iter(where)) for where in stated if len(set(where)) == 1}
+    free = [document for document in documents if document not in forced]
+    for size in range(len(free) + 1):
+        for chosen in combinations(free, size):
+            covered = 0
+            for document in (*forced, *chosen):
+                covered |= documents[document]
+            if covered == everything:
+                return tuple(d for d in documents if d in forced or d in chosen)
+    raise AssertionError("unreachable: all documents together cover every fact")
+
+
+def _greedy(documents: dict[D, int], everything: int) -> tuple[D, ...]:
+    chosen: list[D] = []
+    left = everything
+    while left:
+        best = max(documents, key=lambda d: (documents[d] & left).bit_count())
+        chosen.append(best)
+        left &= ~documents[best]
+    return tuple(d for d in documents if d in chosen)
+
+
+def dispersion(stated: Sequence[Collection[D]]) -> int:
+    """Size of ``minimal_cover``: 1 if one page states everything, 0 if nothing is used."""
+    return len(minimal_cover(stated))

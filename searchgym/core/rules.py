@@ -1,5 +1,5 @@
-"""What is fixed before an episode begins: the rules it shares with others, its own config, and how
-the rules cut what a policy is shown of a tool's results."""
+"""Rules that episodes share, the config of one, and the truncation of tool results to the rules'
+limits: all that is fixed before an episode begins."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ class EpisodeConfig:
 
 
 def page_parts(page: Page, rules: Rules) -> int:
-    """In how many parts a page is read; at least one."""
+    """Number of parts in which a page is read; at least one."""
     return max(1, -(-len(page.text) // rules.page_chars))
 
 

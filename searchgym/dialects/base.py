@@ -35,13 +35,13 @@ class View(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """What an episode begins with."""
+    """Opening text of an episode."""
 
     instructions: str
     """Empty where the question's text is the whole prompt."""
     question: str
     whole: bool
-    """Whether ``question`` is a prompt around the question."""
+    """True if ``question`` is a prompt around the question."""
 
 
 @runtime_checkable

@@ -85,7 +85,7 @@ def _rules(shared: SearchSetup, axes: Mapping[str, float]) -> Rules:
 
 
 def why_unavailable(shared: SearchSetup, axis: str) -> str | None:
-    """Why an axis cannot act in an environment and what would help; ``None`` if it can."""
+    """Explain why an axis cannot act in an environment and what would help; ``None`` if it can."""
     from .self_mode import NoEngine
 
     tools = shared.toolbox.tools

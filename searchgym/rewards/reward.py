@@ -162,7 +162,7 @@ class Reward:
 
     @cached_property
     def plain_turns(self) -> bool:
-        """Whether turns are measured by the standard parts alone, and no gate multiplies them."""
+        """True if turns are measured by the standard parts alone, and no gate multiplies them."""
         return not self._on_turn and not self._turn_gates
 
     def of_plain_turn(

@@ -46,7 +46,7 @@ TOOLS: dict[str, str] = {
 """Name → import path. Others are named by their own path, or entered here."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _ACTIONS = frozenset({"answer", "judge", "delegate"})
-"""What dialects say in a form of their own; no tool can bear such a name."""
+"""Actions that dialects write in a form of their own; no tool can have such a name."""
 
 
 def make_tool(spec: Any, context: ToolContext) -> ToolProtocol:

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.error import InvalidAction
 from numpy.typing import NDArray
 
-from .candidates.actions import DEFAULT_LIMITS, Candidate, Limits
+from .candidates.actions import DEFAULT_LIMITS, Candidate, CandidateLimits
 from .candidates.encoder import WordEncoder
 from .candidates.features import FEATURE_NAMES, FeatureBuilder
 from .candidates.state import read_state
@@ -45,8 +45,8 @@ class CandidateActions(Recorded):
             (``{"path": "folder"}``), or True for the bundled one. Without one the soft columns
             equal the lexical ones.
         max_actions: Rows; candidates beyond are dropped (refusing, always last, is kept).
-        limits: How many candidates of each sort there are: ``Limits``, or those of its fields
-            that differ from the defaults (``{"answers": 50}``).
+        limits: How many candidates of each sort there are: ``CandidateLimits``, or those of its
+            fields that differ from the defaults (``{"answers": 50}``).
 
     Raises:
         CardError: The environment is no ``SearchEnv``, or an argument is out of range.
@@ -64,7 +64,7 @@ class CandidateActions(Recorded):
         *,
         encoder: WordEncoder | Mapping[str, Any] | bool | None = None,
         max_actions: int = 200,
-        limits: Limits | Mapping[str, int] = DEFAULT_LIMITS,
+        limits: CandidateLimits | Mapping[str, int] = DEFAULT_LIMITS,
     ) -> None:
         if not isinstance(env.unwrapped, SearchEnv):
             raise CardError(
@@ -73,7 +73,7 @@ class CandidateActions(Recorded):
             )
         if max_actions < 1:
             raise CardError(f"max_actions must be at least 1, got {max_actions}")
-        limits = limits if isinstance(limits, Limits) else _limits(limits)
+        limits = limits if isinstance(limits, CandidateLimits) else _limits(limits)
         super().__init__(env, encoder=encoder, max_actions=max_actions, limits=asdict(limits))
         self.search_env: SearchEnv = env.unwrapped
         self.max_actions = max_actions
@@ -139,12 +139,12 @@ class CandidateActions(Recorded):
         }  # fmt: skip
 
 
-def _limits(given: Mapping[str, int]) -> Limits:
+def _limits(given: Mapping[str, int]) -> CandidateLimits:
     known = asdict(DEFAULT_LIMITS)
     for name in given:
         if name not in known:
             raise CardError(unknown("limit", name, known))
-    return Limits(**given)
+    return CandidateLimits(**given)
 
 
 def _encoder(given: WordEncoder | Mapping[str, Any] | bool | None) -> WordEncoder | None:

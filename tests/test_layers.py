@@ -114,6 +114,16 @@ def test_few_modules_lie_outside_the_packages() -> None:
     assert len(loose) <= 8, sorted(loose)
 
 
+def test_a_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    twice = {name: files for name, files in places.items() if len(files) > 1}
+    assert not twice, twice
+
+
 def test_every_package_says_what_it_holds() -> None:
     silent = [
         str(p.relative_to(PACKAGE))

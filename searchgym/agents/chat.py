@@ -1,5 +1,5 @@
-"""What agents over OpenAI-compatible chat servers share: from a turn request to messages, from a
-reply to an action in the environment's dialect.
+"""Shared parts of agents over OpenAI-compatible chat servers: turn requests become messages, and
+replies become actions in the environment's dialect.
 
 They are stateless: the chat is made anew from each request, whose texts (in whatever dialect the
 environment speaks) are read back into actions. So they play in every environment without being told
@@ -28,15 +28,15 @@ WRONG_FORM = "That was not in the expected form."
 NOT_POSSIBLE = "That is not possible here: the tool does not exist, or a budget is spent."
 
 
-class Step(NamedTuple):
+class ChatStep(NamedTuple):
     """A turn that has been taken."""
 
     action: Action
     thought: str
     text: str
-    """As it stands in the episode."""
+    """Text as it stands in the episode."""
     seen: str
-    """What the environment said to it."""
+    """Reply of the environment."""
 
 
 def question_of(request: TurnRequest) -> str:
@@ -45,9 +45,9 @@ def question_of(request: TurnRequest) -> str:
     return escape_controls("".join(s.asked or s.text for s in asked).strip())
 
 
-def steps_of(request: TurnRequest, dialect: Dialect) -> list[Step]:
+def steps_of(request: TurnRequest, dialect: Dialect) -> list[ChatStep]:
     """The turns so far, read back from the request's texts."""
-    steps: list[Step] = []
+    steps: list[ChatStep] = []
     for segment in request.segments:
         if segment.author == "policy":
             steps.append(_read(segment, dialect))
@@ -57,11 +57,11 @@ def steps_of(request: TurnRequest, dialect: Dialect) -> list[Step]:
     return steps
 
 
-def _read(segment: Segment, dialect: Dialect) -> Step:
+def _read(segment: Segment, dialect: Dialect) -> ChatStep:
     text = segment.text
     parsed = dialect.parse(text)
     thoughts = [text[s.start : s.end] for s in parsed.spans if s.kind == "think"]
-    return Step(parsed.action, "\n".join(thoughts), text, "")
+    return ChatStep(parsed.action, "\n".join(thoughts), text, "")
 
 
 def _seen(segment: Segment, action: Action) -> str:
@@ -73,7 +73,7 @@ def _seen(segment: Segment, action: Action) -> str:
 
 
 def view_of(request: TurnRequest) -> View:
-    """What instructions are made of, the same at every turn of an episode."""
+    """Return the parts of the instructions, the same at every turn of an episode."""
     return View(
         tools=request.tools,
         max_parallel=request.max_parallel,
@@ -97,9 +97,9 @@ class ChatAgent(ABC):
     Args:
         base_url: Default: the environment variable ``OPENAI_BASE_URL``.
         model: Default: ``OPENAI_MODEL``, or the only one the server has.
-        seed: Of the requests' keys (see ``seeded``).
-        options: Of :class:`~searchgym.llms.openai_chat.ChatClient`: temperature, max_tokens, tries,
-            cache, price_in, …
+        seed: Seed of the requests' keys (see ``seeded``).
+        options: For :class:`~searchgym.llms.openai_chat.ChatClient`: temperature, max_tokens,
+            tries, cache, price_in, …
 
     Raises:
         EngineError: no address, impossible options; from :meth:`act`: a refused key, an unknown
@@ -140,7 +140,7 @@ class ChatAgent(ABC):
 
     @property
     def usage(self) -> dict[str, float]:
-        """What was asked so far and what it cost (:attr:`ChatClient.usage`), replies that were no
+        """Requests so far and their cost (:attr:`ChatClient.usage`), replies that were no
         action (``wrong_…``, by why), calls that were left out."""
         wrong = {f"wrong_{why}": float(n) for why, n in sorted(self.wrong.items())}
         return {**self.client.usage, **wrong, "left_out": float(self.left_out)}
@@ -156,7 +156,7 @@ class ChatAgent(ABC):
     # --- for the two kinds ----------------------------------------------------------------------
     @abstractmethod
     def messages(
-        self, request: TurnRequest, view: View, steps: Sequence[Step]
+        self, request: TurnRequest, view: View, steps: Sequence[ChatStep]
     ) -> list[dict[str, Any]]:
         """The chat that asks for the next turn."""
 
@@ -170,7 +170,7 @@ class ChatAgent(ABC):
 
     # --- parts ----------------------------------------------------------------------------------
     def _took(self, said: Said) -> dict[str, float]:
-        """What a reply costs when it is asked for, whether or not a cache had it; ``overflowed``:
+        """Return the cost of a reply when asked for, cached or not; ``overflowed``:
         the chat left it no room, ``length_cut``: it was ended by ``max_tokens``."""
         cut = {
             "overflowed": float(said.finish == "no_room"),

@@ -36,25 +36,25 @@ class FunctionAgent:
         self.__doc__ = function.__doc__
 
     def act(self, requests: Sequence[TurnRequest], /) -> list[str | Failure]:
-        said: list[Any]
+        texts: list[Any]
         if self.form == "requests":
-            said = list(self.function(requests))
+            texts = list(self.function(requests))
         elif self.form == "request":
-            said = [self.function(request) for request in requests]
+            texts = [self.function(request) for request in requests]
         else:
-            said = [self.function("".join(s.text for s in r.segments)) for r in requests]
-        for text in said:
+            texts = [self.function("".join(s.text for s in r.segments)) for r in requests]
+        for text in texts:
             if not isinstance(text, (str, Failure)):
                 name = getattr(self.function, "__name__", repr(self.function))
                 raise EpisodeError(
                     f"{name}() returned {type(text).__name__} where a text was expected: return "
                     "what the agent writes, e.g. '<search> … </search>'"
                 )
-        return said
+        return texts
 
 
 def form_of(function: Callable[..., Any]) -> str | None:
-    """Which of :data:`FORMS` a function has; None for classes and other functions."""
+    """Return which of :data:`FORMS` a function has; None for classes and other functions."""
     if inspect.isclass(function):
         return None
     try:

@@ -22,7 +22,7 @@ class OracleAgent:
     Args:
         tasks: Whose questions will be asked. Told apart by their text, so no two tasks may share a
             question unless answers and evidence agree too.
-        attempts: How often a query is tried that did not show its evidence (for noisy engines).
+        attempts: Tries of a query that does not show its evidence (for noisy engines).
 
     ``act`` raises ``TaskError`` for a question of no known task.
     """

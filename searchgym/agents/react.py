@@ -12,7 +12,7 @@ from ..dialects.calls import call_specs, listed, read_call, write_call
 from ..dialects.instructions import NO_SEARCH, limits, opening
 from ..llms.openai_chat import Said
 from ..types import Access, Action, Answer, Call, Invalid, Search, TurnRequest
-from .chat import ChatAgent, Step, question_of
+from .chat import ChatAgent, ChatStep, question_of
 
 STOP = "\nObservation:"
 _LINE = re.compile(r"^[ \t]*Action(?:[ \t]+\d+)?[ \t]*:[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
@@ -35,7 +35,7 @@ class ReActAgent(ChatAgent):
         return {"stop": [STOP]}
 
     def messages(
-        self, request: TurnRequest, view: View, steps: Sequence[Step]
+        self, request: TurnRequest, view: View, steps: Sequence[ChatStep]
     ) -> list[dict[str, Any]]:
         chat = [
             {"role": "system", "content": instructions(view)},
@@ -53,7 +53,7 @@ class ReActAgent(ChatAgent):
 
 
 def instructions(view: View) -> str:
-    """What the model must know."""
+    """Write the instructions for the model."""
     names = {tool.name for tool in view.tools}
     asking = view.queries_left != 0
     said = [opening(view), *limits(view, parallel=False)]
@@ -74,7 +74,7 @@ def instructions(view: View) -> str:
     return f"{text}\nTools:\n{listed(specs)}" if specs else text
 
 
-def written(step: Step) -> str:
+def written(step: ChatStep) -> str:
     """A turn as the model would have written it."""
     match step.action:
         case Search(queries):
@@ -101,9 +101,9 @@ def parse(text: str) -> tuple[Action, str]:
             return Invalid("no_action"), text
         return Answer(final[1].strip()), _thought(text[: final.start()])
     thought = _thought(text[: line.start()])
-    found = _CALL.fullmatch(line[1].strip())
-    if found is not None:
-        word, content = found[1].lower(), found[2].strip()
+    match = _CALL.fullmatch(line[1].strip())
+    if match is not None:
+        word, content = match[1].lower(), match[2].strip()
     else:
         given = _INPUT.match(text, line.end())
         if given is None:

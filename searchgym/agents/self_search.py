@@ -22,8 +22,8 @@ class SelfSearchAgent:
     Args:
         generator: Any text generator.
         engine: Any search engine; None: self-search alone.
-        seed: Of the draws.
-        options: As of :class:`searchgym.agents.sim_to_real.SimToReal`.
+        seed: Seed of the draws.
+        options: Options of :class:`searchgym.agents.sim_to_real.SimToReal`.
 
     Raises:
         EngineError: impossible options, or an engine that must be told the task.
@@ -74,12 +74,12 @@ class SelfSearchAgent:
             for request in requests
         ]
         done: list[Grounded] = []
-        for request, made in zip(requests, self.writer.run(prompts), strict=True):
-            if isinstance(made, Failure):
+        for request, reply in zip(requests, self.writer.run(prompts), strict=True):
+            if isinstance(reply, Failure):
                 raise EngineError(
-                    f"episode {request.episode_id}: {made.kind} after retries: {made.message}"
+                    f"episode {request.episode_id}: {reply.kind} after retries: {reply.message}"
                 )
-            done.append(made)
+            done.append(reply)
         return done
 
     def act(self, requests: Sequence[TurnRequest], /) -> list[str]:

@@ -33,7 +33,7 @@ REAL = "real"
 
 
 class Prompt(NamedTuple):
-    """What one text continues. ``key`` seeds its draws and its searches."""
+    """Prompt that one text continues. ``key`` seeds its draws and its searches."""
 
     text: str
     key: int = 0
@@ -42,12 +42,12 @@ class Prompt(NamedTuple):
     """Only for engines that are told the task (``needs_task``)."""
 
 
-class Lookup(NamedTuple):
+class TextLookup(NamedTuple):
     """One search of a text."""
 
     query: str
     real: bool
-    """Whether an engine answered it; else the policy wrote the information itself."""
+    """True if an engine answered it; else the policy wrote the information itself."""
     entropy: float | None
     """Uncertainty of its tokens in bits, see :func:`query_entropy`; None without ``logp``."""
     hits: tuple[Hit, ...]
@@ -57,19 +57,19 @@ class Grounded(NamedTuple):
     """A finished text."""
 
     text: str
-    lookups: tuple[Lookup, ...]
+    lookups: tuple[TextLookup, ...]
     real: tuple[Span, ...]
-    """What engines wrote; everything else is the policy's."""
+    """Spans that engines wrote; everything else is the policy's."""
     pieces: tuple[tuple[int, Completion], ...]
     """The policy's parts as sampled, each with its first character's place in ``text``."""
     cost: float
-    """Of the searches."""
+    """Cost of the searches."""
     finish: Literal["stop", "length", "eos"]
 
 
 def entropy_gate(entropies: Sequence[float]) -> bool:
-    """Whether the newest of a text's searches should be real: the first always, a later one if its
-    entropy is higher than that of the search before it, whoever answered that one.
+    """True if the newest of a text's searches should be real: the first always, a later one if its
+    entropy is higher than that of the search before it, real or not.
 
     (SSRL keeps a window of 5 entropies but compares only the last two, so it changes nothing.)
     """
@@ -114,9 +114,9 @@ class SimToReal:
             stop strings are replaced by this class's.
         dialect: Whose self-search form is written.
         max_searches: Further searches of a text stay the policy's own.
-        max_retries: How often a failed call is tried again.
+        max_retries: Retries of a failed call.
         snippet_chars: Characters of each passage that are shown; None: all.
-        measure: What ``"entropy"`` goes by, see :func:`query_entropy`.
+        measure: Measure behind ``"entropy"``, see :func:`query_entropy`.
     """
 
     def __init__(
@@ -209,14 +209,14 @@ class SimToReal:
                 self._decide(text)
 
     def _decide(self, text: _Text) -> None:
-        """Whether the search that the text now ends with, if it does, goes to the engine."""
+        """Check whether the search that the text now ends with, if it does, goes to the engine."""
         if text.finish or len(self._stops(text)) == 1:
             return
-        found = blocks(text.text)
-        last = found[-1] if found else None
+        tagged = blocks(text.text)
+        last = tagged[-1] if tagged else None
         if last is None or last.kind != "search" or last.end != len(text.text):
             return
-        if not all(block.closed for block in found):
+        if not all(block.closed for block in tagged):
             return  # within information that is still being written
         query = _content(text.text, last)
         if not query:
@@ -291,7 +291,7 @@ class SimToReal:
             if block.kind == "search" and (query := _content(text.text, block)):
                 hits = text.found.get(block.end)
                 lookups.append(
-                    Lookup(query, hits is not None, self._entropy(text, block), hits or ())
+                    TextLookup(query, hits is not None, self._entropy(text, block), hits or ())
                 )
         return Grounded(
             text.text,

@@ -10,7 +10,7 @@ from ..dialects.calls import call_of, dumps, loads
 from ..dialects.instructions import NO_SEARCH, limits, opening
 from ..llms.openai_chat import Said, ToolUse
 from ..types import Access, Action, Answer, Call, Invalid, Search, ToolSpec, TurnRequest
-from .chat import ChatAgent, Step, question_of
+from .chat import ChatAgent, ChatStep, question_of
 
 ANSWER = ToolSpec(
     "answer",
@@ -36,7 +36,7 @@ class ToolCallingAgent(ChatAgent):
 
     Args:
         tool_choice: "auto", or "required" for servers that can hold a model to it.
-        options: As of :class:`ChatAgent`.
+        options: Options of :class:`ChatAgent`.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ToolCallingAgent(ChatAgent):
         return fields
 
     def messages(
-        self, request: TurnRequest, view: View, steps: Sequence[Step]
+        self, request: TurnRequest, view: View, steps: Sequence[ChatStep]
     ) -> list[dict[str, Any]]:
         said = [opening(view), *limits(view, parallel=_parallel(request)), AGAIN]
         if not any(tool.name != "access" for tool in view.tools) or view.queries_left == 0:
@@ -141,7 +141,7 @@ def _parallel(request: TurnRequest) -> bool:
     )
 
 
-def _exchange(turn: int, step: Step) -> list[dict[str, Any]]:
+def _exchange(turn: int, step: ChatStep) -> list[dict[str, Any]]:
     """A turn and what came of it."""
     calls: list[tuple[str, dict[str, Any]]]
     match step.action:

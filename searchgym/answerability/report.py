@@ -33,7 +33,7 @@ class Share(NamedTuple):
         return f"{self.share:.3f} [{self.low:.3f}, {self.high:.3f}]" if self.of else "–"
 
 
-class Line(NamedTuple):
+class GroupShares(NamedTuple):
     """Shares of one group of questions."""
 
     group: str
@@ -63,19 +63,19 @@ class AnswerabilityReport:
     turns: int
     verdicts: tuple[Verdict, ...]
 
-    def line(self, group: str, keep: Callable[[Verdict], bool] = lambda v: True) -> Line:
+    def line(self, group: str, keep: Callable[[Verdict], bool] = lambda v: True) -> GroupShares:
         """The shares of the questions that ``keep`` keeps."""
         all_ = [v for v in self.verdicts if keep(v)]
         judged = [v for v in all_ if v.kind != "not judged"]
         n = len(judged)
-        return Line(
+        return GroupShares(
             group, n, len(all_) - n,
             share(sum(v.reason in IN_CORPUS for v in judged), n),
             share(sum(not v.reason and v.turns == 1 for v in judged), n),
             share(sum(not v.reason for v in judged), n),
         )  # fmt: skip
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[GroupShares]:
         """All questions, then by family and by hops, where there are several."""
         out = [self.line("all")]
         families = sorted({v.family for v in self.verdicts})

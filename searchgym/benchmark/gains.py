@@ -18,7 +18,7 @@ from ..evaluation.metrics import METRICS
 from ..evaluation.result import EvalResult, pair
 from .joint import (
     Joint,
-    Table,
+    MetricTable,
     complete,
     difference,
     independent_difference,
@@ -91,7 +91,7 @@ def drop_between(
     return independent_difference(*(_own(t, metric, joint.seed) for t in (x, y))), False
 
 
-def gain_table(agent: Results, baseline: Results, metric: str) -> Table:
+def gain_table(agent: Results, baseline: Results, metric: str) -> MetricTable:
     """Gains (S, Q) over the baseline, one per seed and question."""
     values = paired_difference(agent, baseline, metric)
     return complete(values, [row.task_id for row in agent[0].rows])
@@ -103,7 +103,7 @@ def bound_of(metric: str) -> float | None:
 
 
 def transfer_ratio(
-    there: Sequence[Table], reference: Table, joint: Joint, bound: float | None = None
+    there: Sequence[MetricTable], reference: MetricTable, joint: Joint, bound: float | None = None
 ) -> tuple[Interval, Interval, Interval | None, str]:
     """(gain there, gain on the reference, ratio or None, why None) of gain tables; several sets
     ``there`` are averaged, each with the same weight. ``bound``: see ``crossed_interval``."""
@@ -112,8 +112,8 @@ def transfer_ratio(
         return NOTHING, NOTHING, None, "no questions in common with the baseline"
     seeds = {len(t.values) for t in (*there, reference)}
     if len(seeds) > 1:  # a seed is missing on some rung: only means can be compared
-        there = [Table(t.values.mean(axis=0, keepdims=True), t.questions) for t in there]
-        reference = Table(reference.values.mean(axis=0, keepdims=True), reference.questions)
+        there = [MetricTable(t.values.mean(axis=0, keepdims=True), t.questions) for t in there]
+        reference = MetricTable(reference.values.mean(axis=0, keepdims=True), reference.questions)
     base = crossed_interval(reference.values, seed=joint.seed, bound=bound)
     gain = _pooled(there, joint, bound)
     found = ratio(there, [reference], joint)
@@ -121,7 +121,7 @@ def transfer_ratio(
     return gain, base, found, why
 
 
-def _pooled(there: Sequence[Table], joint: Joint, bound: float | None) -> Interval:
+def _pooled(there: Sequence[MetricTable], joint: Joint, bound: float | None) -> Interval:
     if len(there) == 1:
         return crossed_interval(there[0].values, seed=joint.seed, bound=bound)
     low, high = np.quantile(joint.means([there])[:, 0], [0.025, 0.975])
@@ -129,11 +129,11 @@ def _pooled(there: Sequence[Table], joint: Joint, bound: float | None) -> Interv
     return Interval(mean_of(there), float(low), float(high), n, f"mean of {len(there)} sets")
 
 
-def _table(results: Results, metric: str) -> Table:
+def _table(results: Results, metric: str) -> MetricTable:
     return complete(aligned(results, metric), [row.task_id for row in results[0].rows])
 
 
-def _own(table: Table, metric: str, seed: int) -> Interval:
+def _own(table: MetricTable, metric: str, seed: int) -> Interval:
     if len(table.values) == 1:
         return mean_interval(table.values[0], seed=seed, unit=METRICS[metric])
     return crossed_interval(table.values, seed=seed, unit=METRICS[metric])

@@ -30,7 +30,7 @@ from ..seeding import stream
 RESAMPLES = 5_000
 
 
-class Table(NamedTuple):
+class MetricTable(NamedTuple):
     """One metric on one question set."""
 
     values: Floats
@@ -39,14 +39,14 @@ class Table(NamedTuple):
     """(Q,) ids; sets with equal ids are resampled together."""
 
 
-Side = Sequence[Table]
+Side = Sequence[MetricTable]
 """Sets whose means are averaged, each with the same weight."""
 
 
-def complete(values: Floats, questions: Sequence[str]) -> Table:
+def complete(values: Floats, questions: Sequence[str]) -> MetricTable:
     """A table without the questions that lack a value in any seed."""
     kept = np.flatnonzero(~np.isnan(values).any(axis=0)).tolist()
-    return Table(values[:, kept], tuple(questions[i] for i in kept))
+    return MetricTable(values[:, kept], tuple(questions[i] for i in kept))
 
 
 class Joint:
@@ -106,7 +106,7 @@ class Joint:
         return self._shares[questions]
 
 
-def _noise(table: Table) -> float:
+def _noise(table: MetricTable) -> float:
     """Variance that questions alone put into one seed's mean: the residual mean square / Q."""
     seeds, n = table.values.shape
     return spread(table.values).rest / n if seeds > 1 and n > 1 else 0.0

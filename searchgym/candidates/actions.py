@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..types import ABSTAIN, Action, Answer, Search
 from .lexical import STOP, fold
-from .passages import Document, analyse, bare_title
+from .passages import TokenizedPassage, analyse, bare_title
 from .question import Question, read_question
 from .state import State
 
@@ -35,7 +35,7 @@ class Candidate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CandidateLimits:
     """How many candidates of each sort a state offers."""
 
     answers: int = 150
@@ -45,15 +45,15 @@ class Limits:
     """Longer spans are not offered as answers."""
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = CandidateLimits()
 
 
-def documents(state: State) -> tuple[Document, ...]:
+def documents(state: State) -> tuple[TokenizedPassage, ...]:
     """The analysed passages of a state, in the order they were first seen."""
     return tuple(analyse(p.title, p.text) for p, _, _ in state.found)
 
 
-def candidates(state: State, limits: Limits = DEFAULT_LIMITS) -> list[Candidate]:
+def candidates(state: State, limits: CandidateLimits = DEFAULT_LIMITS) -> list[Candidate]:
     """All candidate actions, deduplicated by normalised text, in a fixed order.
 
     Searches come first (question, its mentions, passage mentions); answers only once something was
@@ -89,12 +89,14 @@ def candidates(state: State, limits: Limits = DEFAULT_LIMITS) -> list[Candidate]
     return out
 
 
-def _answerable(norm: str, limits: Limits) -> bool:
+def _answerable(norm: str, limits: CandidateLimits) -> bool:
     words = norm.split()
     return len(words) <= limits.words and any(w not in STOP for w in words)
 
 
-def _merge(docs: tuple[Document, ...]) -> dict[str, tuple[str, tuple[tuple[int, int], ...]]]:
+def _merge(
+    docs: tuple[TokenizedPassage, ...],
+) -> dict[str, tuple[str, tuple[tuple[int, int], ...]]]:
     """Normalised text → (surface text of the first occurrence, all places)."""
     merged: dict[str, tuple[str, list[tuple[int, int]]]] = {}
     for d, doc in enumerate(docs):
@@ -113,9 +115,9 @@ def _clean(text: str) -> str:
 def _searches(
     state: State,
     question: Question,
-    docs: tuple[Document, ...],
+    docs: tuple[TokenizedPassage, ...],
     merged: dict[str, tuple[str, tuple[tuple[int, int], ...]]],
-    limits: Limits,
+    limits: CandidateLimits,
 ) -> list[Candidate]:
     asked = {fold(q) for q in state.queries}
     out: list[Candidate] = []
@@ -153,7 +155,7 @@ def _searches(
 
 def _passage_mentions(
     question: Question,
-    docs: tuple[Document, ...],
+    docs: tuple[TokenizedPassage, ...],
     merged: dict[str, tuple[str, tuple[tuple[int, int], ...]]],
 ) -> list[tuple[str, str, tuple[tuple[int, int], ...]]]:
     """Names worth following, the likeliest first: those in sentences that share most content
@@ -178,7 +180,7 @@ def _passage_mentions(
     return [(text, norm, places) for _, _, _, text, norm, places in ranked]
 
 
-def _sentence_overlap(doc: Document, content: set[str]) -> list[int]:
+def _sentence_overlap(doc: TokenizedPassage, content: set[str]) -> list[int]:
     seen: dict[int, set[str]] = {}
     for sentence, stemmed in zip(doc.words.sentence, doc.words.stem, strict=True):
         if stemmed in content:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .lexical import STOP
-from .passages import Document
+from .passages import TokenizedPassage
 from .question import Question, noun_type
 
 SHAPE_NAMES = (
@@ -60,7 +60,7 @@ _NUMERIC = frozenset(("date", "year", "number", "quantity"))
 _NAMES = frozenset(("name", "part", "title", "title_part", "quote"))
 
 
-def page_type(doc: Document) -> str:
+def page_type(doc: TokenizedPassage) -> str:
     """The coarse type of a page's subject, from the noun its first sentence calls it ("is a
     Canadian *singer*"), else "other"."""
     lower, stemmed, sentence = doc.words.lower, doc.words.stem, doc.words.sentence
@@ -95,7 +95,7 @@ def page_type(doc: Document) -> str:
     return "other"
 
 
-def shape_columns(out: NDArray[np.float32], q: Question, doc: Document) -> None:
+def shape_columns(out: NDArray[np.float32], q: Question, doc: TokenizedPassage) -> None:
     """Fill (M, len(SHAPE_NAMES)) in place."""
     lower, gap, capital = doc.words.lower, doc.words.gap, doc.words.capital
     wanted, inner, own = q.type, q.inner_type, page_type(doc)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .answer_types import page_type
 from .lexical import MONTHS, NUMBER_WORDS, STOP, fold
-from .passages import Document, bare_title
+from .passages import TokenizedPassage, bare_title
 from .question import Question
 
 CHOICE_NAMES = (
@@ -91,7 +91,7 @@ _MONTH_LIST = tuple(
 )
 
 
-def _numbers(doc: Document) -> list[float]:
+def _numbers(doc: TokenizedPassage) -> list[float]:
     text = doc.words.text
     out = [
         float(m.group().replace(",", ""))
@@ -148,14 +148,14 @@ def titled_in(question: Question, titles: Sequence[str]) -> list[int]:
     return [i for _, i in sorted(found)]
 
 
-def _lead(doc: Document) -> list[int]:
+def _lead(doc: TokenizedPassage) -> list[int]:
     return [i for i in range(doc.body, len(doc.words.lower)) if doc.words.sentence[i] <= 2]
 
 
-class Page(NamedTuple):
+class ComparedPage(NamedTuple):
     """What comparing needs of a retrieved page, beside the page itself."""
 
-    doc: Document
+    doc: TokenizedPassage
     cover: NDArray[np.float32]
     """(5,) coverage of the question."""
     lead: NDArray[np.float32]
@@ -166,7 +166,7 @@ class Page(NamedTuple):
     """(M,) cosine of each span in its context with the relation words."""
 
 
-def _value(doc: Document, span: int) -> float | None:
+def _value(doc: TokenizedPassage, span: int) -> float | None:
     match = _NUMBER.search(doc.span_text(span))
     if match:
         return float(match.group().replace(",", ""))
@@ -174,7 +174,7 @@ def _value(doc: Document, span: int) -> float | None:
     return float(NUMBER_WORDS[first]) if first in NUMBER_WORDS else None
 
 
-def _best(page: Page, kinds: tuple[str, ...], score: NDArray[np.float32]) -> float | None:
+def _best(page: ComparedPage, kinds: tuple[str, ...], score: NDArray[np.float32]) -> float | None:
     """The value of the span of these kinds with the best score."""
     doc = page.doc
     rows = [i for i, f in enumerate(doc.spans) if f.kind in kinds]
@@ -191,7 +191,9 @@ def _sign(a: float | None, b: float | None) -> float:
     return 0.0 if a is None or b is None else float(np.sign(a - b))
 
 
-def choice_columns(question: Question, pages: Sequence[Page]) -> dict[str, NDArray[np.float32]]:
+def choice_columns(
+    question: Question, pages: Sequence[ComparedPage]
+) -> dict[str, NDArray[np.float32]]:
     """Normalised alternative → (len(CHOICE_NAMES),). Empty unless the question offers a choice,
     in words ("A or B") or by comparing two things whose pages were found.
 
@@ -242,7 +244,7 @@ def choice_columns(question: Question, pages: Sequence[Page]) -> dict[str, NDArr
     return out
 
 
-def polar_columns(question: Question, found: Sequence[Page]) -> NDArray[np.float32]:
+def polar_columns(question: Question, found: Sequence[ComparedPage]) -> NDArray[np.float32]:
     """(len(POLAR_NAMES) - 1,) evidence columns for yes/no (the sign column is the caller's)."""
     out = np.zeros(len(POLAR_NAMES) - 1, dtype=np.float32)
     words = question.words.lower
@@ -275,7 +277,7 @@ def polar_columns(question: Question, found: Sequence[Page]) -> NDArray[np.float
     return out
 
 
-def _shared_value(question: Question, a: Page, b: Page) -> tuple[float, float]:
+def _shared_value(question: Question, a: ComparedPage, b: ComparedPage) -> tuple[float, float]:
     """How near to the relation words is a value both pages give; how much nearer is the nearest
     value that only one of them gives (positive: the answers differ)."""
     scores: list[dict[str, float]] = []
@@ -291,7 +293,7 @@ def _shared_value(question: Question, a: Page, b: Page) -> tuple[float, float]:
     return shared, alone - shared
 
 
-def _overlap(a: Document, b: Document, *, capitals: bool) -> float:
+def _overlap(a: TokenizedPassage, b: TokenizedPassage, *, capitals: bool) -> float:
     """Jaccard overlap of the first sentences' content words (lower-case ones, or capitalised)."""
     sets = []
     for doc in (a, b):

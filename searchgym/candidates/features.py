@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..seeding import stream
-from .actions import DEFAULT_LIMITS, FORMS, Candidate, Limits, candidates
-from .comparison import CHOICE_NAMES, POLAR_NAMES, Page, choice_columns, polar_columns
+from .actions import DEFAULT_LIMITS, FORMS, Candidate, CandidateLimits, candidates
+from .comparison import CHOICE_NAMES, POLAR_NAMES, ComparedPage, choice_columns, polar_columns
 from .encoder import Progress, WordEncoder
 from .lexical import Rarity, Words, fold
 from .pairs import COVER_NAMES, SPAN_NAMES, Encoded, Pair, compare, encode_question
-from .passages import Document, analyse
+from .passages import TokenizedPassage, analyse
 from .question import TYPES, Question, read_question
 from .state import State
 
@@ -92,7 +92,7 @@ class FeatureBuilder:
         self,
         encoder: WordEncoder | None = None,
         *,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: CandidateLimits = DEFAULT_LIMITS,
         states: int = 10_000,
     ) -> None:
         self.encoder, self.limits = encoder, limits
@@ -140,7 +140,7 @@ class FeatureBuilder:
             )
         return got
 
-    def _pair(self, text: str, doc: Document) -> Pair:
+    def _pair(self, text: str, doc: TokenizedPassage) -> Pair:
         key = (text, doc.title, doc.words.text)
         got = self._pairs.get(key)
         if got is None:
@@ -166,7 +166,7 @@ class FeatureBuilder:
         _link_columns(out[:, at : at + len(LINK_NAMES)], spans, found, places, state, docs, pairs)
         at += len(LINK_NAMES)
         pages = [
-            Page(d, p.cover, p.lead, p.block[:, _REL], p.block[:, _COS_REL])
+            ComparedPage(d, p.cover, p.lead, p.block[:, _REL], p.block[:, _COS_REL])
             for d, p in zip(docs, pairs, strict=True)
         ]
         sides = choice_columns(q, pages)
@@ -273,7 +273,7 @@ def _link_columns(
     found: Sequence[Candidate],
     places: Places,
     state: State,
-    docs: tuple[Document, ...],
+    docs: tuple[TokenizedPassage, ...],
     pairs: list[Pair],
 ) -> None:
     if not len(places.rows):

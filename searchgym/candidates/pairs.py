@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .answer_types import SHAPE_NAMES, shape_columns
 from .lexical import AUXILIARIES, STOP, Rarity, fold
-from .passages import Document, bare_title
+from .passages import TokenizedPassage, bare_title
 from .question import Question, rarity_weights
 
 Float = NDArray[np.float32]
@@ -120,7 +120,7 @@ SOFT_FLOOR = 0.45
 
 
 def match_words(
-    q: Question, encoded: Encoded, doc: Document, vectors: Float
+    q: Question, encoded: Encoded, doc: TokenizedPassage, vectors: Float
 ) -> tuple[Float, Float]:
     """(Q, W) matches by stem and softly."""
     ours = np.asarray(q.words.stem, dtype=object)[:, None]
@@ -138,7 +138,7 @@ def _share(best: Float, weights: Float) -> Float:
     return share
 
 
-def compare(q: Question, encoded: Encoded, doc: Document, vectors: Float) -> Pair:
+def compare(q: Question, encoded: Encoded, doc: TokenizedPassage, vectors: Float) -> Pair:
     """All static features of a passage's spans for a question; ``vectors`` (W, D)."""
     spans, words = len(doc.spans), len(doc.words.stem)
     lead_norm = fold(bare_title(doc.title))
@@ -184,7 +184,7 @@ def _fill(
     block: Float,
     q: Question,
     encoded: Encoded,
-    doc: Document,
+    doc: TokenizedPassage,
     vectors: Float,
     lex: Float,
     soft: Float,
@@ -230,7 +230,9 @@ def _fill(
     shape_columns(block[:, column:], q, doc)
 
 
-def _windows(encoded: Encoded, doc: Document, lex: Float, soft: Float) -> tuple[Float, Float]:
+def _windows(
+    encoded: Encoded, doc: TokenizedPassage, lex: Float, soft: Float
+) -> tuple[Float, Float]:
     """(M, 5): relation words by stem and softly, mention words by stem within 10 words of the
     span; relation words softly within 4 words, and within 6 words on its left only. And (M, 4):
     inner and outer relation words softly within 10 words, and within 4."""
@@ -255,7 +257,12 @@ def _most(match: Float, words: slice) -> Float:
 
 
 def _focus(
-    out: Float, q: Question, doc: Document, sentence: NDArray[np.int64], soft: Float, lead: Float
+    out: Float,
+    q: Question,
+    doc: TokenizedPassage,
+    sentence: NDArray[np.int64],
+    soft: Float,
+    lead: Float,
 ) -> None:
     """How the noun that is asked for ("which *magazine*") stands to each span.
 
@@ -286,7 +293,7 @@ def _focus(
     out[:, 4] = np.where(own_page, float(in_lead or in_title), 0)
 
 
-def _apposed(doc: Document) -> NDArray[np.bool_]:
+def _apposed(doc: TokenizedPassage) -> NDArray[np.bool_]:
     """Whether a span is followed by ", a", ", the", "(" or a form of "is"."""
     out = np.zeros(len(doc.spans), dtype=bool)
     lower, gap = doc.words.lower, doc.words.gap

@@ -21,7 +21,7 @@ def bare_title(title: str) -> str:
     return _DISAMBIGUATOR.sub("", title).strip(" -") or title
 
 
-class Document(NamedTuple):
+class TokenizedPassage(NamedTuple):
     """A tokenised passage. Word index 0 … ``body`` - 1 is the title (sentence 0)."""
 
     title: str
@@ -58,7 +58,7 @@ def _join(title: Words, text: Words, joined: str, offset: int) -> Words:
 
 
 @lru_cache(maxsize=60_000)
-def analyse(title: str, text: str) -> Document:
+def analyse(title: str, text: str) -> TokenizedPassage:
     """Tokenise a passage and find its spans (a pure function of the passage, cached)."""
     head = tokenise(title)
     offset = len(title) + 2
@@ -73,7 +73,7 @@ def analyse(title: str, text: str) -> Document:
     sentence = np.asarray(words.sentence, dtype=np.int64)
     starts = np.flatnonzero(np.diff(sentence, prepend=-1)) if len(sentence) else sentence
     bounds = np.asarray([(f.first, f.last) for f in spans], dtype=np.int64).reshape(-1, 2)
-    return Document(title, words, body, offset, tuple(spans), tuple(norms), bounds, starts)
+    return TokenizedPassage(title, words, body, offset, tuple(spans), tuple(norms), bounds, starts)
 
 
 def _with_title(title: str, words: Words, body: int) -> Iterator[Found]:

@@ -15,13 +15,13 @@ import typer
 from ..errors import CardError, EvaluationError
 from ..utils.trust import registered_only
 from .agent_errors import agent_errors, report_failures, say_if_asked_differently
-from .measured import Measured, print_measured, records
+from .measured import AgentResults, print_measured, records
 from .output import JsonFlag, examples, print_json, progress, say, working
 from .targets import EnvId, Overrides, Trust, make_search_env, overrides
 
 if TYPE_CHECKING:
     from ..envs.search import SearchEnv
-    from ..evaluation.judge import Judge
+    from ..evaluation.judge import LLMJudge
     from ..evaluation.result import EvalResult
     from ..types import Agent, Task
 
@@ -104,7 +104,7 @@ def evaluate(
         made = make_search_env(env, settings)
     shared = made
     tasks = spread(shared.tasks, questions)
-    found: list[Measured] = []
+    found: list[AgentResults] = []
     for entry in entries:
         player = entry.agent_for(shared, tasks)
         how = _How(seed, samples, batch, workers, closed_book, out, fresh, retry_lost, judging)
@@ -153,12 +153,12 @@ class _How:
     out: Path | None
     fresh: bool
     retry_lost: bool
-    judge: Judge | None
+    judge: LLMJudge | None
 
 
 def _measure(
     entry: Entry, player: Agent, shared: SearchEnv, tasks: Sequence[Task], how: _How
-) -> Measured:
+) -> AgentResults:
     """Every sample of an agent, with tools and without, as far as they are wanted."""
     from ..evaluation.closed_book import beside, plays
 
@@ -175,7 +175,7 @@ def _measure(
     report_failures(entry.name, [*out[True], *out[False]])
     if how.out is not None:
         say(f"{entry.name}: {_path(how.out, entry.name, how, how.seed, opened)}")
-    return Measured(tuple(out[True]), tuple(out[False]))
+    return AgentResults(tuple(out[True]), tuple(out[False]))
 
 
 def _one(
@@ -217,15 +217,15 @@ def _stem(agent: str) -> str:
     return re.sub(r"[^\w.-]+", "-", agent).strip("-")
 
 
-def _judge(given: Sequence[str] | None, out: Path | None) -> Judge | None:
+def _judge(given: Sequence[str] | None, out: Path | None) -> LLMJudge | None:
     if not given:
         return None
-    from ..evaluation.judge import Judge
+    from ..evaluation.judge import LLMJudge
 
     options = overrides([part for text in given for part in text.split(",")], "--judge")
     if out is not None:
         options.setdefault("cache", str(out / "judge.sqlite"))
-    return Judge(**options)
+    return LLMJudge(**options)
 
 
 def spread(tasks: Sequence[Task], number: int | None) -> list[Task]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..evaluation.result import EvalResult
 
 
-class Measured(NamedTuple):
+class AgentResults(NamedTuple):
     """An agent's results: one per sample, with tools and without; one of the two may be empty."""
 
     opened: tuple[EvalResult, ...]
@@ -38,7 +38,7 @@ class Measured(NamedTuple):
         return tuple(row for result in self.closed for row in result.rows)
 
 
-def print_measured(found: Sequence[Measured], env: str) -> None:
+def print_measured(found: Sequence[AgentResults], env: str) -> None:
     """Every table that says something."""
     from ..evaluation.power import power_note
 
@@ -81,12 +81,12 @@ def print_measured(found: Sequence[Measured], env: str) -> None:
         say(f"not beaten at fewer searches: {worth}")
 
 
-def records(found: Sequence[Measured], env: str) -> list[dict[str, Any]]:
+def records(found: Sequence[AgentResults], env: str) -> list[dict[str, Any]]:
     """The same as JSON values, one record an agent."""
     return [_record(m, env) for m in found]
 
 
-def _record(m: Measured, env: str) -> dict[str, Any]:
+def _record(m: AgentResults, env: str) -> dict[str, Any]:
     from ..evaluation.frontier import within
 
     first = m.first
@@ -118,7 +118,7 @@ def _record(m: Measured, env: str) -> dict[str, Any]:
 
 
 # --- rows of the tables -----------------------------------------------------------------------
-def _scores(m: Measured) -> dict[str, Any]:
+def _scores(m: AgentResults) -> dict[str, Any]:
     first = m.first
     shown: dict[str, Any] = {"agent": first.agent, "em": str(first.means["em"])}
     if m.opened:
@@ -131,7 +131,7 @@ def _scores(m: Measured) -> dict[str, Any]:
     return shown
 
 
-def _took(found: Sequence[Measured]) -> list[dict[str, Any]]:
+def _took(found: Sequence[AgentResults]) -> list[dict[str, Any]]:
     """Searches, tokens, …; pages and dollars only where there were any."""
     names = ["searches", "accesses", "turns", "tokens_in", "tokens_out", "cost", "invalid_rate",
              "truncated", "overflowed", "length_cut"]  # fmt: skip
@@ -155,7 +155,7 @@ def _took(found: Sequence[Measured]) -> list[dict[str, Any]]:
     ]
 
 
-def _samples(m: Measured) -> dict[str, Interval]:
+def _samples(m: AgentResults) -> dict[str, Interval]:
     """pass@1, 2, 4, … up to the number of samples, and Avg@k over all of them."""
     from ..evaluation.samples import avg_at, pass_at
 
@@ -165,7 +165,7 @@ def _samples(m: Measured) -> dict[str, Interval]:
     return {**found, f"avg@{k} em": avg_at(m.rows, k), f"avg@{k} f1": avg_at(m.rows, k, "f1")}
 
 
-def _sampled(m: Measured) -> dict[str, Any]:
+def _sampled(m: AgentResults) -> dict[str, Any]:
     return {"agent": m.first.agent, **{k: str(v) for k, v in _samples(m).items()}}
 
 
@@ -184,7 +184,7 @@ def _refusals(result: EvalResult) -> dict[str, Any]:
     return {"agent": result.agent, **cells, "invented": found.invented}
 
 
-def _boundary(m: Measured) -> list[dict[str, Any]]:
+def _boundary(m: AgentResults) -> list[dict[str, Any]]:
     """A row, if the agent was asked both ways and knows anything."""
     from ..evaluation.closed_book import boundary
 
@@ -233,13 +233,13 @@ def lost(result: EvalResult) -> list[dict[str, Any]]:
     ]
 
 
-def _frontier(found: Sequence[Measured]) -> list[Any]:
+def _frontier(found: Sequence[AgentResults]) -> list[Any]:
     from ..evaluation.frontier import frontier, point
 
     return frontier([point(m.first.agent, m.first.rows) for m in found])
 
 
-def _unasked(found: Sequence[Measured]) -> str | None:
+def _unasked(found: Sequence[AgentResults]) -> str | None:
     names = [m.first.agent for m in found if m.opened and not m.closed]
     if not names or not found[0].first.settings["rules"]["tools"]:
         return None

@@ -165,9 +165,9 @@ def _find(world: World, name: str) -> int:
 
 
 def _facts(world: World, entity: int) -> list[dict[str, Any]]:
-    from ..tasks.names import Names
+    from ..tasks.names import Surfaces
 
-    names = Names(world)
+    names = Surfaces(world)
     rows = []
     for fact in world.facts_of(entity):
         about = world.prop(fact)

@@ -1,4 +1,4 @@
-"""The segments of an episode's contexts: what was said, by whom, and what is still visible.
+"""Segments of an episode's contexts: their texts, authors and visibility.
 
 Mostly append-only, but methods edit contexts: a judged observation is hidden, a page shrinks to a
 stub, an executor works in a context of its own. Nothing is ever removed from the record.
@@ -113,7 +113,7 @@ class Contexts:
                 self._insert_stub(position, segment, stub)
 
     def _answered_since(self, position: int) -> bool:
-        """Whether the policy has written in this context after the segment."""
+        """Check whether the policy has written in this context after the segment."""
         context = self.segments[position].context
         return any(
             self.segments[i].author == "policy" for i in self._where[context] if i > position

@@ -1,9 +1,9 @@
-"""The rules of one episode, doing no I/O.
+"""One episode as a state machine without I/O.
 
-``requests()`` says what the policy is asked, ``act`` takes its text and hands out tool calls,
-``receive`` takes their results. Whoever drives it runs the calls: at once (single environment), in
-one batch for many episodes (vector environment), or through a queue. An episode is its config plus
-the log of what it was told, so fork, snapshot, resume and golden replay are one mechanism: replay.
+``requests()`` returns the requests to the policy, ``act`` takes its text and returns tool calls,
+``receive`` takes their results. The driver runs the calls: at once (single environment), in one
+batch for many episodes (vector environment), or through a queue. An episode is its config plus the
+log of its inputs, so fork, snapshot, resume and golden replay are one mechanism: replay.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Episode:
         self._pages_read: dict[str, int] = {}
         self._news = 0
         self.end: End | None = None
-        """How it ended; ``None`` while it runs."""
+        """Reason it ended; ``None`` while it runs."""
         self.answer = ""
         """The answer; empty until it is given."""
         self.parts: dict[str, float] | None = None
@@ -121,7 +121,7 @@ class Episode:
         return None if limit is None else limit - self.queries
 
     def requests(self) -> tuple[TurnRequest, ...]:
-        """What the policy is asked now: one request while ``phase == "act"``, else none."""
+        """Requests to the policy now: one request while ``phase == "act"``, else none."""
         if self.phase != "act":
             return ()
         top, rules = self.contexts.active, self._rules
@@ -155,7 +155,7 @@ class Episode:
 
     @property
     def delta(self) -> str:
-        """What the environment wrote since the policy's last action (stubs are old news)."""
+        """Text the environment wrote since the policy's last action (stubs are old news)."""
         new = self.contexts.segments[self._news :]
         if len(new) == 1:
             parts = new[0].parts
@@ -219,7 +219,7 @@ class Episode:
         return self._dispatch(action)
 
     def fail(self, failure: Failure) -> None:
-        """End the episode because whoever should act now cannot be reached: ``infra_error``."""
+        """End the episode with ``infra_error`` because the agent cannot be reached."""
         if self.phase != "act":
             raise EpisodeError(f"fail() while phase is {self.phase!r}; it stands in for act()")
         self._events.append(("fail", (failure,)))
@@ -286,7 +286,7 @@ class Episode:
         if self.contexts.active == 0:
             self.answer = action.text
             self._close((), (), end="answered")
-        else:  # an executor reports to whoever delegated
+        else:  # an executor reports to the context that delegated
             self.contexts.close()
             self.contexts.add("env", "report", self._dialect.render_report(action.text))
             self._close((), ())
@@ -373,18 +373,18 @@ class Episode:
                 ]
                 hits = tuple(h for _, group in groups for h in group)
             self.contexts.add("env", "results", self._dialect.render_hits(groups), hits)
-            found = [hit[0][0] for hit in hits]  # passage ids
+            shown_ids = [hit[0][0] for hit in hits]  # passage ids
             # documents written for the query name the gold passages that they stand for
             for result in results:
                 if result.meta and result.hits:
-                    found += result.meta.get("evidence", ())
+                    shown_ids += result.meta.get("evidence", ())
         elif isinstance(action, Call):
-            found = self._show_call(action, results[0])
+            shown_ids = self._show_call(action, results[0])
         else:
             assert isinstance(action, Access)
-            found = self._show_page(action.url.strip(), results[0].meta.get("page"))
-        self.seen.update(dict.fromkeys(found))
-        if self._left and (fresh := self._left.intersection(found)):
+            shown_ids = self._show_page(action.url.strip(), results[0].meta.get("page"))
+        self.seen.update(dict.fromkeys(shown_ids))
+        if self._left and (fresh := self._left.intersection(shown_ids)):
             self._left -= fresh
             self.new_evidence = len(fresh)
         self._close(calls, tuple(results))
@@ -513,7 +513,7 @@ class Episode:
 
     @property
     def self_search(self) -> bool:
-        """Whether the policy writes its own search results, all in one text (``engine="self"``)."""
+        """True if the policy writes its own search results, all in one text (``engine="self"``)."""
         return bool(getattr(self._dialect, "self_search", False))
 
     @property
@@ -528,12 +528,12 @@ class Episode:
 
     @property
     def evidence_total(self) -> int:
-        """How many gold passages the task has."""
+        """Number of gold passages the task has."""
         return len(self._gold)
 
     @property
     def evidence_found(self) -> int:
-        """How many of them were shown."""
+        """Number of them that were shown."""
         return len(self._gold) - len(self._left)
 
     @property
@@ -543,7 +543,7 @@ class Episode:
 
     @property
     def tool_states(self) -> dict[str, Any]:
-        """What tools keep of this episode so far: name (or ``ToolSpec.shares``) → JSON values. A
+        """State of the tools in this episode: name (or ``ToolSpec.shares``) → JSON values. A
         copy; for rewards and tests that look at the final state of a tool."""
         return states_of(self._tool_state)
 
@@ -600,14 +600,14 @@ class Episode:
     ) -> Episode:
         """The episode a snapshot was taken of, replayed.
 
-        A snapshot may come from a file of somebody else's, so it may name registered items only,
+        A snapshot may come from an untrusted file, so it may name registered items only,
         and import paths that have been loaded in this process already.
 
         Args:
-            snapshot: As :meth:`snapshot` gave it.
+            snapshot: Snapshot that :meth:`snapshot` returned.
             dialect: The object it was played under, if that has no name or import path by which a
                 snapshot could record it.
-            reward: Where the episode's reward holds parts of one's own: the reward again, as
+            reward: Reward of the episode, needed where it holds parts of one's own, as
                 ``Reward.of`` takes it, or one with more parts. Names and weights are the record's.
             trust: Import and run what the snapshot names, instead.
             scored: False gives parts of one's own the value 0, for who needs no rewards.

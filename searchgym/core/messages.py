@@ -25,7 +25,7 @@ Message = dict[str, Any]
 
 
 class Chat(TypedDict):
-    """What a chat template takes."""
+    """Input of a chat template."""
 
     messages: list[Message]
     """``{"role": "system" | "user" | "assistant" | "tool", "content": str}``; an assistant's may

@@ -61,16 +61,16 @@ def _self_search(
     if passage is None:
         raise EpisodeError("the oracle of a self-search episode needs the corpus: passage=…")
     task, limit = episode.config.task, episode.config.rules.snippet_chars
-    found: list[tuple[str, list[Hit]]] = []
+    results: list[tuple[str, list[Hit]]] = []
     for i, evidence in enumerate(task.evidence):
         known = passage(evidence)
         hit = Hit(known._replace(text=known.text[:limit]), 1.0)
         query = task.queries[i] if i < len(task.queries) else task.question
-        if len(found) < SELF_SEARCHES:
-            found.append((query, [hit]))
+        if len(results) < SELF_SEARCHES:
+            results.append((query, [hit]))
         else:  # the rest share the last search
-            found[-1][1].append(hit)
+            results[-1][1].append(hit)
     # A task without passages (a real question, or one to be refused) is asked as it is.
-    found = found or [(task.question, [])]
-    searches = [dialect.render_search(query, tuple(hits)) for query, hits in found]
+    results = results or [(task.question, [])]
+    searches = [dialect.render_search(query, tuple(hits)) for query, hits in results]
     return dialect.render_text(searches, task.answers[0])

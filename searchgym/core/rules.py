@@ -1,5 +1,5 @@
-"""What is fixed before an episode begins: the rules it shares with others, its own config, and how
-the rules cut what a policy is shown of a tool's results."""
+"""Rules that episodes share, the config of one, and the truncation of tool results to the rules'
+limits: all that is fixed before an episode begins."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ class Rules:
     judge: bool = False
     delegate: bool = False
     may_abstain: bool = False
-    """Whether the instructions offer to refuse."""
+    """True if the instructions offer to refuse."""
     reward: Reward = field(default_factory=_exact_match)
     needs_task: tuple[str, ...] = ()
     """Tools played by a language model that is told the task (simulated engines)."""
     max_retries: int = 2
-    """How often a failed call is tried again before the episode ends with ``infra_error``."""
+    """Number of retries of a failed call before the episode ends with ``infra_error``."""
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -211,7 +211,7 @@ class EpisodeConfig:
 
 
 def page_parts(page: Page, rules: Rules) -> int:
-    """In how many parts a page is read; at least one."""
+    """Number of parts in which a page is read; at least one."""
     return max(1, -(-len(page.text) // rules.page_chars))
 
 

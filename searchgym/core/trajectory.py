@@ -20,7 +20,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """What happened, complete: the snapshot replays it, the rest is derived for readers.
+    """Complete record of an episode: the snapshot replays it, the rest is derived for readers.
 
     ``turns`` hold, per action: context, role, ids of the segments seen, text, action, parsed spans
     (characters), calls, results, named reward parts. ``segments`` hold every context's text.
@@ -46,14 +46,14 @@ class Trajectory:
     purpose: str = "evaluation"
     infra_error: bool = False
     usage: Mapping[str, float] = field(default_factory=dict)
-    """What the agent's turns took, as far as known: ``tokens_in``, ``tokens_out``, ``cost``, and
+    """Usage of the agent's turns, as far as known: ``tokens_in``, ``tokens_out``, ``cost``, and
     how many of them ``overflowed`` the model's context or were ``length_cut``."""
     training: Mapping[str, Any] = field(default_factory=dict)
-    """Of a trajectory that was trained on: step, group, reward, advantages by turn, and rows of
+    """Training record, if it was trained on: step, group, reward, advantages by turn, and rows of
     tokens (``rl.saved``)."""
     scoring_version: int = 1
-    """How ``parts`` were measured (``searchgym.scoring.SCORING_VERSION``); 1 where a record does
-    not say."""
+    """Version of the scoring behind ``parts`` (``searchgym.scoring.SCORING_VERSION``); 1 where a
+    record does not say."""
 
     @classmethod
     def of(

@@ -1,4 +1,4 @@
-"""What changes while an agent learns: which tasks come next, and how hard the environment is.
+"""Curricula: the choice of the next tasks and the difficulty while an agent learns.
 
 A curriculum drives the *environment*, so every trainer can have one: it says where on each axis of
 difficulty (:data:`AXES`) the next episode is, and which task it plays. It acts at each episode's

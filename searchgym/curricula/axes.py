@@ -60,7 +60,7 @@ they are; ``top_k``, ``truncation``, ``turns`` and ``tools`` the smaller they ar
 
 
 class DifficultyVector(TypedDict, total=False):
-    """Where an episode is on each axis; see :data:`AXES`."""
+    """Position of an episode on each axis; see :data:`AXES`."""
 
     noise: float
     distractors: int
@@ -134,7 +134,7 @@ MEASURES: Mapping[str, Callable[[Task], float | None]] = {
     "branches": _branches,
     "blur": blur,
 }
-"""What an axis compares; ``None`` where a task does not say."""
+"""Measure of a task that each axis compares; ``None`` where a task does not say."""
 
 
 class TaskPool:
@@ -150,7 +150,7 @@ class TaskPool:
     def measured(self, axis: str) -> list[float]:
         """Each task's place on an axis; ``CardError`` where one does not say."""
         if axis not in self._measured:
-            found: list[float] = []
+            levels: list[float] = []
             for task in self.tasks:
                 if (value := MEASURES[axis](task)) is None:
                     raise CardError(
@@ -158,9 +158,9 @@ class TaskPool:
                         "not say where it stands; tasks of generated worlds and of knowledge "
                         "graphs do"
                     )
-                found.append(value)
-            self._measured[axis] = found
-            self._levels[axis] = sorted(set(found))
+                levels.append(value)
+            self._measured[axis] = levels
+            self._levels[axis] = sorted(set(levels))
         return self._measured[axis]
 
     def within(self, difficulty: Mapping[str, float]) -> Sequence[Task]:

@@ -1,4 +1,4 @@
-"""What a curriculum is, the plainest one, the base of those that drive axes, and all by name."""
+"""Curriculum protocol, the plainest one, the base of those that drive axes, and all by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Curriculum(Protocol):
     """
 
     adapts: bool
-    """Whether results change what it chooses. Evaluation refuses such a curriculum: the questions
+    """True if results change what it chooses. Evaluation refuses such a curriculum: the questions
     would depend on the answers. One that follows the clock alone does not adapt."""
 
     def choose(self, tasks: Sequence[Task], key: int) -> int:
@@ -65,11 +65,11 @@ def next_task(
     """Choose a task, then the difficulty that it is played at.
 
     Args:
-        curriculum: Who chooses.
+        curriculum: Curriculum that chooses.
         pool: The environment's tasks.
         key: Fixes the choice.
         over: Parameters that stand above the curriculum's.
-        task: The task, where somebody else has chosen it.
+        task: The task, if it has been chosen already.
 
     Returns:
         The task and all its parameters.
@@ -119,14 +119,14 @@ class Driver:
     where there is something to remember."""
 
     learns = False
-    """Whether results change what this one drives."""
+    """True if results change what this one drives."""
 
     def __init__(self, tasks: Any = None) -> None:
         self.tasks: Curriculum = make_curriculum(tasks)
 
     @property
     def adapts(self) -> bool:
-        """Whether results change what this one drives, or which tasks are chosen."""
+        """True if results change what this one drives, or which tasks are chosen."""
         return self.learns or self.tasks.adapts
 
     def own(self, task: Task | None = None) -> Mapping[str, float]:
@@ -134,7 +134,7 @@ class Driver:
         raise NotImplementedError
 
     def set_step(self, step: float) -> None:
-        """The trainer's step, told to whoever counts in steps."""
+        """Set the trainer's step, for curricula that count in steps."""
         told = getattr(self.tasks, "set_step", None)
         if told is not None:
             told(step)

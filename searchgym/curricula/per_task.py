@@ -17,7 +17,7 @@ class PerTask(Driver):
 
     Args:
         levels: Level → parameters. Levels are compared as texts, so that TOML's keys will do.
-        by: What the level is: "hops", "branches", "blur" (see ``AXES``), "family", "split", or a
+        by: Axis of the level: "hops", "branches", "blur" (see ``AXES``), "family", "split", or a
             key of ``task.meta``.
         default: Parameters of tasks whose level is not listed.
         tasks: Which curriculum chooses tasks.

@@ -33,7 +33,7 @@ class Scheduled(Driver):
 
     @property
     def step(self) -> float:
-        """Where the schedules are."""
+        """Step of the schedules."""
         return self.clock
 
     @property
@@ -42,7 +42,7 @@ class Scheduled(Driver):
         return self.episodes // self.episodes_per_step if self._set is None else self._set
 
     def set_step(self, step: float) -> None:
-        """From now on the trainer counts; episodes that begin later are of this step."""
+        """Set the step of episodes that begin from now on; the trainer counts."""
         self._set = step
         super().set_step(step)
 
@@ -122,7 +122,7 @@ _MEAN_RATE = 0.1
 
 
 class AfterSuccess(Scheduled):
-    """As :class:`Scheduled`, but step 0 lasts until the running mean return has reached
+    """:class:`Scheduled`, but step 0 lasts until the running mean return has reached
     ``threshold`` (ours, for costs of searching: an agent that is charged before it can answer
     learns not to search).
 

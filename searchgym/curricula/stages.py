@@ -45,7 +45,7 @@ class Stages:
 
 
 class InStages:
-    """What curricula have in common whose only memory is the stage they are in, ``stages``.
+    """Base of curricula whose only state is the current stage of ``stages``.
 
     Episodes of tasks that were last drawn in an earlier stage are not counted: a trainer draws a
     whole step of them before the first ends, and would else leave a stage it has not played.

@@ -156,10 +156,10 @@ class DifficultyPool(ByWeight):
         return None if place is None else self.names[place]
 
     def _pool(self, task_id: str) -> int | None:
-        found = self.returns.get(task_id)
-        if not found:
+        returns = self.returns.get(task_id)
+        if not returns:
             return None
-        mean = sum(found) / len(found)
+        mean = sum(returns) / len(returns)
         fits = (i for i, bound in enumerate(self.bounds) if mean <= bound)
         return next(fits, len(self.bounds) - 1)
 

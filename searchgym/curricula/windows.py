@@ -45,7 +45,7 @@ class ByWindow(Driver):
             self.seen, self.total = 0, 0.0
 
     def _here(self, played: Mapping[str, float]) -> bool:
-        """Whether an episode was played at the present place: of those that fit, the one that says
+        """True if an episode was played at the present place: of those that fit, the one that says
         most, since an empty place fits every episode."""
         own = self.own()
         most = max((len(place) for place in self.places() if _same(place, played)), default=0)
@@ -60,7 +60,7 @@ class ByWindow(Driver):
 
 
 def _same(own: Mapping[str, float], played: Mapping[str, float]) -> bool:
-    """Whether an episode was played with these parameters, whatever else it had. Axes that are
+    """True if an episode was played with these parameters, whatever else it had. Axes that are
     whole were played as whole numbers."""
     return all(played.get(k) == v for k, v in {**own, **difficulty_of(own)}.items())
 

@@ -61,14 +61,14 @@ class AgentGL(TagDialect):
         if not isinstance(parsed.action, Search):
             return parsed
         content = parsed.action.queries[0]
-        found = _TOOL.match(content)
-        if found is None:
+        match = _TOOL.match(content)
+        if match is None:
             return parsed
-        query = content[found.end() :]
+        query = content[match.end() :]
         *before, whole = parsed.spans
         if not query:
-            return Parsed(Invalid(f"nothing to ask {found[1]}"), tuple(before), cut)
-        tool, argument, others = _CALLS[found[1].lower()]
+            return Parsed(Invalid(f"nothing to ask {match[1]}"), tuple(before), cut)
+        tool, argument, others = _CALLS[match[1].lower()]
         # The query stands at the end of the block, whatever was cleaned out before it.
         head = _TOOL.match(text, whole.start, whole.end)
         start = head.end() if head else whole.start
@@ -81,8 +81,8 @@ class AgentGL(TagDialect):
             return self._canonical_call(canonical_call(action))
         done = super().canonical(action)
         if isinstance(done, Search):  # what would be read as a tool's name gets a blank
-            found = _TOOL.match(query := done.queries[0])
-            return Search((f"{found[1]} : {query[found.end() :]}".strip(),)) if found else done
+            match = _TOOL.match(query := done.queries[0])
+            return Search((f"{match[1]} : {query[match.end() :]}".strip(),)) if match else done
         return done
 
     def _canonical_call(self, call: Call) -> Call:
@@ -114,24 +114,24 @@ class AgentGL(TagDialect):
         return self._think(escape_tags(thought).strip()) + body
 
     def instructions(self, view: View) -> str:
-        said = [opening(view), "Think between <think> and </think>."]
+        parts = [opening(view), "Think between <think> and </think>."]
         tools = {spec.name for spec in view.tools} if view.role != "planner" else set()
         asks = [name for name, (tool, _, _) in _CALLS.items() if tool in tools]
         if view.queries_left == 0 or (not asks and "search" not in tools):
             if view.role != "planner":
-                said.append(NO_SEARCH)
+                parts.append(NO_SEARCH)
         else:
             back = (
                 "what is found comes back between <|begin_of_documents|> and <|end_of_documents|>"
             )
             if "search" in tools:
-                said.append(f"To search, write {_BEGIN} query {_END}; {back}.")
+                parts.append(f"To search, write {_BEGIN} query {_END}; {back}.")
             if asks:
                 meaning = "; ".join(f"{name}, {_MEANING[name]}" for name in asks)
-                said.append(f"To ask the graph, write {_BEGIN}TOOL:query{_END}, where TOOL is one "
+                parts.append(f"To ask the graph, write {_BEGIN}TOOL:query{_END}, where TOOL is one "
                             f"of: {meaning}; {back}.")  # fmt: skip
-        said.append("To finish, write only the answer itself, <answer> like this </answer>.")
-        return " ".join(said + limits(view, parallel=False)) + "\n\n"
+        parts.append("To finish, write only the answer itself, <answer> like this </answer>.")
+        return " ".join(parts + limits(view, parallel=False)) + "\n\n"
 
     def question(self, text: str) -> str:
         return f"Question: {escape_tags(text).strip()}\n"

@@ -1,4 +1,4 @@
-"""What a dialect is, and how one is found by name, table, class or object.
+"""Dialect protocol, and look-up by name, table, class or object.
 
 A dialect is pure and stateless (a bounded cache of rendered passages aside): the same call gives
 the same text, so one object serves all episodes and threads.
@@ -17,7 +17,7 @@ from searchgym.types import Action, Call, Page, Parsed, Ranking, ToolSpec
 
 
 class View(NamedTuple):
-    """What a dialect needs to know of the episode when it writes instructions."""
+    """View of an episode from which a dialect writes instructions."""
 
     tools: tuple[ToolSpec, ...]
     max_parallel: int
@@ -35,13 +35,13 @@ class View(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """What an episode begins with."""
+    """Opening text of an episode."""
 
     instructions: str
     """Empty where the question's text is the whole prompt."""
     question: str
     whole: bool
-    """Whether ``question`` is a prompt around the question."""
+    """True if ``question`` is a prompt around the question."""
 
 
 @runtime_checkable
@@ -54,7 +54,7 @@ class Dialect(Protocol):
 
     @property
     def name(self) -> str:
-        """What people read in messages and tables; of a registered dialect or a class that can be
+        """Name in messages and tables; of a registered dialect or a class that can be
         imported without other options than flags, ``get_dialect(name)`` gives an equal one."""
         ...
 
@@ -69,11 +69,11 @@ class Dialect(Protocol):
         ...
 
     def instructions(self, view: View) -> str:
-        """What the policy must know, without the question."""
+        """Write the instructions for the policy, without the question."""
         ...
 
     def question(self, text: str) -> str:
-        """How the question is put, ready to be followed by the policy's first text."""
+        """Write the question so that the policy's first text can follow."""
         ...
 
     def parse(self, text: str) -> Parsed:
@@ -165,11 +165,11 @@ class Described:
     """Keywords of the constructor; ``None`` where it was given positional arguments."""
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        made = super().__new__(cls)
-        made.options = None if args else options
+        dialect = super().__new__(cls)
+        dialect.options = None if args else options
         use = vars(cls).get("BASE") or import_path(cls) or f"{cls.__module__}.{cls.__qualname__}"
-        made.name = "+".join([use, *(flag for flag in cls.FLAGS if options.get(flag))])
-        return made
+        dialect.name = "+".join([use, *(flag for flag in cls.FLAGS if options.get(flag))])
+        return dialect
 
 
 def import_path(cls: type) -> str | None:
@@ -197,8 +197,8 @@ def get_dialect(spec: str | Mapping[str, Any] | type | Dialect) -> Dialect:
     """Return the dialect that ``spec`` names or is; equal names and tables share one object.
 
     Args:
-        spec: ``"search_r1"``, or with options appended ``"search_r1+parallel+judge"``; somebody
-            else's ``"package.module:Class"``, with ``+`` as well; a table ``{"use": either,
+        spec: ``"search_r1"``, or with options appended ``"search_r1+parallel+judge"``; an
+            import path ``"package.module:Class"``, with ``+`` as well; a table ``{"use": either,
             **options}`` for options that are more than on or off; a class; or a dialect itself.
 
     Raises:

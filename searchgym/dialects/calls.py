@@ -13,7 +13,7 @@ from searchgym.errors import DialectError
 from searchgym.types import OWN_ACTIONS, Call, Invalid, ToolSpec
 
 OWN_FORM: Final = OWN_ACTIONS | {"answer", "judge", "delegate"}
-"""What a dialect says in a form of its own; never a call."""
+"""Actions that a dialect writes in a form of its own; never a call."""
 NOT_AN_OBJECT = "a tool call holds one JSON object"
 NO_ARGUMENTS = 'a tool call has "name" and "arguments"'
 _DEEPEST = 8
@@ -57,18 +57,18 @@ def call_of(name: object, arguments: Mapping[str, Any]) -> Call | Invalid:
 
 def read_call(text: str) -> Call | Invalid:
     """A call from its JSON."""
-    found = read_object(text)
-    return found if isinstance(found, Invalid) else call_of(*found)
+    pair = read_object(text)
+    return pair if isinstance(pair, Invalid) else call_of(*pair)
 
 
 def canonical_call(call: Call) -> Call:
-    """What :func:`read_call` reads from :func:`write_call`; ``DialectError`` for no call at all."""
+    """Return what :func:`read_call` reads from :func:`write_call`; ``DialectError`` if no call."""
     if not isinstance(call.args, Mapping):
         raise DialectError(f"a call's arguments are a mapping, got {type(call.args).__name__}")
-    made = call_of(call.tool, call.args)
-    if isinstance(made, Invalid):
-        raise DialectError(f"{call.tool!r} cannot be called like this: {made.reason}")
-    return made
+    parsed = call_of(call.tool, call.args)
+    if isinstance(parsed, Invalid):
+        raise DialectError(f"{call.tool!r} cannot be called like this: {parsed.reason}")
+    return parsed
 
 
 def write_call(name: str, arguments: Mapping[str, Any]) -> str:

@@ -67,12 +67,12 @@ _COMPATIBLE = (
     (0xAB5C, 0xAB70), (0xFB00, 0xFB07), (0xFE33, 0xFE70), (0xFF01, 0xFFF0), (0x10780, 0x107C0),
     (0x1CCD6, 0x1CD00), (0x1D400, 0x1D800), (0x1F100, 0x1F200),
 )  # fmt: skip
-"""Where the characters stand that NFKC turns into letters."""
+"""Ranges of the characters that NFKC turns into letters."""
 
 
 def _lookalikes(names: Iterable[str]) -> re.Pattern[str]:
-    """As :func:`opener`, for names any letter of which is written in a form that NFKC makes plain
-    (full width, mathematical, circled, several in one sign)."""
+    """Build :func:`opener` for names any letter of which has a form that NFKC makes plain (full
+    width, mathematical, circled, several in one sign)."""
     names = list(names)
     parts = {name[i:j] for name in names for i in range(len(name)) for j in range(i + 1, i + 5)}
     signs: dict[str, str] = {part: part.upper() + part for part in parts if len(part) == 1}

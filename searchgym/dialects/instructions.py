@@ -11,15 +11,15 @@ NO_SEARCH = "Searching is not possible; answer from what you know."
 
 def limits(view: View, *, parallel: bool) -> list[str]:
     """Sentences on budgets, parallel queries and refusing, the same for every dialect."""
-    said = []
+    parts = []
     if parallel and view.max_parallel > 1:
-        said.append(f"One turn may hold up to {view.max_parallel} queries.")
+        parts.append(f"One turn may hold up to {view.max_parallel} queries.")
     if view.queries_left is not None and view.queries_left > 0:
-        said.append(f"You have {view.queries_left} queries in all.")
-    said.append(f"You have {view.turns_left} turns, the answer included.")
+        parts.append(f"You have {view.queries_left} queries in all.")
+    parts.append(f"You have {view.turns_left} turns, the answer included.")
     if view.may_abstain:
-        said.append(f"If no answer can be established, answer: {ABSTAIN}.")
-    return said
+        parts.append(f"If no answer can be established, answer: {ABSTAIN}.")
+    return parts
 
 
 def callable_tools(view: View, renders: frozenset[type]) -> list[ToolSpec]:
@@ -40,41 +40,41 @@ def opening(view: View) -> str:
 
 def tag_instructions(view: View, renders: frozenset[type], *, parallel: bool) -> str:
     """Instructions in terms of ``<search>``-like tags; ends with a blank line."""
-    said = [opening(view), "Think between <think> and </think> whenever you learn something new."]
-    said += tag_tools(view, renders, parallel=parallel)
-    said.append("To finish, write only the answer itself, <answer> like this </answer>.")
-    said += limits(view, parallel=parallel)
-    return " ".join(said) + "\n\n"
+    parts = [opening(view), "Think between <think> and </think> whenever you learn something new."]
+    parts += tag_tools(view, renders, parallel=parallel)
+    parts.append("To finish, write only the answer itself, <answer> like this </answer>.")
+    parts += limits(view, parallel=parallel)
+    return " ".join(parts) + "\n\n"
 
 
 def tag_tools(view: View, renders: frozenset[type], *, parallel: bool) -> list[str]:
     """Sentences on every tool that the episode offers and the dialect can write."""
-    said = []
+    parts = []
     tools = {spec.name for spec in view.tools} if view.role != "planner" else set()
     if "search" in tools and view.queries_left != 0:
-        said.append(
+        parts.append(
             f"To search, write <search> query </search>; the best {view.k} passages come back "
             "between <information> and </information>."
         )
         if parallel and view.max_parallel > 1:
-            said.append("Separate several queries by ##.")
+            parts.append("Separate several queries by ##.")
     elif view.role != "planner" and not callable_tools(view, renders):
-        said.append(NO_SEARCH)
+        parts.append(NO_SEARCH)
     if specs := callable_tools(view, renders):
-        said.append(
+        parts.append(
             'To use another tool, write <tool>{"name": …, "arguments": {…}}</tool> in JSON; its '
             f"output comes back in the same way. The tools:\n{listed(specs)}\n"
         )
     if "access" in tools and Access in renders:
-        said.append("To open a page, write <access> its title or URL </access>.")
+        parts.append("To open a page, write <access> its title or URL </access>.")
     if Judge in renders and view.judge:
-        said.append(
+        parts.append(
             "After results you may write <judge>good</judge> to keep them or <judge>bad</judge> "
             "to have them removed from view."
         )
     if Delegate in renders and view.delegate:
-        said.append(
+        parts.append(
             "To hand over a sub-task, write <task> what to find out </task>; the report comes "
             "back between <information> and </information>."
         )
-    return said
+    return parts

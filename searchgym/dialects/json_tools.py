@@ -132,10 +132,10 @@ class JsonTools(Described):
         return action.queries, spans, end + len(_CALL.close)
 
     def _read_call(self, text: str, start: int, end: int) -> tuple[Action, tuple[Span, ...]]:
-        found = read_object(text[start:end])
-        if isinstance(found, Invalid):
-            return found, ()
-        return self._read_arguments(text, start, end, *found)
+        pair = read_object(text[start:end])
+        if isinstance(pair, Invalid):
+            return pair, ()
+        return self._read_arguments(text, start, end, *pair)
 
     def _read_arguments(
         self, text: str, start: int, end: int, name: object, arguments: dict[str, Any]
@@ -189,7 +189,7 @@ class JsonTools(Described):
         return Search(kept), (Span("search", *trim(text, start, end)),)
 
     def _locate(self, text: str, start: int, end: int, key: str, value: str) -> tuple[int, int]:
-        """Where the value's literal stands (JSON keeps the last of equal keys), else the call."""
+        """Locate the value's literal (JSON keeps the last of equal keys), else the call."""
         found = trim(text, start, end)
         for match in _VALUES[key].finditer(text, start, end):
             literal = match[1]
@@ -315,27 +315,27 @@ class JsonTools(Described):
                         "parameters": dict(tool.parameters),
                     }
                 )
-        said = [opening(view)]
+        parts = [opening(view)]
         searching = any(tool.name == "search" for tool in view.tools) and view.queries_left != 0
         if view.role != "planner" and not searching and not callable_tools(view, self.renders):
-            said.append(NO_SEARCH)
+            parts.append(NO_SEARCH)
         if view.judge:
             specs.append(_spec("judge", "Keep or remove the newest results.", "useful", "boolean"))
         if view.delegate:
             specs.append(_spec("delegate", "Hand over a sub-task.", "task", "string"))
         specs.append(_spec("answer", "Finish with the answer alone.", "answer", "string"))
-        said += limits(view, parallel=self.parallel)
+        parts += limits(view, parallel=self.parallel)
         if self.parallel and view.max_parallel > 1:
-            said.append("Write several search calls one after another to run them together.")
+            parts.append("Write several search calls one after another to run them together.")
         if self.native:  # the template lists the tools and says how they are called
             own = [spec for spec in specs if spec["name"] in ("judge", "delegate")]
             if own:
-                said.append("Besides, you may call " + " and ".join(map(_dumps, own)) + ".")
-            said.append("To finish, write only the answer itself, <answer> like this </answer>.")
-            return " ".join(said) + "\n\n"
+                parts.append("Besides, you may call " + " and ".join(map(_dumps, own)) + ".")
+            parts.append("To finish, write only the answer itself, <answer> like this </answer>.")
+            return " ".join(parts) + "\n\n"
         listed = "\n".join(_dumps({"type": "function", "function": spec}) for spec in specs)
         return (
-            f"{' '.join(said)}\n\nYour tools, one JSON signature per line:\n{listed}\n\n"
+            f"{' '.join(parts)}\n\nYour tools, one JSON signature per line:\n{listed}\n\n"
             "After thinking between <think> and </think>, call a tool like this:\n"
             '<tool_call>\n{"name": "answer", "arguments": {"answer": "…"}}\n</tool_call>\n\n'
         )

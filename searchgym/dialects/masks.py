@@ -1,4 +1,4 @@
-"""Which sampled tokens are trained on, from what was recorded when the text was parsed.
+"""Loss masks over sampled tokens, from what was recorded when the text was parsed.
 
 "The policy wrote it" and "it is trained on" are different things: in self-search the policy writes
 its own search results (``searchgym.dialects.self_search``), which must not be reinforced. Parsing
@@ -22,7 +22,7 @@ MASKED = "masked"
 
 
 def overlap(ends: Sequence[int], spans: Sequence[Span]) -> NDArray[np.bool_]:
-    """Which of N tokens share a character with any of the spans: (N,) bool.
+    """Mask of the N tokens that share a character with any of the spans: (N,) bool.
 
     ``ends`` (N,): the character end of each token, ascending (``Completion.ends``). A token across
     a span's edge counts as inside. Tokens that complete no character (the first bytes of one that
@@ -47,14 +47,14 @@ def overlap(ends: Sequence[int], spans: Sequence[Span]) -> NDArray[np.bool_]:
 def loss_mask(
     text: str, spans: Sequence[Span], ends: Sequence[int], kinds: Sequence[str] = (MASKED,)
 ) -> NDArray[np.bool_]:
-    """Which of the N sampled tokens of ``text`` are trained on: (N,) bool.
+    """Mask of the N sampled tokens of ``text`` that are trained on: (N,) bool.
 
     False for every token that overlaps a span of one of ``kinds``, tokens across its edges
     included: what they say about the block outweighs the character or two outside it.
 
     Raises:
         EpisodeError: if ``ends`` or ``spans`` are not those of ``text``. A mask at the wrong place
-            would be noticed by nobody.
+            would go unnoticed.
     """
     chosen = [span for span in spans if span.kind in kinds]
     if len(ends) and ends[-1] != len(text):

@@ -191,25 +191,25 @@ class Plain(Described):
 
     def instructions(self, view: View) -> str:
         tools = {spec.name for spec in view.tools} if view.role != "planner" else set()
-        said = [opening(view), "Act by one line:"]
+        parts = [opening(view), "Act by one line:"]
         if "search" in tools and view.queries_left != 0:
             several = " (or several: a ## b)" if view.max_parallel > 1 else ""
-            said.append(f"'search: query'{several}, which shows {view.k} passages;")
+            parts.append(f"'search: query'{several}, which shows {view.k} passages;")
         elif view.role != "planner" and not callable_tools(view, self.renders):
-            said.insert(1, NO_SEARCH)
+            parts.insert(1, NO_SEARCH)
         if specs := callable_tools(view, self.renders):
-            said.append(
+            parts.append(
                 '\'call: {"name": …, "arguments": {…}}\' in JSON on one line, which uses one of '
                 f"these tools:\n{listed(specs)}\n"
             )
         if "access" in tools:
-            said.append("'access: url', which opens a page;")
+            parts.append("'access: url', which opens a page;")
         if view.judge:
-            said.append("'judge: good' or 'judge: bad', which keeps or removes the last results;")
+            parts.append("'judge: good' or 'judge: bad', which keeps or removes the last results;")
         if view.delegate:
-            said.append("'delegate: what to find out', which hands over a sub-task;")
-        said.append("'answer: the answer alone', which ends the episode.")
-        return " ".join(said + limits(view, parallel=True)) + "\n\n"
+            parts.append("'delegate: what to find out', which hands over a sub-task;")
+        parts.append("'answer: the answer alone', which ends the episode.")
+        return " ".join(parts + limits(view, parallel=True)) + "\n\n"
 
     def question(self, text: str) -> str:
         return f"question: {self._one(text)}\n"

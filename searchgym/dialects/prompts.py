@@ -51,8 +51,8 @@ def opening_of(prompt: str | None, dialect: Dialect, view: View, question: str) 
         prompt: A published prompt's name, a template, or ``None``.
         dialect: Whose ``question`` and ``instructions`` are used where the prompt leaves them out,
             and whose ``escape`` makes the question harmless.
-        view: What the episode allows.
-        question: As the task puts it.
+        view: View of what the episode allows.
+        question: Question as the task puts it.
     """
     if prompt is None:
         return Opening(dialect.instructions(view), dialect.question(question), False)

@@ -15,13 +15,13 @@ class Published(NamedTuple):
     """One prompt and where it stands in its authors' code."""
 
     text: str
-    """With ``{question}`` where the question goes."""
+    """Text with ``{question}`` where the question goes."""
     dialect: str
     """Registered dialect in which its policy writes."""
     tools: frozenset[str]
     """The tools of which it speaks."""
     question_mark: bool
-    """Whether a question that does not end in one gets one, as in the authors' code."""
+    """True if a question that does not end in one gets one, as in the authors' code."""
     source: str
     """Repository, commit and file."""
 

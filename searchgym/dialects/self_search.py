@@ -21,7 +21,7 @@ from searchgym.types import ABSTAIN, Action, Answer, Invalid, Parsed, Passage, R
 
 UNANSWERED = "no closed <answer>"
 NOTHING = "Nothing was found."
-"""In the information block of a real engine that finds nothing; an empty one breaks the form."""
+"""Information block of a real engine that finds nothing; an empty one breaks the form."""
 _TAG = re.compile(r"<(/?)(think|search|information|answer)>")
 
 
@@ -45,30 +45,30 @@ def blocks(text: str) -> list[Block]:
     block, too: its results quoted an opening tag. Other blocks that are not closed before the next
     one opens are none.
     """
-    found: list[Block] = []
+    pieces: list[Block] = []
     opened: re.Match[str] | None = None
     last_close = text.rfind("</information>")
     for tag in _TAG.finditer(text):
         closing, kind = bool(tag[1]), tag[2]
         if opened is not None and opened[2] == "information":
             if closing and kind == "information":
-                found.append(_block(opened, tag.start(), tag.end()))
+                pieces.append(_block(opened, tag.start(), tag.end()))
                 opened = None
                 continue
             if last_close > opened.start():
                 continue
-            found.append(_block(opened, tag.start(), tag.start())._replace(closed=False))
+            pieces.append(_block(opened, tag.start(), tag.start())._replace(closed=False))
             opened = None
         if not closing:
             opened = tag
         elif opened is not None and opened[2] == kind:
-            found.append(_block(opened, tag.start(), tag.end()))
+            pieces.append(_block(opened, tag.start(), tag.end()))
             opened = None
-        elif opened is None and kind == "information" and found and found[-1].kind == kind:
-            found[-1] = found[-1]._replace(end=tag.end())
+        elif opened is None and kind == "information" and pieces and pieces[-1].kind == kind:
+            pieces[-1] = pieces[-1]._replace(end=tag.end())
     if opened is not None and opened[2] == "information":
-        found.append(_block(opened, len(text), len(text))._replace(closed=False))
-    return found
+        pieces.append(_block(opened, len(text), len(text))._replace(closed=False))
+    return pieces
 
 
 def _block(opened: re.Match[str], outer: int, end: int) -> Block:

@@ -1,4 +1,4 @@
-"""How a dialect is written down, and how it gets the options that an environment's rules need."""
+"""Specs of dialects, and the options that an environment's rules need of them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def from_json(data: Any, dialect: Dialect | None = None) -> Reference:
     """Return the reference of :func:`to_json`.
 
     Args:
-        data: What was recorded.
+        data: Recorded spec.
         dialect: The object to use where the record could not say which it was.
 
     Raises:
@@ -118,7 +118,7 @@ def with_required_flags(
 
 
 def is_self_search(spec: Any) -> bool:
-    """Whether a dialect lets the policy write its own search results."""
+    """Check whether a dialect lets the policy write its own search results."""
     return bool(getattr(get_dialect(spec), "self_search", False))
 
 
@@ -145,7 +145,7 @@ def self_search_form(spec: Any) -> Reference:
 
 
 def _says(dialect: Dialect, flag: str, parts: _Parts | None) -> bool:
-    """Whether a dialect was made to say what a flag stands for."""
+    """Check whether a dialect was made to say what a flag stands for."""
     if parts is not None and flag in getattr(dialect, "FLAGS", ()):
         return bool(parts.options.get(flag))
     if flag == "parallel":  # a dialect without this option reads several queries or cannot

@@ -1,4 +1,4 @@
-"""What the tag dialects (``<search>…</search>``) share: reading and writing tagged actions."""
+"""Base of the tag dialects (``<search>…</search>``): reads and writes tagged actions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ UNOPENED = "a tag is closed but not opened"
 TOO_MANY = "too many queries"
 BAD_JUDGEMENT = "a judgement is good or bad"
 MALFORMED = frozenset({UNCLOSED, UNOPENED, BAD_JUDGEMENT, *(f"empty {kind}" for kind in _KINDS)})
-"""Why ``parse`` found no action, as opposed to what an episode's rules forbid."""
+"""Reasons why ``parse`` finds no action, as opposed to what an episode's rules forbid."""
 
 
 class Tag(NamedTuple):
@@ -142,9 +142,9 @@ class TagDialect(Described, ABC):
     MARKS: ClassVar[Mapping[str, Tag]] = {}
     """Marks other than ``<kind>`` and ``</kind>``."""
     TOOLS_FIRST: ClassVar[bool]
-    """Whether a closed tool tag ends the text even if an answer was closed before it."""
+    """True if a closed tool tag ends the text even if an answer was closed before it."""
     THINKING: ClassVar[bool] = False
-    """Whether the environment's text ends in an open ``<think>``."""
+    """True if the environment's text ends in an open ``<think>``."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What compiled retrieval relies on, read off an index that may have been altered.
+"""Checks of what compiled retrieval relies on, for an index that may have been altered.
 
 The kernels do not check where they read and write: an index whose numbers point elsewhere would
 make them read and write other memory. One pass over all numbers, as fast as memory is read.
@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 FAULTS = ("", "indptr", "rows", "indices", "data", "largest", "marks")
-"""What :func:`fault` returns the place of: the first array that is wrong."""
+"""Faults, of which :func:`fault` returns the position: the first array that is wrong."""
 
 
 @njit(nogil=True, cache=True)
@@ -24,7 +24,7 @@ def fault(
     marks: NDArray[np.uint64],
     passages: int,
 ) -> int:
-    """0 for an index that ``bm25_index.Index`` describes, else a place in ``FAULTS``.
+    """0 for an index that ``bm25_index.BM25Index`` describes, else a place in ``FAULTS``.
 
     Lengths and types are taken to be right: indptr (terms + 1,), largest and rows (terms,), data
     and indices (postings,), marks (long, ⌈passages / 64⌉, 2).

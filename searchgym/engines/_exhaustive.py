@@ -33,7 +33,7 @@ def best_of_all(
     out_docs: NDArray[np.int32],
     out_scores: NDArray[np.float32],
 ) -> None:
-    """As ``_kernel.best_k``, for any k."""
+    """Find what ``_kernel.best_k`` finds, for any k."""
     k = out_docs.shape[1]
     longest = 0
     for q in range(starts.shape[0] - 1):

@@ -71,7 +71,7 @@ def _look_up(
 ) -> None:
     """Add what the list ``first:last`` gives these documents to their scores.
 
-    ``row`` of ``marks`` describes a long list (see ``bm25_index.Index``); −1: a short one, searched
+    ``row`` of ``marks`` describes a long list (``bm25_index.BM25Index``); −1: a short one, searched
     by halves. No branches: whether a document is in the list cannot be predicted.
     """
     one = np.uint64(1)
@@ -149,7 +149,7 @@ def best_k(
     """Write each query's best documents, best first, ties by position; for k of at most ``MOST``.
 
     ``terms[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
-    ``weights``: how often each counts. The next six are ``bm25_index.Index``'s.
+    ``weights``: how often each counts. The next six are ``bm25_index.BM25Index``'s.
     ``scores`` (documents,) must be all zero and is left so; ``seen`` (documents + 1,) is scratch.
     ``out_docs`` (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places stay so.
     """
@@ -193,19 +193,19 @@ def best_k(
                 or _PROBE_PRICE * (indptr[own[done] + 1] - indptr[own[done]]) < n_seen
             ):
                 continue
-            found = 0
+            count = 0
             for j in range(n_seen):
                 score = scores[np.uint32(seen[j])]
-                if found < probe.shape[0] or score > probe[found - 1]:
-                    found = _insert(probe_docs, probe, found, seen[j], score)
+                if count < probe.shape[0] or score > probe[count - 1]:
+                    count = _insert(probe_docs, probe, count, seen[j], score)
             for i in range(done, n):
                 t = own[i]
                 _look_up(
-                    probe_docs[:found], scores, weight[i], indptr[t], indptr[t + 1], rows[t],
+                    probe_docs[:count], scores, weight[i], indptr[t], indptr[t + 1], rows[t],
                     data, indices, marks,
                 )  # fmt: skip
             complete = 0
-            for j in range(found):
+            for j in range(count):
                 doc = np.uint32(probe_docs[j])
                 complete = _insert(top_docs, top, complete, probe_docs[j], scores[doc])
                 scores[doc] = probe[j]
@@ -229,12 +229,12 @@ def best_k(
                     doc = np.uint32(indices[p])
                     score = scores[doc]
                     scores[doc] = score + w * data[p] * np.float32(score > 0.0)
-        found = 0
+        count = 0
         for j in range(left):
             score = scores[np.uint32(candidates[j])]
-            if score >= threshold and (found < k or score >= top[k - 1]):
-                found = _insert(top_docs, top, found, candidates[j], score)
-        out_docs[q, :found] = top_docs[:found]
-        out_scores[q, :found] = top[:found]
+            if score >= threshold and (count < k or score >= top[k - 1]):
+                count = _insert(top_docs, top, count, candidates[j], score)
+        out_docs[q, :count] = top_docs[:count]
+        out_scores[q, :count] = top[:count]
         for j in range(n_seen):
             scores[np.uint32(seen[j])] = np.float32(0.0)

@@ -1,4 +1,4 @@
-"""How text becomes index terms: lower-casing, word pattern, stop words, stemming."""
+"""Text analysis: lower-casing, word pattern, stop words, stemming."""
 
 from __future__ import annotations
 

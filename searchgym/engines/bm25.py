@@ -23,7 +23,7 @@ from ..errors import EngineError, unknown
 from ..types import Hit, Query, Ranking
 from ..worlds.world import World
 from .analysis import WORD, Analyser, TermIds
-from .bm25_index import FIELDS, METHODS, Index, build_index, load_index, read_about, save_index
+from .bm25_index import FIELDS, METHODS, BM25Index, build_index, load_index, read_about, save_index
 
 _LONG_QUERY = 256
 _MANY = 10_000
@@ -58,7 +58,7 @@ class BM25Engine:
         fields: Sequence[str] = ("title", "text"),
         pattern: str = WORD,
         lowercase: bool = True,
-        _index: Index | None = None,
+        _index: BM25Index | None = None,
     ) -> None:
         if method not in METHODS:
             raise EngineError(unknown("BM25 method", method, METHODS))
@@ -273,7 +273,7 @@ def _weighted(rows: list[list[int]]) -> tuple[list[list[int]], NDArray[np.float3
 def make(
     corpus: Corpus, world: World | None, index: str | None = None, **options: Any
 ) -> BM25Engine:
-    """For the registry; ``index`` is a folder that ``BM25Engine.save`` wrote (memory-mapped)."""
+    """Build for the registry; ``index``: a folder that ``BM25Engine.save`` wrote (mapped)."""
     if index is not None:
         return BM25Engine.load(index, corpus, **options)
     return BM25Engine(corpus, **options)

@@ -35,7 +35,7 @@ _BLOCK = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Index:
+class BM25Index:
     """Compressed sparse columns: column = term, row = passage position, value = score > 0."""
 
     data: NDArray[np.float32]  # (postings,)
@@ -47,7 +47,7 @@ class Index:
     vocabulary: Mapping[str, int]
 
 
-def build_index(corpus: Corpus, analyser: Analyser, settings: Mapping[str, Any]) -> Index:
+def build_index(corpus: Corpus, analyser: Analyser, settings: Mapping[str, Any]) -> BM25Index:
     """Score every (term, passage) pair of the corpus."""
     fields = settings["fields"]
     texts = (as_text([getattr(p, field) for field in fields]) for p in corpus)
@@ -90,7 +90,7 @@ def _pack(
     indptr: NDArray[np.int64],
     vocabulary: Mapping[str, int],
     n_docs: int,
-) -> Index:
+) -> BM25Index:
     """Drop postings that score nothing (idf 0); add each column's maximum and the bitmaps."""
     kept = data > 0
     before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
@@ -100,7 +100,7 @@ def _pack(
     if len(filled):
         largest[filled] = np.maximum.reduceat(data, indptr[filled])
     rows, marks = _marks(indices, indptr, n_docs)
-    return Index(
+    return BM25Index(
         _frozen(data), _frozen(indices), _frozen(indptr), _frozen(largest), _frozen(rows),
         _frozen(marks), vocabulary,
     )  # fmt: skip
@@ -109,7 +109,7 @@ def _pack(
 def _marks(
     indices: NDArray[np.int32], indptr: NDArray[np.int64], n_docs: int
 ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
-    """Bitmaps of long columns, so that one passage is found in constant time (``Index.marks``)."""
+    """Bitmaps of long columns: one passage is found in constant time (``BM25Index.marks``)."""
     words = -(-n_docs // _BLOCK)
     long = np.flatnonzero(np.diff(indptr) >= max(1, words))
     rows = np.full(len(indptr) - 1, -1, np.int32)
@@ -142,33 +142,33 @@ def _okapi(
     return (data * factor).astype(np.float32)
 
 
-def save_index(directory: Path, index: Index, meta: Mapping[str, Any]) -> None:
+def save_index(directory: Path, index: BM25Index, meta: Mapping[str, Any]) -> None:
     """Write arrays, vocabulary and ``meta`` into a fresh folder, then move it into place."""
     directory.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
         for name in _ARRAYS:
-            np.save(made / f"{name}.npy", getattr(index, name), allow_pickle=False)
+            np.save(staging / f"{name}.npy", getattr(index, name), allow_pickle=False)
         terms = sorted(index.vocabulary, key=index.vocabulary.__getitem__)
-        (made / _VOCABULARY).write_text(json.dumps(terms), encoding="ascii")
-        digests = {name: _digest(made / name) for name in _FILES}
+        (staging / _VOCABULARY).write_text(json.dumps(terms), encoding="ascii")
+        digests = {name: _digest(staging / name) for name in _FILES}
         about = {"format": _FORMAT, "sha256": digests, **meta}
-        (made / "index.json").write_text(json.dumps(about), encoding="ascii")
+        (staging / "index.json").write_text(json.dumps(about), encoding="ascii")
         if directory.exists():
             if not (directory / "index.json").exists() and any(directory.iterdir()):
                 raise EngineError(f"{directory} holds other files; choose an empty folder")
-            old = made.with_name(made.name + ".old")
+            old = staging.with_name(staging.name + ".old")
             os.replace(directory, old)
-            os.replace(made, directory)
+            os.replace(staging, directory)
             shutil.rmtree(old)
         else:
-            os.replace(made, directory)
+            os.replace(staging, directory)
     finally:
-        shutil.rmtree(made, ignore_errors=True)  # gone already unless something failed
+        shutil.rmtree(staging, ignore_errors=True)  # gone already unless something failed
 
 
 def read_about(directory: Path) -> dict[str, Any]:
-    """What a saved index says of itself; ``EngineError`` if it is absent or of another format."""
+    """Read a saved index's description; ``EngineError`` if it is absent or of another format."""
     try:
         about = json.loads((directory / "index.json").read_text(encoding="ascii"))
     except (OSError, ValueError, RecursionError) as error:
@@ -178,7 +178,7 @@ def read_about(directory: Path) -> dict[str, Any]:
     return about
 
 
-def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> Index:
+def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> BM25Index:
     """Memory-map the saved index of a corpus of so many passages.
 
     Every file is read once: its SHA-256 must be the recorded one, and every number must be one that
@@ -201,11 +201,11 @@ def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> In
         raise EngineError(
             f"the BM25 index in {directory} is damaged ({error}): build it again"
         ) from error
-    return Index(**arrays, vocabulary=vocabulary)
+    return BM25Index(**arrays, vocabulary=vocabulary)
 
 
 def _check_arrays(arrays: Mapping[str, NDArray[Any]], terms: int, passages: int) -> None:
-    """``ValueError`` naming the first array that is not as ``Index`` says."""
+    """``ValueError`` naming the first array that is not as ``BM25Index`` says."""
     from ._check import FAULTS, fault
 
     words = -(-passages // _BLOCK)

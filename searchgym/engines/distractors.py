@@ -1,4 +1,4 @@
-"""The axis ``distractors``: passages nobody asked for, among those that were found."""
+"""Axis ``distractors``: irrelevant passages among the hits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ..types import Charged, Failure, Passage, Query, Ranking
 from .degraded.ranking import ranked
 
 DRAWN = 8
-"""Passages looked at for each distractor; the one that shares most words with the query is taken,
-for one that shares none distracts nobody."""
+"""Candidates per distractor; the one that shares most words with the query is taken, because a
+passage that shares no word is not a useful distractor."""
 
 
 def distracted(

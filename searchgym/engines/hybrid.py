@@ -91,7 +91,7 @@ class HybridEngine:
 
     @property
     def fingerprint(self) -> str:
-        """Of the inner engines, in order, and of everything that fuses them."""
+        """Digest of the inner engines, in order, and of everything that fuses them."""
         parts = [engine.fingerprint for engine in self.engines]
         own: list[Any] = [self.fusion, self.depth]
         own += [self.constant, self.weights] if self.fusion == "rrf" else [self.mean]
@@ -154,8 +154,8 @@ def make(
     reranker: str | Path | Mapping[str, Any] | CrossEncoderReranker | None = None,
     **options: Any,
 ) -> HybridEngine:
-    """For the registry: ``engines`` are specs as in ``engine=``; ``reranker`` is a folder, a hub
-    name, ``{"model": …, **arguments of CrossEncoderReranker}`` or a ready one."""
+    """Build for the registry: ``engines`` are specs as in ``engine=``; ``reranker`` is a folder, a
+    hub name, ``{"model": …, **arguments of CrossEncoderReranker}`` or a ready one."""
     from .registry import build_engine
 
     if isinstance(engines, str | Mapping) or not isinstance(engines, Sequence):

@@ -1,4 +1,4 @@
-"""Pages behind the hits of several engines: whoever has the page opens it."""
+"""Page look-up for hybrid engines: the first source that has the URL opens it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .pages import pages_of
 def hybrid_pages(engines: Sequence[SearchEngine], default: PageSource) -> PageSource:
     """``default`` if no engine has pages of its own, else their sources one after the other.
 
-    ``default`` comes first, for it asks nobody else; where an engine degrades it, only the degraded
-    source is asked, or a dead link would open after all.
+    ``default`` comes first, since it sends no request; where an engine degrades it, only the
+    degraded source is asked, or a dead link would open after all.
     """
     own: dict[str, PageSource] = {}
     for engine in engines:
@@ -38,7 +38,7 @@ class HybridPages:
         self.fingerprint = "hybrid-pages:" + "+".join(source.fingerprint for source in sources)
 
     def cache_key(self, request: PageRequest, /) -> bytes | None:
-        """Of all sources' keys; ``None`` as soon as one of them shares no answers."""
+        """Key made of all sources' keys; ``None`` as soon as one of them shares no answers."""
         return joint_key(source.cache_key(request) for source in self.sources)
 
     def run(self, batch: Sequence[PageRequest], /) -> list[Page | Failure | None]:

@@ -10,8 +10,8 @@ from ..types import Page, PageRequest, PageSource
 
 
 def pages_of(engine: Any, default: PageSource) -> PageSource:
-    """Where the pages behind an engine's hits are read: ``engine.pages(default)`` if it has that
-    method (a web engine has a reader of its own, a degraded one degrades ``default``), else
+    """Return the reader of the pages behind an engine's hits: ``engine.pages(default)`` if it has
+    that method (a web engine has a reader of its own, a degraded one degrades ``default``), else
     ``default``."""
     hook = getattr(engine, "pages", None)
     if not callable(hook):

@@ -1,4 +1,4 @@
-"""From how many rows on a CPU multiplies each of them to the same bits.
+"""Finds the number of rows from which a CPU multiplies each row to the same bits.
 
 With two threads, MKL sums the products of MiniLM's last matrix in another order below 193 rows than
 above. In *one* thread, from 56 rows and for 64 outputs and more, a row's sum is the same whatever
@@ -22,17 +22,17 @@ ENOUGH_ROWS = 56
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How many rows the matrix products of a model may have on this CPU; what is found
+    """Numbers of rows that a model's matrix products may have on this CPU; what is found
     holds for multiples of ``STEP``."""
 
     least: int = ENOUGH_ROWS
-    """From here on a row's bits in one thread are those it has among 64."""
+    """Smallest number of rows from which a row's bits in one thread are those among 64."""
     threads: int = 1
     agreeing: frozenset[int] = frozenset()
-    """For how many rows so many threads make what one makes."""
+    """Numbers of rows for which several threads give the same bits as one."""
 
     def together(self, count: int) -> bool:
-        """Whether all of PyTorch's threads may share a product of so many rows."""
+        """Check whether all of PyTorch's threads may share a product of so many rows."""
         import torch
 
         return count in self.agreeing and torch.get_num_threads() == self.threads

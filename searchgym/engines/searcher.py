@@ -18,8 +18,8 @@ class Searcher:
 
     Args:
         corpus: A ``Corpus``, a folder or file of yours, or the name of a real set.
-        engine: As for environments: a name, a table with ``name``, or an engine.
-        data_dir: Where real sets lie.
+        engine: Spec as for environments: a name, a table with ``name``, or an engine.
+        data_dir: Folder of real sets.
 
     Raises:
         EngineError: the engine plays by the question's task (a simulated one), which a bare search

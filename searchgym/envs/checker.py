@@ -1,4 +1,4 @@
-"""Does an environment keep its promises? For ours and for third parties'.
+"""Checker of environments, ours and third parties': spaces, determinism, replay, oracle, leaks.
 
 :func:`check_env` runs Gymnasium's own checker with warnings as errors, then walks episodes and
 checks what a search-agent trainer relies on. The first broken promise raises ``CheckError`` and
@@ -150,7 +150,7 @@ def _no_leaks(env: SearchEnv, seed: int) -> None:
 
 
 def _oracle(env: SearchEnv, seed: int) -> None:
-    """From the start, and after a few useless turns, the oracle's actions earn a right answer."""
+    """Check that the oracle answers rightly from the start and after a few useless turns."""
     for wasted in (0, 1):
         env.reset(seed=seed)
         if env.episode.turns_left < len(env.oracle()) + wasted:
@@ -187,7 +187,7 @@ def _replay(env: SearchEnv, seed: int) -> None:
 
 
 def _closed_book(env: SearchEnv, seed: int) -> None:
-    """With tools switched off, a search is refused and nothing is retrieved."""
+    """Check that with tools switched off a search is refused and retrieves nothing."""
     _, info = env.reset(seed=seed, options={"search_enabled": False})
     if info["queries_left"] != 0 or env.requests()[0].tools:
         _fail("search can be disabled per episode", seed, f"info {info!r:.200}")

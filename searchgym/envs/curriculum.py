@@ -30,7 +30,7 @@ class CurriculumWrapper(Recorded):
     environments of a process is one curriculum that sees them all; processes have one each.
 
     Args:
-        curriculum: As for ``make_curriculum``: ``{"use": "staged", …}`` or an object.
+        curriculum: Spec for ``make_curriculum``: ``{"use": "staged", …}`` or an object.
 
     Raises:
         CardError: there is no ``SearchEnv`` inside, or the curriculum is none.
@@ -55,7 +55,7 @@ class CurriculumWrapper(Recorded):
 
 
 class VectorCurriculumWrapper(_VectorWrapper):
-    """As :class:`CurriculumWrapper` around a vector environment: one curriculum for all slots, in
+    """Vector form of :class:`CurriculumWrapper`: one curriculum for all slots, in
     every autoreset mode.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a difficulty vector does to an episode: its rules, its parameters, and where it cannot act.
+"""Effects of a difficulty vector on an episode: rules, parameters, and axes that cannot act.
 
 ``hops``, ``branches`` and ``blur`` choose tasks (the task pool); ``noise``, ``distractors`` and
 ``top_k`` go to the search tool with every call; the others change the rules.
@@ -85,7 +85,7 @@ def _rules(shared: SearchSetup, axes: Mapping[str, float]) -> Rules:
 
 
 def why_unavailable(shared: SearchSetup, axis: str) -> str | None:
-    """Why an axis cannot act in an environment and what would help; ``None`` if it can."""
+    """Explain why an axis cannot act in an environment and what would help; ``None`` if it can."""
     from .self_mode import NoEngine
 
     tools = shared.toolbox.tools

@@ -1,4 +1,4 @@
-"""What ``info`` holds. Never an answer or an evidence id before the end; never a clock."""
+"""Contents of ``info``: no answer or evidence id before the end, and never a clock."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def _tell(info: dict[str, Any], result: ToolResult) -> None:
     if kind := result.meta.get("simulated"):
         info["simulated"] = (*info.get("simulated", ()), kind)
     if done := result.meta.get("degraded"):
-        told = info.setdefault("degraded", {})
+        degradations = info.setdefault("degraded", {})
         for kind, what in done.items():  # lists of ids and records add up, so do seconds
-            told[kind] = told[kind] + what if kind in told else what
+            degradations[kind] = degradations[kind] + what if kind in degradations else what
 
 
 def outcome_info(episode: Episode) -> dict[str, Any]:
-    """How it ended, measured; here, and only here, the answers and evidence are shown.
+    """Measures of an ended episode; only here are the answers and the evidence shown.
 
     All of ``Outcome.parts``: the same keys however it ended. ``evidence_recall`` is left out where
     it is NaN (self-search, tasks without gold passages): infos are compared, and NaN equals not

@@ -1,4 +1,4 @@
-"""From cards to Gymnasium ids: ``import searchgym`` makes every catalogue environment known."""
+"""Registration of cards with Gymnasium: ``import searchgym`` makes the catalogue known."""
 
 from __future__ import annotations
 

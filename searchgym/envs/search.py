@@ -88,7 +88,7 @@ class SearchEnv(gym.Env[Any, str]):
         self._episode: Episode | None = None
         self._playing: SearchEnv = self
         self._printed: tuple[int, str] | None = None
-        """How far the current episode has been printed: its turns and its phase."""
+        """Position up to which the current episode has been printed: its turns and its phase."""
 
     # --- what it is made of -------------------------------------------------------------------
     @property
@@ -115,7 +115,7 @@ class SearchEnv(gym.Env[Any, str]):
 
     @property
     def engine(self) -> SearchEngine:
-        """What answers searches."""
+        """Engine that answers searches."""
         return self.setup.engine
 
     @property
@@ -228,8 +228,8 @@ class SearchEnv(gym.Env[Any, str]):
         return Reward.of({"reward": self.reward})
 
     def ended(self, episode: Episode) -> None:
-        """Take note of an episode's end: the curriculum is told, unless the infrastructure broke
-        the episode, and so is whoever listens (``on_end``)."""
+        """Record an episode's end: the curriculum is told, unless the infrastructure broke the
+        episode, and so are the listeners (``on_end``)."""
         outcome = episode.outcome()
         if outcome is not None and outcome.end != "infra_error":
             config = episode.config
@@ -332,7 +332,7 @@ class SearchEnv(gym.Env[Any, str]):
         return oracle_texts(self.episode, self._playing.corpus.passage)
 
     def requests(self) -> tuple[TurnRequest, ...]:
-        """What the policy is asked now, as segments; for agents that read records."""
+        """Requests to the policy now, as segments; for agents that read records."""
         return self.episode.requests()
 
     def fork(self, *, at: int | None = None, branch: int | None = None) -> SearchEnv:

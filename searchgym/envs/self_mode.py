@@ -28,7 +28,7 @@ MAX_ACTION_CHARS = 100_000
 
 
 class NoEngine:
-    """What a self-search environment has in an engine's place: a name, and no answers."""
+    """Placeholder for the engine of a self-search environment: a name, and no answers."""
 
     needs_task = False
     fingerprint = NAME

@@ -1,4 +1,4 @@
-"""``Session``: one episode driven by somebody else, such as another framework's rollout loop."""
+"""``Session``: one episode driven from outside, such as by another framework's rollout loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ none was given; ``evidence_recall`` is 0 where the task names no evidence."""
 
 
 class Step(NamedTuple):
-    """What a step gave: the environment's new text, the turn's reward, whether the episode is
+    """Result of a step: the environment's new text, the turn's reward, whether the episode is
     over."""
 
     text: str
@@ -94,7 +94,7 @@ class Session:
 
     @property
     def done(self) -> bool:
-        """Whether the episode is over."""
+        """True if the episode is over."""
         return self.episode.phase == "done"
 
     # --- acting -------------------------------------------------------------------------------

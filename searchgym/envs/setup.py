@@ -1,4 +1,4 @@
-"""What the episodes of one environment share: corpus, tasks, tools and rules.
+"""Setup shared by the episodes of one environment: corpus, tasks, tools and rules.
 
 Components are built once per recipe and process, however many environments use them: N single
 environments and a vector environment of N slots hold the same index in memory once.
@@ -209,7 +209,7 @@ def load_setup(keywords: Mapping[str, Any]) -> SearchSetup:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is JSON."""
+    """Check whether a value is JSON."""
     try:
         json.dumps(value)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Where an environment's corpus, tasks and engine come from: a world, a real set, own files."""
+"""Sources of an environment's corpus, tasks and engine: a world, a real set, own files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEFAULT_TASKS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Components:
-    """What an environment is made of, and what is derived from it once."""
+    """Components of an environment, and what is derived from them once."""
 
     corpus: Corpus
     tasks: Sequence[Task]
@@ -64,12 +64,12 @@ def load_components(options: Options) -> Components:
 
         corpus, tasks = load_corpus(source), _own_tasks(options)
     else:
-        found = card("corpora", str(source))
-        if found.body["kind"] == "world":
-            return _generated(found, options)
+        source_card = card("corpora", str(source))
+        if source_card.body["kind"] == "world":
+            return _generated(source_card, options)
         from ..corpora.data import load_set
 
-        corpus, tasks = load_set(found.id, split=options.split, data_dir=options.data_dir)
+        corpus, tasks = load_set(source_card.id, split=options.split, data_dir=options.data_dir)
         if options.tasks is not None:
             tasks = _own_tasks(options)
     return Components(corpus, _chosen(tasks, options), build_engine(options.engine, corpus), world)
@@ -238,19 +238,19 @@ def _generated(found: Card, options: Options) -> Components:
     from ..tasks.build import build_tasks
     from ..tasks.families import unproved
 
-    made = generate_world(found, options)
-    engine = build_engine(options.engine, made.corpus, made.world)
+    data = generate_world(found, options)
+    engine = build_engine(options.engine, data.corpus, data.world)
     recipe = {**found.body.get("world", {}), **(options.world or {})}
     default = recipe.get("tasks", DEFAULT_TASKS)
     counts: Any = options.tasks if options.tasks is not None else default
     if not isinstance(counts, Mapping):
         tasks: Sequence[Task] = _own_tasks(options)
-        return Components(made.corpus, _chosen(tasks, options), engine, made.world)
+        return Components(data.corpus, _chosen(tasks, options), engine, data.world)
     built = build_tasks(
-        made.world, made.corpus, counts=counts, families=options.families, seed=made.seed,
-        wording_seed=made.wording_seed, phrasing=made.phrasing, split=options.split,
+        data.world, data.corpus, counts=counts, families=options.families, seed=data.seed,
+        wording_seed=data.wording_seed, phrasing=data.phrasing, split=options.split,
         id_prefix=f"{found.id}-{options.split}",
     )  # fmt: skip
-    proof = build_engine("bm25", made.corpus) if options.engine != "bm25" else engine
-    report = verify(built, made.world, made.corpus, proof, exempt=unproved(counts))
-    return Components(made.corpus, _chosen(report.kept, options), engine, made.world)
+    proof = build_engine("bm25", data.corpus) if options.engine != "bm25" else engine
+    report = verify(built, data.world, data.corpus, proof, exempt=unproved(counts))
+    return Components(data.corpus, _chosen(report.kept, options), engine, data.world)

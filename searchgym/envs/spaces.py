@@ -236,7 +236,7 @@ MAX_TEXT = 8_000_000
 """Characters of the spaces: above any ``max_chars`` plus one observation."""
 
 
-class View(NamedTuple):
+class ObservationKind(NamedTuple):
     """A kind of observation."""
 
     space: Space[Any]
@@ -256,7 +256,7 @@ KINDS: dict[str, tuple[Callable[[int], Space[Any]], Callable[[Episode], Any]]] =
 }
 
 
-def view_of(kind: str) -> View:
+def view_of(kind: str) -> ObservationKind:
     """Return the space of a kind of observation and how one is made.
 
     Raises:
@@ -265,4 +265,4 @@ def view_of(kind: str) -> View:
     if kind not in KINDS:
         raise CardError(unknown("kind of observation", str(kind), KINDS))
     space, of = KINDS[kind]
-    return View(space(MAX_TEXT), of)
+    return ObservationKind(space(MAX_TEXT), of)

@@ -257,7 +257,7 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
 
     # --- beyond Gymnasium ---------------------------------------------------------------------
     def requests(self) -> list[TurnRequest]:
-        """What each slot's policy is asked; slots that are over are left out."""
+        """Requests to each slot's policy; slots that are over are left out."""
         return [request for e in self.episodes for request in e.requests()]
 
     def oracle(self) -> list[list[str]]:

@@ -42,7 +42,7 @@ def baselines(
         env: An environment, its id or its spec; its dialect is replaced for the oracle.
         dialects: Dialects the oracle goes through.
         tasks: Which tasks; the environment's by default.
-        seed: Of the evaluation and of the random agent.
+        seed: Seed of the evaluation and of the random agent.
         progress: Told how many episodes have just finished.
     """
     shared = search_env(env)

@@ -22,11 +22,11 @@ _ANSWER = re.compile(r"^[ \t*]*Exact Answer[ \t*]*:[ \t*]*(.*?)[ \t*]*$", re.I |
 
 
 class RunFile(NamedTuple):
-    """One question as somebody's agent has answered it."""
+    """One question and an agent's answer to it."""
 
     query_id: str
     answer: str
-    """Of the line ``Exact Answer: …`` if there is one, else the whole final text; "" if none."""
+    """Text of the line ``Exact Answer: …``, or the whole final text; "" if there is none."""
     retrieved: tuple[str, ...]
     """Ids of the documents it was shown, each once."""
     calls: Mapping[str, int]
@@ -86,17 +86,15 @@ def read_runs(folder: Path) -> Iterator[RunFile]:
     first: dict[str, Path] = {}
     for path in paths:
         try:
-            found = run_of(json.loads(path.read_text(encoding="utf-8")))
+            run = run_of(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(
                 f"{path}: not a run file of BrowseComp-Plus: {type(error).__name__} {error}"
             ) from error
-        if found.query_id in first:
-            raise DataError(
-                f"{path}: question {found.query_id!r} is also in {first[found.query_id]}"
-            )
-        first[found.query_id] = path
-        yield found
+        if run.query_id in first:
+            raise DataError(f"{path}: question {run.query_id!r} is also in {first[run.query_id]}")
+        first[run.query_id] = path
+        yield run
 
 
 def run_of(record: Mapping[str, Any]) -> RunFile:

@@ -41,7 +41,7 @@ def plays(mode: str, agent: Agent, env: SearchEnv) -> tuple[bool, bool]:
 
 
 def costs_nothing(agent: Agent) -> bool:
-    """Whether an agent says that asking it is free, or is one of ours and counts no usage."""
+    """Check whether an agent says that asking it is free, or is one of ours and counts no usage."""
     ours = type(agent).__module__.startswith("searchgym.")
     return bool(getattr(agent, "free", ours and not hasattr(agent, "usage")))
 

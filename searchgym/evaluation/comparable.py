@@ -1,5 +1,7 @@
-"""May two results stand in one table? Not if anything that moves the number differs, besides the
-agent: "EM 0.40" with k=3 and with k=5 are answers to different questions."""
+"""Refuses to compare results whose settings differ in more than the agent.
+
+"EM 0.40" with k=3 and with k=5 are answers to different questions.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ SHOWN = 6
 
 
 class Evaluated(Protocol):
-    """What is asked of a result: who played, under which settings and seed."""
+    """Fields a result needs to be compared: agent, settings and seed."""
 
     @property
     def agent(self) -> str: ...
@@ -53,18 +55,18 @@ def check_comparable(
     ``("search_enabled",)`` to compare with a closed book.
     """
     ignored = {name for name in IGNORED if name != BEHIND.get(metric)} | {*despite}
-    found = differing(a.settings, b.settings, ignored)
+    differences = differing(a.settings, b.settings, ignored)
     versions = a.scoring_version, b.scoring_version
     if versions[0] != versions[1] and not _under("scoring.version", ignored):
-        found["scoring.version"] = versions
+        differences["scoring.version"] = versions
     if a.seed != b.seed and "seed" not in despite:
-        found["seed"] = (a.seed, b.seed)
-    if not found:
+        differences["seed"] = (a.seed, b.seed)
+    if not differences:
         return
     raise EvaluationError(
         f"not comparable: {a.agent} and {b.agent} were evaluated with different "
-        f"{told(found)}; evaluate both alike, or say that the difference is "
-        f"meant: despite={sorted({name.split('.')[0] for name in found})}"
+        f"{told(differences)}; evaluate both alike, or say that the difference is "
+        f"meant: despite={sorted({name.split('.')[0] for name in differences})}"
     )
 
 
@@ -79,7 +81,7 @@ def asked_differently(a: Evaluated, b: Evaluated) -> dict[str, tuple[Any, Any]]:
 
 
 def told(found: Mapping[str, tuple[Any, Any]]) -> str:
-    """What differs, for a message: "rules.k (3 and 5), …"."""
+    """Describe the differences in a message: "rules.k (3 and 5), …"."""
     each = [f"{name} ({_short(x)} and {_short(y)})" for name, (x, y) in found.items()]
     more = f" and {len(each) - SHOWN} more" if len(each) > SHOWN else ""
     return ", ".join(each[:SHOWN]) + more

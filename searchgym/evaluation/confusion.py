@@ -25,7 +25,7 @@ class Confusion(NamedTuple):
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[bool, bool]]) -> Confusion:
-        """From (decided, should have been) of each question."""
+        """Count pairs (decided, should have been), one for each question."""
         counts = [0, 0, 0, 0]
         for decided, should in pairs:
             counts[(0 if should else 1) if decided else (2 if should else 3)] += 1
@@ -37,17 +37,17 @@ class Confusion(NamedTuple):
 
     @property
     def precision(self) -> Interval:
-        """How often the decision was right where it was made; Wilson's interval."""
+        """Share of the decisions made that were right, with Wilson's interval."""
         return _share(self.hits, self.hits + self.false_alarms)
 
     @property
     def recall(self) -> Interval:
-        """How often it was made where it was right; Wilson's interval."""
+        """Share of the questions calling for it where it was made, with Wilson's interval."""
         return _share(self.hits, self.hits + self.missed)
 
     @property
     def false_alarm_rate(self) -> Interval:
-        """How often it was made where it was wrong; Wilson's interval."""
+        """Share of the other questions where it was made, with Wilson's interval."""
         return _share(self.false_alarms, self.false_alarms + self.rejected)
 
     def f1(self, *, seed: int = 0, level: float = 0.95, resamples: int = RESAMPLES) -> Interval:

@@ -37,9 +37,9 @@ from .intervals import (
 )
 
 FEW_OF_SEVERAL = 5
-"""As ``intervals.FEW``, for means over several seeds, whose own share widens the interval: where 20
-to 58 questions differ in 3 to 10 % of all cases, three seeds cover 0.81 to 0.94 without Tango's
-interval, 0.96 or more with it below five questions, and need not be wider above."""
+"""Counterpart of ``intervals.FEW`` for means over several seeds, whose own share widens the
+interval: where 20 to 58 questions differ in 3 to 10 % of all cases, three seeds cover 0.81 to 0.94
+without Tango's interval, 0.96 or more with it below five questions, and need not be wider above."""
 
 
 COUNTED = 0.6
@@ -136,9 +136,9 @@ def _draws(d: Floats, counted: float, seed: int, resamples: int) -> Floats:
     seeds. The share ``counted`` of the rest is taken off the seeds' mean square, the others off the
     questions'."""
     seeds, n = d.shape
-    found = spread(d)
-    of_seeds = max(0.0, found.seeds - counted * found.rest)
-    kept = 1 - (1 - counted) * found.rest / found.questions if found.questions else 0.0
+    spreads = spread(d)
+    of_seeds = max(0.0, spreads.seeds - counted * spreads.rest)
+    kept = 1 - (1 - counted) * spreads.rest / spreads.questions if spreads.questions else 0.0
     scale = float(np.sqrt(max(0.0, kept)))
     rng = stream(seed, "crossed", seeds, n)
     # only how often each distinct mean is drawn matters, see ``intervals``

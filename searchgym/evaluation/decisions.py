@@ -30,7 +30,7 @@ class Abstention(NamedTuple):
 
 
 def abstention(rows: Sequence[Row], metric: str = "em") -> Abstention:
-    """How well refusals fall on the questions that have no answer.
+    """Count how well refusals fall on the questions that have no answer.
 
     Refusing everything has recall 1 and false-alarm rate 1; never refusing has recall 0. Episodes
     lost to the infrastructure do not count.
@@ -47,9 +47,8 @@ def abstention(rows: Sequence[Row], metric: str = "em") -> Abstention:
 def solvable(
     closed_book: Sequence[Row], threshold: float = SOLVABLE, metric: str = "em"
 ) -> dict[str, bool]:
-    """Task id → whether the agent knows the answer without searching: at least ``threshold`` of
-    its closed-book samples are right (metric 1). Questions of which every sample was lost are left
-    out.
+    """Task id → whether the agent knows the answer without searching: at least ``threshold`` of its
+    closed-book samples are right (metric 1). Questions of which every sample was lost are left out.
 
     Raises:
         EvaluationError: an episode that searched, so it was not closed-book.

@@ -55,21 +55,21 @@ def score_runs(runs: Iterable[RunFile], tasks: Sequence[Task]) -> RunScores:
     Raises:
         EvaluationError: no run file answers one of the tasks.
     """
-    found = {run.query_id: run for run in runs}
-    if not found.keys() & {task.id for task in tasks}:
+    by_query = {run.query_id: run for run in runs}
+    if not by_query.keys() & {task.id for task in tasks}:
         raise EvaluationError(
-            f"none of the {len(found)} run files answers one of the {len(tasks)} tasks; are the "
+            f"none of the {len(by_query)} run files answers one of the {len(tasks)} tasks; are the "
             "ids the same?"
         )
     rows = []
     for task in tasks:
-        run = found.get(task.id, RunFile(task.id, "", (), {}, False))
+        run = by_query.get(task.id, RunFile(task.id, "", (), {}, False))
         answer = score_answer(task, run.answer)
         gold = dict.fromkeys(task.evidence, 1)
         evidence = _evidence(run.retrieved, gold) if gold else {}
         calls = float(sum(run.calls.values()))
         rows.append({**answer, **evidence, "calls": calls, "completed": float(run.completed)})
-    missing = sum(task.id not in found for task in tasks)
+    missing = sum(task.id not in by_query for task in tasks)
     return RunScores(_means(rows), len(tasks), missing)
 
 

@@ -58,7 +58,7 @@ class Interval(NamedTuple):
         return format(self)
 
     def excludes(self, value: float) -> bool:
-        """Whether ``value`` lies outside the interval."""
+        """Check whether ``value`` lies outside the interval."""
         return not self.low <= value <= self.high
 
 
@@ -180,7 +180,7 @@ def paired_interval(
 
 
 def few_differ(difference: Floats, few: int = FEW) -> bool:
-    """Whether most paired differences (n,) are one and the same, and fewer than ``few`` another."""
+    """True if most paired differences (n,) are one and the same, and fewer than ``few`` another."""
     common = int(np.unique(difference, return_counts=True)[1].max())
     return len(difference) - common < min(few, common)
 

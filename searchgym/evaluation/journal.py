@@ -1,4 +1,4 @@
-"""What an evaluation leaves in a folder, so that it can be killed at any point and go on.
+"""Journal of an evaluation in a folder: a run killed at any point can be continued.
 
 ``searchgym eval ENV -a AGENT --out DIR`` writes, for each agent::
 
@@ -11,10 +11,9 @@
     DIR/judge.sqlite                 what the judge model said, by content
     DIR/machine.json                 the machine of the last start
 
-An episode is recorded when its line is on disk; whoever starts again plays only the others. Rows
-are not kept twice: a trajectory replays, and the replay is measured. Whoever asks more questions
-than before, those on record among them, plays only the new ones: an episode does not depend on what
-else is asked.
+An episode is recorded when its line is on disk; a restart plays only the others. Rows are not kept
+twice: a trajectory is replayed and measured. A later evaluation of more questions plays only the
+new ones, because an episode does not depend on the other questions.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from .result import EvalResult
 
 TRAJECTORIES = ".trajectories.jsonl"
 OTHERWISE = "choose another folder (--out), or replace what is there (--fresh)"
-"""What to do where a folder holds something else."""
+"""Advice for a folder that holds something else."""
 MAY_DIFFER = ("batch", "judge", "environment.data_dir")
 """Settings that do not change what is played."""
 
@@ -62,22 +61,22 @@ def finished(path: Path, expected: EvalResult) -> EvalResult | None:
         known = EvalResult.load(path)
     except EvaluationError as error:
         raise EvaluationError(f"{error}; {OTHERWISE}") from error
-    found = differing(known.settings, expected.settings, MAY_DIFFER)
+    diffs = differing(known.settings, expected.settings, MAY_DIFFER)
     for name in ("agent", "set", "seed"):
         if (there := getattr(known, name)) != (here := getattr(expected, name)):
-            found[name] = (there, here)
+            diffs[name] = (there, here)
     grown = _count(known) < _count(expected)
     if grown:
-        found = {name: pair for name, pair in found.items() if not name.startswith("questions.")}
-    if found:
+        diffs = {name: pair for name, pair in diffs.items() if not name.startswith("questions.")}
+    if diffs:
         raise EvaluationError(
-            f"{path} holds a run with other settings, there and here: {told(found)}; {OTHERWISE}"
+            f"{path} holds a run with other settings, there and here: {told(diffs)}; {OTHERWISE}"
         )
     return known if known.complete and not grown else None
 
 
 def _count(result: EvalResult) -> int:
-    """How many questions were to be asked; 0 where the file does not say."""
+    """Number of questions that were to be asked; 0 where the file does not say."""
     return int(result.settings.get("questions", {}).get("count", 0))
 
 
@@ -111,7 +110,7 @@ class Journal:
         """Task id → question and accepted answers of every episode found on opening."""
         try:
             self._read()
-        except BaseException:  # Ctrl-C, too: nobody gets this object, so nobody else could close it
+        except BaseException:  # Ctrl-C, too: no caller gets this object to close it
             self._file.close()
             raise
 

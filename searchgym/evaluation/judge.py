@@ -44,7 +44,7 @@ _VERDICT = re.compile(
 AT_ONCE = 256
 
 
-class Judge:
+class LLMJudge:
     """Asks a model behind ``/chat/completions``; greedy unless said otherwise.
 
     Args:
@@ -70,7 +70,7 @@ class Judge:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What moves its verdicts: model, sampling, prompt."""
+        """Settings that move its verdicts: model, sampling, prompt."""
         return {
             "model": self.client.model,
             "sampling": self.client.sampling,
@@ -79,7 +79,7 @@ class Judge:
         }
 
     def verdicts(self, answers: Sequence[tuple[Task, str]]) -> list[bool | Failure]:
-        """Whether each task's answer is right, in order; ``Failure`` where the server failed or
+        """True if each task's answer is right, in order; ``Failure`` where the server failed or
         its reply holds no verdict (or two)."""
         asked: dict[str, bool | Failure] = dict.fromkeys(
             (prompt_for(task, answer) for task, answer in answers), Failure("rejected", "")
@@ -93,23 +93,23 @@ class Judge:
 
 
 def prompt_for(task: Task, answer: str) -> str:
-    """What the judge is asked. The texts stand as JSON, so that none looks like a line of it."""
+    """Prompt for the judge. The texts stand as JSON, so that none looks like a line of it."""
     texts = {"question": task.question, "answers": list(task.answers), "answer": answer}
     return PROMPT.format(**{k: json.dumps(v, ensure_ascii=False) for k, v in texts.items()})
 
 
 def read_verdict(text: str) -> bool | Failure:
     """The verdict of a reply: exactly one line ``correct: yes`` or ``correct: no``."""
-    found = _VERDICT.findall("\n".join(text.splitlines()))
-    if len(found) != 1:
-        return Failure("bad_response", f"{len(found)} verdicts in {text[:200]!r}", False)
-    return bool(found[0].lower() == "yes")
+    verdicts = _VERDICT.findall("\n".join(text.splitlines()))
+    if len(verdicts) != 1:
+        return Failure("bad_response", f"{len(verdicts)} verdicts in {text[:200]!r}", False)
+    return bool(verdicts[0].lower() == "yes")
 
 
 def judged(
     result: EvalResult,
     tasks: Sequence[Task],
-    judge: Judge,
+    judge: LLMJudge,
     progress: Callable[[int], object] | None = None,
 ) -> EvalResult:
     """The result with the column ``judge`` filled and the judge's settings beside the others.
@@ -142,7 +142,7 @@ def _unasked(row: Row) -> float:
     return float(row.should_abstain and row.abstained)
 
 
-class Agreement(NamedTuple):
+class JudgeAgreement(NamedTuple):
     """A judge beside exact match, over the answers that it was asked about."""
 
     verdicts: Confusion
@@ -153,14 +153,14 @@ class Agreement(NamedTuple):
 
     @property
     def share(self) -> float:
-        """How often both say the same; NaN without verdicts."""
+        """Share of questions on which both agree; NaN without verdicts."""
         same = self.verdicts.hits + self.verdicts.rejected
         return same / self.verdicts.n if self.verdicts.n else math.nan
 
 
-def agreement(rows: Sequence[Row]) -> Agreement:
-    """How the judge's verdicts lie beside exact match."""
+def agreement(rows: Sequence[Row]) -> JudgeAgreement:
+    """Compare the judge's verdicts with exact match."""
     asked = [row for row in rows if _to_ask(row)]
     known = [row for row in asked if not math.isnan(row.judge)]
     pairs = Confusion.of((row.judge == 1.0, row.em == 1.0) for row in known)
-    return Agreement(pairs, len(asked) - len(known))
+    return JudgeAgreement(pairs, len(asked) - len(known))

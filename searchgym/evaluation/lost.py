@@ -1,6 +1,6 @@
 """Episodes lost to the infrastructure, by number of searches.
 
-Whoever searches more meets more outages. Dropping those episodes is right (they say nothing about
+Agents that search more meet more outages. Dropping those episodes is right (they say nothing about
 the agent) and still tilts what is left towards agents that search less; so they are counted, and
 compared with what the retry policy alone explains: a call is lost if all its tries fail.
 """
@@ -14,7 +14,7 @@ from .metrics import Row, infra_by_searches
 
 
 class Lost(NamedTuple):
-    """What happened at the n-th search."""
+    """Outcome of the n-th search."""
 
     searches: int
     reached: int
@@ -28,7 +28,7 @@ class Lost(NamedTuple):
 
 
 def lost_by_searches(rows: Sequence[Row], max_retries: int) -> list[Lost]:
-    """One entry per number of searches from 1, ascending; empty where nobody searched.
+    """One entry per number of searches from 1, ascending; empty without searches.
 
     The share of a row speaks of that search alone, so it stays level however many searches went
     before; ``expected`` holds for failures that strike tries independently. ``max_retries`` is the
@@ -46,7 +46,7 @@ def lost_by_searches(rows: Sequence[Row], max_retries: int) -> list[Lost]:
 
 
 def failure_rate(rows: Sequence[Row]) -> float:
-    """Share of the tries of search calls that failed; NaN where nobody searched.
+    """Share of the tries of search calls that failed; NaN without searches.
 
     Every failure was retried or ended its episode, so failures = retries + lost episodes and
     tries = searches + retries. (Opened pages are not told apart; with them this is an estimate.)

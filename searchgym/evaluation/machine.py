@@ -42,14 +42,14 @@ def versions() -> dict[str, str]:
     """Python, platform and the packages that may move a number; absent ones are left out."""
     from .. import __version__
 
-    found = {"searchgym": __version__, "python": platform.python_version()}
-    found["platform"] = f"{sys.platform}-{platform.machine()}"
+    installed = {"searchgym": __version__, "python": platform.python_version()}
+    installed["platform"] = f"{sys.platform}-{platform.machine()}"
     for package in PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            installed[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def _processor() -> str:

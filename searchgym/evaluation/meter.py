@@ -1,4 +1,4 @@
-"""What an agent's turns take, episode by episode: tokens read and written, dollars."""
+"""Usage of an agent's turns, episode by episode: tokens read and written, dollars."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Meter:
         return texts
 
     def take(self, episode_id: str) -> dict[str, float]:
-        """What an episode took, which is then forgotten; unknown numbers are left out."""
+        """Return and forget an episode's usage; unknown numbers are left out."""
         took = self._took.pop(episode_id, {})
         return {name: n for name, n in took.items() if not math.isnan(n)}
 
@@ -45,6 +45,6 @@ class Meter:
 
 
 def own_counter(agent: Agent) -> str | None:
-    """Who counts the agent's tokens, where it says so itself."""
+    """Object that counts the agent's tokens, where it does so itself."""
     name = getattr(agent, "token_counter", None)
     return str(name) if name else None

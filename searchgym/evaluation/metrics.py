@@ -1,4 +1,4 @@
-"""What is measured of each question, and the means over questions.
+"""Metrics of each question, and their means over questions.
 
 ``em``, ``cover_em`` and ``f1`` are distinct names for distinct numbers (papers call two of them
 EM); none of them is ever reported under another's name.
@@ -75,26 +75,25 @@ class Row(NamedTuple):
     length_cut: float = math.nan
     """Turns whose text was ended by ``max_tokens`` instead of by the model or a stop string."""
     failure: str = ""
-    """What failed, where the infrastructure ended the episode."""
+    """Failure of the infrastructure that ended the episode, if one did."""
     reward: float = math.nan
-    """What the environment paid for the episode; NaN where a result of an older release does not
-    say."""
+    """Return of the episode; NaN where a result of an older release does not say."""
     own: Mapping[str, float] = {}
     """The reward's own parts by name, unweighted, each summed over the episode."""
 
     @property
     def infra_error(self) -> bool:
-        """Whether the infrastructure, not the agent, ended the episode."""
+        """True if the infrastructure, not the agent, ended the episode."""
         return self.end == "infra_error"
 
     @property
     def abstained(self) -> bool:
-        """Whether the agent refused, in words. Silence is no refusal."""
+        """True if the agent refused, in words. Silence is no refusal."""
         return self.end == "answered" and is_abstention(self.answer)
 
     @property
     def truncated(self) -> bool:
-        """Whether a budget cut the episode before it was answered."""
+        """True if a budget cut the episode before it was answered."""
         return self.end in _CUT
 
     @property

@@ -29,12 +29,12 @@ Build = Callable[[], tuple[Agent, SearchEnv]]
 Question = tuple[Task, Mapping[str, float]]
 """A task and the difficulty parameters it is asked with, over those of the environment."""
 Played = tuple[Row, str]
-"""A finished episode: its row, and its trajectory as a line ("" where nobody records)."""
+"""A finished episode: its row, and its trajectory as a line ("" if not recorded)."""
 Finished = Callable[[Sequence[Played]], object]
 
 
 class How(NamedTuple):
-    """How episodes are played, the same in every process."""
+    """Options of play, the same in every process."""
 
     seed: int
     search_enabled: bool | None = None
@@ -42,7 +42,7 @@ class How(NamedTuple):
     batch: int = 256
     """Episodes at a time, in all processes together."""
     record: bool = False
-    """Whether trajectories are made."""
+    """True if trajectories are made."""
 
 
 def episode_for(
@@ -120,8 +120,8 @@ def play_in_processes(
     """:func:`play` in ``workers`` spawned processes, each with its own agent and environment;
     returns what their agents say that they used up.
 
-    Tasks go to whoever has room next, so slow episodes hold nobody up. Ends the others when one
-    fails, and when this process is interrupted; what ``finished`` was handed stays done.
+    Tasks go to the next process with room, so slow episodes do not hold up others. When one process
+    fails or this one is interrupted, all are ended; episodes passed to ``finished`` stay done.
 
     Raises:
         EvaluationError: ``build`` does not pickle, a process failed (with its error) or was killed.
@@ -189,7 +189,7 @@ def _work(connection: Connection, build: Build, how: How) -> None:
                 return
             yield question
 
-    with suppress(EOFError, ConnectionError):  # the parent has gone: nobody to work for
+    with suppress(EOFError, ConnectionError):  # the parent has gone
         try:
             agent, env = build()
             env = fixed(search_env(env))
@@ -204,5 +204,5 @@ def _work(connection: Connection, build: Build, how: How) -> None:
 
 
 def usage_of(agent: Agent) -> dict[str, float]:
-    """What the agent says that it has used up so far, if it does."""
+    """Usage that the agent reports so far, if it reports any."""
     return {name: float(n) for name, n in (getattr(agent, "usage", None) or {}).items()}

@@ -1,4 +1,4 @@
-"""How small a difference a question set can show at all.
+"""Smallest difference that a question set can show (statistical power).
 
 Two agents answer the same questions; each question counts 1, 0 or -1 for the first. Only questions
 on which they disagree say anything. Connor, "Sample size for testing differences in proportions for

@@ -26,7 +26,7 @@ _MAY_LACK = {"evidence_recall", *(k for k, v in Row._field_defaults.items() if v
 
 @dataclass(frozen=True)
 class EvalResult:
-    """How an agent did on a set of questions. Equal inputs give equal results, timing apart."""
+    """Result of an agent on a set of questions. Equal inputs give equal results, timing apart."""
 
     agent: str
     set: str
@@ -38,7 +38,7 @@ class EvalResult:
     """False: interrupted; ``rows`` holds what was done."""
     duration_s: float = field(default=0.0, compare=False)
     usage: Mapping[str, float] = field(default_factory=dict, compare=False)
-    """What the agent says it used up (requests, tokens, cost in dollars, …), if it does: like
+    """Usage as the agent reports it (requests, tokens, cost in dollars, …), if it does: like
     ``duration_s``, in the last session of a run that was continued. Not compared: retries and
     caches change it."""
     closed_book: Mapping[str, Interval] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class EvalResult:
 
     @property
     def scoring_version(self) -> int:
-        """How answers were measured (``searchgym.scoring.SCORING_VERSION``); 1 where the settings
+        """Version of the scoring (``searchgym.scoring.SCORING_VERSION``); 1 where the settings
         do not say."""
         return int(self.settings.get("scoring", {}).get("version", 1))
 

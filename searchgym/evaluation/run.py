@@ -43,7 +43,7 @@ SCORING = {
     "normalisation": "SQuAD",
     "wrong_answers_retried": 0,
 }
-"""How ``em``, ``f1`` and ``cover_em`` come about; the same in every environment."""
+"""Definition of ``em``, ``f1`` and ``cover_em``, the same in every environment."""
 
 
 def evaluate(
@@ -91,7 +91,7 @@ def evaluate(
             agent's texts depend on its requests alone (language models: up to rounding).
         build: Makes agent and environment in each process, if they cannot be sent there
             themselves.
-        options: What the agent was made with, for the record.
+        options: Options the agent was made with, for the record.
         params: Difficulty over the environment's: ``{"noise": 0.3}``.
 
     On Ctrl-C the finished questions are kept: the result says ``complete=False``. Where none has
@@ -125,11 +125,11 @@ def evaluate(
         return _played(result, agent, env, questions, rows, None, progress, workers, build)
     if fresh:
         discard(out)
-    found = finished(out, result)
-    if found is not None and not (retry_lost and found.infra_errors):
+    stored = finished(out, result)
+    if stored is not None and not (retry_lost and stored.infra_errors):
         if progress is not None:
             progress(len(chosen))
-        return found
+        return stored
     how = {
         "dialect": get_dialect(env.rules.dialect),
         "reward": env.rules.reward,
@@ -139,7 +139,7 @@ def evaluate(
         journal.check(chosen)
         if retry_lost:
             journal.forget([k for k, row in journal.rows.items() if row.infra_error])
-        # whoever goes on can tell that it is this run, and what is there stays readable
+        # a continuation can tell that it is this run, and what is there stays readable
         known = tuple(journal.rows[t.id] for t in chosen if t.id in journal.rows)
         replace(result, rows=known).save(out)
         if len(known) < len(chosen):
@@ -262,7 +262,7 @@ def settings_of(
 
 
 def _beyond_keywords(env: SearchEnv) -> dict[str, Any]:
-    """What else an environment changes, as far as it does: class, ``params``, curriculum and the
+    """Further changes an environment makes, if any: class, ``params``, curriculum and the
     effects of wrappers."""
     kind = type(env)
     changed = {
@@ -284,8 +284,8 @@ def _digest(value: Any) -> str:
 
 
 def _sampling(agent: Agent) -> Any:
-    found: Any = getattr(agent, "sampling", None)
-    return _plain(found._asdict() if hasattr(found, "_asdict") else found)
+    sampling: Any = getattr(agent, "sampling", None)
+    return _plain(sampling._asdict() if hasattr(sampling, "_asdict") else sampling)
 
 
 def _plain(value: Any) -> Any:

@@ -24,7 +24,7 @@ def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
 
 
 def read_trajectories(path: Path) -> Iterator[Trajectory]:
-    """What :func:`write_trajectories` wrote, exactly; ``DataError`` for another table."""
+    """Read exactly what :func:`write_trajectories` wrote; ``DataError`` for another table."""
     for where, record in read_parquet(path):
         if not isinstance(line := record.get("trajectory"), str):
             raise DataError(f"{where}: no column 'trajectory'; it has {', '.join(record)}")

@@ -23,14 +23,14 @@ def tango(more: float, less: float, n: int, level: float = 0.95) -> tuple[float,
     mean = (more - less) / n
 
     def far(delta: float) -> bool:
-        """Whether ``delta`` is rejected: the score beyond z."""
+        """Check whether ``delta`` is rejected: the score beyond z."""
         return abs(more - less - n * delta) > z * math.sqrt(n * _variance(more, less, n, delta))
 
     return _edge(far, mean, -1.0), _edge(far, mean, 1.0)
 
 
 def _variance(more: float, less: float, n: int, delta: float) -> float:
-    """Of one difference, where P(-1) has its likeliest value under a mean of ``delta``."""
+    """Variance of one difference, where P(-1) has its likeliest value under a mean of ``delta``."""
     linear = (2 * n - more + less) * delta - more - less
     root = math.sqrt(max(0.0, linear**2 + 8 * n * less * delta * (1 - delta)))
     down = (root - linear) / (4 * n)

@@ -76,29 +76,29 @@ def read_run(path: Path | str) -> dict[str, list[tuple[str, float]]]:
     Raises:
         DataError: with file and line, for one that is no run line or names a passage again.
     """
-    found: dict[str, dict[str, float]] = {}
+    rankings: dict[str, dict[str, float]] = {}
     for where, fields in _fields(path, 6, "query Q0 passage rank score tag"):
         query, _, key, _, score, _ = fields
         value = _number(float, score, where)
         if not math.isfinite(value):
             raise DataError(f"{where}: score {score!r} is not finite")
-        if key in found.setdefault(query, {}):
+        if key in rankings.setdefault(query, {}):
             raise DataError(f"{where}: {key!r} is ranked twice for query {query!r}")
-        found[query][key] = value
+        rankings[query][key] = value
     return {
         query: sorted(hits.items(), key=lambda hit: (-hit[1], hit[0]))
-        for query, hits in found.items()
+        for query, hits in rankings.items()
     }
 
 
 def read_qrels(path: Path | str) -> dict[str, dict[str, int]]:
     """Read judgements; ``DataError`` with file and line for a bad or a repeated one."""
-    found: dict[str, dict[str, int]] = {}
+    relevance: dict[str, dict[str, int]] = {}
     for where, (query, _, key, grade) in _fields(path, 4, "query 0 passage grade"):
-        if key in found.setdefault(query, {}):
+        if key in relevance.setdefault(query, {}):
             raise DataError(f"{where}: {key!r} is judged twice for query {query!r}")
-        found[query][key] = _number(int, grade, where)
-    return found
+        relevance[query][key] = _number(int, grade, where)
+    return relevance
 
 
 def _fields(path: Path | str, number: int, form: str) -> Iterator[tuple[str, list[str]]]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..envs.search import SearchEnv
 from ..errors import DataError, TaskError
-from ..tasks.names import Names
+from ..tasks.names import Surfaces
 from ..types import Task
 from ..utils.files import write_whole
 from ..warmstart.hops import walked
@@ -98,7 +98,7 @@ class Knowledge:
 
     def rows(self, world: World) -> Iterator[Mapping[str, Any]]:
         """Every fact of the world in words."""
-        names = Names(world)
+        names = Surfaces(world)
         for row in range(world.n_facts):
             fact = world.fact(row)
             yield {

@@ -13,7 +13,7 @@ from ..dialects.base import get_dialect
 from ..dialects.self_search import SelfSearch
 from ..dialects.tags import TagDialect
 from ..tasks.context import Context
-from ..tasks.paths import Path, Step
+from ..tasks.paths import Path, PathStep
 from ..types import ABSTAIN, Answer, Hit, Ranking, Search
 from .pages import Pages
 from .recipe import Unknown
@@ -23,7 +23,7 @@ OPEN = "?"
 """In a thought, for what is not known."""
 
 
-class Hop(NamedTuple):
+class HopWording(NamedTuple):
     """One step of a path in words."""
 
     label: str
@@ -82,11 +82,11 @@ class Writer:
         return written + self.alone.render_action(Answer(hops[-1].found or ABSTAIN), thought)
 
     # --- parts --------------------------------------------------------------------------------
-    def _hops(self, path: Path) -> list[Hop]:
+    def _hops(self, path: Path) -> list[HopWording]:
         """Up to the first one that was not taught."""
         known = self._ctx.names.given(path.start)
         assert known is not None, "questions begin with a name"
-        here, hops = path.start, list[Hop]()
+        here, hops = path.start, list[HopWording]()
         for step in path.steps:
             taught = step.fact in self._taught
             label = self._label(step)
@@ -94,13 +94,13 @@ class Writer:
             subject = step.value if step.inverse else here
             page = subject if taught or not step.inverse else -1
             query = f"{label[2:]} {known}" if step.inverse else known
-            hops.append(Hop(label, query, found, page))
+            hops.append(HopWording(label, query, found, page))
             if not taught:
                 break
             here, known = step.value, found
         return hops
 
-    def _label(self, step: Step) -> str:
+    def _label(self, step: PathStep) -> str:
         label = self._ctx.label(step.property)
         if not step.inverse:
             return f"+ {label}"
@@ -108,15 +108,15 @@ class Writer:
         source = schema.type_index(self._ctx.prop(step.property).source)
         return f"- {schema.types[source].noun} {label}"
 
-    def _found(self, step: Step) -> str:
+    def _found(self, step: PathStep) -> str:
         return self._ctx.names.name(step.value) if step.inverse else self._pages.written(step.fact)
 
-    def _shown(self, hop: Hop) -> Ranking:
+    def _shown(self, hop: HopWording) -> Ranking:
         """What the knower itself would find: nothing where that would give the fact away."""
         if hop.page < 0:
             return ()
         return (Hit(self._pages.corpus[hop.page], 1.0),)
 
 
-def _recalled(hop: Hop) -> str:
+def _recalled(hop: HopWording) -> str:
     return f"{hop.label}: {hop.found or OPEN}"

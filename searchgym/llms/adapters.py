@@ -13,12 +13,12 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
 def is_adapter(folder: str | os.PathLike[str]) -> bool:
-    """Whether a folder holds a PEFT adapter instead of a whole model."""
+    """Check whether a folder holds a PEFT adapter instead of a whole model."""
     return (Path(folder) / CONFIG).is_file() and not (Path(folder) / "config.json").is_file()
 
 
 def is_model(folder: str | os.PathLike[str]) -> bool:
-    """Whether a folder holds a model that transformers wrote, or an adapter of one."""
+    """Check whether a folder holds a model that transformers wrote, or an adapter of one."""
     return (Path(folder) / "config.json").is_file() or is_adapter(folder)
 
 

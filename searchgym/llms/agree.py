@@ -54,11 +54,11 @@ def require_agreement(
     sampler: Generator, scorer: Generator, requests: Sequence[GenRequest], *, atol: float = 1e-2
 ) -> Agreement:
     """``agreement``, or ``EngineError`` if any token differs by more than ``atol`` nats."""
-    found = agreement(sampler, scorer, requests)
-    if not found.max <= atol:
+    measured = agreement(sampler, scorer, requests)
+    if not measured.max <= atol:
         raise EngineError(
             f"{type(sampler).__name__} and {type(scorer).__name__} disagree by up to "
-            f"{found.max:.2g} nats (mean {found.mean:.2g}, {found.tokens} tokens; allowed "
+            f"{measured.max:.2g} nats (mean {measured.mean:.2g}, {measured.tokens} tokens; allowed "
             f"{atol:g}): not the same weights, or this architecture is not computed alike"
         )
-    return found
+    return measured

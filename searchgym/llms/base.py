@@ -1,4 +1,4 @@
-"""What every text generator takes and gives. NumPy only; each implementation is a module beside."""
+"""Interface of text generators. NumPy only; each implementation is a module beside it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Message(NamedTuple):
 
 
 class Sampling(NamedTuple):
-    """How text is drawn. ``temperature`` 0 is greedy."""
+    """Sampling parameters. ``temperature`` 0 is greedy."""
 
     max_tokens: int = 256
     temperature: float = 1.0
@@ -58,16 +58,16 @@ class Completion(NamedTuple):
     """A continuation of N tokens. What a generator cannot give is ``None``, never a guess."""
 
     text: str
-    """Without the end-of-sequence token's own text."""
+    """Text without that of the end-of-sequence token."""
     ids: Ids | None = None
-    """As sampled: with the end-of-sequence token and the whole token a stop string ends in."""
+    """Token ids as sampled, with the end-of-sequence token and the token a stop string ends in."""
     logp: Floats | None = None
     """(N,) natural logarithms, of the untempered distribution."""
     ends: tuple[int, ...] | None = None
     """Character end of each token in ``text``; a token that completes no character repeats the
     last end. The final one is ``len(text)``."""
     version: int = 0
-    """Of the weights that wrote it; grows with each update."""
+    """Version of the weights that wrote it; grows with each update."""
     entropy: Floats | None = None
     """(N,) in nats, of the untempered distribution."""
     finish: Literal["stop", "length", "eos"] = "eos"
@@ -87,7 +87,7 @@ class Generator(Protocol):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What it can do, of ``CAPABILITIES``; a remote generator finds out by asking."""
+        """Subset of ``CAPABILITIES``; a remote generator finds out by asking."""
         ...
 
     def cache_key(self, request: GenRequest, /) -> bytes | None:
@@ -114,7 +114,7 @@ def require(generator: Any, *needed: str) -> None:
 
 
 def form(prompt: str | Ids | tuple[Message, ...]) -> Literal["text", "ids", "chat"]:
-    """Which of the three forms a prompt has. ``EngineError`` for none of them."""
+    """Tell which of the three forms a prompt has. ``EngineError`` for none of them."""
     if isinstance(prompt, str):
         return "text"
     if isinstance(prompt, tuple) and prompt:

@@ -74,7 +74,7 @@ def loaded(
 
 
 def continues(config: Any) -> bool:
-    """Whether keys kept from one turn are those that reading everything anew would give: not where
+    """True if keys kept from one turn are those that reading everything anew would give: not where
     attention counts the columns of the cache, padding among them, as its window (GPT-Neo), nor
     where positions may be rotated by how long the longest row is."""
     local = "local" in (getattr(config, "attention_layers", None) or ())
@@ -83,7 +83,7 @@ def continues(config: Any) -> bool:
 
 @contextmanager
 def evaluating(model: Any) -> Iterator[None]:
-    """Without dropout or gradients; a model that was being trained is handed back as it was."""
+    """Disable dropout and gradients, then restore the model's training mode."""
     import torch
 
     training = model.training
@@ -162,7 +162,7 @@ class Running:
             self._mask = self._mask[:, free:]
 
     def past(self, row: int) -> Past | None:
-        """What the model holds of a row; ``None`` if that cannot be continued later."""
+        """Return the keys and values of a row; ``None`` if that cannot be continued later."""
         if "position_ids" not in self._takes or not self._continues:
             return None
         return extract(self._cache, self._mask, row)

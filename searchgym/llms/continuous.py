@@ -1,8 +1,8 @@
-"""Texts that begin and end whenever they like, written together one token at a time.
+"""Continuous batching: sequences join and leave between decoding steps.
 
-In a batch that is written to its end, everybody waits for the longest text. Here a finished text
-makes room at once, and the next joins between two tokens. Draws are keyed by request, so each text
-is the one it would have been in any batch.
+In a static batch every sequence waits for the longest. Here a finished sequence frees its place at
+once, and the next joins between two tokens. Draws are keyed by request, so a sequence does not
+depend on the batch it was sampled in.
 """
 
 from __future__ import annotations

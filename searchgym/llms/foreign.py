@@ -1,8 +1,8 @@
-"""Text of others as token ids: whatever a page, a query or a question holds, none of its ids is a
-special token's. So no text can end a turn, open one, or call a tool.
+"""Encodes untrusted text without special tokens, whatever a page, a query or a question holds, so
+that no text can end a turn, open one, or call a tool.
 
-One encoder serves policies, chats and simulated engines. Whoever hands *strings* to a chat template
-that is not ours uses :func:`neutralise`.
+One encoder serves policies, chats and simulated engines. Code that passes *strings* to a foreign
+chat template uses :func:`neutralise`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Foreign:
     """A tokenizer's reading of foreign text.
 
     Args:
-        tokenizer: Of transformers.
+        tokenizer: Tokenizer of transformers.
         size: Texts seen lately whose ids are kept.
     """
 
@@ -39,7 +39,7 @@ class Foreign:
         self.special = frozenset(special.values())
         """Ids that foreign text never has."""
         self.strings = frozenset(filter(None, {**special, **roles}))
-        """How the tokens that control a model are spelt."""
+        """Spellings of the tokens that control a model."""
         self._controls = _any_of(self.strings)
         self._roles = _any_of(frozenset(roles) - frozenset(special))
         backend = getattr(tokenizer, "backend_tokenizer", None)
@@ -49,7 +49,7 @@ class Foreign:
         tokenizers that cannot leave one alone."""
 
     def suspicious(self, text: str) -> bool:
-        """Whether a text spells a controlling token, as it stands or as the tokenizer reads it."""
+        """True if a text spells a controlling token, as it stands or as the tokenizer reads it."""
         if self._controls is None:
             return False
         if self._controls.search(text):
@@ -114,7 +114,7 @@ def neutralise(text: str, tokenizer: Any) -> str:
     """Return a text in which no string of the tokenizer's special tokens is left: the first
     character of each becomes an HTML reference (``&#60;/s>``), which people and models still read.
 
-    For whoever must hand strings to a chat template (adapters to other trainers); texts that hold
+    For code that must pass strings to a chat template (adapters to other trainers); texts that hold
     none are returned as they are.
     """
     return foreign(tokenizer).neutralise(text)

@@ -1,4 +1,4 @@
-"""Where weights lie on their way from a trainer to what plays: in memory, if there is room."""
+"""Staging folder for weights on their way to rollout workers (``/dev/shm`` if they fit)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHARED = "/dev/shm"
 
 
 def size_of(weights: Mapping[str, Tensor]) -> int:
-    """In bytes."""
+    """Size in bytes."""
     return sum(weight.numel() * weight.element_size() for weight in weights.values())
 
 

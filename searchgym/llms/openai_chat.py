@@ -22,7 +22,7 @@ PATH = "/chat/completions"
 _NO_ROOM = re.compile(
     r"context.{0,40}(length|size|window)|exceed.{0,40}context", re.IGNORECASE | re.DOTALL
 )
-"""How servers say (status 400) that a chat is longer than the model can read."""
+"""Pattern of servers' messages (status 400) for a chat longer than the model's context."""
 
 
 class ToolUse(NamedTuple):
@@ -63,7 +63,7 @@ class ChatClient:
         base_url: Like ``http://127.0.0.1:8000/v1``.
         model: Its name; may be left out where the server has one.
         key_env: The environment variable that holds the key, if any.
-        timeout_s: Of one try; at most ``tries`` tries, then a ``Failure``.
+        timeout_s: Timeout of one try; at most ``tries`` tries, then a ``Failure``.
         connections: Calls under way at once.
         max_tokens, temperature: Of each reply.
         seeded: Send ``seed``, made of each request's key.
@@ -126,20 +126,20 @@ class ChatClient:
     def model(self) -> str:
         """Its name; asked of the server if it was not given."""
         if self._model is None:
-            found = self.wire.wait(only_model(self.wire))
-            if isinstance(found, Failure):
-                raise EngineError(f"cannot ask the server for its model: {found.message}")
-            self._model = found
+            name = self.wire.wait(only_model(self.wire))
+            if isinstance(name, Failure):
+                raise EngineError(f"cannot ask the server for its model: {name.message}")
+            self._model = name
         return self._model
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """How replies are drawn, for records."""
+        """Sampling of replies, for records."""
         return {"max_tokens": self.max_tokens, "temperature": self.temperature, **self.extra}
 
     @property
     def fingerprint(self) -> str:
-        """Of address, model and sampling; what stands behind the name is the server's word."""
+        """Digest of address, model and sampling; the server may change the model behind a name."""
         said = json.dumps([self.wire.base_url, self.model, self.sampling, self.seeded], default=str)
         return f"chat:{self.model}:{hashlib.blake2b(said.encode(), digest_size=8).hexdigest()}"
 
@@ -188,23 +188,23 @@ class ChatClient:
             self._count(cached=1)
             return _unpacked(kept)
         reply = await self.wire.post(PATH, body, key, self._spent)
-        said = reply if isinstance(reply, Failure) else self._read(reply)
-        if isinstance(said, Failure):
+        answer = reply if isinstance(reply, Failure) else self._read(reply)
+        if isinstance(answer, Failure):
             self._count(failures=1)
-            return said
+            return answer
         usage = ((reply.body or {}) if isinstance(reply, Reply) else {}).get("usage")
         told = usage if isinstance(usage, Mapping) else {}
         counts = {n: told.get(n) for n in ("prompt_tokens", "completion_tokens")}
         known = {n: c for n, c in counts.items() if isinstance(c, int)}
         self._count(requests=1, **known)
         if len(known) == 2:
-            said = said._replace(tokens=(known["prompt_tokens"], known["completion_tokens"]))
+            answer = answer._replace(tokens=(known["prompt_tokens"], known["completion_tokens"]))
         if self._store is not None:
-            said = _unpacked(self._store.add_many(space, {name: _packed(said)})[name])
-        return said
+            answer = _unpacked(self._store.add_many(space, {name: _packed(answer)})[name])
+        return answer
 
     def _spent(self) -> Failure | None:
-        """Why no more is asked, if so."""
+        """Reason to stop asking, if any."""
         if self.budget is None or self.usage["cost"] < self.budget:
             return None
         text = f"the budget of ${self.budget:g} is spent; raise 'budget' to go on"
@@ -247,7 +247,7 @@ class ChatClient:
 
 
 def _name(body: Mapping[str, Any], key: int) -> bytes:
-    """Of a request in the cache. Another key asks for another sample, where any are drawn."""
+    """Cache key of a request. Another key asks for another sample, where any are drawn."""
     told: Any = body if body.get("temperature") == 0 else [body, key]
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=32).digest()
 

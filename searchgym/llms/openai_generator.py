@@ -17,7 +17,7 @@ from .base import Completion, Floats, GenRequest, Ids, Message, check, form, req
 from .openai_json import (
     PATHS,
     Endpoint,
-    Facts,
+    EndpointSupport,
     completion,
     first_choice,
     logprob_fields,
@@ -71,7 +71,7 @@ class OpenAIGenerator:
         )
         self.extra = dict(extra or {})
         self._model = model
-        self._facts: dict[Endpoint, Facts | None] | None = None
+        self._facts: dict[Endpoint, EndpointSupport | None] | None = None
         self._asking: asyncio.Future[Failure | None] | None = None
 
     @property
@@ -81,28 +81,28 @@ class OpenAIGenerator:
 
     @property
     def fingerprint(self) -> str:
-        """Of address, model and extra fields; what stands behind the name is the server's word."""
+        """Digest of address, model and extra fields; a server may change what a name means."""
         said = json.dumps([self.wire.base_url, self.model, self.extra], sort_keys=True, default=str)
         return f"openai:{hashlib.blake2b(said.encode(), digest_size=16).hexdigest()}"
 
     @property
-    def facts(self) -> Mapping[Endpoint, Facts | None]:
-        """What each endpoint was found to do; ``None``: not there."""
+    def facts(self) -> Mapping[Endpoint, EndpointSupport | None]:
+        """Features found at each endpoint; ``None``: not there."""
         return self._settled()._facts  # type: ignore[return-value]
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What every endpoint there can do (and ``score``, ``chat``)."""
+        """Capabilities common to all endpoints there (and ``score``, ``chat``)."""
         there = [f for f in self.facts.values() if f is not None]
         text = self.facts["completions"]
-        found = {name for name in ("logp", "seed") if all(getattr(f, name) for f in there)}
+        common = {name for name in ("logp", "seed") if all(getattr(f, name) for f in there)}
         if text is not None and all(f.ids for f in there):
-            found.add("ids")
+            common.add("ids")
         if text is not None and text.ids and text.score:
-            found.add("score")
+            common.add("score")
         if self.facts["chat"] is not None:
-            found.add("chat")
-        return frozenset(found)
+            common.add("chat")
+        return frozenset(common)
 
     def cache_key(self, request: GenRequest) -> bytes | None:
         return request_key(request) if "seed" in self.capabilities else None
@@ -133,7 +133,7 @@ class OpenAIGenerator:
         return self
 
     async def _settle(self) -> Failure | None:
-        """Probe once, whoever asks first; a ``Failure`` if the server is down just now."""
+        """Probe once, on the first request; a ``Failure`` if the server is down just now."""
         if self._facts is not None:
             return None
         if self._asking is None:  # on the wire's loop only, hence no lock
@@ -146,11 +146,11 @@ class OpenAIGenerator:
 
     async def _find_out(self) -> Failure | None:
         if self._model is None:
-            found = await only_model(self.wire)
-            if isinstance(found, Failure):
-                return found
-            self._model = found
-        facts: dict[Endpoint, Facts | None] = {}
+            model = await only_model(self.wire)
+            if isinstance(model, Failure):
+                return model
+            self._model = model
+        facts: dict[Endpoint, EndpointSupport | None] = {}
         for endpoint in PATHS:
             known = await probe(self.wire, self._model, endpoint, self.extra)
             if isinstance(known, Failure):
@@ -184,8 +184,8 @@ class OpenAIGenerator:
                     "another server, or sampling without"
                 )
 
-    def _at(self, request: GenRequest) -> tuple[Endpoint, Facts]:
-        """Where a request goes, and what is known of it."""
+    def _at(self, request: GenRequest) -> tuple[Endpoint, EndpointSupport]:
+        """Return the endpoint for a request and its known features."""
         endpoint: Endpoint = "chat" if form(request.prompt) == "chat" else "completions"
         facts = self.facts[endpoint]
         if facts is None:
@@ -238,12 +238,12 @@ class OpenAIGenerator:
             fields["return_token_ids"] = True
         if facts.logp:
             fields |= logprob_fields(endpoint)
-        said = await self.wire.post(
+        reply = await self.wire.post(
             PATHS[endpoint], request_body(endpoint, prompt, **fields), request.key
         )
-        if isinstance(said, Failure):
-            return said
-        return refused(said) or completion(said.body, s.stop, s.max_tokens, facts)
+        if isinstance(reply, Failure):
+            return reply
+        return refused(reply) or completion(reply.body, s.stop, s.max_tokens, facts)
 
     async def _score(self, pair: tuple[Ids, Ids]) -> Floats | Failure:
         context, rest = pair
@@ -254,12 +254,12 @@ class OpenAIGenerator:
         ids = [int(i) for i in (*context, *rest)]
         fields = {"model": self.model, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
         body = request_body("completions", ids, **fields, **self.extra)
-        said = await self.wire.post(PATHS["completions"], body)
-        if isinstance(said, Failure):
-            return said
-        if (failure := refused(said)) is not None:
+        reply = await self.wire.post(PATHS["completions"], body)
+        if isinstance(reply, Failure):
+            return reply
+        if (failure := refused(reply)) is not None:
             return failure
-        scores = prompt_scores(first_choice(said.body) or {}, ids, len(rest))
+        scores = prompt_scores(first_choice(reply.body) or {}, ids, len(rest))
         if scores is None:
-            return Failure("bad_response", f"no prompt_logprobs in {str(said.body)[:200]}")
+            return Failure("bad_response", f"no prompt_logprobs in {str(reply.body)[:200]}")
         return np.array(scores, np.float32)

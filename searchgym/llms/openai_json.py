@@ -17,8 +17,8 @@ Endpoint = Literal["completions", "chat"]
 PATHS: Mapping[Endpoint, str] = {"completions": "/completions", "chat": "/chat/completions"}
 
 
-class Facts(NamedTuple):
-    """What one endpoint honours."""
+class EndpointSupport(NamedTuple):
+    """Features that one endpoint honours."""
 
     samples: bool = False
     """Temperature has an effect."""
@@ -36,7 +36,7 @@ class Facts(NamedTuple):
     stop: Literal["kept", "keep_flag", "unusable"] = "unusable"
     """``kept``: the stop string stays in the text (or stops are ignored, which leaves it there,
     too); ``keep_flag``: it does with vLLM's ``include_stop_str_in_output``; ``unusable``: it is
-    cut off and nobody says which it was, so no stop strings are sent and we cut the text."""
+    cut off without a word which it was, so no stop strings are sent and we cut the text."""
 
 
 def request_body(endpoint: Endpoint, prompt: Any, **fields: Any) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def request_body(endpoint: Endpoint, prompt: Any, **fields: Any) -> dict[str, An
 
 
 def logprob_fields(endpoint: Endpoint) -> dict[str, Any]:
-    """How an endpoint is asked for log-probabilities. Two alternatives, for the probe looks at the
+    """Request fields for log-probabilities. Two alternatives, for the probe looks at the
     likeliest and vLLM's chats count the sampled token among them."""
     return {"logprobs": True, "top_logprobs": 2} if endpoint == "chat" else {"logprobs": 2}
 
@@ -64,15 +64,15 @@ def first_choice(body: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 def token_logprobs(choice: Mapping[str, Any]) -> tuple[list[str], list[float]] | None:
     """(token strings, log-probabilities) in either endpoint's shape."""
-    found = choice.get("logprobs")
+    entry = choice.get("logprobs")
     try:
-        if isinstance(found, dict) and isinstance(found.get("content"), list):
+        if isinstance(entry, dict) and isinstance(entry.get("content"), list):
             return (
-                [str(t["token"]) for t in found["content"]],
-                [float(t["logprob"]) for t in found["content"]],
+                [str(t["token"]) for t in entry["content"]],
+                [float(t["logprob"]) for t in entry["content"]],
             )
-        if isinstance(found, dict) and found.get("token_logprobs") is not None:
-            return [str(t) for t in found["tokens"]], [float(x) for x in found["token_logprobs"]]
+        if isinstance(entry, dict) and entry.get("token_logprobs") is not None:
+            return [str(t) for t in entry["tokens"]], [float(x) for x in entry["token_logprobs"]]
     except (KeyError, TypeError, ValueError):
         return None
     return None
@@ -80,24 +80,24 @@ def token_logprobs(choice: Mapping[str, Any]) -> tuple[list[str], list[float]] |
 
 def best_logprob(choice: Mapping[str, Any]) -> float | None:
     """The likeliest first token's log-probability, whichever was drawn."""
-    found = choice.get("logprobs")
+    entry = choice.get("logprobs")
     try:
-        if "content" in found:  # type: ignore[operator]
-            return max(float(t["logprob"]) for t in found["content"][0]["top_logprobs"])  # type: ignore[index]
-        return max(float(x) for x in found["top_logprobs"][0].values())  # type: ignore[index]
+        if "content" in entry:  # type: ignore[operator]
+            return max(float(t["logprob"]) for t in entry["content"][0]["top_logprobs"])  # type: ignore[index]
+        return max(float(x) for x in entry["top_logprobs"][0].values())  # type: ignore[index]
     except (KeyError, IndexError, TypeError, ValueError):
         return None
 
 
 def prompt_scores(choice: Mapping[str, Any], ids: Sequence[int], last: int) -> list[float] | None:
     """Log-probabilities of the last ``last`` prompt tokens, from vLLM's ``prompt_logprobs``."""
-    found = choice.get("prompt_logprobs")
-    if not isinstance(found, list) or len(found) != len(ids):
+    entry = choice.get("prompt_logprobs")
+    if not isinstance(entry, list) or len(entry) != len(ids):
         return None
     start = len(ids) - last
     try:
         return [
-            float(at[str(i)]["logprob"]) for at, i in zip(found[start:], ids[start:], strict=True)
+            float(at[str(i)]["logprob"]) for at, i in zip(entry[start:], ids[start:], strict=True)
         ]
     except (KeyError, TypeError, ValueError):
         return None
@@ -111,7 +111,7 @@ def refused(said: Reply) -> Failure | None:
 
 
 def completion(
-    body: Mapping[str, Any] | None, stops: Sequence[str], asked: int, facts: Facts
+    body: Mapping[str, Any] | None, stops: Sequence[str], asked: int, facts: EndpointSupport
 ) -> Completion | Failure:
     """A server's answer as a record; ``bad_response`` if it lacks what the probe was given."""
 
@@ -130,16 +130,16 @@ def completion(
             "shorten the prompt or lower max_tokens",
             False,
         )
-    told = token_logprobs(choice) if facts.logp else None
+    logps = token_logprobs(choice) if facts.logp else None
     ids = choice.get("token_ids") if facts.ids else None
-    if facts.logp and told is None:
+    if facts.logp and logps is None:
         return bad("no log-probabilities")
     if facts.ids and (not isinstance(ids, list) or not all(type(i) is int and i >= 0 for i in ids)):
         return bad("no token ids")
-    if ids is not None and told is not None and len(told[1]) != len(ids):
-        return bad(f"{len(ids)} token ids, but {len(told[1])} log-probabilities")
-    ends = _ends(told[0], text) if told is not None else None
-    n = len(ids) if ids is not None else len(told[1]) if told is not None else 0
+    if ids is not None and logps is not None and len(logps[1]) != len(ids):
+        return bad(f"{len(ids)} token ids, but {len(logps[1])} log-probabilities")
+    ends = _ends(logps[0], text) if logps is not None else None
+    n = len(ids) if ids is not None else len(logps[1]) if logps is not None else 0
     end = stop_end(text, stops)
     if end is not None and end < len(text):  # the server went on: cut as it should have
         if ends is not None:
@@ -150,7 +150,7 @@ def completion(
     return Completion(
         text,
         None if ids is None else tuple(ids[:n]),
-        None if told is None else np.array(told[1][:n], np.float32),
+        None if logps is None else np.array(logps[1][:n], np.float32),
         ends,
         0,
         None,

@@ -1,4 +1,4 @@
-"""Which optimiser moves which weights: Muon the matrices within layers, AdamW everything else."""
+"""Optimisers: Muon for the matrices within layers, AdamW for everything else."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def optimizers_of(
             (matrices if muon_lr and inner else others).append(p)
     if any(hasattr(p, "full_tensor") for p in matrices):
         raise CardError("Muon takes whole matrices, and these are cut into shards: muon_lr=0")
-    made: list[Optimizer] = []
+    optimizers: list[Optimizer] = []
     if others:
-        made.append(torch.optim.AdamW(others, lr=lr, weight_decay=weight_decay, betas=BETAS))
+        optimizers.append(torch.optim.AdamW(others, lr=lr, weight_decay=weight_decay, betas=BETAS))
     if matrices:
-        made.append(Muon(matrices, lr=muon_lr))
-    for optimizer in made:
+        optimizers.append(Muon(matrices, lr=muon_lr))
+    for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["full_lr"] = group["lr"]
-    return made
+    return optimizers
 
 
 def set_rate(optimizers: list[Optimizer], share: float) -> None:

@@ -1,4 +1,4 @@
-"""In which numbers this processor multiplies matrices fastest."""
+"""Picks the dtype in which this CPU multiplies matrices fastest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def fast_dtype(known: Mapping[str, Any] | None = None) -> torch.dtype:
     as long as in float32; emulated it takes longer still.
 
     Args:
-        known: What the processor can do, as ``torch.cpu.get_capabilities`` says it; default: this
+        known: Features of a CPU, in the form of ``torch.cpu.get_capabilities``; default: this
             one's.
     """
     if known is None:

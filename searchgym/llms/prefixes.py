@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Past(NamedTuple):
-    """What a model holds of its first ``length`` tokens: per layer keys and values, each
+    """Cache of a model's first ``length`` tokens: per layer keys and values, each
     (heads, length, width)."""
 
     length: int
@@ -57,14 +57,14 @@ class Prefixes:
 
     def find(self, prompt: Ids) -> Past | None:
         """The longest past of a proper beginning of ``prompt``."""
-        found: bytes | None = None
+        longest: bytes | None = None
         for digest in _digests(prompt, [n for n in self._lengths if n < len(prompt)]):
-            found = digest if digest in self._kept else found
-        if found is None:
+            longest = digest if digest in self._kept else longest
+        if longest is None:
             return None
-        self._kept.move_to_end(found)
-        self.reused += self._kept[found].length
-        return self._kept[found]
+        self._kept.move_to_end(longest)
+        self.reused += self._kept[longest].length
+        return self._kept[longest]
 
     def put(self, ids: Ids, past: Past) -> None:
         """Keep the past of ``ids``."""
@@ -83,7 +83,7 @@ class Prefixes:
 
 
 def _digests(ids: Ids, lengths: Sequence[int]) -> list[bytes]:
-    """Of the beginnings of these lengths, shortest first: one pass over the ids."""
+    """Digests of the beginnings of these lengths, shortest first: one pass over the ids."""
     raw = np.asarray(ids, np.int64).tobytes()
     hashed, at = hashlib.blake2b(digest_size=16), 0
     digests = []

@@ -1,4 +1,4 @@
-"""What can this server do? Found out by asking, for servers ignore what they do not know.
+"""Probes a server's features with requests, since servers ignore fields they do not know.
 
 An unknown field is refused by some servers (status 4xx) and dropped without a word by others;
 either way the answer lacks its effect, and that is what is looked at.
@@ -14,7 +14,7 @@ from ..types import Failure
 from .openai_json import (
     PATHS,
     Endpoint,
-    Facts,
+    EndpointSupport,
     best_logprob,
     first_choice,
     logprob_fields,
@@ -31,17 +31,17 @@ _N = 16
 
 async def probe(
     wire: Wire, model: str, endpoint: Endpoint, extra: Mapping[str, Any]
-) -> Facts | Failure | None:
-    """What an endpoint does; ``None`` if there is none. About 15 calls of 16 tokens or fewer."""
+) -> EndpointSupport | Failure | None:
+    """Find an endpoint's features (``None``: no such endpoint) in about 15 calls of 16 tokens."""
     prompt: Any = _TEXT if endpoint == "completions" else [{"role": "user", "content": _TEXT}]
 
     async def ask(prompt: Any = prompt, n: int = _N, heat: float = 0.0, **more: Any) -> Any:
         """The first choice, ``None`` if the request was refused, or a ``Failure``."""
         fields = {"model": model, "max_tokens": n, "temperature": heat, **extra, **more}
-        said = await wire.post(PATHS[endpoint], request_body(endpoint, prompt, **fields))
-        if isinstance(said, Failure):
-            raise _Down(said)
-        return first_choice(said.body) if said.status < 400 else None
+        reply = await wire.post(PATHS[endpoint], request_body(endpoint, prompt, **fields))
+        if isinstance(reply, Failure):
+            raise _Down(reply)
+        return first_choice(reply.body) if reply.status < 400 else None
 
     try:
         plain = await wire.post(
@@ -82,10 +82,10 @@ async def probe(
 
 async def only_model(wire: Wire) -> str | Failure:
     """The name of the one model a server has; ``EngineError`` if it has several, or none."""
-    said = await wire.get("/models")
-    if isinstance(said, Failure):
-        return said
-    listed = (said.body or {}).get("data")
+    reply = await wire.get("/models")
+    if isinstance(reply, Failure):
+        return reply
+    listed = (reply.body or {}).get("data")
     names = [str(m.get("id")) for m in listed or [] if isinstance(m, dict)]
     if len(names) != 1:
         raise EngineError(
@@ -105,16 +105,16 @@ class _Down(Exception):
 Ask = Callable[..., Awaitable[Any]]
 
 
-async def _sampling(ask: Ask, greedy: str) -> Facts:
-    """Whether hot answers differ from the greedy one, and repeat with their seed."""
+async def _sampling(ask: Ask, greedy: str) -> EndpointSupport:
+    """Test whether hot answers differ from the greedy one, and repeat with their seed."""
     hot = [await ask(heat=2.0, seed=seed) for seed in (1, 1, 2, 3)]
     takes_seed = None not in hot
     if not takes_seed:
         hot = [await ask(heat=2.0) for _ in range(4)]
     if None in hot:
-        return Facts()
+        return EndpointSupport()
     texts = [choice["text"] for choice in hot]
-    return Facts(
+    return EndpointSupport(
         samples=len({*texts, greedy}) > 1,
         takes_seed=takes_seed,
         seed=takes_seed and texts[0] == texts[1] and len(set(texts)) > 1,
@@ -122,7 +122,7 @@ async def _sampling(ask: Ask, greedy: str) -> Facts:
 
 
 async def _narrows(ask: Ask, greedy: str, limit: Mapping[str, Any]) -> bool:
-    """Whether a limit that leaves only the likeliest token makes hot sampling greedy."""
+    """Test whether a limit that leaves only the likeliest token makes hot sampling greedy."""
     for _ in range(2):
         got = await ask(heat=2.0, **limit)
         if got is None or got["text"] != greedy:
@@ -131,7 +131,7 @@ async def _narrows(ask: Ask, greedy: str, limit: Mapping[str, Any]) -> bool:
 
 
 async def _logp(ask: Ask, endpoint: Endpoint) -> bool:
-    """Whether log-probabilities come, and are the same at another temperature."""
+    """Test whether log-probabilities come, and are the same at another temperature."""
     cold = await ask(n=1, **logprob_fields(endpoint))
     hot = await ask(n=1, heat=2.0, **logprob_fields(endpoint))
     if not cold or not hot or token_logprobs(cold) is None:
@@ -153,7 +153,7 @@ async def _stop(ask: Ask, greedy: str) -> Literal["kept", "keep_flag", "unusable
 
 
 async def _ids(ask: Ask) -> tuple[bool, bool]:
-    """Whether token ids are given and taken, and whether given ones are scored."""
+    """Test whether token ids are given and taken, and whether given ones are scored."""
     told = await ask(n=4, return_token_ids=True) or {}
     context: Any = told.get("prompt_token_ids")
     ids: Any = told.get("token_ids")

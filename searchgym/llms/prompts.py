@@ -1,4 +1,4 @@
-"""What the two local generators share: prompts to ids, ids to text, and what must be refused."""
+"""Prompts to ids, ids to text, and refusals: shared by the two local generators."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Codec:
         return self._chat(cast("tuple[Message, ...]", request.prompt))
 
     def _text(self, text: str) -> Ids:
-        """With the special tokens that the tokenizer itself puts around a text."""
+        """Encode a text with the special tokens that the tokenizer puts around it."""
         reading = foreign(self.tokenizer)
         if not reading.suspicious(text):
             return tuple(self.tokenizer(text)["input_ids"])
@@ -101,7 +101,7 @@ def _unused(text: str) -> str:
 
 
 def refusal(prompt: Ids, room: int, context: int | None) -> Failure | None:
-    """Why a prompt cannot be continued by ``room`` tokens, if so: nothing is cut silently."""
+    """Explain why a prompt cannot be continued by ``room`` tokens: nothing is cut silently."""
     if not len(prompt):
         return Failure("rejected", "the prompt has no tokens: give at least one", False)
     if context is not None and len(prompt) + room > context:
@@ -115,8 +115,8 @@ def refusal(prompt: Ids, room: int, context: int | None) -> Failure | None:
 
 
 def _sum_of_bits(flat: Tensor) -> int:
-    """Of a tensor (N,), eight bytes at a time as whole numbers that wrap around, and the bytes left
-    over: nothing is copied, and any order of adding up, on any device, gives the same."""
+    """Sum a tensor (N,), eight bytes at a time as whole numbers that wrap around, and the bytes
+    left over: nothing is copied, and any order of adding up, on any device, gives the same."""
     import torch
 
     raw = flat.contiguous().view(torch.uint8)
@@ -128,8 +128,8 @@ def _sum_of_bits(flat: Tensor) -> int:
 
 
 def weights_digest(tensors: Iterable[tuple[str, Any]], *more: str) -> str:
-    """Of named tensors and further strings. Tensors of more than 65,536 elements count by 4,096
-    of them and a sum of all: hashing a large model would take longer than using it."""
+    """Digest of named tensors and further strings. Tensors of more than 65,536 elements count by
+    4,096 of them and a sum of all: hashing a large model would take longer than using it."""
     parts: dict[str, bytes] = {}
     for name, tensor in tensors:  # one at a time: they may come from a file larger than memory
         flat = tensor.detach().flatten()

@@ -46,17 +46,17 @@ def build_generator(spec: str | Mapping[str, Any] | Generator) -> Generator:
         else:
             maker = load_object(name)
             check_fits("generator", name, maker, Generator)
-        made = maker(**options)
+        generator = maker(**options)
     except CardError as error:
         raise EngineError(str(error)) from error
     except TypeError as error:
         if "argument" not in str(error):
             raise
         raise EngineError(f"generator {name!r}: {error}") from error
-    if not isinstance(made, Generator):
-        raise EngineError(f"{name!r} made a {type(made).__name__}, which is no text generator")
+    if not isinstance(generator, Generator):
+        raise EngineError(f"{name!r} made a {type(generator).__name__}, which is no text generator")
     if cache is None:
-        return made
+        return generator
     from .cache import Cached
 
-    return Cached(made, cache)
+    return Cached(generator, cache)

@@ -61,7 +61,7 @@ class SftConfig:
 
 
 FINE_TUNING = SftConfig(steps=500, batch=16, lr=1e-5, muon_lr=0.0)
-"""For a pre-trained model: AdamW with a small rate."""
+"""Settings for a pre-trained model: AdamW with a small rate."""
 
 
 class Progress(NamedTuple):
@@ -82,7 +82,7 @@ class Progress(NamedTuple):
 class Example(NamedTuple):
     ids: tuple[int, ...]
     prompt: int
-    """How many of the ids are the prompt's."""
+    """Number of the ids that are the prompt's."""
 
 
 def encode(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) -> list[Example]:
@@ -173,7 +173,7 @@ class SftTrainer:
         return (nats * weight).sum() / weight.sum(), float(plain), float(right)
 
     def _share(self, step: int) -> float:
-        """Of the full learning rates: up, level, down."""
+        """Fraction of the full learning rates: warm-up, constant, decay."""
         config = self.config
         up = (step + 1) / max(config.warmup, 1)
         down = (config.steps - step) / max(config.cooldown * config.steps, 1)
@@ -286,7 +286,7 @@ def _save_model(model: Any, out: Path) -> None:
 def _keep_tokenizer(tokenizer: Any, out: Path) -> None:
     """Save it beside the weights; ``DataError`` if they were trained with another one."""
     saved = out / "tokenizer.json"
-    if not saved.exists() or not (out / STATE).exists():  # without weights it binds nobody
+    if not saved.exists() or not (out / STATE).exists():  # it binds only with weights
         tokenizer.save_pretrained(out)
         return
     inner = getattr(tokenizer, "backend_tokenizer", None)  # tokenizers in Python have none

@@ -1,11 +1,11 @@
-"""From token ids to text and back: character ends, stop strings. Standard library only."""
+"""Token ids to text and back: character ends, stop strings. Standard library only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 _PARTIAL = "\ufffd"
-"""What decoders write for bytes that are no whole character (yet)."""
+"""Character that decoders write for bytes that are no whole character (yet)."""
 _CONTEXT = 6
 """Prompt tokens decoded along: some tokenizers drop a text's first space."""
 
@@ -58,7 +58,7 @@ class Reader:
 
 
 def stop_end(text: str, stops: Sequence[str], start: int = 0) -> int | None:
-    """Where the first complete stop string ends, looking from ``start``; ``None``: nowhere."""
+    """End of the first complete stop string from ``start`` on; ``None`` if there is none."""
     found = [at + len(stop) for stop in stops if (at := text.find(stop, start)) >= 0]
     return min(found, default=None)
 

@@ -70,7 +70,7 @@ class TransformersGenerator:
         self.codec = Codec(tokenizer)
         self.batch_tokens, self.batch_size, self.timeout_s = batch_tokens, batch_size, timeout_s
         self.version = 0
-        """Of the weights: ``update_weights`` raises it, and so may a trainer of the model."""
+        """Version of the weights, raised by ``update_weights`` and by a trainer of the model."""
         self.eos = frozenset(_eos(self.model, tokenizer))
         self.context = _context(self.model)
         """Tokens the model can hold; ``None``: unlimited."""
@@ -84,8 +84,8 @@ class TransformersGenerator:
 
     @property
     def fingerprint(self) -> str:
-        """Of configuration, tokenizer, weights and what divides their logits (``TrainableLM``'s
-        temperature); new after every change of the weights."""
+        """Digest of configuration, tokenizer, weights and what divides their logits
+        (``TrainableLM``'s temperature); new after every change of the weights."""
         state = weights_state(self.model)
         if self._digest[0] != state:
             config = {k: v for k, v in self.model.config.to_dict().items() if k[0] != "_"}
@@ -223,7 +223,7 @@ def _eos(model: Any, tokenizer: Any) -> set[int]:
 
 
 def _context(model: Any) -> int | None:
-    """What positions there are for; less where longer rows would change those beside them, which
+    """Number of positions; less where longer rows would change those beside them, which
     forward passes refuse (:mod:`.ropes`)."""
     limits = (getattr(model.config, "max_position_embeddings", None),
               follows_the_longest(model.config))  # fmt: skip

@@ -95,7 +95,7 @@ class VllmGenerator:
         """torch's, of the weights."""
         self.timeout_s = timeout_s
         self.version = 0
-        """Of the weights; each ``update_weights`` raises it."""
+        """Version of the weights; each ``update_weights`` raises it."""
         self.capabilities = frozenset(
             {"ids", "logp", "score", "seed"}
             | ({"chat"} if self.codec.has_chat else set())
@@ -119,7 +119,7 @@ class VllmGenerator:
 
     @property
     def fingerprint(self) -> str:
-        """Of configuration, tokenizer and weights."""
+        """Digest of configuration, tokenizer and weights."""
         if self._weights is None:
             self._weights = _checkpoint_digest(self.llm.llm_engine.vllm_config.model_config)
         return "vllm:" + weights_digest((), self._described, self._weights)
@@ -220,7 +220,7 @@ class VllmGenerator:
                 for out in engine.step():
                     if out.finished:
                         results[waiting.pop(out.request_id)] = out
-        finally:  # also on an interrupt: the engine must not go on with what nobody awaits
+        finally:  # also on an interrupt: the engine must not go on with abandoned requests
             if waiting:
                 engine.abort_request(list(waiting))
         for i in waiting.values():
@@ -324,7 +324,7 @@ def _hide_llvmlite() -> None:
 
 
 def _entropy(at: Mapping[int, Any]) -> float:
-    """In nats, from every token's log-probability."""
+    """Entropy in nats, from every token's log-probability."""
     logp = np.array([entry.logprob for entry in at.values()], np.float64)
     finite = logp[np.isfinite(logp)]
     return float(-(np.exp(finite) * finite).sum())
@@ -348,7 +348,7 @@ def _check_weights(config: Any, weights: Mapping[str, Any]) -> None:
 
 
 def _checkpoint_digest(model_config: Any) -> str:
-    """Of the weights vLLM was started with: the files of a folder, or a hub name and commit."""
+    """Digest of the weights vLLM started with: the files of a folder, or a hub name and commit."""
     from safetensors import safe_open
 
     path = Path(model_config.model)

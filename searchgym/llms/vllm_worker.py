@@ -1,4 +1,4 @@
-"""What vLLM's workers do for us besides: take new weights while they run.
+"""Extension of vLLM's workers that loads new weights while they run.
 
 vLLM mixes this class into its own worker class (``worker_extension_cls``), in this process or in
 others; only a path crosses between them, never code.
@@ -22,7 +22,7 @@ class WeightWorker:
     plain copy into parameters misses kernels that keep packed copies, as the CPU's do)."""
 
     def searchgym_reloads(self) -> bool:
-        """Whether :attr:`reload_weights` can be given weights; vLLM's first versions of it only
+        """True if :attr:`reload_weights` can be given weights; vLLM's first versions of it only
         read the checkpoint again."""
         runner = getattr(self, "model_runner", None)  # to which a worker hands its arguments on
         ask = getattr(runner, "reload_weights", None) or getattr(self, "reload_weights", None)

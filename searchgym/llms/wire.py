@@ -24,7 +24,7 @@ _LONGEST_WAIT_S = 30.0
 
 
 class Reply(NamedTuple):
-    """What a server said: an HTTP status below 500 and a JSON object (``None``: no body)."""
+    """Reply of a server: an HTTP status below 500 and a JSON object (``None``: no body)."""
 
     status: int
     body: dict[str, Any] | None
@@ -106,19 +106,19 @@ class Wire(LoopClient):
         stop: Callable[[], Failure | None] = lambda: None,
     ) -> Reply | Failure:
         self._settle()
-        said: Reply | Failure = Failure("unavailable", "never asked")
+        reply: Reply | Failure = Failure("unavailable", "never asked")
         for attempt in range(self.tries):
             async with self._free:  # waiting for a free connection is not the server's time
                 if (stopped := stop()) is not None:
                     return stopped
-                said, after = await self._once(method, path, body)
-            if isinstance(said, Reply) or not said.retryable or attempt + 1 == self.tries:
+                reply, after = await self._once(method, path, body)
+            if isinstance(reply, Reply) or not reply.retryable or attempt + 1 == self.tries:
                 break
             backoff = self.backoff_s * 2**attempt * (0.5 + unit(derive(key, "retry", attempt)))
             await asyncio.sleep(min(after if after is not None else backoff, _LONGEST_WAIT_S))
-        if isinstance(said, Failure) and self.tries > 1 and said.retryable:
-            return said._replace(message=f"{said.message} (tried {self.tries} times)")
-        return said
+        if isinstance(reply, Failure) and self.tries > 1 and reply.retryable:
+            return reply._replace(message=f"{reply.message} (tried {self.tries} times)")
+        return reply
 
     async def _once(
         self, method: str, path: str, body: Mapping[str, Any] | None
@@ -132,7 +132,7 @@ class Wire(LoopClient):
                 asyncio.timeout(self.timeout_s),
                 self._client.stream(method, url, json=body, headers=headers) as got,
             ):
-                said = await read_body(got, self.max_bytes)
+                content = await read_body(got, self.max_bytes)
         except TimeoutError:
             return Failure("timeout", f"{url} gave no answer in {self.timeout_s:g} s"), None
         except TooLong:
@@ -141,7 +141,7 @@ class Wire(LoopClient):
         except (httpx.HTTPError, OSError) as error:
             return Failure("unavailable", f"{url}: {type(error).__name__}: {error}"), None
         if got.status_code in _AGAIN or got.status_code >= 500:
-            text = f"{url} said {got.status_code}: {_short(said, secret)}"
+            text = f"{url} said {got.status_code}: {_short(content, secret)}"
             return Failure("unavailable", text), _seconds(got.headers.get("retry-after"))
         if got.status_code in (401, 403):
             raise EngineError(
@@ -149,11 +149,11 @@ class Wire(LoopClient):
                 f"variable {self.key_env}" + ("" if secret else ", which is not set")
             )
         try:
-            data = json.loads(said)
+            data = json.loads(content)
         except (ValueError, RecursionError):
             data = None
         if got.status_code < 400 and not isinstance(data, dict):
-            text = f"{url} sent no JSON object: {_short(said, secret)}"
+            text = f"{url} sent no JSON object: {_short(content, secret)}"
             return Failure("bad_response", text), None
         return Reply(got.status_code, data if isinstance(data, dict) else None), None
 

@@ -1,5 +1,5 @@
-"""What a policy is to those who train it: an agent that also says which tokens it drew, how likely
-they were, and under which weights."""
+"""Protocol of a trainable policy: an agent that also reports the tokens it drew, their
+log-probabilities and the version of its weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Policy(Protocol):
 
     @property
     def version(self) -> int:
-        """Of the weights; grows with each update."""
+        """Version of the weights; grows with each update."""
         ...
 
     def act(self, requests: Sequence[TurnRequest], /) -> list[str]: ...

@@ -24,7 +24,7 @@ class CausalLMPolicy(ExternalPolicy):
 
     Args:
         generator: Needs the capabilities ``ids``, ``logp`` and ``seed``.
-        renderer: As of :class:`~searchgym.policies.external.ExternalPolicy`, like ``sampling``,
+        renderer: See :class:`~searchgym.policies.external.ExternalPolicy`, like ``sampling``,
             ``overflow`` and ``memory``; a name needs the generator's own tokenizer.
         context: Tokens of prompt and completion; default: the generator's.
         tries: Calls of the generator before its failure is raised.
@@ -76,7 +76,7 @@ class CausalLMPolicy(ExternalPolicy):
 
     @property
     def fingerprint(self) -> str:
-        """Of the generator with its weights, how it is asked, and the seed."""
+        """Digest of the generator with its weights, the way it is prompted, and the seed."""
         asked = getattr(self.renderer, "fingerprint", type(self.renderer).__name__)
         return (
             f"{self.generator.fingerprint} {asked} {self.overflow} context {self.context} "
@@ -85,13 +85,13 @@ class CausalLMPolicy(ExternalPolicy):
 
     @property
     def prompt_format(self) -> dict[str, str]:
-        """How prompts are made, for the record of an evaluation: renderer and overflow."""
+        """Prompt format, for the record of an evaluation: renderer and overflow."""
         renderer = getattr(self.renderer, "fingerprint", type(self.renderer).__name__)
         return {"renderer": str(renderer), "overflow": self.overflow}
 
     @property
     def version(self) -> int:
-        """Of the weights."""
+        """Version of the weights."""
         return int(getattr(self.generator, "version", 0))
 
     def weights_changed(self, weights: Mapping[str, Any] | None = None) -> int:

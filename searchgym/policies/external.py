@@ -1,8 +1,8 @@
-"""A policy whose text somebody else generates: prompts as ids, exact rows, and no generator.
+"""Policy for external generators: prompts as ids and exact rows, without a generator of its own.
 
-For trainers and servers that sample by themselves: :meth:`ExternalPolicy.ask` says what to
-continue, :meth:`ExternalPolicy.remember` takes what was sampled, :meth:`ExternalPolicy.rows` gives
-the training rows. :class:`~searchgym.policies.causal_lm.CausalLMPolicy` is the same with a
+Trainers and servers that sample by themselves call :meth:`ExternalPolicy.ask` for the prompt,
+:meth:`ExternalPolicy.remember` with the sampled tokens, and :meth:`ExternalPolicy.rows` for the
+training rows. :class:`~searchgym.policies.causal_lm.CausalLMPolicy` is the same with a
 generator of its own.
 """
 
@@ -26,7 +26,7 @@ from ..types import TurnRequest
 from .names import NamesRenderer
 from .record import Memory, Written, episode_usage
 from .renderer import BareRenderer, ChatRenderer, PlainRenderer, Renderer, spelt
-from .rows import Row, rows_of
+from .rows import TrainingRow, rows_of
 
 SAMPLING = Sampling()
 RENDERERS = {
@@ -48,10 +48,10 @@ class ExternalPolicy:
             options, ``{"use": "chat", "enable_thinking": False}``; or a
             :class:`~searchgym.policies.renderer.Renderer`.
         context: Tokens of prompt and completion that the model can hold; ``None``: unlimited.
-        sampling: Of each turn; the request's stop strings are added, and its own limit of tokens
-            counts if lower.
-        seed: Of the requests' keys.
-        overflow: What happens when a prompt leaves no room in the model's context. ``"invalid"``:
+        sampling: Sampling of each turn; the request's stop strings are added, and its limit of
+            tokens counts if lower.
+        seed: Seed of the requests' keys.
+        overflow: Handling of a prompt that leaves no room in the model's context. ``"invalid"``:
             the turn is empty, which is an invalid action that the episode answers and counts; with
             some room the turn is as long as fits (``finish`` says ``"length"``). ``"refuse"``:
             an ``EngineError`` unless all of ``max_tokens`` fits.
@@ -87,15 +87,15 @@ class ExternalPolicy:
 
     @property
     def version(self) -> int:
-        """Of the weights."""
+        """Version of the weights."""
         return self.weights
 
     # --- turns --------------------------------------------------------------------------------
     def ask(
         self, request: TurnRequest, sampling: Sampling | None = None
     ) -> GenRequest | Completion:
-        """What the generator is asked for a turn; an empty completion if the context is full.
-        Whoever asks the generator must :meth:`remember` its answer before the next turn."""
+        """Return the generator's request for a turn; an empty completion if the context is full.
+        The caller must :meth:`remember` the generator's answer before the next turn."""
         settings = self.sampling if sampling is None else sampling
         check_sampling(settings)
         with self._lock:
@@ -130,7 +130,7 @@ class ExternalPolicy:
 
     def rows(
         self, played: Episode | Trajectory, *, group: str | None = None, since: int = 0
-    ) -> list[Row]:
+    ) -> list[TrainingRow]:
         """The training rows of an episode this policy has played; see :func:`rows_of`."""
         name = played.config.episode_id if isinstance(played, Episode) else played.id
         with self._lock:
@@ -138,7 +138,7 @@ class ExternalPolicy:
         return rows_of(played, written, group=group, since=since)
 
     def episode_usage(self, episode_id: str) -> dict[str, float]:
-        """What an episode's turns took: tokens read and written, and how many turns overflowed the
+        """Usage of an episode's turns: tokens read and written, and how many turns overflowed the
         context or were cut by length (:func:`~searchgym.policies.record.turn_usage`)."""
         with self._lock:
             return episode_usage(self.memory.written(episode_id))
@@ -167,7 +167,7 @@ class ExternalPolicy:
         return None if ask is None else max(ask().values()) + 1
 
     def _ends(self, text: str, ids: Ids) -> tuple[int, ...]:
-        """Where in a text each of its tokens ends, by the renderer's tokenizer."""
+        """Return the end of each token in a text, by the renderer's tokenizer."""
         tokenizer = getattr(self.renderer, "tokenizer", None)
         if tokenizer is None:
             raise EngineError(
@@ -178,7 +178,7 @@ class ExternalPolicy:
 
     @property
     def _writer(self) -> str:
-        """Who writes, in messages."""
+        """Name of the writer, for error messages."""
         return "whoever generates"
 
     def _prompt(self, request: TurnRequest) -> tuple[tuple[Ids, ...], Ids]:
@@ -215,7 +215,7 @@ def make_renderer(spec: Renderer | Mapping[str, Any] | str, tokenizer: Any) -> R
     Args:
         spec: A name of ``RENDERERS`` or ``"package.module:Class"``, a table ``{"use": either,
             **options}``, or a renderer.
-        tokenizer: Of transformers; not needed for a renderer that is given.
+        tokenizer: Tokenizer of transformers; not needed if a renderer is given.
 
     Raises:
         EngineError: An unknown name or option, or a tokenizer that does not fit.

@@ -1,9 +1,9 @@
-"""Episodes in which nobody waits for anybody: tokens are written while tools run.
+"""Asynchronous rollouts: other episodes keep generating while tools run.
 
 In lock step (``searchgym.core.rollout``) every episode waits for the longest text of its turn and
 for the slowest tool. Here an episode acts as soon as its own text is complete, its tools run in a
-thread while the others go on writing, and a finished episode's place is taken at once. What is
-played is the same, for draws are keyed by episode and turn.
+thread while other episodes generate, and the next episode takes a finished one's place at once.
+The episodes are the same, because draws are keyed by episode and turn.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class _Flow:
                     call.cancel()
 
     def _go_on(self, episodes: list[Episode]) -> None:
-        """What each needs next: its turn is submitted, its tools are started, its end counted."""
+        """Advance each episode: submit its turn, start its tools, or count its end."""
         calling: list[Episode] = []
         for episode in episodes:
             while episode.phase == "act":
@@ -106,7 +106,7 @@ class _Flow:
             self._calls[self._pool.submit(run_tools, calling, self.toolbox)] = calling
 
     def _write(self) -> None:
-        """One token for everybody who writes; those whose text is complete act."""
+        """Generate one token of each running text; episodes whose text is complete act."""
         if not len(self.writing):
             return
         acted: list[Episode] = []
@@ -122,7 +122,7 @@ class _Flow:
         self._go_on(acted)
 
     def _receive(self) -> None:
-        """Go on with the episodes whose tools have answered; wait only if nobody writes."""
+        """Continue episodes whose tools have answered; wait only if no text is being generated."""
         if not self._calls:
             return
         idle = None if not len(self.writing) else 0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 AUTO = "auto"
 """The renderer that a model's folder names, else chat where the tokenizer has a template."""
 EVALUATION = Sampling(temperature=0.0)
-"""How every language model is sampled unless asked otherwise, trained here or not: greedily, at
+"""Sampling of every language model unless told otherwise, trained here or not: greedy, at
 most 256 tokens a turn."""
 
 
@@ -36,11 +36,11 @@ def save_model(
     """Save a model's trained weights, tokenizer and prompt format.
 
     Args:
-        folder: Where to; made if it does not exist.
+        folder: Target folder; created if it does not exist.
         adapter: Save LoRA adapters alone, as a PEFT folder. By default they are merged into the
             weights, and the folder stands by itself.
         policy: The policy whose renderer and sampling are noted in ``searchgym.json``.
-        write: Whether this process writes. Of several processes with sharded weights all must
+        write: True if this process writes. Of several processes with sharded weights all must
             call, and one writes.
 
     Returns:
@@ -104,7 +104,7 @@ def load_policy(
             :class:`~searchgym.llms.base.Sampling`.
         stop: Strings that end a turn, besides the dialect's.
         renderer: ``"auto"``, or as of :class:`CausalLMPolicy`.
-        overflow: What to do where a prompt leaves no room in the model's context: ``"invalid"``
+        overflow: Handling of a prompt that leaves no room in the model's context: ``"invalid"``
             counts an empty turn, ``"refuse"`` is an error.
         as_trained: Start from the sampling that the folder was trained with.
         seed: Fixes what is drawn at temperatures above 0.

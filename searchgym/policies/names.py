@@ -35,7 +35,7 @@ takes the other's."""
 _FIRST = 0xE100
 JOIN = chr(_FIRST - 1)
 UNBOUND = " \ufffd"
-"""What a slot is read as that no word of the episode has taken; and how private-use characters of a
+"""Reading of a slot that no word of the episode has taken, and of private-use characters of a
 text are read where no slot is left for them: no page can write a slot."""
 _LETTERS = r"[^\W\d_]"
 _NAME = rf"[^\W\d_a-z]{_LETTERS}*"
@@ -49,12 +49,12 @@ def slots() -> tuple[str, ...]:
 
 
 def has_slots(tokenizer: Any) -> bool:
-    """Whether a tokenizer was made for :class:`NamesRenderer`."""
+    """Check whether a tokenizer was made for :class:`NamesRenderer`."""
     return JOIN in tokenizer.get_vocab()
 
 
 class Lettering:
-    """Which words a tokenizer reads as they are: its own whole words, and what stands in its added
+    """Words that a tokenizer reads as they are: its own whole words, and what stands in its added
     tokens. ``words``: without the space before them."""
 
     def __init__(self, words: Iterable[str], marks: Iterable[str]) -> None:
@@ -135,7 +135,7 @@ def _places(word: str, salt: int) -> Iterator[int]:
 
 
 class NamesRenderer(PlainRenderer):
-    """As :class:`BareRenderer`, unknown words as slots. ``EngineError`` for a tokenizer that lacks
+    """:class:`BareRenderer` with unknown words as slots. ``EngineError`` for a tokenizer that lacks
     them."""
 
     def __init__(self, tokenizer: Any) -> None:
@@ -171,7 +171,7 @@ class NamesRenderer(PlainRenderer):
         return completion._replace(text=text, ends=tuple(moved[end] for end in completion.ends))
 
     def _names(self, segments: Sequence[Segment]) -> Names | None:
-        """Of these texts; ``None`` where there are none."""
+        """Return the names in these texts; ``None`` where there are none."""
         names: Names | None = None
         for segment in _shown(segments):
             names = names or Names(self._lettering, segment.text)
@@ -186,7 +186,7 @@ def _shown(segments: Sequence[Segment]) -> Iterator[Segment]:
 
 @lru_cache(maxsize=16)
 def lettering(tokenizer: Any) -> Lettering:
-    """Of a tokenizer that writes the space before a word as ``Ġ`` (byte-level)."""
+    """Read the words of a tokenizer that writes the space before a word as ``Ġ`` (byte-level)."""
     marks = {token.content for token in tokenizer.added_tokens_decoder.values()}
     marks -= set(slots())
     whole = re.compile(rf"Ġ({_LETTERS}+)")

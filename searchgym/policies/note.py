@@ -25,7 +25,7 @@ def save_note(
 
     Args:
         renderer: Prompt format, by name or as a table; None: one that has no name.
-        sampling: As the model was sampled in training. Its stop strings belong to the format, the
+        sampling: Sampling of the model in training. Its stop strings belong to the format, the
             rest is a record (``load_policy(as_trained=True)`` applies it).
         freeze: Patterns of parameters to freeze when the model is trained on, as ``TrainableLM``
             takes them.

@@ -1,4 +1,4 @@
-"""What a policy remembers of the episodes it plays: which ids it read and wrote in each turn."""
+"""Token record of the episodes a policy plays: the ids it read and wrote in each turn."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Written(NamedTuple):
     turn: int
     context: int
     prompt: tuple[Ids, ...]
-    """In pieces, which the turns of an episode share; joined, the ids the model was given."""
+    """Prompt in pieces that turns of an episode share; joined, the ids the model was given."""
     prefill: Ids
     """The prompt's last piece, if the turn was begun for the policy."""
     completion: Completion
-    """As sampled, before the episode cut it."""
+    """Completion as sampled, before the episode cut it."""
 
 
 def turn_usage(turn: Written) -> dict[str, float]:
-    """What one turn took: ``tokens_in`` and ``tokens_out``; ``overflowed`` is 1 if the prompt left
+    """Usage of one turn: ``tokens_in`` and ``tokens_out``; ``overflowed`` is 1 if the prompt left
     no room in the model's context, so that nothing was written; ``length_cut`` is 1 if the text was
     ended by ``max_tokens`` (or the context's end) instead of a stop string or the model."""
     written = len(turn.completion.ids or ())

@@ -1,4 +1,4 @@
-"""From a turn request to token ids, so that one turn's prompt begins with all of the last one's.
+"""Renders turn requests as token ids; each turn's prompt begins with all of the last one's.
 
 What the policy wrote is never decoded and encoded again: its ids stand in the prompt as they were
 sampled. Every other piece of text is encoded by itself, so a longer list of segments has a longer
@@ -58,12 +58,12 @@ class Renderer(Protocol):
         ...
 
     def heard(self, segments: Sequence[Segment], completion: Completion) -> Completion:
-        """What the model wrote after these segments, with the text that the episode is given."""
+        """Decode a completion after these segments, with the text that the episode is given."""
         ...
 
 
 class PlainRenderer:
-    """For base models: the segments' texts, one after the other, after the tokenizer's own
+    """Renderer for base models: the segments' texts, one after the other, after the tokenizer's own
     beginning-of-text token if it has one (``bos`` overrides that)."""
 
     def __init__(self, tokenizer: Any, *, bos: bool | None = None) -> None:
@@ -77,7 +77,7 @@ class PlainRenderer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of class, tokenizer and beginning."""
+        """Digest of class, tokenizer and beginning."""
         return _fingerprint(self, start=self._start)
 
     def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
@@ -100,7 +100,7 @@ class BareRenderer(PlainRenderer):
 
 
 class ChatRenderer:
-    """For chat models: segments as messages of the tokenizer's chat template.
+    """Renderer for chat models: segments as messages of the tokenizer's chat template.
 
     The policy's segments are the assistant's messages; runs of all others are the user's, except
     that instructions go into a system message (``system=False``: into the user's). The template
@@ -109,12 +109,12 @@ class ChatRenderer:
     written before.
 
     Args:
-        system: Whether instructions are a system message of their own.
-        tools: Whether the template is told the environment's tools (its argument ``tools``) and
+        system: True if instructions are a system message of their own.
+        tools: True if the template is given the environment's tools (its argument ``tools``) and
             results are messages of the role "tool", as in the model's own form of calling tools.
             The environment's dialect must then leave both to the template: ``"json_tools+native"``
             for models that call tools as Qwen's and Hermes do.
-        unstable: What to do with a template that writes another text where an answer is asked for
+        unstable: Handling of a template that writes another text where an answer is asked for
             than before the same answer later. ``"keep"``: where it has only added something (it
             opens a thought, ``<think>``), that stays, so that the model goes on reading what it has
             read and written; otherwise ``EngineError``. ``"refuse"`` raises always. ``"split"``
@@ -150,7 +150,7 @@ class ChatRenderer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of class, tokenizer with its template, and options."""
+        """Digest of class, tokenizer with its template, and options."""
         named = {"system": self.system, "tools": self.tools, "unstable": self.unstable}
         return _fingerprint(self, **named, **self.options)
 
@@ -201,7 +201,7 @@ class ChatRenderer:
         return "system" if self.system and segment.kind == "instructions" else "user"
 
     def _read_frames(self, roles: tuple[str, ...], tools: str) -> tuple[Ids, ...]:
-        """What the template writes before, between and after the contents: one more than roles."""
+        """Return the template's text around the contents: one piece more than roles."""
         offered = json.loads(tools)
         texts = self._frame_texts(roles, offered)
         kept = list(texts)

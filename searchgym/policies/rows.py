@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TrainingRow:
     """N tokens of one context. Arrays are (N,)."""
 
     trajectory_id: str
@@ -41,14 +41,14 @@ class Row:
     """Rows of equal groups share a baseline."""
     ids: Ints
     sampled: Bools
-    """Where the policy drew the token in one of ``turn_uids``. In a row that begins after an edit,
+    """Mask of tokens the policy drew in one of ``turn_uids``. In a row that begins after an edit,
     the policy's older tokens are context: they were sampled in another row."""
     loss_mask: Bools
-    """Where the token is trained on: sampled and outside masked spans (self-search)."""
+    """Mask of tokens that are trained on: sampled and outside masked spans (self-search)."""
     logp: Floats
     """Behaviour log-probabilities, untempered; 0 where not sampled."""
     version: Ints
-    """Of the weights that drew the token; -1 where not sampled."""
+    """Version of the weights that drew the token; -1 where not sampled."""
     turn_of_token: Ints
     """Index into ``turn_uids``; -1 where not sampled."""
 
@@ -57,7 +57,7 @@ class Row:
 
 
 class _Turn(NamedTuple):
-    """What both kinds of record say of a turn."""
+    """Fields that both kinds of record have of a turn."""
 
     number: int
     context: int
@@ -93,8 +93,8 @@ class _Building:
         self.version.append(np.full(len(ids), version, np.int64))
         self.turn.append(np.full(len(ids), turn, np.int64))
 
-    def done(self, trajectory_id: str, group: str) -> Row:
-        return Row(
+    def done(self, trajectory_id: str, group: str) -> TrainingRow:
+        return TrainingRow(
             trajectory_id,
             tuple(self.uids),
             self.context,
@@ -114,7 +114,7 @@ def rows_of(
     *,
     group: str | None = None,
     since: int = 0,
-) -> list[Row]:
+) -> list[TrainingRow]:
     """The rows of an episode, in the order they began.
 
     Args:

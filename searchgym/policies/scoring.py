@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import EngineError
-from .rows import Row
+from .rows import TrainingRow
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +23,7 @@ class TokenScores(NamedTuple):
     logp: Tensor
     """Natural logarithms, float32, of the untempered distribution."""
     entropy: Tensor | None
-    """In nats, of the distribution the token was drawn from."""
+    """Entropy in nats of the distribution the token was drawn from."""
 
 
 def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
@@ -43,7 +43,7 @@ def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
 
 def score(
     model: Any,
-    rows: Sequence[Row],
+    rows: Sequence[TrainingRow],
     *,
     pad: int,
     tokens: int = 16_384,
@@ -85,7 +85,7 @@ def score(
 
 
 def _pass(
-    model: Any, rows: Sequence[Row], pad: int, entropy: bool
+    model: Any, rows: Sequence[TrainingRow], pad: int, entropy: bool
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yield each row's sampled columns, their log-probabilities and entropies: (n,) each.
 

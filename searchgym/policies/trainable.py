@@ -19,7 +19,7 @@ from ..utils.state_file import full_tensor, placed
 from .causal_lm import CausalLMPolicy
 from .model_folder import AUTO, default_renderer, save_model
 from .note import read_note
-from .rows import Row
+from .rows import TrainingRow
 from .scoring import TokenScores, score
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class TrainableLM:
         """Make a policy over the same weights; call its ``weights_changed`` after each step.
 
         Args:
-            renderer: As of :class:`CausalLMPolicy`, or ``"auto"``: the prompt format that the
+            renderer: See :class:`CausalLMPolicy`, or ``"auto"``: the prompt format that the
                 model's folder notes, else chat where the tokenizer has a template, else plain.
             reuse_tokens: Tokens whose keys and values are kept from turn to turn, until the weights
                 change; without, each turn reads everything again and rollouts take twice as long.
@@ -161,7 +161,7 @@ class TrainableLM:
 
     @property
     def has_reference(self) -> bool:
-        """Whether :meth:`reference_logp` can be asked: adapters, or a frozen copy."""
+        """True if :meth:`reference_logp` can be asked: adapters, or a frozen copy."""
         return self._adapted is not None or self._frozen is not None
 
     # --- training -----------------------------------------------------------------------------
@@ -169,12 +169,12 @@ class TrainableLM:
         """The parameters that are trained."""
         return [p for p in self.model.parameters() if p.requires_grad]
 
-    def logp(self, rows: Sequence[Row]) -> Tensor:
+    def logp(self, rows: Sequence[TrainingRow]) -> Tensor:
         """(B, T) log-probabilities of the rows' sampled tokens, 0 elsewhere; with gradient."""
         return self.score(rows).logp
 
-    def score(self, rows: Sequence[Row], *, entropy: bool = False) -> TokenScores:
-        """As :meth:`logp`, with entropies if wanted."""
+    def score(self, rows: Sequence[TrainingRow], *, entropy: bool = False) -> TokenScores:
+        """Compute :meth:`logp`, with entropies if wanted."""
         import torch
 
         check_length(self.model, max(map(len, rows), default=0))
@@ -187,7 +187,7 @@ class TrainableLM:
                 model, rows, pad=self.pad, tokens=self.tokens, entropy=entropy, passes=self.passes
             )
 
-    def reference_logp(self, rows: Sequence[Row]) -> Tensor:
+    def reference_logp(self, rows: Sequence[TrainingRow]) -> Tensor:
         """(B, T) as :meth:`logp`, under the weights before training; without gradient.
 
         Raises:

@@ -13,7 +13,7 @@ POINTS = 120
 """Most points of a line; longer runs are thinned to means of neighbouring steps."""
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """The mean of several seeds at a step."""
 
     x: float
@@ -52,13 +52,13 @@ def thinned(
     return out
 
 
-def over_seeds(lines: Iterable[Sequence[tuple[float, float]]]) -> list[Point]:
+def over_seeds(lines: Iterable[Sequence[tuple[float, float]]]) -> list[CurvePoint]:
     """Lines of (x, value), one per seed, as one: at each x the seeds that have a value there."""
     there: dict[float, list[float]] = {}
     for line in lines:
         for x, value in line:
             there.setdefault(x, []).append(value)
-    return [Point(x, *_interval(values), len(values)) for x, values in sorted(there.items())]
+    return [CurvePoint(x, *_interval(values), len(values)) for x, values in sorted(there.items())]
 
 
 def _interval(values: Sequence[float]) -> tuple[float, float, float]:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ..errors import DataError
-from ..web.pages import Pages
+from ..web.pages import Templates
 from .evaluations import evaluation_report
 from .figure import Figure, renderer
 from .ladders import ladder_report
@@ -92,7 +92,7 @@ def save_curve(run: Path) -> Path:
 def render(report: Report) -> str:
     """The page: pictures drawn already, so that it shows without scripts; with them charts answer
     to the pointer, tables sort, and pictures can be saved in the colours shown."""
-    pages = Pages(__package__, styles=("report.css",), scripts=("report.js",))
+    pages = Templates(__package__, styles=("report.css",), scripts=("report.js",))
     return pages.standalone(
         "report.html", scripts=(library(),),
         styles=(css(),),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..rl import metrics
 from .charts import multiples
-from .curves import Point, changing, ends, over_seeds, smoothed, thinned
+from .curves import CurvePoint, changing, ends, over_seeds, smoothed, thinned
 from .figure import Figure
 from .report import Block, Column, Facts, Quantity, Report, Section, Table, facts_of
 from .sources import CANDIDATE, RL, Curve, Run
@@ -200,7 +200,7 @@ def values_of(curve: Curve, measure: str) -> list[float | None]:
     return [row.get(measure, missing) for row in curve.rows]
 
 
-def _mean_row(measure: str, series: str, point: Point, unit: bool) -> dict[str, Any]:
+def _mean_row(measure: str, series: str, point: CurvePoint, unit: bool) -> dict[str, Any]:
     low, high = point.low, point.high
     if unit:
         low, high = max(0.0, low), min(1.0, high)

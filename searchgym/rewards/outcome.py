@@ -19,7 +19,7 @@ MEASURES = (
     "em", "f1", "cover_em", "format", "evidence_recall", "searches", "accesses", "calls", "invalid",
     "turns", "answered", "truncated", "infra_error",
 )  # fmt: skip
-"""What :attr:`Outcome.parts` always holds; the reward's own parts follow under their names."""
+"""Keys that :attr:`Outcome.parts` always holds; the reward's own parts follow under their names."""
 CUT: frozenset[End] = frozenset({"max_turns", "max_chars", "max_tokens"})
 """Ends forced by a budget."""
 
@@ -82,7 +82,7 @@ class Outcome:
     # --- the end ------------------------------------------------------------------------------
     @property
     def end(self) -> End | None:
-        """How the episode ended: ``answered``, ``unanswered`` (self-search without an answer),
+        """Reason the episode ended: ``answered``, ``unanswered`` (self-search without an answer),
         ``max_turns``, ``max_chars``, ``max_tokens``, ``infra_error``; ``None`` while it runs."""
         return self._end
 
@@ -93,12 +93,12 @@ class Outcome:
 
     @property
     def answered(self) -> bool:
-        """Whether an answer (or a refusal, which is one) was given."""
+        """True if an answer (or a refusal, which is one) was given."""
         return self._end == "answered"
 
     @property
     def truncated(self) -> bool:
-        """Whether a budget ended the episode."""
+        """True if a budget ended the episode."""
         return self._end in CUT
 
     @property
@@ -132,7 +132,7 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """What the policy wrote for it."""
+        """Text the policy wrote for it."""
         return self._opened.text
 
     @property
@@ -147,7 +147,7 @@ class Outcome:
 
     @property
     def shown(self) -> str:
-        """What the environment wrote in reply."""
+        """Text the environment wrote in reply."""
         return self._episode.delta
 
     @property
@@ -188,12 +188,12 @@ class Outcome:
 
     @property
     def evidence_total(self) -> int:
-        """How many gold passages there are."""
+        """Number of gold passages."""
         return self._episode.evidence_total
 
     @property
     def evidence_found(self) -> int:
-        """How many of them were shown."""
+        """Number of gold passages that were shown."""
         return self._episode.evidence_found
 
     @property
@@ -203,7 +203,7 @@ class Outcome:
 
     @property
     def cost(self) -> float:
-        """What engine and tools have charged so far, in US dollars."""
+        """Cost of engine and tools so far, in US dollars."""
         return sum([getattr(r, "cost", 0.0) for t in self.turns for r in t.results], 0.0)
 
     @property
@@ -213,7 +213,7 @@ class Outcome:
 
     @property
     def self_search(self) -> bool:
-        """Whether the policy wrote its own results (``engine="self"``)."""
+        """True if the policy wrote its own results (``engine="self"``)."""
         return self._episode.self_search
 
     @property

@@ -84,12 +84,12 @@ class Part:
     """Name in the registry or import path; ``""``: neither leads to it."""
     options: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
-    """Of its source, as it was when the part was made; ``""`` for what is registered, and where
-    there is no source."""
+    """Digest of its source, as it was when the part was made; ``""`` for what is registered, and
+    where there is no source."""
 
     @property
     def on_turn(self) -> Callable[[Outcome], Any] | None:
-        """What is called after every turn."""
+        """Function that is called after every turn."""
         if hasattr(self.measure, "turn") or hasattr(self.measure, "final"):
             turn: Callable[[Outcome], Any] | None = getattr(self.measure, "turn", None)
             return turn
@@ -97,7 +97,7 @@ class Part:
 
     @property
     def on_end(self) -> Callable[[Outcome], Any] | None:
-        """What is called at the end."""
+        """Function that is called at the end."""
         if hasattr(self.measure, "turn") or hasattr(self.measure, "final"):
             final: Callable[[Outcome], Any] | None = getattr(self.measure, "final", None)
             return final
@@ -115,7 +115,7 @@ class Part:
 
     @property
     def standard(self) -> bool:
-        """Whether it is one of the parts that every episode measures, under its own name."""
+        """True if it is one of the parts that every episode measures, under its own name."""
         return self.use == self.name and self.name in (*TURN, *FINAL) and not self.options
 
     def __eq__(self, other: object) -> bool:

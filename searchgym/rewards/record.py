@@ -20,7 +20,7 @@ def recorded_part(
 
     Args:
         name: The part's.
-        said: What :meth:`Part.record` gave: a weight or a table.
+        said: Result of :meth:`Part.record`: a weight or a table.
         known: Parts by name whose objects may stand in for what is not registered.
         trust: Import what the record names.
         scored: False puts 0 in the place of what is neither registered nor known.

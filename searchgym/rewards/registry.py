@@ -83,7 +83,7 @@ def registered(use: str) -> str:
 
 
 def is_json(value: Any) -> bool:
-    """Whether a value comes back from JSON as it was."""
+    """Check whether a value comes back from JSON as it was."""
     try:
         return bool(json.loads(json.dumps(value)) == value)
     except (TypeError, ValueError):

@@ -162,7 +162,7 @@ class Reward:
 
     @cached_property
     def plain_turns(self) -> bool:
-        """Whether turns are measured by the standard parts alone, and no gate multiplies them."""
+        """True if turns are measured by the standard parts alone, and no gate multiplies them."""
         return not self._on_turn and not self._turn_gates
 
     def of_plain_turn(
@@ -215,11 +215,11 @@ class Reward:
 
     @cached_property
     def holds(self) -> bool:
-        """Whether a final gate keeps what turns are worth until the end."""
+        """True if a final gate keeps what turns are worth until the end."""
         return bool(self._final_gates)
 
     def gated(self, worth: float, final: Values) -> float:
-        """What an episode is worth in all, times the final gates."""
+        """Compute the return of an episode, times the final gates."""
         for name in self._final_gates:
             worth *= final[name]
         return worth
@@ -302,7 +302,7 @@ class Reward:
 
 
 def _unreachable(measure: Any) -> bool:
-    """Whether an object cannot be pickled."""
+    """Check whether an object cannot be pickled."""
     try:
         pickle.dumps(measure)
     except (pickle.PicklingError, AttributeError, TypeError):

@@ -1,4 +1,4 @@
-"""From what people write to parts: names, import paths, tables, weights, functions, lists."""
+"""Parts from their specs: names, import paths, tables, weights, functions, lists."""
 
 from __future__ import annotations
 
@@ -86,30 +86,30 @@ def make_part(spec: Any, weight: Any = None, name: str | None = None) -> Part:
         digest = options.pop("digest", None)
         given = options.pop("weight", None)
         weight = given if weight is None else weight
-    made, use, options = _resolved(spec, options)
-    if not (callable(made) or hasattr(made, "turn") or hasattr(made, "final")):
+    obj, use, options = _resolved(spec, options)
+    if not (callable(obj) or hasattr(obj, "turn") or hasattr(obj, "final")):
         raise CardError(
-            f"{told(made)} is no {KIND}: it is neither callable nor has it a method turn or final "
+            f"{told(obj)} is no {KIND}: it is neither callable nor has it a method turn or final "
             "(see searchgym.rewards.RewardPart)"
         )
-    name = name or _name(made, use)
+    name = name or _name(obj, use)
     if not isinstance(name, str):
         raise CardError(f"a {KIND}'s name is a string, got {name!r}")
     if "." in name:
         raise CardError(f"a {KIND}'s name has no dot, got {name!r}")
     if name in RESERVED and use != name:
         raise CardError(
-            f"the name {name!r} of the {KIND} {use or told(made)} is taken by a built-in measure; "
+            f"the name {name!r} of the {KIND} {use or told(obj)} is taken by a built-in measure; "
             "give it another: {'another': {'use': …, 'weight': 1}}"
         )
-    gates = weight == GATE or bool(declared(made, "gates"))
+    gates = weight == GATE or bool(declared(obj, "gates"))
     if gates and weight not in (None, GATE):
         raise CardError(f"the {KIND} {name!r} is a gate: its weight is 'gate', got {weight!r}")
     if not gates and not is_number(1.0 if weight is None else weight):
         raise CardError(f"the weight of {KIND} {name!r} is a number or 'gate', got {weight!r}")
     number = 1.0 if gates or weight is None else float(weight)
-    source = "" if use in REWARDS else source_digest(made)
-    part = Part(name, made, number, gates, use, options, source)
+    source = "" if use in REWARDS else source_digest(obj)
+    part = Part(name, obj, number, gates, use, options, source)
     if digest is not None:
         check_digest(part, digest)
     return part
@@ -128,12 +128,12 @@ def check_digest(part: Part, digest: Any) -> None:
 def _resolved(spec: Any, options: dict[str, Any]) -> tuple[Any, str, dict[str, Any]]:
     """The object, what names it, and its options."""
     if isinstance(spec, str):
-        made = from_spec(KIND, {"use": spec, **options}, REWARDS, functions=True)
-        return made, registered(spec), fields_of(made, options)
+        obj = from_spec(KIND, {"use": spec, **options}, REWARDS, functions=True)
+        return obj, registered(spec), fields_of(obj, options)
     if inspect.isclass(spec):
         try:
-            made = spec(**options)
-            return made, path_of(spec), fields_of(made, options)
+            obj = spec(**options)
+            return obj, path_of(spec), fields_of(obj, options)
         except TypeError as error:
             raise CardError(f"{KIND} {told(spec)}: {error}") from error
     if inspect.isfunction(spec):

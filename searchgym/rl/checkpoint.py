@@ -14,10 +14,10 @@ from torch import Tensor
 
 from ..errors import DataError
 from ..utils.state_file import load_optimizer, optimizer_tensors, read_state, under, write_state
-from .settings import Run, settings_of
+from .settings import TrainerState, settings_of
 
 
-def save_checkpoint(run: Run, path: str | os.PathLike[str]) -> None:
+def save_checkpoint(run: TrainerState, path: str | os.PathLike[str]) -> None:
     """Save trained weights, optimizer, slots, warnings and counters; the old file stays until the
     new one is whole and on disk. All processes of a run call this, the main one writes.
 
@@ -42,7 +42,7 @@ def save_checkpoint(run: Run, path: str | os.PathLike[str]) -> None:
         write_state(Path(path), tensors, header)
 
 
-def load_checkpoint(run: Run, path: str | os.PathLike[str]) -> None:
+def load_checkpoint(run: TrainerState, path: str | os.PathLike[str]) -> None:
     """Restore a run as :func:`save_checkpoint` found it.
 
     Raises:

@@ -23,8 +23,8 @@ class CollapseMonitor:
     """Watches the metrics of :mod:`searchgym.rl.measures` for collapses and for missing signal.
 
     Args:
-        searchable: Whether the environment has tools at all.
-        compares_groups: Whether the advantage is 0 for groups of equal rewards, so that a training
+        searchable: True if the environment has tools at all.
+        compares_groups: True if the advantage is 0 for groups of equal rewards, so that a training
             in which no group differs learns nothing (``no_signal``).
         first: Steps whose mean is what the run began with.
         weight: Weight of the newest step in the moving average.

@@ -1,4 +1,4 @@
-"""Whether a method learns only from members of a group that differ, found out by trying it.
+"""Tests on random batches whether a method learns only from differences within a group.
 
 Group-relative advantages are 0 where all members earned the same. Such a method learns nothing from
 groups of one, nor at temperature 0, where all members are one and the same episode.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def compares_groups(recipe: Recipe) -> bool:
-    """Whether groups whose members all earned the same teach nothing."""
+    """Check whether groups whose members all earned the same teach nothing."""
 
     def equal(batch: Batch) -> Batch:
         reward = 0.3 * (batch.group + 1.0)  # differs between groups
@@ -33,7 +33,7 @@ def compares_groups(recipe: Recipe) -> bool:
 
 
 def needs_several_members(recipe: Recipe) -> bool:
-    """Whether groups of one teach nothing, whatever they earned."""
+    """Check whether groups of one teach nothing, whatever they earned."""
 
     def alone(batch: Batch) -> Batch:
         return replace(batch, group=torch.arange(len(batch)))
@@ -65,12 +65,12 @@ def require_members_that_differ(recipe: Recipe, sampling: Sampling) -> None:
 
 
 def _compares_members(recipe: Recipe) -> bool:
-    """Whether a loss compares members (pairs of DPO)."""
+    """Check whether a loss compares members (pairs of DPO)."""
     return any(getattr(loss, "whole_groups", False) for loss in recipe.loss)
 
 
 def _gives_nothing(estimator: Any, change: Any) -> bool:
-    """Whether all advantages of a changed random batch are exactly 0."""
+    """Check whether all advantages of a changed random batch are exactly 0."""
     batch = change(sample_batch(0, signals=sorted(estimator.requires)))
     try:
         advantage = copy.deepcopy(estimator).estimate(batch, {}).adv

@@ -182,7 +182,7 @@ def _values(out: Path) -> dict[str, Any]:
 
 
 def begun(out: Path) -> bool:
-    """Whether a step of the run in ``out`` was finished or saved."""
+    """Check whether a step of the run in ``out`` was finished or saved."""
     return (out / CHECKPOINT).exists() or Log(out / LOG).row(0) is not None
 
 

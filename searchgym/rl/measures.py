@@ -87,7 +87,7 @@ def group_metrics(played: Sequence[Scored], kept: Sequence[Scored]) -> dict[str,
 
 
 def staleness_metrics(batch: Batch, version: int, eta: int) -> dict[str, float]:
-    """How far a batch is from the weights of ``version`` that are about to learn from it.
+    """Measure how far a batch lags behind the weights of ``version`` that will learn from it.
 
     ``staleness/0`` … ``staleness/<eta>``: shares of trained tokens by how many updates ago they
     were drawn. Where old log-probabilities are known, ``importance_sampling_ratio/*`` of the

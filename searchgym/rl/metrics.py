@@ -23,7 +23,7 @@ class Metric(NamedTuple):
     healthy: str
     """The range in which nothing needs to be done."""
     remedy: str
-    """What to do outside of it."""
+    """Remedy for a value outside of it."""
 
 
 _COUNT = "none: depends on the recipe"
@@ -233,7 +233,7 @@ def undocumented(names: Iterable[str], table: Mapping[str, Metric] = RL) -> list
 
 
 def label(name: str, table: Mapping[str, Metric] = RL) -> str:
-    """How a number is called in tables and figures; its last part where it is one of a family."""
+    """Name of a number in tables and figures; its last part where it is one of a family."""
     if name in table:
         return table[name].label
     return name.rpartition("/")[2].replace("_", " ")

@@ -38,7 +38,7 @@ from ..core.episode import Episode
 from ..core.rollout import run_episodes
 from ..envs.search import SearchEnv
 from ..policies.causal_lm import CausalLMPolicy
-from ..policies.rows import Row
+from ..policies.rows import TrainingRow
 from ..policies.trainable import TrainableLM
 from ..seeding import derive, stream
 
@@ -165,7 +165,7 @@ def advantages(reward: Tensor, eps: float) -> Tensor:
     return torch.where(low < high, apart / (std + eps), torch.zeros_like(reward))
 
 
-def masks(rows: list[Row]) -> Tensor:
+def masks(rows: list[TrainingRow]) -> Tensor:
     """(R, T) bool: which tokens are trained on."""
     width = max(len(row) for row in rows)
     mask = torch.zeros(len(rows), width, dtype=torch.bool)

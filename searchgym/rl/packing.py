@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.episode import Episode
-from ..policies.rows import Row
+from ..policies.rows import TrainingRow
 from .slots.records import Group, Played, Purpose, TaskPlan
 
-Packed = list[tuple[dict[str, Any], tuple[Row, ...], Purpose, int | None, Mapping[str, float]]]
+Packed = list[
+    tuple[dict[str, Any], tuple[TrainingRow, ...], Purpose, int | None, Mapping[str, float]]
+]
 """Per member: the episode's snapshot, its rows, purpose, parent and usage."""
 
 
@@ -21,7 +23,7 @@ def pack(group: Group) -> Packed:
 
 
 def unpack(plan: TaskPlan, packed: Sequence[Any], reward: Any = None) -> Group:
-    """What :func:`pack` was given; episodes are replayed.
+    """Restore what :func:`pack` was given; episodes are replayed.
 
     All processes of a training run its code, so a reward's own parts are imported by their paths;
     ``reward``: the environment's, where no path leads to one.

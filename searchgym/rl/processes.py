@@ -41,7 +41,7 @@ class SingleProcess:
 
     @property
     def main(self) -> bool:
-        """Whether this process writes logs and checkpoints."""
+        """True if this process writes logs and checkpoints."""
         return self.index == 0
 
     def wrap(self, lm: TrainableLM, policy: CausalLMPolicy) -> None:
@@ -84,7 +84,7 @@ class Processes(SingleProcess):
         how: ``"ddp"``: replicated weights; ``"fsdp"``: sharded weights (FSDP2), each block of
             layers gathered while it is used. Sharded, the policy needs a generator of its own.
         cpu: Train on CPUs, over gloo.
-        timeout_s: How long a process waits for the others, whose episodes may take longer, before
+        timeout_s: Seconds a process waits for the others, whose episodes may take longer, before
             the run ends with an error. The process group that is set up first decides.
 
     Raises:

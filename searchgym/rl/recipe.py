@@ -32,12 +32,12 @@ from .slots.registry import REGISTRY, SlotName, make
 SEVERAL: tuple[SlotName, ...] = ("signal", "reward", "loss")
 """Slots that hold a list."""
 TABLES = ("train", "env", "critic", "sampling")
-"""What else a recipe may say: defaults for whoever builds what it trains in and with."""
+"""Further tables of a recipe: defaults for the environment, trainer and sampling."""
 DEFAULTS: Mapping[str, Any] = {
     "rollout": "chains", "signal": ["return"], "reward": ["weighted"], "data": "uniform",
     "schedule": "constant",
 }  # fmt: skip
-"""What stands in a slot that a recipe leaves out."""
+"""Defaults of the slots that a recipe leaves out."""
 ALWAYS = frozenset({"old_logp", "entropy"})
 """Fields that every trainer provides when they are asked for."""
 
@@ -56,15 +56,15 @@ class Recipe:
     train: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of the trainer's configuration that belong to the method."""
     env: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the environment that the method is meant for (``gym.make``'s keywords). A default
-    for whoever builds the setting; the trainer takes any."""
+    """Options of the environment that the method is meant for (``gym.make``'s keywords). The
+    trainer accepts others."""
     critic: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the critic (:class:`~searchgym.rl.critic.Critic`) that belong to the method. A
-    default for whoever makes one."""
+    """Options of the critic (:class:`~searchgym.rl.critic.Critic`) that belong to the method, as
+    defaults."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """Options of the policy's sampling (:class:`~searchgym.llms.base.Sampling`), likewise."""
     table: Mapping[str, Any] = field(default_factory=dict)
-    """What it was made of."""
+    """Table it was made of."""
 
     @classmethod
     def of(cls, spec: str | Path | Mapping[str, Any] | Recipe) -> Recipe:
@@ -88,16 +88,16 @@ class Recipe:
             if name not in table:
                 raise CardError(f"a recipe needs the slot {name!r}; it has {sorted(table)}")
         filled = {**DEFAULTS, **table}
-        made: dict[str, Any] = {}
+        slots: dict[str, Any] = {}
         for slot in REGISTRY:
             given = filled[slot]
             if slot in SEVERAL:
                 one = isinstance(given, str) or not isinstance(given, Sequence)
-                made[slot] = tuple(make(slot, s) for s in ([given] if one else given))
+                slots[slot] = tuple(make(slot, s) for s in ([given] if one else given))
             else:
-                made[slot] = make(slot, given)
-        made |= {name: dict(table.get(name, {})) for name in TABLES}
-        return cls(**made, table=table)
+                slots[slot] = make(slot, given)
+        slots |= {name: dict(table.get(name, {})) for name in TABLES}
+        return cls(**slots, table=table)
 
     def parts(self) -> Iterator[tuple[str, SlotObject]]:
         """(place, object), e.g. ``("loss.0", …)``."""
@@ -133,11 +133,11 @@ class Recipe:
 
     @property
     def scales_clip(self) -> bool:
-        """Whether some loss reads an estimator's factors on the clip range."""
+        """True if some loss reads an estimator's factors on the clip range."""
         return any(getattr(loss, "scales_clip", False) for loss in self.loss)
 
     def needs(self, name: str) -> bool:
-        """Whether any part reads it."""
+        """Check whether any part reads it."""
         return any(name in part.requires for _, part in self.parts())
 
     def state_dict(self) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class Recipe:
             part.load_state_dict(state[place])
 
     def tensors(self) -> dict[str, Tensor]:
-        """Those of all parts that have some."""
+        """Tensors of all parts that have some."""
         return {
             f"{place}/{name}": value.detach().contiguous()
             for place, part in self.parts()
@@ -180,18 +180,18 @@ UNREAD_SCALE = (
 
 
 def _who_provides(name: str) -> str:
-    """What to add for a need: the registered objects that provide it."""
-    found = []
+    """Suggest the registered objects that provide a need."""
+    names = []
     for slot, paths in REGISTRY.items():
         for known, path in paths.items():
             if name in getattr(load_known(path), "provides", ()):
-                found.append(f"{slot} {known!r}")
-    if not found:
+                names.append(f"{slot} {known!r}")
+    if not names:
         return (
             f"nothing registered always provides {name!r}; signal 'parts' gives parts of the "
             "environment's reward by their names, 'turn_parts' as turn_NAME, or write your own"
         )
-    return f"add {' or '.join(found)}, which {'provides' if len(found) == 1 else 'provide'} it"
+    return f"add {' or '.join(names)}, which {'provides' if len(names) == 1 else 'provide'} it"
 
 
 def under_curriculum(recipe: Recipe, env: SearchEnv) -> tuple[Recipe, SearchEnv]:

@@ -21,20 +21,20 @@ from ..objects import bare_hint
 
 @dataclass(frozen=True, slots=True)
 class RecipeDoc:
-    """What a recipe's table ``[doc]`` says."""
+    """Documentation of a recipe: its table ``[doc]``."""
 
     summary: str
     """The method in one line."""
     source: str
     """Authors, title, arXiv number."""
     formula: str
-    """What is computed, with the symbols of the source."""
+    """Formula that is computed, with the symbols of the source."""
     ours: str = ""
-    """What the source does not say or does differently."""
+    """Choices that the source does not state or makes differently."""
     notes: str = ""
-    """What else a user must know."""
+    """Further notes for users."""
     results: str = ""
-    """What was measured, under which conditions."""
+    """Measured results and their conditions."""
     systems: tuple[str, ...] = field(default=())
     """Published systems that this recipe is, or is a part of."""
 
@@ -82,7 +82,7 @@ def read(spec: str | Path) -> dict[str, Any]:
 
 
 def document(spec: str | Path) -> RecipeDoc | None:
-    """What a recipe's table ``[doc]`` says; None for a file without one."""
+    """Read a recipe's table ``[doc]``; None for a file without one."""
     path = _path(spec)
     table = _load(path).get("doc")
     if table is None:
@@ -93,7 +93,7 @@ def document(spec: str | Path) -> RecipeDoc | None:
 
 
 def is_path(spec: str | Path) -> bool:
-    """Whether a recipe is named by the path of a file rather than by a shipped name."""
+    """Check whether a recipe is named by the path of a file rather than by a shipped name."""
     text = os.fspath(spec)
     separators = {os.sep, os.altsep or os.sep, "/"}
     return isinstance(spec, Path) or text.endswith(".toml") or any(s in text for s in separators)

@@ -18,7 +18,7 @@ from ..utils.files import writing
 from .slots.batch import Batch
 
 if TYPE_CHECKING:
-    from ..policies.rows import Row
+    from ..policies.rows import TrainingRow
 
 ROLLOUTS = "rollouts.jsonl"
 
@@ -84,7 +84,7 @@ class SavedRollouts:
         return Trajectory.of(member.episode, member.purpose, member.usage, training)
 
     def _row(
-        self, row: Row, advantages: list[float]
+        self, row: TrainingRow, advantages: list[float]
     ) -> tuple[dict[str, Any], dict[int, list[float]]]:
         """One row as lists with an entry per token, and the advantages of trained tokens by
         turn."""

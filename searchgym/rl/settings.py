@@ -14,8 +14,8 @@ FREE = ("steps", "save_every", "save_rollouts")
 """Options that a resumed run may change."""
 
 
-class Run(Protocol):
-    """What settings and checkpoints read of a trainer, and restore."""
+class TrainerState(Protocol):
+    """State of a trainer that settings and checkpoints read and restore."""
 
     lm: Any
     policy: Any
@@ -30,7 +30,7 @@ class Run(Protocol):
     metrics: dict[str, float]
 
 
-def settings_of(run: Run) -> dict[str, dict[str, Any]]:
+def settings_of(run: TrainerState) -> dict[str, dict[str, Any]]:
     """Tables of settings: training options, recipe, player, environment, and a digest of the
     weights that are not trained."""
     policy, env = run.policy, run.env

@@ -62,7 +62,7 @@ class Remembered:
 
 
 def identity(out: Path) -> str:
-    """What a tracker knows a run by: the folder's name, and a number of its own that the folder
+    """Identify a run to a tracker: the folder's name, and a number of its own that the folder
     keeps. Folders of one name elsewhere, or made anew, are other runs."""
     kept = out / IDENTITY
     if not kept.exists():

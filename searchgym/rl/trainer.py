@@ -25,7 +25,7 @@ from ..envs.unwrap import search_env
 from ..errors import CardError, DataError, EngineError
 from ..llms.optimizers import optimizers_of, set_rate
 from ..policies.causal_lm import CausalLMPolicy
-from ..policies.rows import Row
+from ..policies.rows import TrainingRow
 from ..policies.trainable import TrainableLM
 from ..seeding import stream
 from ..utils.files import FolderLock
@@ -274,7 +274,7 @@ class Trainer:
         ``transformers`` loads them. In several processes all call it, and the main one writes.
 
         Args:
-            folder: Where to; made if it does not exist.
+            folder: Target folder; created if it does not exist.
             adapter: Save LoRA adapters alone, as a PEFT folder. By default they are merged.
 
         Raises:
@@ -396,7 +396,7 @@ class Trainer:
                 assert self.critic is not None  # likewise
                 batch.value = self.critic.values(batch)
 
-    def _logp(self, batch: Batch, model: Callable[[Sequence[Row]], Tensor]) -> Tensor:
+    def _logp(self, batch: Batch, model: Callable[[Sequence[TrainingRow]], Tensor]) -> Tensor:
         """(N, T) log-probabilities under a model; each process computes its shard."""
         width = batch.mask.shape[1]
         indices = _with_rows(batch)
@@ -520,7 +520,7 @@ class Trainer:
         """Yield the indices of this process's trajectories that go through the model together:
         those of similar length, so that there is little padding."""
 
-        def rows_of(unit: list[int]) -> list[Row]:
+        def rows_of(unit: list[int]) -> list[TrainingRow]:
             return [row for i in unit for row in batch.members[i].rows]
 
         def length(unit: list[int]) -> int:
@@ -547,8 +547,8 @@ class Trainer:
 
     @property
     def _needs_old(self) -> bool:
-        """Whether the old log-probabilities take a pass of their own. With one update per step they
-        are those of the update itself, unless somebody else than a loss reads them."""
+        """True if the old log-probabilities take a pass of their own. With one update per step they
+        are those of the update itself, unless something other than a loss reads them."""
         first = [part for place, part in self.recipe.parts() if not place.startswith("loss.")]
         several = self.config.epochs * self.config.minibatches > 1
         return self._copied or any(
@@ -557,12 +557,12 @@ class Trainer:
 
     @property
     def _shared(self) -> bool:
-        """Whether the policy acts by the very weights that are trained."""
+        """True if the policy acts by the very weights that are trained."""
         return getattr(self.policy.generator, "model", None) is self.lm.model
 
     @property
     def _copied(self) -> bool:
-        """Whether rollouts are played with a copy of the weights."""
+        """True if rollouts are played with a copy of the weights."""
         return self.rollouts is not None or not self._shared
 
     def _publish(self, version: int | None = None) -> None:

@@ -22,7 +22,7 @@ from ..types import CallContext, Failure, Page, PageRequest, PageSource, SearchE
 from .answering import Answerer
 from .asking import decode, reader, texts
 from .dialects import DIALECTS
-from .documents import Writer, encode_json
+from .documents import ResponseWriter, encode_json
 from .limits import (
     JSON_TYPE,
     HttpError,
@@ -132,7 +132,7 @@ def build_app(
         max_queue=settings.max_queue, max_in_flight=settings.max_in_flight,
         deadline_s=settings.deadline_s,
     )  # fmt: skip
-    writer = Writer(method)
+    writer = ResponseWriter(method)
     tools = Mcp(answerer, corpus, settings, board)
     limits, source = settings.limits, pages or pages_of(engine, CorpusPages(corpus))
 

@@ -15,7 +15,7 @@ the first byte decides; clients are careless about ``Content-Type`` (one sends n
 _NAMES_OF_K = ("topk", "top_k", "k")
 
 
-class Asked(NamedTuple):
+class SearchRequest(NamedTuple):
     """One request: what to look for and how to write the answer down."""
 
     queries: list[str]
@@ -24,12 +24,12 @@ class Asked(NamedTuple):
     packed: bool
 
 
-def reader(name: str, limits: Limits, default_k: int) -> Callable[[bytes], Asked]:
+def reader(name: str, limits: Limits, default_k: int) -> Callable[[bytes], SearchRequest]:
     """``read(body)`` for a dialect; raises ``HttpError`` 400, 413 or 422."""
     shape_of = dialect(name)
     only_one = name in ONE_QUERY
 
-    def read(body: bytes) -> Asked:
+    def read(body: bytes) -> SearchRequest:
         packed = bool(body) and body[0] in _MAP_BYTES
         asked = decode(body, packed)
         queries = _queries(asked, limits)
@@ -40,7 +40,7 @@ def reader(name: str, limits: Limits, default_k: int) -> Callable[[bytes], Asked
         flag = asked.get("return_scores")
         if flag is not None and not isinstance(flag, bool):
             raise HttpError(422, "bad_field", f"'return_scores' is true or false, got {flag!r}")
-        return Asked(queries, _k(asked, limits, default_k), shape_of(asked, packed), packed)
+        return SearchRequest(queries, _k(asked, limits, default_k), shape_of(asked, packed), packed)
 
     return read
 

@@ -23,7 +23,7 @@ def encode_json(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-class Writer:
+class ResponseWriter:
     """Rankings → response bytes, in JSON or msgpack."""
 
     def __init__(self, method: str, kept_bytes: int = _KEPT_BYTES) -> None:

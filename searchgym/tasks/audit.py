@@ -15,7 +15,7 @@ from ..errors import EngineError, TaskError
 from ..text import normalise_answer
 from ..types import CallContext, Failure, GraphEdge, Query, Ranking, SearchEngine, Task
 from ..worlds.world import World
-from .names import Names
+from .names import Surfaces
 from .solver import Solver
 
 
@@ -111,7 +111,7 @@ class _Prover:
     def __init__(self, world: World, corpus: GeneratedCorpus) -> None:
         self._world, self._corpus = world, corpus
         self._solver = Solver(world)
-        self._names = Names(world)
+        self._names = Surfaces(world)
 
     def fault(self, task: Task) -> tuple[str, str] | None:
         """The first broken proof as (reason, detail), or None."""

@@ -11,8 +11,8 @@ from ..corpora.corpus import GeneratedCorpus
 from ..text import normalise_answer
 from ..worlds.schema import Phrases, Property
 from ..worlds.world import Fact, World
-from .names import Names
-from .paths import Lookup, Path, Step, backward, forward
+from .names import Surfaces
+from .paths import Lookup, Path, PathStep, backward, forward
 
 T = TypeVar("T")
 
@@ -39,13 +39,13 @@ class Context:
         self.world, self.corpus = world, corpus
         self.schema = world.schema
         self.lookup = Lookup(world)
-        self.names = Names(world)
+        self.names = Surfaces(world)
         self.invertible = [p.is_relation and both_sides(p.inverse) for p in self.schema.properties]
         self.of_type = [world.entities_of(i).tolist() for i in range(len(self.schema.types))]
         self.memo: dict[Any, Any] = {}
         """What families work out once per world, under keys of their own."""
         self._pages: dict[int, int] = {}
-        self._steps: dict[int, tuple[Step, ...]] = {}
+        self._steps: dict[int, tuple[PathStep, ...]] = {}
         self._tokens: dict[int, frozenset[str]] = {}
 
     def prop(self, index: int) -> Property:
@@ -80,13 +80,13 @@ class Context:
     def stated(self, fact: int) -> bool:
         return self.page(fact) >= 0
 
-    def usable_as_value(self, step: Step) -> bool:
+    def usable_as_value(self, step: PathStep) -> bool:
         """Whether a step may end a question: its outcome is clear to a reader."""
         if step.inverse or self.prop(step.property).is_relation:
             return self.names.clear(step.value)
         return True
 
-    def steps(self, entity: int) -> tuple[Step, ...]:
+    def steps(self, entity: int) -> tuple[PathStep, ...]:
         """Definite steps out of an entity, stated in the corpus."""
         found = self._steps.get(entity)
         if found is None:
@@ -100,7 +100,7 @@ class Context:
             self._steps[entity] = found
         return found
 
-    def leads_on(self, step: Step) -> bool:
+    def leads_on(self, step: PathStep) -> bool:
         """Whether a step leads to an entity from which further steps can be taken."""
         return step.inverse or self.prop(step.property).is_relation
 
@@ -114,7 +114,7 @@ class Context:
         attribute's value, None at either. None when the walk gets stuck.
         """
         seen = {start}
-        steps: list[Step] = []
+        steps: list[PathStep] = []
         here = start
         for i in range(hops):
             last = i == hops - 1

@@ -11,7 +11,7 @@ import numpy as np
 from ..types import Difficulty, GraphEdge, GraphNode, ReasoningGraph, Task
 from .context import Context
 from .difficulty import dispersion, treewidth
-from .paths import FactGroup, Path, Step, backward, forward
+from .paths import FactGroup, Path, PathStep, backward, forward
 from .wording import Voice
 
 Render = Callable[[Voice], str]
@@ -112,7 +112,7 @@ class Sketch:
             nodes.append(node)
         return nodes
 
-    def edge(self, near: str, step: Step, far: str, query: str) -> None:
+    def edge(self, near: str, step: PathStep, far: str, query: str) -> None:
         """A used fact, walked from ``near`` to ``far``; evidence is the page it is taken from.
 
         Several facts may fill one constraint (the members of a group): they repeat the edge.
@@ -135,7 +135,7 @@ class Sketch:
         page = int(self._ctx.corpus.page_of[entity])
         self._evidence.setdefault(self._ctx.corpus[page].id, self._ctx.names.title(entity))
 
-    def query(self, known: int, step: Step) -> str:
+    def query(self, known: int, step: PathStep) -> str:
         """What an agent that knows one end of a step can search for: the name of the page that
         states the fact; or, where only the object is known, its name and what is sought."""
         title = self._ctx.names.title(known)

@@ -17,7 +17,7 @@ import numpy as np
 from ..worlds.schema import Phrases
 from .context import Context, both_sides, pick
 from .draft import Draft, Sketch, family
-from .paths import Path, Step, backward, forward
+from .paths import Path, PathStep, backward, forward
 from .wording import Voice, capitalised, clause, indefinite, listed
 
 MOST_CONSTRAINTS = 3
@@ -67,7 +67,7 @@ class Constraint(NamedTuple):
     """``step`` leads from ``known`` to the answer; ``candidates`` are all it could lead to."""
 
     known: int
-    step: Step
+    step: PathStep
     candidates: frozenset[int]
 
 
@@ -238,7 +238,7 @@ def _described(
     return paths
 
 
-def definite_into(ctx: Context, entity: int) -> list[tuple[int, Step]]:
+def definite_into(ctx: Context, entity: int) -> list[tuple[int, PathStep]]:
     """Definite steps that lead to an entity, with where they start; few are looked at, since a
     country has thousands."""
     found = []

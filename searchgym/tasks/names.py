@@ -48,7 +48,7 @@ def joined_answers(parts: tuple[tuple[str, ...], ...], limit: int = 64) -> tuple
     return tuple(forms)[:limit]
 
 
-class Names:
+class Surfaces:
     """Surfaces of one world's entities and values."""
 
     def __init__(self, world: World) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..worlds.world import Fact, World
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """One hop. ``value`` is where it leads: an entity number, or an attribute's raw value."""
 
     property: int
@@ -28,7 +28,7 @@ class Step(NamedTuple):
 
 class Path(NamedTuple):
     start: int
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PathStep, ...] = ()
 
     @property
     def end(self) -> int:
@@ -38,7 +38,7 @@ class Path(NamedTuple):
     def prefix(self) -> Path:
         return Path(self.start, self.steps[:-1])
 
-    def then(self, step: Step) -> Path:
+    def then(self, step: PathStep) -> Path:
         return Path(self.start, (*self.steps, step))
 
     @property
@@ -61,14 +61,14 @@ class FactGroup(NamedTuple):
         return tuple(f.subject if self.inverse else f.object for f in self.facts)
 
 
-def forward(fact: Fact) -> Step:
+def forward(fact: Fact) -> PathStep:
     """The step from a fact's subject to its object."""
-    return Step(fact.property, False, fact.object, fact.id)
+    return PathStep(fact.property, False, fact.object, fact.id)
 
 
-def backward(fact: Fact) -> Step:
+def backward(fact: Fact) -> PathStep:
     """The step from a fact's object to its subject."""
-    return Step(fact.property, True, fact.subject, fact.id)
+    return PathStep(fact.property, True, fact.subject, fact.id)
 
 
 class Lookup:

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import TaskError
 from .context import Context, pick
 from .draft import Draft, Sketch, family
-from .paths import Path, Step, backward, forward
+from .paths import Path, PathStep, backward, forward
 
 
 @family()
@@ -31,7 +31,7 @@ def definite_fact(
     *,
     inverse: bool,
     among: Sequence[int] | None = None,
-) -> tuple[int, Step] | None:
+) -> tuple[int, PathStep] | None:
     """A random definite step and where it starts: its property first (of ``among``, else of the
     whole schema), so that rare ones occur."""
     prop = pick(rng, range(len(ctx.schema.properties)) if among is None else among)

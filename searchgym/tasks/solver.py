@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from ..errors import TaskError, unknown
 from ..types import GraphEdge, ReasoningGraph
 from ..worlds.world import Fact, World
-from .names import Names
+from .names import Surfaces
 from .paths import Lookup
 
 Binding = dict[str, int]
@@ -31,7 +31,7 @@ class Solver:
     def __init__(self, world: World) -> None:
         self.world = world
         self._lookup = Lookup(world)
-        self._names = Names(world)
+        self._names = Surfaces(world)
         self._entities: dict[str, int] = {}
         self._values: dict[int, dict[str, int]] = {}
 

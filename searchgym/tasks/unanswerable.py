@@ -10,7 +10,7 @@ import numpy as np
 from ..types import ABSTAIN
 from .context import Context, pick
 from .draft import Draft, Sketch, family
-from .paths import Path, Step
+from .paths import Path, PathStep
 from .wording import Voice
 
 
@@ -53,7 +53,7 @@ def _draft(ctx: Context, path: Path, prop: int, *, inverse: bool) -> Draft | Non
     if not sketch.hidden:
         return None
     end = sketch.unknown(prop, inverse)
-    asked = Step(prop, inverse, -1, -1)
+    asked = PathStep(prop, inverse, -1, -1)
     sketch.absent(here, prop, inverse, end)
     sketch.look_at(path.end)
     whole = path.then(asked)

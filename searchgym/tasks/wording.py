@@ -15,7 +15,7 @@ from ..errors import TaskError
 from ..seeding import derive
 from ..worlds.schema import Phrases
 from .context import Context
-from .paths import Path, Step
+from .paths import Path, PathStep
 
 PEOPLE = ("person", "people", "human", "man", "woman")
 
@@ -211,12 +211,12 @@ class Voice:
             text = self.step(step, text)
         return text
 
-    def phrase(self, step: Step) -> str:
+    def phrase(self, step: PathStep) -> str:
         """A description of a step's outcome, with its slot ({s} or {o}) still open."""
         prop = self._ctx.prop(step.property)
         return self.pick(prop.inverse if step.inverse else prop.noun)
 
-    def step(self, step: Step, known: str) -> str:
+    def step(self, step: PathStep, known: str) -> str:
         return self.phrase(step).replace("{o}" if step.inverse else "{s}", known)
 
     def ask(self, path: Path) -> str:

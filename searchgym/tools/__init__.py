@@ -1,4 +1,4 @@
-"""What agents can call: search, pages, graphs, arithmetic, SQL, and tools of your own.
+"""Tools for agents: search, pages, graphs, arithmetic, SQL, and tools of your own.
 
 A tool is written as a name of :data:`TOOLS`, as ``"package.module:Object"``, as a table
 ``{"use": either, **options}``, as a class or a function, or as an object; :func:`make_tool` reads
@@ -46,7 +46,7 @@ TOOLS: dict[str, str] = {
 """Name → import path. Others are named by their own path, or entered here."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _ACTIONS = frozenset({"answer", "judge", "delegate"})
-"""What dialects say in a form of their own; no tool can bear such a name."""
+"""Actions that dialects write in a form of their own; no tool can have such a name."""
 
 
 def make_tool(spec: Any, context: ToolContext) -> ToolProtocol:

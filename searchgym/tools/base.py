@@ -1,4 +1,4 @@
-"""What a tool is: the protocol, a base class that does most of it, and a tool from a function."""
+"""Tool protocol, a base class that does most of it, and tools from functions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..worlds.world import World
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What the environment hands to its tools when it is built (:meth:`Tool.bind`)."""
+    """Context that an environment gives its tools when it is built (:meth:`Tool.bind`)."""
 
     corpus: Corpus
     """The passages that are searched."""
     engine: SearchEngine
-    """What answers searches."""
+    """Engine that answers searches."""
     world: World | None = None
     """The generated world behind the passages, if there is one."""
     k: int = 3
@@ -37,7 +37,7 @@ class ToolProtocol(Protocol):
     """Name, description and JSON schema of the arguments. Calls that do not fit the schema never
     reach the tool."""
     needs_task: bool
-    """Whether calls carry the task (``ctx.task``): for tools that are played by a simulator."""
+    """True if calls carry the task (``ctx.task``): for tools that are played by a simulator."""
 
     def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]: ...
 
@@ -50,7 +50,7 @@ class Tool:
     with the same ``spec.shares`` read and write one state.
 
     Args:
-        cost: What each call costs, added to ``ToolResult.cost``.
+        cost: Cost of each call, added to ``ToolResult.cost``.
     """
 
     spec: ToolSpec
@@ -73,7 +73,7 @@ class Tool:
 
         Args:
             args: The arguments, which fit ``spec.parameters``.
-            state: What an earlier call of this episode returned as ``ToolResult.state``, a copy;
+            state: Copy of the ``ToolResult.state`` that an earlier call of this episode returned;
                 None at first.
         """
         raise NotImplementedError

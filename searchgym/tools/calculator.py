@@ -223,7 +223,7 @@ def _stripped(text: str) -> str:
 
 
 def _ends(value: Fraction) -> bool:
-    """Whether a number is a decimal with at most ``MAX_DIGITS`` digits after the point."""
+    """Check whether a number is a decimal with at most ``MAX_DIGITS`` digits after the point."""
     return 10**MAX_DIGITS % value.denominator == 0
 
 

@@ -46,8 +46,8 @@ class QueryError(ValueError):
     """Raised for a query that is wrong, forbidden or too expensive; the text is for the agent."""
 
 
-class Rows(NamedTuple):
-    """What a query found: names of columns, the first rows, and whether there are more."""
+class QueryResult(NamedTuple):
+    """Result of a query: names of columns, the first rows, and whether there are more."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -55,7 +55,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DatabaseTable:
     """A table and its columns: name → what it holds (a kind of value, or the table whose titles
     it holds)."""
 
@@ -85,13 +85,13 @@ class FactDatabase:
     def __init__(self, world: World, facts: NDArray[np.int64] | None = None) -> None:
         self.world, self.facts = world, facts
         types = [t.name for t in world.schema.types]
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, DatabaseTable] = {}
         for kind in types:
             columns = {"title": "text", "name": "text"}
             for prop in world.schema.properties:
                 if prop.source == kind and prop.functional:
                     columns[_free(prop.name, columns)] = _kind(prop)
-            self._tables[kind] = Table(kind, columns)
+            self._tables[kind] = DatabaseTable(kind, columns)
         self._of: dict[int, tuple[str, str]] = {}
         """Property → its table and column."""
         for i, prop in enumerate(world.schema.properties):
@@ -103,7 +103,7 @@ class FactDatabase:
             name = _free(prop.name, self._tables)
             target = str(prop.target)
             other = target if target != prop.source else f"other_{target}"
-            self._tables[name] = Table(name, {prop.source: prop.source, other: target})
+            self._tables[name] = DatabaseTable(name, {prop.source: prop.source, other: target})
             self._of[i] = name, other
         self._names = {name.lower() for name in self._tables}
         self._lock = threading.Lock()
@@ -112,7 +112,7 @@ class FactDatabase:
         self._refused = ""
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[DatabaseTable, ...]:
         """All tables, those of types first."""
         return tuple(self._tables.values())
 
@@ -124,7 +124,7 @@ class FactDatabase:
 
     def query(
         self, sql: str, *, max_rows: int = 20, max_steps: int = 20_000_000, seconds: float = 2.0
-    ) -> Rows:
+    ) -> QueryResult:
         """Run one SELECT.
 
         Args:
@@ -163,7 +163,7 @@ class FactDatabase:
             finally:
                 cursor.close()
                 connection.set_progress_handler(None, 0)
-            return Rows(columns, rows[:max_rows], len(rows) > max_rows)
+            return QueryResult(columns, rows[:max_rows], len(rows) > max_rows)
 
     # --- building -----------------------------------------------------------------------------
     def _open(self) -> sqlite3.Connection:

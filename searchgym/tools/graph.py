@@ -1,6 +1,6 @@
 """The graph as tools for agents: facts, neighbours, paths, rankings, community search.
 
-Names are those that results show; a name that nobody bears is answered with the nearest ones, not
+Names are those that results show; an unknown name is answered with the nearest ones, not
 with an error. Each result tells (``meta["facts"]``) which rows of the source's facts it showed.
 """
 
@@ -37,13 +37,13 @@ class GraphTool(Tool):
 
     Args:
         index: The graph's index; by default that of the environment's corpus.
-        cost: What each call costs.
+        cost: Cost of each call.
     """
 
     MODE: ClassVar[str] = "facts"
-    """How entities are shown (``searchgym.engines.graph.modes``)."""
+    """Mode in which entities are shown (``searchgym.engines.graph.modes``)."""
     PASSAGES: ClassVar[bool] = False
-    """Whether they are shown with their passages."""
+    """True if they are shown with their passages."""
     index: GraphIndex
     engine: GraphIndex
     graph: KnowledgeGraph
@@ -69,16 +69,16 @@ class GraphTool(Tool):
     # --- shared -------------------------------------------------------------------------------
     def _entity(self, name: str) -> tuple[int | None, str]:
         """The entity of a name, and what to say about the name: homonyms, or that there is none."""
-        found, titles = self.index.entity(name), self.graph.titles
-        if not found:
+        matches, titles = self.index.entity(name), self.graph.titles
+        if not matches:
             near = self.index.near_names(name)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             return None, f"No entity is called {name}.{hint}"
-        if len(found) == 1:
-            return found[0], ""
-        others = "; ".join(titles[e] for e in found[1 : K + 1])
-        more = f"; and {len(found) - K - 1} more" if len(found) > K + 1 else ""
-        return found[0], f"Taken to be {titles[found[0]]}. Also called so: {others}{more}."
+        if len(matches) == 1:
+            return matches[0], ""
+        others = "; ".join(titles[e] for e in matches[1 : K + 1])
+        more = f"; and {len(matches) - K - 1} more" if len(matches) > K + 1 else ""
+        return matches[0], f"Taken to be {titles[matches[0]]}. Also called so: {others}{more}."
 
     def _relation(self, name: str | None) -> tuple[int | None, str]:
         """The relation of a name (None: any), and what to say if there is none of that name."""

@@ -30,10 +30,10 @@ class SearchTool(Tool):
     """Search with any engine: ``search(query)``.
 
     Args:
-        engine: What answers; by default the environment's.
+        engine: Engine that answers; by default the environment's.
         k: Hits per query; by default the environment's. The episode's parameter ``top_k`` stands
             above both.
-        corpus: Where the parameter ``distractors`` takes its passages from.
+        corpus: Source of passages for the parameter ``distractors``.
     """
 
     spec = ToolSpec(
@@ -109,7 +109,7 @@ class AccessTool(Tool):
     An unknown page is the policy's error (``meta["page"]`` is None), an outage is a ``Failure``.
 
     Args:
-        pages: Where pages come from; by default the environment's corpus, as its engine shows it.
+        pages: Source of pages; by default the environment's corpus, as its engine shows it.
     """
 
     spec = ToolSpec(

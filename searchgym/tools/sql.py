@@ -11,7 +11,7 @@ from ..corpora.corpus import Corpus, GeneratedCorpus
 from ..errors import CardError
 from ..types import ToolResult, ToolSpec
 from .base import Tool, ToolContext
-from .database import FactDatabase, QueryError, Rows
+from .database import FactDatabase, QueryError, QueryResult
 
 MAX_SQL = 4_000
 _CELL = 200
@@ -29,7 +29,7 @@ class SqlTool(Tool):
         max_rows: Rows shown at most.
         max_steps: Steps of SQLite's machine that a query may take.
         seconds: Seconds that a query may take, should a single step be slow.
-        cost: What each call costs.
+        cost: Cost of each call.
 
     Raises:
         CardError: a limit is below 1; by :meth:`bind`, there is no generated world.
@@ -103,7 +103,7 @@ def _described(database: FactDatabase) -> ToolSpec:
     )  # fmt: skip
 
 
-def _table(found: Rows) -> str:
+def _table(found: QueryResult) -> str:
     """Rows as lines, columns apart by " | ", under their names."""
     if not found.rows:
         return "No rows."

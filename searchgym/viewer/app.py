@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..web.pages import Pages
+from ..web.pages import Templates
 from ..web.server import build_app as build_server
 from . import query
 from .index import Index
@@ -25,9 +25,9 @@ MOST_CHANGES = 300
 TABS = {"turns": "Turns", "tokens": "Tokens", "tree": "Tree", "raw": "Record"}
 
 
-def viewer_pages() -> Pages:
+def viewer_pages() -> Templates:
     """The templates, with what they need of here."""
-    pages = Pages(PACKAGE, styles=["viewer.css"], scripts=["viewer.js"])
+    pages = Templates(PACKAGE, styles=["viewer.css"], scripts=["viewer.js"])
     pages.environment.globals |= {
         "OUTCOMES": OUTCOMES, "PROBLEMS": PROBLEMS, "TABS": TABS, "COLOURS": COLOURS,
         "marked": marked,

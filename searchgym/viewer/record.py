@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..text import is_abstention
 
 
-class Hit(NamedTuple):
+class ShownHit(NamedTuple):
     """A passage that was shown."""
 
     id: str
@@ -40,7 +40,7 @@ class Token(NamedTuple):
 
 
 @dataclass(slots=True)
-class Turn:
+class ViewedTurn:
     """One action, what followed, what it earned."""
 
     number: int
@@ -53,7 +53,7 @@ class Turn:
     role: str = ""
     tools: tuple[str, ...] = ()
     observations: list[Observation] = field(default_factory=list)
-    hits: list[Hit] = field(default_factory=list)
+    hits: list[ShownHit] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     reward: float | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Record:
     recall: float | None = None
     prompt: list[Observation] = field(default_factory=list)
     """What stands before the first turn."""
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[ViewedTurn] = field(default_factory=list)
     tokens: list[list[Token]] = field(default_factory=list)
     facts: Mapping[str, str] = field(default_factory=dict)
     """Whatever else is worth a line."""

@@ -26,7 +26,7 @@ from ..candidates.lexical import tokenise
 from ..errors import DataError
 from ..policies.names import SLOTS, slots
 from ..seeding import stream
-from .table import Given, Words, projected
+from .table import Given, TokenMeanings, projected
 
 NEAR = 8
 LEAST = 20
@@ -144,7 +144,7 @@ def embed(model: Any, tokenizer: Any, lexicon: Lexicon) -> Given:
                 words.append(place)
                 capitals.append(capital)
     length = float(table.detach().norm(dim=1).mean())
-    of_words = Words(
+    of_words = TokenMeanings(
         torch.tensor(rows),
         torch.from_numpy(lexicon.vectors[words]),
         torch.tensor(capitals)[:, None],

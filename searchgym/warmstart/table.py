@@ -17,7 +17,7 @@ from torch.nn import Parameter
 from torch.nn.functional import embedding, linear, normalize
 
 
-class Words(NamedTuple):
+class TokenMeanings(NamedTuple):
     """N tokens with a meaning, and how their embeddings are made of it."""
 
     tokens: Tensor
@@ -37,7 +37,7 @@ class Given(NamedTuple):
 
     still: Tensor
     """(S,) those that stay as they are."""
-    words: Words | None = None
+    words: TokenMeanings | None = None
 
 
 def projected(vectors: Tensor, capital: Tensor, projection: Tensor, length: float) -> Tensor:
@@ -46,7 +46,7 @@ def projected(vectors: Tensor, capital: Tensor, projection: Tensor, length: floa
     return normalize(torch.cat([meaning, capital], dim=1), dim=1) * length
 
 
-class Table:
+class EmbeddingTable:
     """The input and output embeddings (one table) of a model with V tokens of some width.
 
     Args:

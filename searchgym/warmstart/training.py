@@ -14,7 +14,7 @@ from ..llms.sft import Example, Progress, SftConfig, SftTrainer
 from ..seeding import stream
 from .mixture import Mixture
 from .states import states_at
-from .table import Given, Table
+from .table import EmbeddingTable, Given
 
 READ = 0.1
 """Share of the tokens which the policy did not write whose loss is computed: they teach what texts
@@ -40,7 +40,7 @@ class TraceTrainer(SftTrainer):
         config: ``steps`` must be the mixture's.
         dtype: ``torch.bfloat16`` computes matrix products in half the time where the processor
             can; weights stay float32.
-        given: Tokens whose embeddings are not learnt one by one (:class:`.table.Table`).
+        given: Tokens whose embeddings are not learnt one by one (:class:`.table.EmbeddingTable`).
         others: Tokens beside those of the batch among which the next one is looked for; ``None``:
             all. With fewer, the loss that is shown is a little low, the accuracy a little high.
     """
@@ -56,7 +56,7 @@ class TraceTrainer(SftTrainer):
     ) -> None:
         super().__init__(model, cast("Sequence[Example]", mixture.rows), config)
         self._mixture, self._dtype, self._others = mixture, dtype, others
-        self._table = Table(model, given)
+        self._table = EmbeddingTable(model, given)
         for group in self.optimizers[0].param_groups:
             taken = (self._table.learnt if p is self._table.whole else p for p in group["params"])
             group["params"] = list(taken)

@@ -26,7 +26,7 @@ FILE_POLICY = {
 """What a page in a file may do; styles and scripts only by their digests."""
 
 
-class Pages:
+class Templates:
     """The templates of a package (its ``templates`` folder) over the shared ones.
 
     Args:

@@ -111,7 +111,7 @@ def serve(
             ) from error
         address = f"http://{HOST}:{bound.getsockname()[1]}/"
 
-        class Server(uvicorn.Server):
+        class PageServer(uvicorn.Server):
             async def startup(self, sockets: list[socket.socket] | None = None) -> None:
                 await super().startup(sockets)
                 if self.started:
@@ -125,4 +125,4 @@ def serve(
             limit_concurrency=64,
         )  # fmt: skip
         with contextlib.suppress(KeyboardInterrupt):  # the orderly end of a viewer
-            Server(config).run([bound])
+            PageServer(config).run([bound])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ..web.pages import Pages
+from ..web.pages import Templates
 from ..web.server import build_app
 from . import pages as content
 from .atlas import Atlas
@@ -18,9 +18,9 @@ LONGEST_TEXT = 200
 """Characters of a search that are looked at."""
 
 
-def pages() -> Pages:
+def pages() -> Templates:
     """The templates, with what all pages of the browser need."""
-    return Pages(PACKAGE, styles=["browser.css"], scripts=["browser.js"])
+    return Templates(PACKAGE, styles=["browser.css"], scripts=["browser.js"])
 
 
 class Served:

@@ -15,7 +15,7 @@ MOST = 500
 """Entities written unless told otherwise; a page is about 60 kB."""
 
 
-class Written(NamedTuple):
+class ExportSummary(NamedTuple):
     """What an export wrote: entities and tasks, of how many."""
 
     entities: int
@@ -45,7 +45,7 @@ class Files:
 
 def export(
     atlas: Atlas, out: Path, *, most: int = MOST, advance: Callable[[int], None] | None = None
-) -> Written:
+) -> ExportSummary:
     """Write pages for at most ``most`` entities into ``out``: those of tasks first, task by task,
     then the best connected; and for every task whose entities are all among them.
 
@@ -81,7 +81,7 @@ def export(
         write(f"entity-{entity}.html", "entity.html", **content.entity(atlas, links, entity))
     for place in whole:
         write(f"task-{place}.html", "task.html", **content.task(atlas, links, place))
-    return Written(len(chosen), atlas.graph.n_entities, len(whole), len(atlas.tasks))
+    return ExportSummary(len(chosen), atlas.graph.n_entities, len(whole), len(atlas.tasks))
 
 
 def _chosen(atlas: Atlas, most: int) -> frozenset[int]:

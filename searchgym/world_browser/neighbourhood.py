@@ -39,7 +39,7 @@ class Heading(NamedTuple):
     y: int
 
 
-class Side(NamedTuple):
+class NeighbourSide(NamedTuple):
     """One half of the picture."""
 
     anchor: str
@@ -52,8 +52,8 @@ class Picture(NamedTuple):
     width: int
     height: int
     middle: tuple[int, int]
-    about: Side
-    says: Side
+    about: NeighbourSide
+    says: NeighbourSide
 
     @property
     def drawn(self) -> int:
@@ -101,7 +101,7 @@ def _height(kept: Sequence[int]) -> int:
 def _side(
     atlas: Atlas, groups: Sequence[Sequence[Triple]], kept: Sequence[int], x: int,
     middle: tuple[int, int], height: int, *, about: bool,
-) -> Side:  # fmt: skip
+) -> NeighbourSide:  # fmt: skip
     graph = atlas.graph
     y = (height - _height(kept)) // 2
     headings, spots = [], []
@@ -123,7 +123,7 @@ def _side(
                 )
             )  # fmt: skip
             y += ROW
-    return Side("end" if about else "start", tuple(headings), tuple(spots))
+    return NeighbourSide("end" if about else "start", tuple(headings), tuple(spots))
 
 
 def _line(x: int, y: int, middle: tuple[int, int], about: bool) -> str:

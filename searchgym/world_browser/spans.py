@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 
-class Piece(NamedTuple):
+class FactSpan(NamedTuple):
     """A stretch of text and the facts that it states a part of."""
 
     text: str
@@ -16,7 +16,7 @@ class Piece(NamedTuple):
     """Those of the facts whose first character this is."""
 
 
-def pieces(text: str, spans: Sequence[tuple[int, int, int]]) -> list[Piece]:
+def pieces(text: str, spans: Sequence[tuple[int, int, int]]) -> list[FactSpan]:
     """``text`` as pieces that join to it again, cut at the ends of every ``(fact, start, end)``.
 
     Spans may overlap, nest, repeat a fact, or reach beyond the text, which cuts them off; empty
@@ -29,7 +29,7 @@ def pieces(text: str, spans: Sequence[tuple[int, int, int]]) -> list[Piece]:
     for low, high in pairwise(cuts):
         facts = dict.fromkeys(fact for fact, s, e in kept if s <= low and high <= e)
         begins = dict.fromkeys(fact for fact, s, _ in kept if s == low)
-        made.append(Piece(text[low:high], tuple(facts), tuple(begins)))
+        made.append(FactSpan(text[low:high], tuple(facts), tuple(begins)))
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from searchgym.benchmark.joint import Joint, Table, ratio
+from searchgym.benchmark.joint import Joint, MetricTable, ratio
 from searchgym.evaluation.intervals import wilson
 
 REAL, SIMULATED = 0.2, 0.5
@@ -13,13 +13,13 @@ REAL, SIMULATED = 0.2, 0.5
 
 def gains(
     rng: np.random.Generator, gain: float, questions: int, seeds: np.ndarray, name: str
-) -> Table:
+) -> MetricTable:
     """0/1 gains of agents that answer a share ``gain`` more than nothing, some questions more
     likely than others, each training seed shifted by its entry."""
     easy = rng.beta(2, 2, questions)
     chance = np.clip(gain + 0.8 * (easy - 0.5) * gain + seeds[:, None], 0, 1)
     values = (rng.random(chance.shape) < chance).astype(float)
-    return Table(values, tuple(f"{name}-{i}" for i in range(questions)))
+    return MetricTable(values, tuple(f"{name}-{i}" for i in range(questions)))
 
 
 def coverage(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from searchgym.benchmark.joint import (
     Joint,
-    Table,
+    MetricTable,
     complete,
     difference,
     independent_difference,
@@ -22,9 +22,9 @@ from searchgym.evaluation.intervals import Interval, mean_interval
 from .coverage import coverage
 
 
-def table(values: object, name: str = "q") -> Table:
+def table(values: object, name: str = "q") -> MetricTable:
     found = np.atleast_2d(np.asarray(values, dtype=float))
-    return Table(found, tuple(f"{name}{i}" for i in range(found.shape[1])))
+    return MetricTable(found, tuple(f"{name}{i}" for i in range(found.shape[1])))
 
 
 def test_intervals_of_the_ratio_hold_the_truth() -> None:
@@ -104,6 +104,6 @@ def test_lost_questions_are_left_out_and_wrong_calls_named() -> None:
     with pytest.raises(EvaluationError, match="seeds"):
         Joint().means([[table(np.ones((2, 5)))], [table(np.ones((3, 5)))]])
     with pytest.raises(EvaluationError, match="questions"):
-        Joint().means([[Table(np.ones((1, 0)), ())]])
+        Joint().means([[MetricTable(np.ones((1, 0)), ())]])
     nothing = Interval(float("nan"), float("nan"), float("nan"), 0, "none")
     assert independent_difference(nothing, nothing).n == 0

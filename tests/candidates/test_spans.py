@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchgym.candidates.actions import Limits, candidates
+from searchgym.candidates.actions import CandidateLimits, candidates
 from searchgym.candidates.lexical import stem, tokenise
 from searchgym.candidates.passages import analyse, bare_title
 from searchgym.candidates.question import read_question
@@ -110,7 +110,7 @@ def test_candidates_are_legal_unique_and_capped():
     assert len(set(texts)) == len(texts)
     assert any(c.form == "question" for c in found)
     assert not any(c.form in ("yes", "no") for c in found)
-    assert len([c for c in candidates(state, Limits(answers=5)) if c.form == "span"]) == 5
+    assert len([c for c in candidates(state, CandidateLimits(answers=5)) if c.form == "span"]) == 5
     for turns, queries in ((1, None), (3, 0)):
         last = candidates(make_state("Where?", [], [(passage, 0, 0)], turns, queries))
         assert not any(isinstance(c.action, Search) for c in last)

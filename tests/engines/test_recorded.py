@@ -18,7 +18,7 @@ import pytest
 from searchgym.engines import build_engine
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.pages import CorpusPages
-from searchgym.engines.recorded import Recorded, RecordedEngine, RecordedPages
+from searchgym.engines.recorded import RecordedEngine, RecordedPages, RecordedService
 from searchgym.engines.recorded.tool import RecordedTool
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.vector import SearchVectorEnv
@@ -464,7 +464,7 @@ def test_the_first_answer_kept_is_everybodys(tmp_path: Path) -> None:
 
 
 def test_the_file_is_plain_json(tmp_path: Path) -> None:
-    recorded: Recorded[Any, Any] = RecordedEngine(BM25Engine(CORPUS), tmp_path / "r.sqlite")
+    recorded: RecordedService[Any, Any] = RecordedEngine(BM25Engine(CORPUS), tmp_path / "r.sqlite")
     recorded.run(queries("Quell"))
     ((_, value),) = recorded.store.items("recorded-search")
     entry = json.loads(value)

@@ -10,7 +10,7 @@ from gymnasium.error import InvalidAction
 from gymnasium.utils.env_checker import check_env
 
 from searchgym.agents.scripted import RulesAgent
-from searchgym.candidates.actions import Limits
+from searchgym.candidates.actions import CandidateLimits
 from searchgym.candidates.encoder import WordEncoder
 from searchgym.candidates.features import FEATURE_NAMES
 from searchgym.curricula import make_curriculum
@@ -151,7 +151,7 @@ def test_a_wrapped_environment_passes_both_checkers(curriculum):
 
 
 def test_limits_and_encoders_by_plain_values():
-    assert wrapped(limits={"answers": 7}).builder.limits == Limits(answers=7)
+    assert wrapped(limits={"answers": 7}).builder.limits == CandidateLimits(answers=7)
     with pytest.raises(CardError, match=r"unknown limit 'answer'. Did you mean 'answers'"):
         wrapped(limits={"answer": 3})
     with pytest.raises(CardError, match="max_actions"):

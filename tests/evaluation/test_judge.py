@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from searchgym.agents.scripted import ConstantAgent
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import EngineError, EvaluationError
-from searchgym.evaluation.judge import Judge, agreement, judged, prompt_for, read_verdict
+from searchgym.evaluation.judge import LLMJudge, agreement, judged, prompt_for, read_verdict
 from searchgym.evaluation.result import EvalResult, compare
 from searchgym.evaluation.run import evaluate
 from searchgym.text import normalise_answer
@@ -91,7 +91,7 @@ def _setting() -> SearchEnv:
 def test_verdicts_stand_beside_exact_match(server: Loopback, tmp_path: Path) -> None:
     result = evaluate(Says(), _setting(), name="says")
     assert result.means["judge"].n == 0, "nobody was asked"
-    judge = Judge(f"{server.url}/v1", cache=tmp_path / "judge.sqlite")
+    judge = LLMJudge(f"{server.url}/v1", cache=tmp_path / "judge.sqlite")
     found = judged(result, TASKS, judge)
     verdicts = {row.task_id: row.judge for row in found.rows}
     assert {k: v for k, v in verdicts.items() if k != "t4"} == {"t1": 1, "t2": 1, "t3": 0, "t5": 1}
@@ -103,7 +103,7 @@ def test_verdicts_stand_beside_exact_match(server: Loopback, tmp_path: Path) -> 
     assert asked(server) == 4, "a refusal that should be one needs no judge"
     assert found.settings["judge"]["model"] == "small-judge"
     assert found.settings["judge"]["sampling"]["temperature"] == 0
-    again = judged(result, TASKS, Judge(f"{server.url}/v1", cache=tmp_path / "judge.sqlite"))
+    again = judged(result, TASKS, LLMJudge(f"{server.url}/v1", cache=tmp_path / "judge.sqlite"))
     assert asked(server) == 4, "answered from the cache"
     assert str(again.rows) == str(found.rows)
     path = found.save(tmp_path / "r.json")
@@ -112,8 +112,8 @@ def test_verdicts_stand_beside_exact_match(server: Loopback, tmp_path: Path) -> 
 
 def test_results_of_different_judges_are_not_compared(server: Loopback) -> None:
     result = evaluate(Says(), _setting(), name="a")
-    one = judged(result, TASKS, Judge(f"{server.url}/v1", "small-judge"))
-    other = judged(result, TASKS, Judge(f"{server.url}/v1", "small-judge", temperature=1.0))
+    one = judged(result, TASKS, LLMJudge(f"{server.url}/v1", "small-judge"))
+    other = judged(result, TASKS, LLMJudge(f"{server.url}/v1", "small-judge", temperature=1.0))
     assert compare(one, other, "em").difference.n == 5
     with pytest.raises(EvaluationError, match=r"judge\.fingerprint"):
         compare(one, other, "judge")
@@ -122,7 +122,7 @@ def test_results_of_different_judges_are_not_compared(server: Loopback) -> None:
 
 def test_a_server_that_fails_leaves_answers_unjudged_and_says_so() -> None:
     with serving(lambda got: Say(500, b"")) as log:
-        judge = Judge(f"{log.url}/v1", "m", tries=1)
+        judge = LLMJudge(f"{log.url}/v1", "m", tries=1)
         found = judged(evaluate(ConstantAgent("Quell"), _setting()), TASKS, judge)
     seen = agreement(found.rows)
     assert (seen.unjudged, seen.verdicts.n) == (4, 0)
@@ -131,14 +131,14 @@ def test_a_server_that_fails_leaves_answers_unjudged_and_says_so() -> None:
 
 def test_mistakes_of_people_are_errors(server: Loopback) -> None:
     with pytest.raises(EvaluationError, match="needs the address"):
-        Judge(model="m")
+        LLMJudge(model="m")
     with pytest.raises(EvaluationError, match="temprature"):
-        Judge(f"{server.url}/v1", temprature=1)
+        LLMJudge(f"{server.url}/v1", temprature=1)
     with (
         serving(lambda got: Say(404, b"no")) as log,
         pytest.raises(EngineError, match="check model and base_url"),
     ):
-        Judge(log.url, "m").verdicts([(TASKS[0], "x")])
+        LLMJudge(log.url, "m").verdicts([(TASKS[0], "x")])
 
 
 @pytest.mark.parametrize(

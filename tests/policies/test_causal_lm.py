@@ -17,7 +17,7 @@ from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.base import Policy
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.renderer import BareRenderer, ChatRenderer, PlainRenderer
-from searchgym.policies.rows import Row
+from searchgym.policies.rows import TrainingRow
 from searchgym.policies.trainable import TrainableLM
 from searchgym.types import Agent, Failure
 from tests.llms import tiny
@@ -229,7 +229,7 @@ def setting() -> Any:
     return env.unwrapped
 
 
-def agree(trained: TrainableLM, rows: list[Row]) -> None:
+def agree(trained: TrainableLM, rows: list[TrainingRow]) -> None:
     """The trainer's log-probabilities are the behaviour's."""
     logp = trained.logp(rows).detach().numpy()
     for row, got in zip(rows, logp, strict=True):

@@ -17,7 +17,7 @@ from searchgym.errors import EpisodeError
 from searchgym.llms.base import Completion, GenRequest, Sampling
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.record import kept
-from searchgym.policies.rows import Row
+from searchgym.policies.rows import TrainingRow
 from searchgym.types import ToolCall
 from tests.policies.players import Tells
 from tests.small import TASKS, episode, lookup, play
@@ -70,10 +70,12 @@ class Watched:
         return e
 
 
-def check(row_list: list[Row], e: Episode, said: list[tuple[GenRequest, Completion]]) -> None:
+def check(
+    row_list: list[TrainingRow], e: Episode, said: list[tuple[GenRequest, Completion]]
+) -> None:
     """Everything a row promises, from the generator's side."""
     assert len(said) == len(e.turns)
-    where: dict[int, tuple[Row, int]] = {}
+    where: dict[int, tuple[TrainingRow, int]] = {}
     for row in row_list:
         n = len(row)
         for array in (row.sampled, row.loss_mask, row.logp, row.version, row.turn_of_token):
@@ -128,7 +130,7 @@ def test_rows_are_the_prompts_and_completions(
         np.testing.assert_array_equal(a.loss_mask, b.loss_mask)
 
 
-def turns_of(rows: list[Row]) -> list[tuple[int, list[int]]]:
+def turns_of(rows: list[TrainingRow]) -> list[tuple[int, list[int]]]:
     return [(r.context, [int(u.rpartition("/")[2]) for u in r.turn_uids]) for r in rows]
 
 

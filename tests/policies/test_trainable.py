@@ -14,7 +14,7 @@ from searchgym.core.rollout import run_episodes
 from searchgym.errors import EngineError
 from searchgym.llms.base import Sampling
 from searchgym.llms.precision import fast_dtype
-from searchgym.policies.rows import Row
+from searchgym.policies.rows import TrainingRow
 from searchgym.policies.scoring import micro_batches
 from searchgym.policies.trainable import Lora, TrainableLM
 from searchgym.seeding import stream
@@ -30,7 +30,7 @@ def lm(kind: str = "qwen2", seed: int = 0, **options: Any) -> TrainableLM:
     return TrainableLM(model(kind, seed), WORDS, **options)
 
 
-def played(trained: TrainableLM, episodes: int = 4, **options: Any) -> list[Row]:
+def played(trained: TrainableLM, episodes: int = 4, **options: Any) -> list[TrainingRow]:
     """Rows of episodes of several lengths: three random turns each, or fewer."""
     policy = trained.policy(sampling=SAMPLING, **options)
     made = [episode(TASKS[i % 2], seed=i, max_turns=1 + i % 3) for i in range(episodes)]
@@ -40,7 +40,7 @@ def played(trained: TrainableLM, episodes: int = 4, **options: Any) -> list[Row]
     return rows
 
 
-def plain(model: Any, row: Row) -> torch.Tensor:
+def plain(model: Any, row: TrainingRow) -> torch.Tensor:
     """(N, V): log-probabilities of each next token by one forward pass over the row alone."""
     with torch.no_grad():
         logits: torch.Tensor = model(torch.tensor([row.ids.tolist()])).logits[0]
@@ -336,7 +336,7 @@ def test_a_prompt_may_be_one_token() -> None:
     rows = played(trained)
     row = rows[0]
     at = int(row.sampled.argmax()) - 1
-    short = Row(
+    short = TrainingRow(
         "e", ("e/0",), 0, "g", row.ids[at:], row.sampled[at:], row.loss_mask[at:], row.logp[at:],
         row.version[at:], row.turn_of_token[at:],
     )  # fmt: skip
@@ -351,7 +351,7 @@ def test_rows_that_cannot_be_scored() -> None:
     with pytest.raises(EngineError, match="no rows"):
         trained.logp([])
     row = played(trained)[0]
-    blind = Row(
+    blind = TrainingRow(
         "e", ("e/0",), 0, "g", row.ids, np.ones_like(row.sampled), row.loss_mask, row.logp,
         row.version, row.turn_of_token,
     )  # fmt: skip

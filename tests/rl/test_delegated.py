@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.policies.rows import Row
+from searchgym.policies.rows import TrainingRow
 from searchgym.rl.saved import SavedRollouts
 from searchgym.rl.slots.batch import Batch, in_lines
 from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan
@@ -35,7 +35,7 @@ def batch() -> Batch:
     return made
 
 
-def values(rows: list[Row]) -> torch.Tensor:
+def values(rows: list[TrainingRow]) -> torch.Tensor:
     """(R, W) a number for each token that says where it stands."""
     made = torch.zeros(len(rows), max(map(len, rows)))
     for i, row in enumerate(rows):

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from searchgym.errors import CardError
-from searchgym.policies.rows import Row
+from searchgym.policies.rows import TrainingRow
 from searchgym.rl.advantages.kl_in_reward import KLInReward
 from searchgym.rl.advantages.rloo import RLOO
 from searchgym.rl.data.uniform import UniformTasks
@@ -122,11 +122,11 @@ def test_a_batch_says_who_wrote_what_and_when() -> None:
     assert batch.replayed.tolist() == [False, False, True, True]
 
 
-def row_of(member: Played) -> Row:
+def row_of(member: Played) -> TrainingRow:
     """Two tokens, the second one sampled."""
     name, sampled = member.episode.config.episode_id, np.array([False, True])
     zeros = np.zeros(2, np.float32)
-    return Row(
+    return TrainingRow(
         name, (f"{name}/0",), 0, "g", np.array([1, 2]), sampled, sampled, zeros,
         np.array([-1, 0]), np.array([-1, 0]),
     )  # fmt: skip

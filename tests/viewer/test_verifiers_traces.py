@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from searchgym.errors import DataError
 from searchgym.viewer.files import sources
-from searchgym.viewer.formats import Block, blocks, detect, parse
+from searchgym.viewer.formats import RecordBytes, blocks, detect, parse
 from searchgym.viewer.formats.verifiers_traces import NAME, pieces
 from searchgym.viewer.index import Index
 from searchgym.viewer.record import Record
@@ -213,6 +213,6 @@ def test_blocks_say_where_to_go_on(tmp_path: Path) -> None:
     assert [block.then for block in found] == [None, *ends]
     text = path.read_bytes()
     for block in found:
-        assert isinstance(block, Block)
+        assert isinstance(block, RecordBytes)
         assert text[block.offset : block.offset + len(block.data)] == block.data
     assert [b.data for b in blocks(path, NAME, ends[0])] == [found[2].data]

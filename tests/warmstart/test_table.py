@@ -11,7 +11,7 @@ from searchgym.llms.sft import SftConfig
 from searchgym.llms.small import small_model
 from searchgym.warmstart.mixture import Mixture, Stage
 from searchgym.warmstart.reading import encode_traces, reader_tokenizer
-from searchgym.warmstart.table import Given, Table, Words
+from searchgym.warmstart.table import EmbeddingTable, Given, TokenMeanings
 from searchgym.warmstart.traces import Trace
 from searchgym.warmstart.training import TraceTrainer
 
@@ -57,7 +57,7 @@ def test_gradients_are_those_of_the_whole_table(
 def test_the_model_is_what_counts_before_a_step_and_after_it(tokenizer: Any) -> None:
     model = small_model(tokenizer, width=32)
     whole = model.get_input_embeddings().weight
-    table = Table(model, Given(torch.tensor([1, 3])))
+    table = EmbeddingTable(model, Given(torch.tensor([1, 3])))
     assert table.rows.tolist() == [0, 2, *range(4, len(whole))]
     with torch.no_grad():
         whole.fill_(1.0)
@@ -69,9 +69,9 @@ def test_the_model_is_what_counts_before_a_step_and_after_it(tokenizer: Any) -> 
     assert whole[:5, 0].tolist() == [2.0, 1.0, 2.0, 1.0, 2.0]
 
 
-def words(tokens: list[int], width: int, dims: int = 5) -> Words:
+def words(tokens: list[int], width: int, dims: int = 5) -> TokenMeanings:
     draw = torch.Generator().manual_seed(0)
-    return Words(
+    return TokenMeanings(
         torch.tensor(tokens),
         torch.nn.functional.normalize(torch.randn(len(tokens), dims, generator=draw), dim=1),
         torch.zeros(len(tokens), 1),
@@ -82,7 +82,7 @@ def words(tokens: list[int], width: int, dims: int = 5) -> Words:
 
 def test_words_move_together_by_their_projection(tokenizer: Any) -> None:
     model = small_model(tokenizer, width=32)
-    table = Table(model, Given(torch.tensor([1]), words([2, 4, 7], 32)))
+    table = EmbeddingTable(model, Given(torch.tensor([1]), words([2, 4, 7], 32)))
     assert table.rows.tolist() == [0, 3, 5, 6, *range(8, len(table.whole))]
     assert table.projection is not None
     found = table.of(torch.tensor([1, 4, 5, 7]))
@@ -99,7 +99,7 @@ def test_words_move_together_by_their_projection(tokenizer: Any) -> None:
 
 def test_words_reach_the_model_when_they_are_written(tokenizer: Any) -> None:
     model = small_model(tokenizer, width=32)
-    table = Table(model, Given(torch.tensor([1]), words([2, 4], 32)))
+    table = EmbeddingTable(model, Given(torch.tensor([1]), words([2, 4], 32)))
     before = table.whole.detach().clone()
     table.write()
     assert torch.equal(table.whole, before)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from searchgym.errors import SearchGymError
-from searchgym.web.pages import Pages
+from searchgym.web.pages import Templates
 from searchgym.web.server import HEADERS, MOST_QUERY_BYTES, build_app, serve
 
 from ..browser import accessible, browser, page, served, wait_until
@@ -27,7 +27,7 @@ def small_app() -> Any:
     from starlette.responses import HTMLResponse
     from starlette.routing import Route
 
-    pages = Pages("searchgym.web")
+    pages = Templates("searchgym.web")
     return build_app([Route("/", lambda _: HTMLResponse(pages.served("message.html", **SAID)))])
 
 
@@ -54,7 +54,7 @@ def test_other_methods_hosts_and_long_queries_are_refused(client: Any) -> None:
 
 
 def test_a_page_in_a_file_allows_only_what_is_inside() -> None:
-    made = Pages("searchgym.web").standalone("message.html", **SAID, scripts=["'mine'"])
+    made = Templates("searchgym.web").standalone("message.html", **SAID, scripts=["'mine'"])
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', made)
     assert policy.count("sha256-") == 3
     assert "unsafe" not in policy
@@ -63,11 +63,13 @@ def test_a_page_in_a_file_allows_only_what_is_inside() -> None:
 
 def test_a_script_that_would_end_its_element_is_refused() -> None:
     with pytest.raises(ValueError, match="ends its own element"):
-        Pages("searchgym.web").standalone("message.html", **SAID, scripts=["'</script>'"])
+        Templates("searchgym.web").standalone("message.html", **SAID, scripts=["'</script>'"])
 
 
 def test_keys_and_colours(page: Any, tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_text(Pages("searchgym.web").standalone("message.html", **SAID))
+    (tmp_path / "page.html").write_text(
+        Templates("searchgym.web").standalone("message.html", **SAID)
+    )
     with served(small_app()) as address:
         for start in (address, (tmp_path / "page.html").as_uri()):
             page.goto(start)

@@ -44,7 +44,7 @@ class Documents:
         return self._rewriter
 
     def position(self, passage: Passage) -> int | None:
-        """Where a hit stands in the corpus; ``None`` for passages from elsewhere."""
+        """Position of a hit in the corpus; ``None`` for passages from elsewhere."""
         if passage.id not in self.corpus:
             return None
         at = self.corpus.position(passage.id)
@@ -74,8 +74,8 @@ class Documents:
 
     def junk(self, text: str, draw: int) -> Passage:
         """A spam page about a text."""
-        made = invent("junk", text, draw & _MASK)
-        return Passage(made.id, *junk(made), made.url)
+        fake = invent("junk", text, draw & _MASK)
+        return Passage(fake.id, *junk(fake), fake.url)
 
     def attack(self, text: str, key: int, shown: Sequence[Passage]) -> tuple[Passage, Attack]:
         """A document against an agent that searched for ``text``; it claims nothing that stands
@@ -84,43 +84,43 @@ class Documents:
         kind = ATTACKS[derive(key, "kind") % len(ATTACKS)]
         best: tuple[Invented, Attack] | None = None
         for attempt in range(_TRIES):
-            made = invent("attack", text, derive(key, "attack", attempt) & _MASK)
-            about = self._attack(made)
+            fake = invent("attack", text, derive(key, "attack", attempt) & _MASK)
+            about = self._attack(fake)
             if about.kind == kind or best is None:
-                best = made, about
+                best = fake, about
             if about.kind != kind:
                 continue
             if kind != "falsehood" or normalise_answer(about.claim) not in beside:
                 break
         assert best is not None
-        made, about = best
-        return Passage(made.id, about.title, about.text, made.url), about
+        fake, about = best
+        return Passage(fake.id, about.title, about.text, fake.url), about
 
     # --- pages --------------------------------------------------------------------------------
     def page(self, url: str, ctx: CallContext) -> Page | None:
         """The invented page at an address; ``None`` where none was invented."""
-        made = recognise(url)
-        if made is None:
+        fake = recognise(url)
+        if fake is None:
             return None
-        if made.kind == "junk":
-            title, text = junk(made)
-        elif made.kind == "attack":
-            about = self._attack(made)
+        if fake.kind == "junk":
+            title, text = junk(fake)
+        elif fake.kind == "attack":
+            about = self._attack(fake)
             title, text = about.title, about.text
-        elif made.payload >= len(self.corpus):
+        elif fake.payload >= len(self.corpus):
             return None
-        elif made.kind == "mirror":
-            original = self.corpus[made.payload]
+        elif fake.kind == "mirror":
+            original = self.corpus[fake.payload]
             title, text = original.title, original.text
         else:
-            title = self.corpus[made.payload].title
-            text = self._falsify(made.payload, ctx, "contradiction")[0]
-        return Page(made.url, title, text, (made.id,))
+            title = self.corpus[fake.payload].title
+            text = self._falsify(fake.payload, ctx, "contradiction")[0]
+        return Page(fake.url, title, text, (fake.id,))
 
     def attack_at(self, url: str) -> Attack | None:
         """The record of the attack at an address, if there is one."""
-        made = recognise(url)
-        return self._attack(made) if made is not None and made.kind == "attack" else None
+        fake = recognise(url)
+        return self._attack(fake) if fake is not None and fake.kind == "attack" else None
 
     def old_page(self, page: Page, ctx: CallContext) -> Page | None:
         """A page whose passages are old versions; ``None`` where nothing could be changed."""

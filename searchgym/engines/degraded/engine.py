@@ -138,16 +138,16 @@ class DegradedEngine:
                 done["shuffle"] = 1
             if done:
                 hits = ranked(passages, [hit.score for hit in ranking], query.k)
-        told = _told(done, hits)
+        notes = _told(done, hits)
         if seconds:
-            told["latency"] = seconds
+            notes["latency"] = seconds
         cost = seconds * self.weather.cost_per_second + getattr(decoys, "cost", 0.0)
-        if not told and not cost and hits == ranking:
+        if not notes and not cost and hits == ranking:
             return ranking
         cost += getattr(ranking, "cost", 0.0)  # the other query was paid for, too
         meta: dict[str, Any] = dict(getattr(ranking, "meta", {}))
-        if told or hits != ranking:
-            meta["degraded"] = told
+        if notes or hits != ranking:
+            meta["degraded"] = notes
         return Charged(hits, cost, meta)
 
     def _replaced(
@@ -215,19 +215,19 @@ class DegradedEngine:
 
 
 def _told(done: Mapping[str, Any], hits: Ranking) -> dict[str, Any]:
-    """What was done to the hits that are shown."""
+    """Describe the degradation of the hits that are shown."""
     shown = {hit.passage.id for hit in hits}
-    told: dict[str, Any] = {}
+    notes: dict[str, Any] = {}
     for kind, what in done.items():
         if kind == "shuffle":
-            told[kind] = what
+            notes[kind] = what
         elif kept := [w for w in what if (w["id"] if isinstance(w, dict) else w) in shown]:
-            told[kind] = kept
-    return told
+            notes[kind] = kept
+    return notes
 
 
 def make(
     corpus: Corpus, world: World | None, *, engine: Any = "bm25", **options: Any
 ) -> DegradedEngine:
-    """For the registry: ``{"name": "degraded", "engine": "bm25", "noise": 0.3}``."""
+    """Build for the registry: ``{"name": "degraded", "engine": "bm25", "noise": 0.3}``."""
     return DegradedEngine(build_engine(engine, corpus, world), corpus, world, **options)

@@ -77,19 +77,19 @@ class DegradedPages:
         """The page as this episode's web has it, with a record of what was done to it."""
         if page is None or isinstance(page, Failure) or not any(rates):
             return page
-        told: dict[str, Any] = {}
+        notes: dict[str, Any] = {}
         if strikes(rates.stale, episode_key(request.ctx), "stale", page.url):
             old = self.documents.old_page(page, request.ctx)
             if old is not None:
-                page, told["stale"] = _like(page, old), list(old.passage_ids)
+                page, notes["stale"] = _like(page, old), list(old.passage_ids)
         if about := self.documents.attack_at(page.url):
-            told["injected"] = [about.told()]
+            notes["injected"] = [about.told()]
         if seconds:
-            told["latency"] = seconds
-        if not told:
+            notes["latency"] = seconds
+        if not notes:
             return page
         cost = getattr(page, "cost", 0.0) + seconds * self.weather.cost_per_second
-        meta = {**getattr(page, "meta", {}), "degraded": told}
+        meta = {**getattr(page, "meta", {}), "degraded": notes}
         return ChargedPage.of(page, cost, meta)
 
 

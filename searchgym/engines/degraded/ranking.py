@@ -1,4 +1,4 @@
-"""What is shown in which order: hits for other queries, copies, random order."""
+"""Degrades rankings: hits for other queries, copies, random order."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ above them, are filled from the corpus: a k of a billion must not cost a billion
 
 
 def noisy_ranks(rate: float, key: int, n: int) -> list[int]:
-    """Which of the first ``n`` ranks are replaced."""
+    """Choose which of the first ``n`` ranks are replaced."""
     return [i for i in range(n) if strikes(rate, key, "noise", i)]
 
 
 def needs_decoys(rate: float, query: Query) -> bool:
-    """Whether any of the ranks a query may get is replaced."""
+    """Check whether any of the ranks a query may get is replaced."""
     ranks = range(min(query.k, _DECOYS))
     return rate > 0 and any(strikes(rate, query.ctx.key, "noise", i) for i in ranks)
 

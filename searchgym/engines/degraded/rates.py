@@ -1,4 +1,4 @@
-"""How much of each degradation, and the draws that decide where it strikes."""
+"""Rates of each degradation, and the draws that decide where it applies."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ class Rates(NamedTuple):
     """Probabilities in [0, 1]; 0 switches a degradation off entirely."""
 
     noise: float = 0.0
-    """That a hit is replaced by a hit for another query."""
+    """Probability that a hit is replaced by a hit for another query."""
     stale: float = 0.0
-    """That a page is an old version, some facts of which are no longer so (generated worlds)."""
+    """Probability that a page is an old version with outdated facts (generated worlds)."""
     contradict: float = 0.0
-    """That beside a page stands another site's, which contradicts it (generated worlds)."""
+    """Probability that another site's page contradicts a page (generated worlds)."""
     duplicate: float = 0.0
-    """That a hit is followed by its copy on another site."""
+    """Probability that a hit is followed by its copy on another site."""
     seo: float = 0.0
-    """That a page stuffed with the query's words and nothing else stands above a hit."""
+    """Probability that a page stuffed with the query's words stands above a hit."""
     dead: float = 0.0
-    """That a page can no longer be opened."""
+    """Probability that a page can no longer be opened."""
     adversarial: float = 0.0
-    """That a query's results hold a document written against the agent."""
+    """Probability that a query's results hold a document written against the agent."""
     shuffle: float = 0.0
-    """That a query's results stand in random order."""
+    """Probability that a query's results stand in random order."""
     latency: float = 0.0
-    """That a call is slow (by how much: ``latency_s``)."""
+    """Probability that a call is slow (by how much: ``latency_s``)."""
     outage: float = 0.0
-    """That a call fails; drawn anew for every try."""
+    """Probability that a call fails; drawn anew for every try."""
 
     @classmethod
     def of(cls, values: Mapping[str, float]) -> Self:

@@ -14,7 +14,7 @@ from .rates import Rates, strikes
 
 
 class Weather(NamedTuple):
-    """How a service misbehaves."""
+    """Faults of a service."""
 
     latency_s: float = 1.0
     """Mean of the (exponentially distributed) seconds a slow call takes."""

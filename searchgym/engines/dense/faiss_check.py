@@ -1,4 +1,4 @@
-"""What FAISS relies on when it searches, read off an index that may have been altered.
+"""Checks of what FAISS relies on in a search, for an index that may have been altered.
 
 FAISS follows the numbers of a graph or a list without asking where they lead. A file that was
 damaged or forged is therefore read only if its digest is the recorded one, and searched only if its
@@ -33,10 +33,10 @@ def check_header(file: Path) -> None:
     if head[:4] not in _MAGIC:
         return  # another kind, which is refused by its name
     found_dim = int.from_bytes(head[4:8], "little", signed=True)
-    found = int.from_bytes(head[8:16], "little", signed=True)
-    if found_dim < 1 or found < 0 or size < 4 * found_dim * found:
+    count = int.from_bytes(head[8:16], "little", signed=True)
+    if found_dim < 1 or count < 0 or size < 4 * found_dim * count:
         raise EngineError(
-            f"{file} is damaged: {size:,} bytes cannot hold {found:,} vectors of {found_dim} "
+            f"{file} is damaged: {size:,} bytes cannot hold {count:,} vectors of {found_dim} "
             "dimensions"
         )
 
@@ -62,7 +62,7 @@ def check_index(
 
 
 def _holds(flat: Any, n: int, dim: int) -> bool:
-    """Whether a flat index within another one holds the n vectors it counts."""
+    """Check whether a flat index within another one holds the n vectors it counts."""
     flat = import_faiss().downcast_index(flat)
     codes = getattr(flat, "codes", None)
     return codes is not None and (flat.ntotal, flat.d, codes.size()) == (n, dim, 4 * n * dim)

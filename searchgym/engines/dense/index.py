@@ -79,7 +79,7 @@ def build_faiss(kind: str, vectors: Vectors, numbers: Mapping[str, int], threads
             else:
                 index = faiss.IndexIVFPQ(*shape, numbers["m"], numbers["nbits"], product)
                 index.pq.cp.min_points_per_centroid = 1
-            index.cp.min_points_per_centroid = 1  # its warning about small corpora helps nobody
+            index.cp.min_points_per_centroid = 1  # silences a warning about small corpora
             index.cp.spherical = True
             index.train(_sample(vectors, _TRAINED_ON * max(numbers["nlist"], 256)))
         for block in vectors.blocks:
@@ -115,7 +115,7 @@ class DenseIndex:
         self._resources: Any = None
         self._cells: Vectors | None = None
         self.owner: Any = faiss_index
-        """What owns the memory of ``vectors``, if they are a view into it."""
+        """Owner of the memory of ``vectors``, if they are a view into it."""
         if kind in ("ivf", "ivfpq"):
             self._index.nprobe = self.numbers["nprobe"]
             self._cells = Vectors([_centroids(faiss_index)], longest=_longest(faiss_index))
@@ -171,7 +171,7 @@ class DenseIndex:
 
 
 def gpu_is_there() -> bool:
-    """Whether this FAISS has GPU code and sees a GPU."""
+    """Check whether this FAISS has GPU code and sees a GPU."""
     faiss = import_faiss()
     return hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0
 

@@ -1,4 +1,4 @@
-"""How known families of encoders want their texts: prefixes, instruction, pooling, length.
+"""Presets of known families of encoders: prefixes, instruction, pooling, length.
 
 Each family's own model card says it (E5: arXiv 2212.03533; E5-instruct: arXiv 2401.00368; BGE:
 arXiv 2309.07597). A wrong prefix costs recall without any error, hence the names.
@@ -16,7 +16,7 @@ POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "last")
 
 
 class Preset(NamedTuple):
-    """What is put before a text, and how token vectors become one vector."""
+    """Prefixes of texts, and the pooling of token vectors into one."""
 
     query_prefix: str = ""
     """``{instruction}`` in it is replaced by ``instruction``."""

@@ -28,7 +28,7 @@ _NORMS, _AT_ONCE = 256, 1 << 16
 
 
 def is_published(path: Path) -> bool:
-    """Whether a path is a FAISS file, or a folder with one, whole or in parts."""
+    """Check whether a path is a FAISS file, or a folder with one, whole or in parts."""
     return path.is_file() or any(path.glob("*.index")) or any(path.glob("part_*"))
 
 
@@ -63,11 +63,11 @@ def open_published(
     if sha256 is not None and file_digest(file) != sha256.lower():
         raise EngineError(f"{file} does not have the SHA-256 {sha256}: it is another file")
     check_header(file)
-    found = read_faiss(str(file))
-    kind, storage = _kind(found, file)
+    loaded = read_faiss(str(file))
+    kind, storage = _kind(loaded, file)
     faiss = import_faiss()
     if kind == "hnsw":
-        check_index(kind, found, storage.ntotal, storage.d, file)
+        check_index(kind, loaded, storage.ntotal, storage.d, file)
     if storage.codes.size() != 4 * storage.ntotal * storage.d:
         raise EngineError(f"{file} is damaged: it does not hold the vectors it counts")
     view = faiss.rev_swig_ptr(storage.get_xb(), storage.ntotal * storage.d)
@@ -85,12 +85,12 @@ def open_published(
     positions = _positions(corpus, ids)
     _compare(block, positions, corpus, encoder, file)
     if kind == "hnsw":
-        own = {"links": found.hnsw.nb_neighbors(1), "ef_construction": found.hnsw.efConstruction}
+        own = {"links": loaded.hnsw.nb_neighbors(1), "ef_construction": loaded.hnsw.efConstruction}
         numbers = {**own, **numbers}
     full = parameters(kind, numbers, len(corpus), encoder.dim)
     vectors = Vectors([block], ranks=positions, longest=_longest(block))
-    index = DenseIndex(kind, vectors, found if kind == "hnsw" else None, full, gpu=gpu)
-    index.owner = found  # the vectors are a view into it
+    index = DenseIndex(kind, vectors, loaded if kind == "hnsw" else None, full, gpu=gpu)
+    index.owner = loaded  # the vectors are a view into it
     return index, positions, _digest(file)
 
 

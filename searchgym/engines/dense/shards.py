@@ -32,7 +32,7 @@ _FORMAT = 1
 
 
 def plan_of(corpus: Corpus, encoder: SentenceEncoder, shard: int) -> dict[str, Any]:
-    """What decides the vectors, byte for byte."""
+    """Plan: all that decides the vectors, byte for byte."""
     return {
         "format": _FORMAT,
         "corpus": {"name": corpus.name, "digest": corpus.digest, "passages": len(corpus)},
@@ -96,17 +96,17 @@ def open_shards(folder: Path, plan: Mapping[str, Any], *, verify: bool = False) 
 
 
 def shard_path(folder: Path, number: int) -> Path:
-    """Where a shard lies; its SHA-256 beside it."""
+    """Path of a shard; its SHA-256 lies beside it."""
     return folder / "shards" / f"{number:06}.npy"
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` make a file, then move it into place: it appears whole or not at all."""
-    made = path.with_name(path.name + ".tmp")
-    write(made)
-    with made.open("rb") as stream:
+    temporary = path.with_name(path.name + ".tmp")
+    write(temporary)
+    with temporary.open("rb") as stream:
         os.fsync(stream.fileno())
-    os.replace(made, path)
+    os.replace(temporary, path)
     if hasattr(os, "O_DIRECTORY"):  # the new name reaches the disk too
         handle = os.open(path.parent, os.O_DIRECTORY)
         try:
@@ -124,12 +124,12 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object; ``EngineError`` if the file is absent, broken or of another format."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise EngineError(f"no readable dense index in {path.parent}: {error}") from error
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+    if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise EngineError(f"the dense index in {path.parent} has another format: build it again")
-    return found
+    return value
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 Candidates = Callable[[Floats, int], tuple[Floats, Rows]]
-"""From queries (Q, D) and a number F to inner products and rows, both (Q, F), best first."""
+"""Maps queries (Q, D) and a number F to inner products and rows, both (Q, F), best first."""
 _SPARE = 16
 _AT_ONCE = 1 << 22
 

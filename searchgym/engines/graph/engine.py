@@ -65,15 +65,15 @@ class PageLookup(ABC):
         return [self._look_up(text, k) for text in texts]
 
     def _look_up(self, text: str, k: int) -> Ranking:
-        found = self._mentions(text)
-        if not found or k <= 0:
+        mentions = self._mentions(text)
+        if not mentions or k <= 0:
             return ()
-        known = self._rankings.get((found, k))
+        known = self._rankings.get((mentions, k))
         if known is None:
-            known = self._rank(found, k)
+            known = self._rank(mentions, k)
             if len(self._rankings) >= _REMEMBERED:
                 self._rankings.clear()
-            self._rankings[found, k] = known
+            self._rankings[mentions, k] = known
         return known
 
     def _rank(self, found: tuple[tuple[int, tuple[int, ...]], ...], k: int) -> Ranking:
@@ -145,7 +145,7 @@ class KGPages(PageLookup):
 
 
 def make(corpus: Corpus, world: World | None, mode: str = "pages", **options: Any) -> SearchEngine:
-    """For the registry: ``EngineError`` where there is no graph behind the corpus.
+    """Build for the registry: ``EngineError`` where there is no graph behind the corpus.
 
     ``mode``: "pages" (default) looks pages up by name; "facts", "neighbours", "ppr" and
     "communities" are those of :class:`searchgym.engines.graph.modes.GraphSearch`.

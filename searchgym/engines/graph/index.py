@@ -91,7 +91,7 @@ class GraphIndex:
     # --- rankings -----------------------------------------------------------------------------
     @cached_property
     def vectors(self) -> TextVectors:
-        """Of titles (counted thrice), other names and passages (of an imported graph: facts)."""
+        """Vectors of titles (counted thrice), other names and passages (imported graph: facts)."""
         analyser = Analyser(stopwords="english")
         graph = self.graph
         texts = (
@@ -137,7 +137,7 @@ class GraphIndex:
 
 
 _KEPT = "_graph_index"
-"""Where a corpus keeps its index: the two live and die together."""
+"""Attribute in which a corpus keeps its index, so that both have one lifetime."""
 
 
 def graph_index(
@@ -148,11 +148,11 @@ def graph_index(
     Of a generated world only facts that the corpus states are in the graph: what agents look up is
     what they could have read. Raises ``EngineError`` for a corpus of mere texts.
     """
-    made: GraphIndex | None = vars(corpus).get(_KEPT)
-    if made is not None and communities is None:
-        return made
+    index: GraphIndex | None = vars(corpus).get(_KEPT)
+    if index is not None and communities is None:
+        return index
     if isinstance(corpus, KGCorpus):
-        made = GraphIndex(corpus.graph, corpus, corpus.page_of, communities)
+        index = GraphIndex(corpus.graph, corpus, corpus.page_of, communities)
     elif world is not None and isinstance(corpus, GeneratedCorpus):
         if len(corpus.page_of) != world.n_entities:
             raise EngineError(
@@ -160,11 +160,11 @@ def graph_index(
                 f"has {world.n_entities}: they do not belong together"
             )
         graph = from_world(world, facts=corpus.stated, name=corpus.name)
-        made = GraphIndex(graph, corpus, corpus.page_of, communities)
+        index = GraphIndex(graph, corpus, corpus.page_of, communities)
     else:
         raise EngineError(
             f"corpus {corpus.name!r} has no graph behind it: use a generated world, or a knowledge "
             'graph with corpus="kg:PATH"'
         )
-    vars(corpus)[_KEPT] = made
-    return made
+    vars(corpus)[_KEPT] = index
+    return index

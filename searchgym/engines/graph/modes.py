@@ -62,12 +62,12 @@ class GraphSearch:
         if k <= 0 or not text.strip():
             return ()
         if self.mode == "ppr":
-            found = self.index.ppr(text, k)
+            ranked = self.index.ppr(text, k)
         elif self.mode == "communities":
-            found = self.index.community_search.search(text, k, self.beam)
+            ranked = self.index.community_search.search(text, k, self.beam)
         else:
-            found = self._named(text, k)
-        return tuple(Hit(self.show(e), score) for e, score in found)
+            ranked = self._named(text, k)
+        return tuple(Hit(self.show(e), score) for e, score in ranked)
 
     def _named(self, text: str, k: int) -> list[tuple[int, float]]:
         scores: dict[int, float] = {}
@@ -106,7 +106,7 @@ def make_mode(
     communities: str | Path | None = None,
     **options: Any,
 ) -> GraphSearch:
-    """For the registry. ``communities``: a file that keeps them between processes."""
+    """Build for the registry. ``communities``: a file that keeps them between processes."""
     if mode not in MODES:
         raise EngineError(unknown("mode of the graph engine", mode, ("pages", *MODES)))
     return GraphSearch(graph_index(corpus, world, communities), mode, **options)

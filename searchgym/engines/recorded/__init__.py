@@ -4,10 +4,10 @@ Answers lie in one SQLite file, keyed by a digest of (the service's fingerprint,
 canonical form), so recordings of several services or versions share a file and never mix. What was
 answered is on disk: a killed process loses nothing that it handed out.
 
-Degrade what was recorded, never record what was degraded: noise belongs to an episode, a recording
-to everybody. After DeepTravel's cached sandbox (``CachedBackend``) and SenseNova-MARS's cache.
+Degrade what was recorded, never record what was degraded: noise belongs to one episode, a recording
+to all. After DeepTravel's cached sandbox (``CachedBackend``) and SenseNova-MARS's cache.
 """
 
-from .engine import Recorded, RecordedEngine, RecordedPages, make
+from .engine import RecordedEngine, RecordedPages, RecordedService, make
 
-__all__ = ["Recorded", "RecordedEngine", "RecordedPages", "make"]
+__all__ = ["RecordedEngine", "RecordedPages", "RecordedService", "make"]

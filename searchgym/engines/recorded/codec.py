@@ -19,11 +19,11 @@ from ...types import (
 from ...utils.records import hits_from_json, hits_to_json, result_from_json, result_to_json
 
 
-class Codec(NamedTuple):
-    """How one kind of service is written down."""
+class ServiceCodec(NamedTuple):
+    """Codec of one kind of service: requests and answers as JSON."""
 
     request: Callable[[Any], Any]
-    """What is asked, without the episode's context."""
+    """Request as JSON, without the episode's context."""
     context: Callable[[Any], Any]
     """The rest an answer may depend on: key, parameters, task, state."""
     encode: Callable[[Any], Any]
@@ -34,7 +34,7 @@ class Codec(NamedTuple):
     """A request in some context, to find out whether contexts matter."""
 
     def reads_context(self, service: Any) -> bool:
-        """Whether a service's answers depend on more than the request."""
+        """Check whether a service's answers depend on more than the request."""
         if service.needs_task:
             return True
         keys = [service.cache_key(self.probe(context)) for context in _CONTEXTS]
@@ -101,8 +101,8 @@ def _tool_context(call: ToolCall) -> Any:
     return [call.ctx.state, None] if call.ctx.task is None else _context(call)
 
 
-CODECS: dict[str, Codec] = {
-    "search": Codec(
+CODECS: dict[str, ServiceCodec] = {
+    "search": ServiceCodec(
         request=lambda query: [query.text, query.k],
         context=_context,
         encode=_search_encode,
@@ -110,7 +110,7 @@ CODECS: dict[str, Codec] = {
         shown=lambda query: f"the query {query.text!r} with k={query.k}",
         probe=lambda context: Query("a query", 3, context),
     ),
-    "access": Codec(
+    "access": ServiceCodec(
         request=lambda request: request.url,
         context=_context,
         encode=_page_encode,
@@ -118,7 +118,7 @@ CODECS: dict[str, Codec] = {
         shown=lambda request: f"the page {request.url!r}",
         probe=lambda context: PageRequest("https://a.example/page", context),
     ),
-    "tool": Codec(
+    "tool": ServiceCodec(
         request=lambda call: [call.tool, dict(call.args)],
         context=_tool_context,
         encode=result_to_json,

@@ -4,8 +4,8 @@ Answers lie in one SQLite file, keyed by a digest of (the service's fingerprint,
 canonical form), so recordings of several services or versions share a file and never mix. What was
 answered is on disk: a killed process loses nothing that it handed out.
 
-Degrade what was recorded, never record what was degraded: noise belongs to an episode, a recording
-to everybody. After DeepTravel's cached sandbox (``CachedBackend``) and SenseNova-MARS's cache.
+Degrade what was recorded, never record what was degraded: noise belongs to one episode, a recording
+to all. After DeepTravel's cached sandbox (``CachedBackend``) and SenseNova-MARS's cache.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ...utils.store import Store
 from ...worlds.world import World
 from ..pages import pages_of
 from ..registry import build_engine
-from .codec import CODECS, Codec, fold
+from .codec import CODECS, ServiceCodec, fold
 
 Mode = Literal["record", "replay", "replay_or_live"]
 MODES = ("record", "replay", "replay_or_live")
@@ -45,7 +45,7 @@ Res = TypeVar("Res")
 
 
 class _Flight:
-    """A request somebody is asking right now."""
+    """Request in flight."""
 
     __slots__ = ("done", "failure", "value")
 
@@ -55,12 +55,12 @@ class _Flight:
         self.failure = Failure("unavailable", "the call that was asked for this answer broke off")
 
 
-class Recorded(Generic[Req, Res]):
+class RecordedService(Generic[Req, Res]):
     """A service whose answers are kept on disk.
 
     ``mode``: "record" asks every time and keeps the newest answer; "replay" never asks; and
     "replay_or_live" asks only what the file lacks. A request that is being asked already is waited
-    for, not asked again (by this object; between processes the first answer kept is everybody's).
+    for, not asked again (by this object; between processes the first answer is kept).
 
     Failures are not recorded. A replay miss is a configuration error, not the policy's: a
     ``Failure("cache_miss")`` that no retry can mend, or an ``EngineError`` with ``miss="raise"``.
@@ -94,7 +94,7 @@ class Recorded(Generic[Req, Res]):
         self.inner, self.mode, self.kind, self.miss = inner, mode, kind, miss
         self.path = Path(path)
         self.store = store or Store(path, readonly=mode == "replay")
-        self._codec: Codec = CODECS[kind]
+        self._codec: ServiceCodec = CODECS[kind]
         self._flights: dict[bytes, _Flight] = {}
         self._guard = threading.Lock()
         self._asked = self._replayed = self._missed = 0
@@ -255,7 +255,7 @@ class Recorded(Generic[Req, Res]):
             )
 
     def _insist(self, about: Mapping[str, Any]) -> None:
-        """What is to be replayed must be in the file, recorded with the same options."""
+        """Require that the file holds what is to be replayed, recorded with the same options."""
         known = recordings(self.store, self.kind)
         if self._inner_fingerprint not in known:
             raise EngineError(
@@ -292,8 +292,8 @@ def recordings(store: Store, kind: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-class RecordedEngine(Recorded[Query, Ranking]):
-    """A search engine on record; see :class:`Recorded`."""
+class RecordedEngine(RecordedService[Query, Ranking]):
+    """A search engine on record; see :class:`RecordedService`."""
 
     def __init__(
         self, inner: Service[Query, Ranking] | None, path: str | os.PathLike[str], **options: Any
@@ -321,7 +321,7 @@ class RecordedEngine(Recorded[Query, Ranking]):
         return RecordedPages(source, self.path, mode=self.mode, store=self.store, miss=self.miss)
 
 
-class RecordedPages(Recorded[PageRequest, Page | None]):
+class RecordedPages(RecordedService[PageRequest, Page | None]):
     """A page source on record; a page that does not exist is an answer, too."""
 
     def __init__(
@@ -342,7 +342,7 @@ def make(
     mode: Mode = "replay_or_live",
     **options: Any,
 ) -> RecordedEngine:
-    """For the registry: ``{"name": "recorded", "engine": …, "path": …, "mode": …}``.
+    """Build for the registry: ``{"name": "recorded", "engine": …, "path": …, "mode": …}``.
 
     Without ``engine`` the file is replayed as it is; with it, replay insists on its fingerprint.
     """

@@ -8,10 +8,10 @@ from typing import Any
 
 from ...errors import EngineError
 from ...types import Failure, ToolCall, ToolResult, ToolSpec
-from .engine import Recorded
+from .engine import RecordedService
 
 
-class RecordedTool(Recorded[ToolCall, ToolResult]):
+class RecordedTool(RecordedService[ToolCall, ToolResult]):
     """Any tool on record, e.g. ``RecordedTool(SearchTool(engine), path)``.
 
     The fingerprint is made of the tool's name and that of the engine or page source behind it;

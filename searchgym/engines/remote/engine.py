@@ -17,7 +17,7 @@ from ...types import Charged, Failure, PageSource, Query, Ranking
 from ...worlds.world import World
 from .http import Client
 from .mcp import McpSession, found
-from .pages import AccessReader, JinaReader, McpReader, Reader, RemotePages
+from .pages import AccessReader, JinaReader, McpReader, PageReader, RemotePages
 from .retrieve import dialect as dialect_named
 from .web import PROVIDERS, ask_for
 from .wire import Ask, Malformed, Trouble, parse_json, ranking, server_url
@@ -39,7 +39,7 @@ class RemoteEngine:
         budget: Most that may be spent by this object; further queries fail.
         batch_size: Queries in one request, where the dialect allows several. If the server rejects
             such a request, its queries are asked one by one: a bad one hurts no other.
-        reader: Who reads pages for the access tool: "jina", or None (the corpus's own pages).
+        reader: Reader of pages for the access tool: "jina", or None (the corpus's own pages).
             By default Jina for providers; a dialect that reads pages always does.
         limits: ``timeout_s, retries, backoff_s, max_wait_s, rate, concurrency, max_bytes``; see
             :class:`searchgym.engines.remote.http.Client`.
@@ -112,7 +112,7 @@ class RemoteEngine:
         digest = hashlib.sha256(said.encode()).hexdigest()[:12]
         self.fingerprint = f"remote:{speech}:{self.url}:{digest}"
 
-    def _choose(self, reader: str | None, url: str | None) -> Reader | None:
+    def _choose(self, reader: str | None, url: str | None) -> PageReader | None:
         if reader == "jina" or (reader == "auto" and self._provider is not None):
             return JinaReader(self.client, server_url(url, "/")) if url else JinaReader(self.client)
         if self._mcp is not None:
@@ -228,7 +228,8 @@ class RemoteEngine:
 
 
 def make(corpus: Corpus, world: World | None, **options: Any) -> RemoteEngine:
-    """For the registry: ``{"name": "remote", "url": …}`` or ``{"name": "remote", "provider": …}``.
+    """Build for the registry: ``{"name": "remote", "url": …}`` or ``{"name": "remote", "provider":
+    …}``.
 
     What is searched is the server's business; the environment's corpus serves its tasks only.
     """

@@ -18,23 +18,23 @@ from ...objects import is_number
 from ...types import Failure
 from ...utils.event_loop import LoopClient
 from ...utils.http_limits import ACCEPTED, TooLong, on_this_machine, read_body
-from .wire import Ask, Reply, Trouble
+from .wire import Ask, Response, Trouble
 
 T = TypeVar("T")
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class Client(LoopClient):
-    """Sends requests; every outcome is a ``Reply`` or a ``Trouble``, nothing is raised.
+    """Sends requests; every outcome is a ``Response`` or a ``Trouble``, nothing is raised.
 
     Args:
-        timeout_s: Of each try, from connecting to the last byte.
+        timeout_s: Timeout of each try, from connecting to the last byte.
         retries: Further tries after a timeout, a broken connection or a status in ``RETRIED``.
         backoff_s: Wait before the first retry, doubled each time; ``Retry-After`` overrides it.
         max_wait_s: Longest wait between tries; a server that asks for more is given up on.
         rate: Requests begun per second; ``None``: unlimited.
         concurrency: Requests under way at a time.
-        max_bytes: Of a response, after decompression.
+        max_bytes: Limit on a response, after decompression.
         secret: A key that no message may show.
     """
 
@@ -106,13 +106,13 @@ class Client(LoopClient):
         return self._pools[local]
 
     # --- sending ------------------------------------------------------------------------------
-    async def send(self, ask: Ask) -> Reply | Trouble:
+    async def send(self, ask: Ask) -> Response | Trouble:
         """One request with all its tries."""
         attempt = 0
         while True:
             outcome, wait = await self._try(ask)
             attempt += 1
-            if isinstance(outcome, Reply) or not outcome.failure.retryable:
+            if isinstance(outcome, Response) or not outcome.failure.retryable:
                 return outcome
             wait = self.backoff_s * 2 ** (attempt - 1) if wait is None else wait
             if attempt > self.retries:
@@ -126,7 +126,7 @@ class Client(LoopClient):
             failure = outcome.failure
             return Trouble(failure._replace(message=f"{failure.message} ({why})"), outcome.status)
 
-    async def _try(self, ask: Ask) -> tuple[Reply | Trouble, float | None]:
+    async def _try(self, ask: Ask) -> tuple[Response | Trouble, float | None]:
         """One try, and how long the server asks to wait."""
         where = self._shown(ask.url)
         self._settle()
@@ -147,7 +147,7 @@ class Client(LoopClient):
                 text = f"{where}: {type(error).__name__}: {self._shown(str(error))}"
                 return self._trouble("unavailable", text), None
         if 200 <= status < 300:
-            return Reply(body, headers), None
+            return Response(body, headers), None
         said = self._shown(body[:200].decode("utf-8", "replace"))
         text = f"{where} answered {status}" + (f": {said}" if said.strip() else "")
         if status in RETRIED:
@@ -197,15 +197,15 @@ class Client(LoopClient):
 
 def retry_after(headers: dict[str, str]) -> float | None:
     """Seconds a server asks to wait (a number, or a date relative to its own clock)."""
-    said = headers.get("retry-after", "").strip()
-    if not said:
+    value = headers.get("retry-after", "").strip()
+    if not value:
         return None
     try:
-        return max(0.0, float(said))
+        return max(0.0, float(value))
     except ValueError:
         pass
     try:
-        until = parsedate_to_datetime(said).timestamp()
+        until = parsedate_to_datetime(value).timestamp()
         date = headers.get("date")
         now = parsedate_to_datetime(date).timestamp() if date else time.time()
     except (TypeError, ValueError):

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...types import Failure
 from .http import Client
-from .wire import Ask, Found, Malformed, Reply, Trouble, field, parse_json, passage_of, score_of
+from .wire import Ask, Malformed, RawHit, Response, Trouble, field, parse_json, passage_of, score_of
 
 VERSION = "2025-03-26"
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -34,13 +34,13 @@ class McpSession:
             if isinstance(opened, Trouble):
                 return opened
             params = {"name": tool, "arguments": dict(arguments)}
-            said = await self._post("tools/call", params, opened)
-            if isinstance(said, Trouble) and said.status == 404 and opened and not fresh:
+            reply = await self._post("tools/call", params, opened)
+            if isinstance(reply, Trouble) and reply.status == 404 and opened and not fresh:
                 continue  # the server forgot the session
             break
-        if isinstance(said, Trouble):
-            return said
-        return _content(said[0])
+        if isinstance(reply, Trouble):
+            return reply
+        return _content(reply[0])
 
     async def _open(self, fresh: bool) -> dict[str, str] | Trouble:
         """Headers of an initialised session."""
@@ -54,12 +54,12 @@ class McpSession:
                 "protocolVersion": VERSION, "capabilities": {},
                 "clientInfo": {"name": "searchgym", "version": "0"},
             }  # fmt: skip
-            said = await self._post("initialize", hello, {})
-            if isinstance(said, Trouble):
-                return said
-            headers = {"MCP-Protocol-Version": str(said[0].get("protocolVersion", VERSION))}
-            if "mcp-session-id" in said[1]:
-                headers["Mcp-Session-Id"] = said[1]["mcp-session-id"]
+            reply = await self._post("initialize", hello, {})
+            if isinstance(reply, Trouble):
+                return reply
+            headers = {"MCP-Protocol-Version": str(reply[0].get("protocolVersion", VERSION))}
+            if "mcp-session-id" in reply[1]:
+                headers["Mcp-Session-Id"] = reply[1]["mcp-session-id"]
             note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
             sent = await self.client.send(
                 Ask("POST", self.url, json.dumps(note).encode(), {**self._headers, **headers})
@@ -88,7 +88,7 @@ class McpSession:
         return field(message, "result", dict), reply.headers
 
 
-def _message(reply: Reply, number: int) -> dict[str, Any]:
+def _message(reply: Response, number: int) -> dict[str, Any]:
     """The response to request ``number``, from JSON or from a stream of events."""
     if reply.headers.get("content-type", "").startswith("text/event-stream"):
         for event in reply.body.decode("utf-8", "replace").replace("\r\n", "\n").split("\n\n"):
@@ -106,7 +106,7 @@ def _message(reply: Reply, number: int) -> dict[str, Any]:
 
 
 def _content(result: Mapping[str, Any]) -> Any:
-    """What a tool returned: structured content, else its text (as JSON where it is)."""
+    """Read a tool's result: structured content, else its text (as JSON where it is)."""
     if result.get("isError"):
         raise Malformed(f"the tool failed: {result.get('content')!r:.200}")
     structured = result.get("structuredContent")
@@ -125,7 +125,7 @@ def _content(result: Mapping[str, Any]) -> Any:
     return values  # some servers send one part per result
 
 
-def found(data: Any, address: Any) -> list[Found]:
+def found(data: Any, address: Any) -> list[RawHit]:
     """Results of the search tool; ``address(docid)`` is where each can be opened."""
     if isinstance(data, dict):
         data = [data] if "docid" in data else data.get("results")
@@ -139,5 +139,5 @@ def found(data: Any, address: Any) -> list[Found]:
         if "title" in item:
             document["title"] = item["title"]
         url = address(str(item["docid"]))
-        out.append(Found(passage_of(document, item["docid"], url), score_of(item.get("score"))))
+        out.append(RawHit(passage_of(document, item["docid"], url), score_of(item.get("score"))))
     return out

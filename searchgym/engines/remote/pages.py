@@ -32,7 +32,7 @@ _TEXTS = ("page", "contents", "content", "text")
 _NO_SUCH_PAGE = frozenset({400, 404, 410, 422, 451})
 
 
-class Reader(Protocol):
+class PageReader(Protocol):
     """Reads one page."""
 
     fingerprint: str
@@ -46,7 +46,7 @@ class RemotePages:
 
     needs_task = False
 
-    def __init__(self, reader: Reader, client: Client) -> None:
+    def __init__(self, reader: PageReader, client: Client) -> None:
         self.reader, self.client = reader, client
         self.fingerprint = f"remote-pages:{reader.fingerprint}"
 
@@ -110,10 +110,10 @@ class AccessReader:
         reply = await self.client.send(Ask("POST", self.url, body, self.headers))
         if isinstance(reply, Trouble):
             return reply.failure
-        found = field(parse_json(reply.body), "result", list)
-        if len(found) != 1:
-            raise Malformed(f"{len(found)} pages for one address")
-        page = found[0]
+        results = field(parse_json(reply.body), "result", list)
+        if len(results) != 1:
+            raise Malformed(f"{len(results)} pages for one address")
+        page = results[0]
         if page is None:
             return None
         if isinstance(page, dict):  # some servers send a record instead of the bare text

@@ -11,26 +11,26 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import EngineError, MissingExtraError, unknown
-from .wire import Found, Malformed, field, parse_json, passage_of, safe, score_of
+from .wire import Malformed, RawHit, field, parse_json, passage_of, safe, score_of
 
 JSON = "application/json"
 MSGPACK = "application/msgpack"
 
 
-class Dialect(NamedTuple):
-    """How one family of servers is spoken to."""
+class RetrieveFormat(NamedTuple):
+    """Wire format of one family of servers."""
 
     request: Callable[[Sequence[str], int], Any]
     """The body for some queries and k."""
     results: Callable[[Any, int], list[Any]]
     """One list of raw items per query, from the reply's body; ``Malformed`` for other shapes."""
-    item: Callable[[Any], Found]
+    item: Callable[[Any], RawHit]
     many: bool
-    """Whether one request may hold several queries."""
+    """True if one request may hold several queries."""
     path: str = "/retrieve"
     media: str = JSON
     access: str = ""
-    """Where pages are fetched (``POST {"urls": […]}``), if the server does that."""
+    """Path at which pages are fetched (``POST {"urls": […]}``), if the server does that."""
 
     def pack(self, queries: Sequence[str], k: int) -> bytes:
         body = self.request([safe(q) for q in queries], k)
@@ -39,7 +39,7 @@ class Dialect(NamedTuple):
             return packed
         return json.dumps(body).encode("ascii")
 
-    def unpack(self, body: bytes, n: int) -> list[list[Found]]:
+    def unpack(self, body: bytes, n: int) -> list[list[RawHit]]:
         """Results of each of the n queries."""
         if self.media == MSGPACK:
             try:
@@ -92,33 +92,33 @@ def _only_list(data: Any, n: int) -> list[Any]:
     return [data]
 
 
-def _document(item: Any) -> Found:
+def _document(item: Any) -> RawHit:
     """``{"document": DOC, "score"}`` or DOC itself; the score may be absent."""
     if isinstance(item, dict) and "document" in item:
         inner = passage_of(item["document"], item.get("docid", item.get("id")))
-        return Found(inner, score_of(item.get("score")))
-    return Found(passage_of(item), score_of(item.get("score") if isinstance(item, dict) else None))
+        return RawHit(inner, score_of(item.get("score")))
+    return RawHit(passage_of(item), score_of(item.get("score") if isinstance(item, dict) else None))
 
 
-_SEARCH_R1 = Dialect(_queries(True), _nested, _document, True)
+_SEARCH_R1 = RetrieveFormat(_queries(True), _nested, _document, True)
 
-DIALECTS: Mapping[str, Dialect] = {
+DIALECTS: Mapping[str, RetrieveFormat] = {
     # Search-R1, VerlTool, verl (until May 2026), verl-agent
     "search-r1": _SEARCH_R1,
     # torchtitan, slime: flat documents without scores
     "flat": _SEARCH_R1._replace(request=_queries(False)),
-    "skyrl": Dialect(_query(return_scores=True), _nested, _document, False),
+    "skyrl": RetrieveFormat(_query(return_scores=True), _nested, _document, False),
     # GEM, ROLL: packed, and not nested
-    "gem": Dialect(_query(return_scores=True), _bare, _document, False, media=MSGPACK),
-    "browsecomp-plus": Dialect(lambda q, k: {"query": q[0]}, _bare, _document, False),
+    "gem": RetrieveFormat(_query(return_scores=True), _bare, _document, False, media=MSGPACK),
+    "browsecomp-plus": RetrieveFormat(lambda q, k: {"query": q[0]}, _bare, _document, False),
     "agent-lightning": _SEARCH_R1,
     "asearcher": _SEARCH_R1._replace(access="/access"),
     # Search-R1's server in front of SerpAPI or Google: takes no k, gives no scores
-    "search-r1-web": Dialect(lambda q, k: {"queries": list(q)}, _nested, _document, True),
-    "zerosearch": Dialect(
+    "search-r1-web": RetrieveFormat(lambda q, k: {"queries": list(q)}, _nested, _document, True),
+    "zerosearch": RetrieveFormat(
         lambda q, k: {"query": q[0], "top_k": k}, _only_list, _document, False
     ),
-    "rllm": Dialect(
+    "rllm": RetrieveFormat(
         lambda q, k: {"query": q[0], "top_k": k},
         lambda data, n: [field(data, "results", list)],
         _document,
@@ -128,7 +128,7 @@ DIALECTS: Mapping[str, Dialect] = {
 """Name → dialect. ``"mcp"`` is one more, spoken in :mod:`searchgym.engines.remote.mcp`."""
 
 
-def dialect(name: str) -> Dialect:
+def dialect(name: str) -> RetrieveFormat:
     """A row of the table; ``EngineError`` for an unknown name."""
     if name not in DIALECTS:
         raise EngineError(unknown("dialect", name, [*DIALECTS, "mcp"]))

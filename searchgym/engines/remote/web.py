@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ...errors import EngineError
-from .wire import Ask, Found, Malformed, field, is_web_url, passage_of, safe, score_of, text_of
+from .wire import Ask, Malformed, RawHit, field, is_web_url, passage_of, safe, score_of, text_of
 
 
 class Credentials(NamedTuple):
@@ -22,7 +22,7 @@ class Credentials(NamedTuple):
 
 
 class Provider(NamedTuple):
-    """How one provider is asked and read."""
+    """Requests to one provider, and the reading of its replies."""
 
     url: str
     key_env: str
@@ -37,7 +37,7 @@ class Provider(NamedTuple):
     link: str = "link"
     extra_env: str = ""
 
-    def found(self, data: Any) -> list[Found]:
+    def found(self, data: Any) -> list[RawHit]:
         """Results in order; those without a web address are left out (they cannot be cited)."""
         out = []
         for item in self.results(data):
@@ -49,7 +49,7 @@ class Provider(NamedTuple):
             title = text_of(item.get("title"), "title")
             text = text_of(item.get(self.text), self.text)
             passage = passage_of({"title": title, "text": text, "url": url}, url)
-            out.append(Found(passage, score_of(item.get("score"))))
+            out.append(RawHit(passage, score_of(item.get("score"))))
         return out
 
     def credentials(self, key_env: str | None) -> Credentials:
@@ -91,9 +91,9 @@ def _optional(*path: str) -> Callable[[Any], list[Any]]:
 
 def _serpapi_results(data: Any) -> list[Any]:
     """SerpAPI reports failures, and finding nothing, as an ``error`` text with status 200."""
-    said = data.get("error") if isinstance(data, dict) else None
-    if said and "any results" not in str(said):
-        raise Malformed(f"SerpAPI: {said}")
+    error = data.get("error") if isinstance(data, dict) else None
+    if error and "any results" not in str(error):
+        raise Malformed(f"SerpAPI: {error}")
     return _optional("organic_results")(data)
 
 

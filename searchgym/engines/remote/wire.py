@@ -1,4 +1,4 @@
-"""What goes over the wire and back, checked: nothing a server sends is trusted."""
+"""Requests and replies on the wire, checked: nothing a server sends is trusted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Ask(NamedTuple):
     """Query string; kept apart from ``url`` because it may hold a key, which no message shows."""
 
 
-class Reply(NamedTuple):
+class Response(NamedTuple):
     """A successful response (status 2xx)."""
 
     body: bytes
@@ -32,7 +32,7 @@ class Reply(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """Why there is no reply; ``status`` is the server's, or ``None`` if it never answered."""
+    """Reason for a missing reply; ``status`` is the server's, or ``None`` if it never answered."""
 
     failure: Failure
     status: int | None = None
@@ -42,7 +42,7 @@ class Malformed(ValueError):
     """A response that is not what its dialect documents."""
 
 
-class Found(NamedTuple):
+class RawHit(NamedTuple):
     """One result as a server gives it."""
 
     passage: Passage
@@ -101,10 +101,10 @@ def passage_of(document: Any, id: Any = None, url: str = "") -> Passage:
     elif text and "title" not in document:
         title, text = split_contents(text, "", quoted=True)
     url = text_of(document.get("url"), "url") or url
-    found = next((x for x in (id, document.get("id"), document.get("docid")) if x is not None), "")
-    if isinstance(found, bool) or not isinstance(found, (str, int)):
-        raise Malformed(f"an id must be a string or an integer, got {found!r:.40}")
-    name = str(found) or made_id(url or f"{title}\0{text}")
+    number = next((x for x in (id, document.get("id"), document.get("docid")) if x is not None), "")
+    if isinstance(number, bool) or not isinstance(number, (str, int)):
+        raise Malformed(f"an id must be a string or an integer, got {number!r:.40}")
+    name = str(number) or made_id(url or f"{title}\0{text}")
     return Passage(name, title, text, url)
 
 
@@ -122,12 +122,12 @@ def made_id(text: str) -> str:
     return "r-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def ranking(found: Iterable[Found], k: int) -> Ranking:
-    """At most k hits, scores never increasing, ties by id, each passage once.
+def ranking(found: Iterable[RawHit], k: int) -> Ranking:
+    """Rank at most k hits: scores never increasing, ties by id, each passage once.
 
     Where a result has no score, rank r (from 0) scores 1 / (r + 1) for all: order is all we know.
     """
-    items: dict[str, Found] = {}
+    items: dict[str, RawHit] = {}
     for item in found:
         items.setdefault(item.passage.id, item)
     ordered = list(items.values())
@@ -138,7 +138,7 @@ def ranking(found: Iterable[Found], k: int) -> Ranking:
 
 
 def is_web_url(url: str) -> bool:
-    """Whether a URL is plain http(s): a host, no user name or password, no odd characters."""
+    """Check whether a URL is plain http(s): a host, no user name or password, no odd characters."""
     if any(c.isspace() or not c.isprintable() for c in url) or len(url) > 4_096:
         return False
     try:

@@ -41,7 +41,7 @@ class SimulatorPair(NamedTuple):
     task: str
     query: str
     answer: str
-    """What useful documents state: of a query for an inner hop, the name that leads on."""
+    """Answer that useful documents state: of a query for an inner hop, the name that leads on."""
 
 
 def simulator_pairs(

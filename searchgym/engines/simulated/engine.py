@@ -29,13 +29,13 @@ from .shelf import Shelf, SimulatedPages
 
 Aliases = Literal["first", "all", "drawn"]
 Kind = Literal["useful", "noisy", "unrelated"]
-"""Of a query's documents: ``noisy`` by the draw; ``unrelated``: the query asks for nothing that the
-task is about."""
+"""Kind of a query's documents: ``noisy`` by the draw; ``unrelated``: the query asks for nothing
+that the task is about."""
 ALIASES = ("first", "all", "drawn")
 
 
 def is_noisy(noise: float, ctx: CallContext) -> bool:
-    """Whether a query's documents are noisy: one draw from the stream ``noise`` of its key, at the
+    """True if a query's documents are noisy: one draw from the stream ``noise`` of its key, at the
     rate ``ctx.params["noise"]`` or else ``noise``.
 
     The draw does not depend on the rate: what is noisy at a low rate is so at every higher one. A
@@ -75,17 +75,17 @@ class SimulatedEngine:
         per_call: Documents the model writes at once; ``None``: all. A small simulator writes one
             document well, and the calls of a query run as one batch; equal documents are one hit.
         temperature, max_tokens: How text is drawn. ``max_tokens`` is per call.
-        corpus: Where a task's gold passages are. Of tasks whose passages it holds, a query gets
+        corpus: Corpus with tasks' gold passages. Of tasks whose passages it holds, a query gets
             useful documents only if it asks for one of them (``relevance``), and the model is told
             what *that* passage answers; a query for the first hop is not answered with the end of
             the chain. None, or a task without passages there: the model is told the task's answer
             whatever the query is, as in the paper.
-        threshold: How much of a gold query or title a query must hold.
+        threshold: Share of a gold query or title that a query must hold.
         retries: Further tries of a call that failed. Then it is a ``Failure``, and the episode's
             own ``max_retries`` applies.
         cache: File of a completion cache: what was generated once is read from then on, by any
             process (``searchgym.llms.cache``).
-        vary: Whether equal prompts get a fresh text per call. Default: not with a cache, where a
+        vary: True if equal prompts get a fresh text per call. Default: not with a cache, where a
             prompt and its sampling have one answer, as with a real engine.
 
     Answers are reproducible at temperature 0, with a generator that has the capability ``seed``, or
@@ -139,7 +139,7 @@ class SimulatedEngine:
 
     @property
     def fingerprint(self) -> str:
-        """Of the generator and every setting."""
+        """Digest of the generator and every setting."""
         settings = [
             self.generator.fingerprint, self.noise, self.style, self.words, self.aliases,
             self.per_call, self.temperature, self.max_tokens, self.vary,
@@ -176,7 +176,7 @@ class SimulatedEngine:
         return answers
 
     def _ask(self, query: Query) -> _Asked:
-        """What the model is asked; nothing for a query that finds nothing anyway."""
+        """Prompt for the model; nothing for a query that finds nothing anyway."""
         if query.k < 1 or not query.text.strip():
             return _Asked((), "useful", 1)
         ctx = query.ctx
@@ -198,16 +198,16 @@ class SimulatedEngine:
         return _Asked(requests, kind, each, evidence)
 
     def _asked_for(self, text: str, task: Task, answer: str) -> tuple[Kind, str, tuple[str, ...]]:
-        """What kind of documents a query gets that no draw has made noisy, what they are to state,
+        """Decide the kind of documents for a query that no draw made noisy, what they are to state,
         and the gold passage they stand for."""
         if self._relevance is None or not self._relevance.knows(task):
             return "useful", answer, ()
         hops = self._relevance.hops(text, task)
         if not hops:
             return "unrelated", answer, ()
-        found = hops[0].answer
-        accepted = found in task.answers or not found
-        return "useful", answer if accepted else found, (hops[0].passage.id,)
+        next_name = hops[0].answer
+        accepted = next_name in task.answers or not next_name
+        return "useful", answer if accepted else next_name, (hops[0].passage.id,)
 
     def _answer(self, task: Task, key: int) -> str:
         """The gold answer as the model is told; empty for a task to be refused."""
@@ -244,7 +244,7 @@ class _Asked(NamedTuple):
 def make(
     corpus: Corpus, world: World | None, *, generator: Any = None, **options: Any
 ) -> SimulatedEngine:
-    """For the registry: ``{"name": "simulated", "generator": {"name": …}, "noise": 0.3}``."""
+    """Build for the registry: ``{"name": "simulated", "generator": {"name": …}, "noise": 0.3}``."""
     if generator is None:
         raise EngineError(
             "engine 'simulated' needs a text generator: {'name': 'simulated', 'generator': "

@@ -1,4 +1,4 @@
-"""How often a simulator does what it was told: the answer in useful documents, none in noisy."""
+"""Measures how often a simulator obeys: the answer in useful documents, none in noisy ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .text import mentions, telling
 
 
 class StatedAnswers(NamedTuple):
-    """Of one kind of document."""
+    """Counts of stated answers for one kind of document."""
 
     kind: str
     """``useful`` or ``noisy``."""
@@ -51,7 +51,7 @@ def measure(
     ]  # fmt: skip
     if not asked:
         raise EngineError(f"none of {len(tasks)} tasks has an answer a text can be searched for")
-    found = []
+    counts = []
     for kind, noise in (("useful", 0.0), ("noisy", 1.0)):
         queries = [
             Query(
@@ -70,5 +70,5 @@ def measure(
             documents += len(holds)
             stating += sum(holds)
             results += any(holds)
-        found.append(StatedAnswers(kind, len(asked) - failed, documents, stating, results, failed))
-    return found[0], found[1]
+        counts.append(StatedAnswers(kind, len(asked) - failed, documents, stating, results, failed))
+    return counts[0], counts[1]

@@ -26,7 +26,7 @@ class Document(NamedTuple):
 
 
 def parse_documents(text: str, k: int) -> list[Document]:
-    """At most ``k`` documents, in order, from "Doc 1: Title | Text" and its many variations.
+    """Parse at most ``k`` documents, in order, from "Doc 1: Title | Text" and its many variations.
 
     Blank lines are collapsed; text from the label "Doc {k+1}" on is dropped; text before the first
     label counts only if it can be document 1; a text without labels is one document. Documents that

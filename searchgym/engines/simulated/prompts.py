@@ -1,4 +1,4 @@
-"""What a language model is told when it plays the search engine (after ZeroSearch, 2505.04588).
+"""Prompts for a language model that plays the search engine (after ZeroSearch, 2505.04588).
 
 Two styles, both in our own words. ``sft``: short lines for a simulator that was fine-tuned on them
 (``searchgym simulator data`` writes the training pairs with this very function); question and
@@ -95,7 +95,7 @@ def _query(role: Role) -> str:
 
 
 QUERY_WORDS, QUERY_CHARS = 64, 400
-"""What of a query is read."""
+"""Limits on what is read of a query."""
 
 
 _EXAMPLE_DOCS = 3

@@ -1,4 +1,4 @@
-"""Which of a task's gold passages a query asks for, and what each of them answers.
+"""Matches a query to the gold passages of its task, and to what each of them answers.
 
 A simulated engine knows the question and its answer, and must still answer the *query*: a query
 for the first hop of a chain finds the first hop's passage, and one that asks for nothing the
@@ -28,7 +28,7 @@ class AskedPassage(NamedTuple):
 
     passage: Passage
     answer: str
-    """What the query is after: an accepted answer, the passage's own title if the query does not
+    """Target of the query: an accepted answer, the passage's own title if the query does not
     give it, or the title of the passage that is to be found next; empty if the text holds none."""
 
 
@@ -40,7 +40,7 @@ class Relevance:
     names count and "city" hardly does. Further words in a query do no harm.
 
     Args:
-        threshold: In (0, 1].
+        threshold: Share in (0, 1].
     """
 
     def __init__(self, corpus: Corpus, threshold: float = 0.5) -> None:
@@ -50,7 +50,7 @@ class Relevance:
         self._words = Analyser().terms
 
     def knows(self, task: Task) -> bool:
-        """Whether the corpus holds any of the task's gold passages."""
+        """Check whether the corpus holds any of the task's gold passages."""
         return any(name in self.corpus for name in task.evidence)
 
     def hops(self, query: str, task: Task) -> list[AskedPassage]:

@@ -111,12 +111,12 @@ class RulesEngine:
             parts = [s for s in sentences(passage.text) if not mentions(s, task.answers)]
             if not parts:
                 continue
-            made = Document(
+            document = Document(
                 passage.title, excerpt(parts, int(draw.integers(len(parts))), self.words, draw)
             )
-            if mentions(f"{made.title} {made.text}", task.answers):
+            if mentions(f"{document.title} {document.text}", task.answers):
                 continue  # about the answer, or it shows where two sentences meet
-            documents[made] = None
+            documents[document] = None
             if len(documents) == query.k:
                 break
         return list(documents)
@@ -147,5 +147,5 @@ class RulesEngine:
 
 
 def make(corpus: Corpus, world: World | None, **options: float) -> RulesEngine:
-    """For the registry: ``{"name": "simulated_rules", "noise": 0.3}``."""
+    """Build for the registry: ``{"name": "simulated_rules", "noise": 0.3}``."""
     return RulesEngine(corpus, world, **options)  # type: ignore[arg-type]

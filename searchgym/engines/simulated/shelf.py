@@ -74,7 +74,7 @@ class SimulatedPages:
             if not url.startswith(SITE):
                 answers += self.default.run([request])  # type: ignore[arg-type]
                 continue
-            found = self.shelf.get(url)
-            page = None if found is None else Page(found.url, found.title, found.text, (found.id,))
+            kept = self.shelf.get(url)
+            page = None if kept is None else Page(kept.url, kept.title, kept.text, (kept.id,))
             answers.append(page)
         return answers

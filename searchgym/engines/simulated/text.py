@@ -19,13 +19,13 @@ def sentences(text: str) -> list[str]:
 
 
 def mentions(text: str, answers: Iterable[str]) -> bool:
-    """Whether a text holds an answer as whole words, both normalised as for scoring."""
+    """Check whether a text holds an answer as whole words, both normalised as for scoring."""
     words = f" {normalise_answer(text)} "
     return any(f" {gold} " in words for a in answers if (gold := normalise_answer(a)))
 
 
 def telling(answer: str) -> bool:
-    """Whether a text that holds the answer states it: not so for yes, no and numbers below 100,
+    """True if a text that holds the answer states it: not so for yes, no and numbers below 100,
     which occur everywhere."""
     plain = normalise_answer(answer)
     return len(plain) > 2 and plain not in _CLOSED and not (plain.isdigit() and len(plain) < 3)

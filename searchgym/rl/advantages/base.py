@@ -1,4 +1,4 @@
-"""What advantage estimators share."""
+"""Base of the advantage estimators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Over(Slot):
 
     relative: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset()
-    """What it reads besides."""
+    """Further inputs it reads."""
 
     def __init__(self, base: Any = "grpo") -> None:
         self.base = make("advantage", base)

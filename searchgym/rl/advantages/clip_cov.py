@@ -23,9 +23,9 @@ class ClipCov(Over):
     no ratio is clipped yet; the paper draws them anew for each mini-batch.
 
     Args:
-        share: Of all tokens, at least one.
+        share: Share of all tokens, at least one.
         low, high: The covariances between which a token may be drawn.
-        seed: Of the draws, with the number of the step.
+        seed: Seed of the draws, with the number of the step.
     """
 
     registered = "clip_cov"
@@ -49,15 +49,15 @@ class ClipCov(Over):
         self.steps = 0
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
-        made: Estimate = self.base.estimate(batch, coef)
+        base_estimate: Estimate = self.base.estimate(batch, coef)
         draw = torch.Generator().manual_seed(derive(self.seed, "clip-cov", self.steps) % (1 << 62))
         self.steps += 1
         counted = batch.mask & ~batch.reward.isnan()[:, None]
         weight = clip_cov_weight(
-            made.adv, batch.need("old_logp"), counted, torch.zeros_like(counted),
+            base_estimate.adv, batch.need("old_logp"), counted, torch.zeros_like(counted),
             generator=draw, share=self.share, low=self.low, high=self.high,
         )  # fmt: skip
-        return made._replace(adv=spread(made.adv, batch.mask) * weight)
+        return base_estimate._replace(adv=spread(base_estimate.adv, batch.mask) * weight)
 
     def state_dict(self) -> dict[str, Any]:
         return {"base": self.base.state_dict(), "steps": self.steps}

@@ -1,4 +1,4 @@
-"""On-policy distillation: a teacher scores the student's own tokens; its dissent is the signal."""
+"""Distillation on-policy: a teacher scores the student's tokens; the log-ratio is the signal."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Distillation(Slot):
         base: Another estimator, as in a recipe, whose advantages this is added to.
         gate: Trajectories on which the teacher speaks: all, those that ``failed`` (HyperEyes) or
             those that ``succeeded`` (KEPO), by reward ≥ ``threshold``.
-        to_go: Whether a token answers for later tokens' differences, too.
+        to_go: True if a token is credited with later tokens' differences, too.
     """
 
     registered = "distillation"

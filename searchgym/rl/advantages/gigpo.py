@@ -35,7 +35,7 @@ def gigpo_advantages(
     """(B, T) ``A_E + weight · A_S``, the same for all tokens of a turn.
 
     A_E compares returns of whole episodes; A_S the discounted returns of all steps of the group
-    that began in the same state. A step whose state nobody else was in has A_S = 0. Every
+    that began in the same state. A step in a state of its own has A_S = 0. Every
     trajectory counts once in A_E (released code counts it once per step).
 
     Args:
@@ -75,7 +75,7 @@ class GiGPO(Slot):
     """Episodes compared within their group, turns with others that began in the same state.
 
     Args:
-        weight: Of the comparison of turns, or ``coef["gigpo"]``.
+        weight: Weight of the comparison of turns, or ``coef["gigpo"]``.
         gamma: Per turn.
         norm: ``"mean"`` or ``"mean_std"``.
     """

@@ -15,7 +15,7 @@ class KLCov(Over):
     the loss ``kl_cov``, beside an unclipped policy loss (same source).
 
     Args:
-        share: Of all tokens, at least one.
+        share: Share of all tokens, at least one.
     """
 
     registered = "kl_cov"

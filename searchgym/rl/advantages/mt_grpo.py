@@ -19,7 +19,7 @@ class MTGRPO(Slot):
     the sum of the turn rewards besides (MT-GRPO, arXiv 2505.11821).
 
     Args:
-        weight: Of the second, or ``coef["mt_grpo"]``.
+        weight: Weight of the second, or ``coef["mt_grpo"]``.
     """
 
     registered = "mt_grpo"

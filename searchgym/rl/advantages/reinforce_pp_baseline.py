@@ -19,7 +19,7 @@ def reinforce_pp_baseline_advantages(reward: Tensor, group: Tensor, mask: Tensor
     """(B, T) R - mean of the group, whitened over the batch's tokens (long ones weigh more).
 
     Args:
-        reward, group: (B,). mask: (B, T). An unscorable trajectory (NaN) is whitened with nobody.
+        reward, group: (B,). mask: (B, T). Unscorable trajectories (NaN) take no part in whitening.
     """
     require_batch(mask, reward=reward)
     groups = RewardGroups(reward, group)

@@ -32,7 +32,7 @@ class Simulated(NamedTuple):
     dropped: int
     """Rollouts thrown away for their age."""
     long_survival: float
-    """Of the slowest tenth of all rollouts that ended: the share that was trained on."""
+    """Share that was trained on, of the slowest tenth of the rollouts that ended."""
 
 
 def simulate(

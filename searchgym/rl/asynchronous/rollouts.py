@@ -164,7 +164,7 @@ class AsyncRollouts:
         with self._lock:
             self._closed = True
             for worker in self._running.values():
-                worker.process.kill()  # whoever waits for it is told so
+                worker.process.kill()  # waiting threads are told so
         for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:

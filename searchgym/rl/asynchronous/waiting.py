@@ -60,7 +60,7 @@ class Waiting(Generic[T]):
 
     @property
     def ready(self) -> bool:
-        """Whether the next update can be made."""
+        """True if the next update can be made."""
         if len(self._done) < self.control.batch:
             return False
         if self.late == "drop":

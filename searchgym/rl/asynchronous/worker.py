@@ -93,7 +93,7 @@ class Worker:
 
     number: int
     context: Any
-    """Of ``multiprocessing``."""
+    """Context of ``multiprocessing``."""
     make: Make
     rollout: Any
     folder: Path

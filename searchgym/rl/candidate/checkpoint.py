@@ -15,8 +15,8 @@ from ...utils.state_file import load_optimizer, optimizer_tensors, read_state, u
 from .greedy import GreedyPoint
 
 
-class Run(Protocol):
-    """What a checkpoint reads of a candidate trainer, and restores."""
+class CandidateTrainerState(Protocol):
+    """State of a candidate trainer that a checkpoint saves and restores."""
 
     optimizer: Any
     tree: Any
@@ -29,7 +29,7 @@ class Run(Protocol):
     def settings(self) -> dict[str, object]: ...
 
 
-def save_checkpoint(run: Run, path: str | os.PathLike[str]) -> None:
+def save_checkpoint(run: CandidateTrainerState, path: str | os.PathLike[str]) -> None:
     """Save models, optimizer state, counters and curve; the old file stays until this is whole.
 
     Raises:
@@ -52,7 +52,7 @@ def save_checkpoint(run: Run, path: str | os.PathLike[str]) -> None:
     write_state(Path(path), tensors, header)
 
 
-def load_checkpoint(run: Run, path: str | os.PathLike[str]) -> None:
+def load_checkpoint(run: CandidateTrainerState, path: str | os.PathLike[str]) -> None:
     """Restore a run as :func:`save_checkpoint` found it.
 
     Raises:

@@ -55,8 +55,8 @@ class CandidateTrainConfig:
     evidence_until: float = 0.7
     search_cost: float = 0.02
     branches: tuple[int, ...] = (1, 2, 1)
-    """How many searches may be followed from a state after 0, 1, 2 … searches: building the states
-    they lead to is what training costs."""
+    """Number of searches that may be followed from a state after 0, 1, 2 … searches: building the
+    states they lead to is what training costs."""
     explore: float = 0.2
     """Share of uniform odds in the choice of the search to follow."""
     average: float = 0.98
@@ -287,7 +287,7 @@ class CandidateTrainer:
             report("evaluated", done, point)
 
     def settings(self) -> dict[str, object]:
-        """What a checkpoint must agree with, as JSON."""
+        """Settings that a checkpoint must agree with, as JSON."""
         return {**asdict(self.config), "about": self.about}
 
 

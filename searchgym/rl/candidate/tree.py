@@ -19,12 +19,12 @@ from .arena import Arena, Node
 
 Floats = NDArray[np.float32]
 GUIDED = 0.7
-"""How often a state without a useful visited child is given one (ours)."""
+"""Probability that a state without a useful visited child is given one (ours)."""
 
 
 class Tree:
-    """Which searches one training run has followed. The states themselves belong to the arenas,
-    which other runs share; what a run has seen must not depend on those."""
+    """Tree of the searches that one training run has followed. The states themselves belong to the
+    arenas, which other runs share; what a run has seen must not depend on those."""
 
     def __init__(self, arenas: Sequence[Arena]) -> None:
         self.arenas = list(arenas)
@@ -60,10 +60,10 @@ class Tree:
 
     def under(self, root: Node) -> list[Node]:
         """A state and all followed below it, parents before children."""
-        found = [root]
-        for node in found:
-            found.extend(self.children(node).values())
-        return found
+        states = [root]
+        for node in states:
+            states.extend(self.children(node).values())
+        return states
 
     # --- on disk --------------------------------------------------------------------------------
     def to_json(self) -> list[Any]:
@@ -94,7 +94,7 @@ def choose_search(
     explore: float,
     rng: np.random.Generator,
 ) -> int | None:
-    """Which search to follow from a state, or None if it has none.
+    """Choose the search to follow from a state; None if it has none.
 
     Drawn from the policy's own odds among searches, mixed with ``explore`` of uniform ones. Where
     no followed search has brought new evidence though one would, such a one is mostly drawn (the
@@ -120,7 +120,7 @@ def action_values(
     tree: Tree,
     weights: Mapping[str, float],
 ) -> list[Floats]:
-    """What each action of each state is worth, (n,) per state.
+    """Compute the value of each action of each state, (n,) per state.
 
     ``nodes`` with parents before children; ``policy`` their (n,) action probabilities; ``weights``
     the reward's parts (``f1``, ``search``, ``evidence``).

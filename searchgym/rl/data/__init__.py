@@ -1,1 +1,1 @@
-"""Which tasks come next, and which groups are trained on."""
+"""Data policies: the choice of the next tasks and of the groups that are trained on."""

@@ -18,7 +18,7 @@ class Prioritized(UniformTasks):
 
     Args:
         metric: A signal between 0 and 1; what is added to rewards for length makes no success.
-        momentum: Of each task's mean. Tasks not yet played count as failed.
+        momentum: Momentum of each task's mean. Tasks not yet played count as failed.
     """
 
     registered = "prioritized"
@@ -40,11 +40,11 @@ class Prioritized(UniformTasks):
         return tasks[int(stream(key, "task").choice(len(tasks), p=odds / odds.sum()))], {}
 
     def observe(self, scored: Scored) -> None:
-        found = scored.signals[self.metric][scored.training]
-        found = found[np.isfinite(found)]
-        if not len(found):
+        results = scored.signals[self.metric][scored.training]
+        results = results[np.isfinite(results)]
+        if not len(results):
             return
-        mean, name = float(np.clip(found.mean(), 0, 1)), scored.group.plan.task.id
+        mean, name = float(np.clip(results.mean(), 0, 1)), scored.group.plan.task.id
         before = self.success.get(name, mean)
         self.success[name] = self.momentum * before + (1 - self.momentum) * mean
 

@@ -24,7 +24,7 @@ class UniformTasks(Slot):
         """Tasks handed out in all."""
         self.env: Any = None
         """The environment of the present plan, for subclasses that choose by its world or corpus;
-        None where nobody told."""
+        None if unknown."""
         self._place = (-1, 0)
         self._order: tuple[tuple[int, int, int], NDArray[np.int64]] | None = None
 

@@ -1,4 +1,4 @@
-"""What is minimised, one file per loss: a pure function ``(loss, statistics)`` and a class over it.
+"""Losses, one file each: a pure function ``(loss, statistics)`` and a class over it.
 
 Log-probabilities, masks and old log-probabilities are (B, T); advantages (B,) or (B, T). Each loss
 is one number (``ops.aggregate``); the statistics are plain numbers for the logs. ``aggregate``

@@ -1,4 +1,4 @@
-"""What losses share."""
+"""Base of the losses."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class WeightedLoss(Slot):
     """A loss with a ``weight``, an aggregation, and counts that make parts add up.
 
     Args:
-        weight: Of the loss in the sum; ``coef[name]`` replaces it.
+        weight: Weight of the loss in the sum; ``coef[name]`` replaces it.
         aggregate: One of ``ops.aggregate``; default: the method's own.
         norm: For "seq-mean-token-sum-norm": tokens by which each trajectory's sum is divided.
     """
 
     name: str = "policy"
     whole_groups: ClassVar[bool] = False
-    """Whether it compares members, so that micro-batches must not split a group."""
+    """True if it compares members, so that micro-batches must not split a group."""
     default: ClassVar[Aggregate] = "token-mean"
     scales_clip: ClassVar[bool] = False
-    """Whether it reads ``batch.clip_scale``."""
+    """True if it reads ``batch.clip_scale``."""
     reductions: ClassVar[tuple[Reduction, ...]] = ()
     off_policy: ClassVar[tuple[str, ...]] = ()
     """Options that change nothing where every ratio is 1, as at the first update of a step."""
@@ -76,7 +76,7 @@ class WeightedLoss(Slot):
         return dict.fromkeys(self.off_policy, reason)
 
     def counts(self, totals: Totals) -> Counts:
-        """What sums are divided by: never 0."""
+        """Divisors of sums: never 0."""
         sequences = max(totals.sequences, 1.0)
         made: Counts = {"tokens": max(totals.tokens, 1.0), "sequences": sequences}
         if self.norm is not None:

@@ -42,7 +42,7 @@ def decoupled_loss(
         adv: (B,) or (B, T). mask: (B, T).
         cap: Tokens (or sequences, by the product over their tokens) with a larger w are left out
             (``mask``) or count ``cap`` (``clamp``). What the sum is divided by does not change.
-        options: Of :func:`~searchgym.rl.losses.ppo.ppo_loss`.
+        options: Options of :func:`~searchgym.rl.losses.ppo.ppo_loss`.
 
     Returns:
         (loss, stats): those of ``ppo_loss``, the mean w and the share of tokens above the cap.

@@ -73,7 +73,7 @@ class DPOLoss(WeightedLoss):
     A group is never split.
 
     Args:
-        threshold: What counts as a success.
+        threshold: Reward from which an episode counts as a success.
         label_smoothing: The share of pairs taken to be the wrong way round.
     """
 

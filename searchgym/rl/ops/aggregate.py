@@ -1,4 +1,4 @@
-"""From a loss per token to one number. What the sum is divided by is half of what methods are."""
+"""Aggregates a loss per token into one number; methods differ in what the sum is divided by."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Aggregate = Literal[
 
 
 class Counts(TypedDict, total=False):
-    """What every loss hands on to :func:`aggregate_tokens`; its docstring says what they are."""
+    """Counts that every loss passes to :func:`aggregate_tokens`, which documents them."""
 
     norm: float | None
     tokens: float | None

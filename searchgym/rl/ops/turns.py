@@ -1,4 +1,4 @@
-"""Where turns start and end among the policy's tokens. Turns are recorded, never guessed.
+"""Starts and ends of turns among the policy's tokens. Turns are recorded, never guessed.
 
 ``turn`` is (B, T): which turn each token belongs to, integers that never decrease along a row;
 values at masked places do not matter. Guessing turns from runs of the mask, from non-zero rewards

@@ -1,1 +1,1 @@
-"""How signals become rewards."""
+"""Reward transforms: from signals to rewards."""

@@ -14,7 +14,7 @@ from ..slots.records import Group, Rewards, Signals
 
 class Shorter(Slot):
     """Adds ``weight`` (or ``coef["shorter"]``, to warm it up) times ``length_reward``. Members that
-    cannot be scored are nobody's measure of length.
+    cannot be scored are left out of the lengths that are compared.
 
     Args:
         correct: The signal that says so, where it is at least ``threshold``.

@@ -1,1 +1,1 @@
-"""How a task's group is played."""
+"""Rollout strategies: ways to play a task's group."""

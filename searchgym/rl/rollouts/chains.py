@@ -15,7 +15,7 @@ from ..slots.protocols import Slot
 from ..slots.records import Group, Played, Purpose, TaskPlan, Workers
 
 TWIN = "greedy"
-"""In place of the member's number in the id of a greedy twin."""
+"""Suffix that replaces the member's number in the id of a greedy twin."""
 
 
 class Chains(Slot):
@@ -24,9 +24,9 @@ class Chains(Slot):
     Args:
         size: Episodes of a group.
         greedy_twin: One more, played at temperature 0 and not trained on: ReMax's baseline.
-        flow: Nobody waits for another's text or tool (:mod:`searchgym.policies.flow`). The same
-            tokens are drawn, but who is computed beside whom depends on how long tools take, and so
-            do log-probabilities' last digits: a training then does not repeat to the bit.
+        flow: Asynchronous rollouts (:mod:`searchgym.policies.flow`): no episode waits for another's
+            text or tool. The same tokens are drawn, but the batches depend on how long tools take,
+            and so do the last digits of log-probabilities: a training does not repeat to the bit.
     """
 
     registered = "chains"

@@ -1,4 +1,4 @@
-"""Episodes that somebody else plays, as rows of the policy's tokens: behaviour cloning."""
+"""Behaviour cloning: another agent's episodes as rows of the policy's tokens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .chains import played, start
 class Demonstrations(Slot):
     """``size`` episodes per task, played by an expert; each turn ends with the end token.
 
-    Log-probabilities "when drawn" are 0 and the weights' version is -1: nobody drew them. Use
+    Sampling log-probabilities are 0 and the weights' version is -1: nothing was sampled. Use
     losses that do not read them. A text that does not fit into the model's context any more is
     dealt with as the policy's own (``CausalLMPolicy.overflow``): the turn is empty, or an error.
 
@@ -89,8 +89,8 @@ class _Writer:
         return texts
 
     def _within(self, request: TurnRequest, read: int, said: Completion) -> Completion:
-        """What was said after ``read`` tokens, or an empty turn where there is no room for it: half
-        a text would teach to stop in the middle."""
+        """Return the turn after ``read`` tokens, or an empty one if there is no room: half a text
+        would teach to stop in the middle."""
         policy, wanted = self.policy, len(said.ids or ())
         if policy.context is None or read + wanted <= policy.context:
             return said

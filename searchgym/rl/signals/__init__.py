@@ -1,1 +1,1 @@
-"""What is measured of played groups."""
+"""Signals: measurements of played groups."""

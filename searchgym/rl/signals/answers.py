@@ -1,4 +1,4 @@
-"""Whether what a turn's tools showed holds the answer."""
+"""Signal: 1.0 for each turn whose tool results hold the answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AnswerShown(Slot):
 
 
 def shown_by_turn(episode: Episode) -> list[float]:
-    """For each turn 1.0 if one of its results holds an accepted answer."""
+    """Return 1.0 for each turn one of whose results holds an accepted answer, else 0.0."""
     answers = [a for a in episode.config.task.answers if telling(a)]
     return [
         float(bool(answers) and any(mentions(_text(episode, r), answers) for r in turn.results
@@ -38,7 +38,7 @@ def shown_by_turn(episode: Episode) -> list[float]:
 
 
 def _text(episode: Episode, result: ToolResult) -> str:
-    """What the policy can see of a result: cut as the environment cuts it."""
+    """Return the text of a result that the policy sees, truncated as the environment does."""
     rules = episode.config.rules
     texts = [f"{p.title} . {p.text[: rules.snippet_chars]}" for p, _ in result.hits]
     texts += [part for part in result.parts if isinstance(part, str)]

@@ -1,4 +1,4 @@
-"""How likely the gold answer is to the policy before each of its turns."""
+"""Signal: the policy's likelihood of the gold answer before each of its turns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from ...dialects.base import get_dialect
 from ...dialects.masks import overlap
-from ...policies.rows import Bools, Ints, Row
+from ...policies.rows import Bools, Ints, TrainingRow
 from ..slots.protocols import Slot
 from ..slots.records import Group, Played, Signals, Workers
 
@@ -68,11 +68,11 @@ def _prompts(member: Played) -> Iterator[tuple[int, Ints]]:
             yield int(uid.rpartition("/")[2]), row.ids[:first]
 
 
-def _row(prompt: Ints, ids: Ints, scored: Bools) -> Row:
+def _row(prompt: Ints, ids: Ints, scored: Bools) -> TrainingRow:
     """A row in which only the answer's tokens are asked for."""
     sampled = np.concatenate([np.zeros(len(prompt), np.bool_), scored])
     n = len(sampled)
-    return Row(
+    return TrainingRow(
         "", (), 0, "", np.concatenate([prompt, ids]), sampled, sampled,
         np.zeros(n, np.float32), np.full(n, -1), np.where(sampled, 0, -1),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How much an episode's policy wrote."""
+"""Signal: the length of the policy's text in an episode."""
 
 from __future__ import annotations
 

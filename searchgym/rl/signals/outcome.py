@@ -1,4 +1,4 @@
-"""What the environment itself says of an episode."""
+"""Signals from the environment's own outcome of an episode."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Parts(Slot):
     where the infrastructure failed.
 
     Args:
-        names: Of the parts. One that the episodes do not measure is a ``CardError`` when the first
-            is measured.
+        names: Parts to measure. One that the episodes do not measure is a ``CardError`` when the
+            first is measured.
     """
 
     registered = "parts"

@@ -1,4 +1,4 @@
-"""What the environment paid for each turn, and where each turn began."""
+"""Signals of each turn: its reward, its searches and the state in which it began."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ class TurnParts(Slot):
     a turn that has none.
 
     Args:
-        names: Of ``searchgym.rewards.registry.TURN``, or parts of turns that the environment's
-            reward names, if with weight 0; another is a ``CardError`` when the first is measured.
+        names: Names in ``searchgym.rewards.registry.TURN``, or parts of turns that the
+            environment's reward names, if with weight 0; another is a ``CardError`` when the first
+            is measured.
     """
 
     registered = "turn_parts"

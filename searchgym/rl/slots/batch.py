@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...policies.rows import Row
+from ...policies.rows import TrainingRow
 from ..ops.mask import at_last_token, masked
 from .records import Floats, Played, Scored, wider
 
 
 class Output(NamedTuple):
-    """What the model says of a batch, with gradient. (N, T) each; 0 where there is no token."""
+    """Model outputs for a batch, with gradient. (N, T) each; 0 where there is no token."""
 
     logp: Tensor
     entropy: Tensor | None = None
@@ -44,7 +44,7 @@ class Totals(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What an advantage estimator has found."""
+    """Result of an advantage estimator."""
 
     adv: Tensor
     """(N,) or (N, T) advantages, detached and 0 where masked."""
@@ -73,9 +73,9 @@ class Batch:
     length: Tensor
     """(N,) long: trained tokens."""
     sampled_logp: Tensor
-    """(N, T) when it was drawn, by whatever drew it."""
+    """(N, T) log-probabilities under the sampling policy."""
     expert: Tensor
-    """(N,) bool: written by somebody else (``Played.purpose``)."""
+    """(N,) bool: written by another policy (``Played.purpose``)."""
     replayed: Tensor
     """(N,) bool: of an earlier step."""
     outcome: Tensor | None = None
@@ -103,15 +103,15 @@ class Batch:
     clip_scale: Tensor | None = None
     """(N, T)."""
     notes: dict[str, Tensor] = field(default_factory=dict)
-    """What an estimator tells a loss, by name: (N, T) or (N,). KL-Cov's ``picked`` tokens."""
+    """Notes from an estimator to a loss, by name: (N, T) or (N,). KL-Cov's ``picked`` tokens."""
     signals: Mapping[str, Tensor] = field(default_factory=dict)
-    """What was measured, by name: (N,), or (N, K) by turn."""
+    """Signals by name: (N,), or (N, K) by turn."""
 
     def __len__(self) -> int:
         return len(self.members)
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[TrainingRow]:
         """All rows, trajectory by trajectory."""
         return [row for m in self.members for row in m.rows]
 
@@ -146,7 +146,7 @@ class Batch:
         return self.signals[name]
 
     def note(self, name: str) -> Tensor:
-        """What an estimator has told; recipes make sure that it is there."""
+        """Note that an estimator left; recipes make sure that it is there."""
         if name not in self.notes:
             raise ValueError(f"this batch has no note {name}; it has {sorted(self.notes)}")
         return self.notes[name]

@@ -1,4 +1,4 @@
-"""What every object of a slot must keep, to be called from anybody's tests::
+"""Contracts that every object of a slot must keep; call them from your own tests::
 
     from searchgym.rl.slots.contracts import check_estimator
     check_estimator({"use": "my_package.module:MyAdvantage", "option": 3})
@@ -60,7 +60,7 @@ def bare(batch: Batch, requires: Collection[str]) -> Batch:
 
 
 def _check_needs(spec: Any, declared: Any, use: Callable[[], object]) -> None:
-    """That it works where nothing is there but what it requires."""
+    """Check that it works when given nothing but what it requires."""
     try:
         use()
     except (ValueError, AttributeError, TypeError) as error:
@@ -232,10 +232,10 @@ def check_reward(spec: Any, by_turn: Sequence[str] = ()) -> None:
     signals = sample_signals(sorted(transform.requires), 5, 0, by_turn)
     start = np.array([0.0, 0.5, 0.0, np.nan, 1.0])
     first = Rewards(start.copy())
-    made = transform.apply(group, signals, first, {})
-    require(made.outcome.shape == (5,), spec, "a reward per member")
-    require(made.turns is None or made.turns.shape[:1] == (5,), spec, "turns are (M, K)")
-    total = made.total
+    rewards = transform.apply(group, signals, first, {})
+    require(rewards.outcome.shape == (5,), spec, "a reward per member")
+    require(rewards.turns is None or rewards.turns.shape[:1] == (5,), spec, "turns are (M, K)")
+    total = rewards.total
     require(bool(np.isnan(total).tolist() == np.isnan(start).tolist()), spec, "NaN in, NaN out")
     require(bool(np.array_equal(first.outcome, start, True)), spec, "inputs are left alone")
     order = [3, 1, 4, 0, 2]
@@ -294,7 +294,7 @@ def check_schedule(spec: Any) -> None:
     _check_memory("schedule", spec, three)
 
 
-# --- rollouts and signals, which need somebody who plays --------------------------------------
+# --- rollouts and signals, which need a policy ------------------------------------------------
 def check_rollout(spec: Any, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
     """A finished group per plan, rows of its own episodes, repeatable; returns the groups."""
     groups: list[Group] = make("rollout", spec).collect(plans, workers)

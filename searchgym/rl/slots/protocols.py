@@ -1,6 +1,6 @@
 """The seven slots. Each is a plain object; its options are its constructor's keyword arguments.
 
-``requires`` names what an object reads and somebody else must provide: a field of ``Batch``
+``requires`` names what an object reads and others must provide: a field of ``Batch``
 (``"ref_logp"``), a signal (``"return"``), ``"turn_reward"``, which a reward transform provides, or
 a note of an estimator for a loss (``"picked"``).
 A recipe whose needs are not met fails before training, by name. Objects with memory put it into
@@ -20,11 +20,11 @@ from .records import Floats as Floats
 from .records import Group, Rewards, Scored, Signals, TaskPlan, Workers
 
 Result = tuple[Tensor, Mapping[str, float | Mean]]
-"""Of a loss."""
+"""Result of a loss."""
 
 
 class RunFacts(NamedTuple):
-    """What an object may know of a training before it begins."""
+    """Facts about a training that are known before it begins."""
 
     updates: int
     """Optimizer updates per step."""
@@ -33,16 +33,16 @@ class RunFacts(NamedTuple):
 
 
 class Slot:
-    """What all have in common; a base class that need not be used."""
+    """Common interface of all slots; subclassing it is optional."""
 
     requires: frozenset[str] = frozenset()
-    """Names of what it reads and somebody else must provide."""
+    """Names of inputs that other objects must provide."""
     provides: frozenset[str] = frozenset()
     """Names of what it provides to others."""
     reads: frozenset[str] = frozenset()
     """Names of the coefficients it takes from the schedule."""
     by_turn: frozenset[str] = frozenset()
-    """Of a signal: those of ``provides`` that hold a number for each turn, (M, K)."""
+    """Subset of ``provides`` that holds a number for each turn, (M, K)."""
 
     def idle(self, run: RunFacts) -> Mapping[str, str]:
         """Options that change nothing in such a training, and why (``rl.idle``)."""
@@ -56,7 +56,7 @@ class Slot:
         """Take back what ``state_dict`` gave."""
 
     def tensors(self) -> Mapping[str, Tensor]:
-        """What else a checkpoint must hold: weights of a signal that learns, a buffer's arrays."""
+        """Tensors for the checkpoint: weights of a signal that learns, a buffer's arrays."""
         return {}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
@@ -67,7 +67,7 @@ class Reduction(NamedTuple):
     """A claim that an object is another one under some options; ``contracts`` checks it."""
 
     options: Mapping[str, Any]
-    """Of the object itself."""
+    """Options of the object itself."""
     to: Mapping[str, Any]
     """The other, as in a recipe."""
     where: str = "anywhere"
@@ -77,7 +77,7 @@ class Reduction(NamedTuple):
 
 @runtime_checkable
 class SlotObject(Protocol):
-    """Of any slot."""
+    """Object of any slot."""
 
     requires: frozenset[str]
     provides: frozenset[str]
@@ -87,7 +87,7 @@ class SlotObject(Protocol):
 
 
 class RolloutStrategy(SlotObject, Protocol):
-    """How is a task's group played?"""
+    """Plays a task's group."""
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers, /) -> list[Group]:
         """One finished group per plan, in order."""
@@ -95,11 +95,10 @@ class RolloutStrategy(SlotObject, Protocol):
 
 
 class Signal(SlotObject, Protocol):
-    """What is measured? ``provides`` names what it adds."""
+    """Measures played groups; ``provides`` names what it adds."""
 
     def measure(self, groups: Sequence[Group], workers: Workers, /) -> list[Signals]:
-        """For each group the named measurements, (M,) or, by turn, (M, K); NaN where there is
-        none."""
+        """Measure each group: by name (M,) or, by turn, (M, K); NaN where there is none."""
         ...
 
 
@@ -113,7 +112,7 @@ class Learner(Protocol):
 
 
 class RewardTransform(SlotObject, Protocol):
-    """How do signals become rewards? Several are applied one after another."""
+    """Turns signals into rewards. Several are applied one after another."""
 
     def apply(
         self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float], /
@@ -124,7 +123,7 @@ class RewardTransform(SlotObject, Protocol):
 
 
 class AdvantageEstimator(SlotObject, Protocol):
-    """How do rewards become advantages? ``batch.reward`` (N,) is what a trajectory earned in all,
+    """Turns rewards into advantages. ``batch.reward`` (N,) is what a trajectory earned in all,
     ``batch.token_reward()`` (N, T) where it was paid, ``batch.signal(name)`` what was measured."""
 
     relative: ClassVar[bool]
@@ -138,7 +137,7 @@ class AdvantageEstimator(SlotObject, Protocol):
 
 
 class Loss(SlotObject, Protocol):
-    """What is minimised? Several are added, each times ``coef[name]`` or its own ``weight``."""
+    """Computes the loss. Several are added, each times ``coef[name]`` or its own ``weight``."""
 
     name: str
     weight: float
@@ -157,7 +156,7 @@ class UpdateWide(Protocol):
     parts: a ranking of tokens among all of them, a count of pairs."""
 
     prepares_with_logp: bool
-    """Whether it needs log-probabilities under the current weights for it: one more forward pass
+    """True if it needs log-probabilities under the current weights for it: one more forward pass
     per update."""
 
     def prepare(
@@ -169,7 +168,7 @@ class UpdateWide(Protocol):
 
 
 class DataPolicy(SlotObject, Protocol):
-    """Which tasks come next, and which groups are kept?"""
+    """Chooses the next tasks and the groups that are kept."""
 
     def plan(
         self, tasks: Sequence[Task], count: int, step: int, seed: int, /, env: Any = None
@@ -190,7 +189,7 @@ class DataPolicy(SlotObject, Protocol):
         ...
 
     def enough(self, kept: int, wanted: int, rounds: int, /) -> bool:
-        """Whether to go on with ``kept`` groups after ``rounds`` rounds of playing."""
+        """Check whether to go on with ``kept`` groups after ``rounds`` rounds of playing."""
         ...
 
 
@@ -206,7 +205,7 @@ class Replay(Protocol):
 
 
 class CoefficientSchedule(SlotObject, Protocol):
-    """Which coefficients at this step?"""
+    """Sets the coefficients of each step."""
 
     def coef(self, step: int, metrics: Mapping[str, float], /) -> Mapping[str, float]:
         """``metrics``: those of the step before. ``"lr"`` is a factor on the learning rate."""

@@ -1,4 +1,4 @@
-"""What passes between slots before it becomes tensors: plans, played groups, rewards."""
+"""Records passed between slots before they become tensors: plans, played groups, rewards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...core.episode import Episode
 from ...envs.search import SearchEnv
 from ...policies.causal_lm import CausalLMPolicy
-from ...policies.rows import Row
+from ...policies.rows import TrainingRow
 from ...policies.trainable import TrainableLM
 from ...types import Task
 
@@ -37,15 +37,15 @@ class Played:
     """One finished episode and its token ids. Rows are in order; each sampled token is in one."""
 
     episode: Episode
-    rows: tuple[Row, ...]
+    rows: tuple[TrainingRow, ...]
     purpose: Purpose = "train"
-    """``expert``: somebody else's, trained on, and told apart by ``Batch.expert``. ``baseline``:
+    """``expert``: another policy's, trained on and marked by ``Batch.expert``. ``baseline``:
     played for comparison (ReMax's greedy twin), never trained on."""
     parent: int | None = None
     """Place in its group of the member that it branched off from; its rows hold none of that one's
     tokens (``rows_of(since=…)``), so that nothing is trained on twice."""
     usage: Mapping[str, float] = field(default_factory=dict)
-    """What the policy's turns took, summed (:func:`searchgym.policies.record.turn_usage`)."""
+    """Usage of the policy's turns, summed (:func:`searchgym.policies.record.turn_usage`)."""
 
     @property
     def broken(self) -> bool:
@@ -89,7 +89,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Rewards:
-    """Of the M members of a group. NaN: cannot be scored; such a member is left out."""
+    """Rewards of the M members of a group. A member with NaN cannot be scored and is left out."""
 
     outcome: Floats
     """(M,) for the episode as a whole, paid at its end."""
@@ -132,7 +132,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Who plays and who is asked."""
+    """Environment, policy and helpers that play and score rollouts."""
 
     policy: CausalLMPolicy
     env: SearchEnv

@@ -18,7 +18,7 @@ from .records import Floats, Group, Played, TaskPlan
 from .registry import REGISTRY
 
 TURNS = 3
-"""Of a trajectory, at most."""
+"""Largest number of turns in a sample trajectory."""
 
 
 @cache
@@ -34,17 +34,17 @@ def sample_signals(
 ) -> dict[str, Floats]:
     """Small whole numbers, (count,), or (count, K) for signals of turns (registered ones, those
     in ``by_turn``, and ``turn_…``), NaN beyond a member's last turn."""
-    made: dict[str, Floats] = {}
+    arrays: dict[str, Floats] = {}
     per_turn = by_turn_signals() | set(by_turn)
     for name in sorted(names):
         draw = stream(seed, "signal", name)
         if name not in per_turn and not name.startswith("turn_"):
-            made[name] = draw.integers(0, 3, count).astype(float)
+            arrays[name] = draw.integers(0, 3, count).astype(float)
             continue
-        made[name] = draw.integers(0, 3, (count, TURNS)).astype(float)
+        arrays[name] = draw.integers(0, 3, (count, TURNS)).astype(float)
         turns = draw.integers(1, TURNS + 1, count)
-        made[name][np.arange(TURNS) >= turns[:, None]] = np.nan
-    return made
+        arrays[name][np.arange(TURNS) >= turns[:, None]] = np.nan
+    return arrays
 
 
 def group_of(size: int) -> Group:

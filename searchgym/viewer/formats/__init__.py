@@ -55,7 +55,7 @@ def detect(path: Path) -> str:
     raise DataError(f"{path}: line 1 is {keys}; {EXPECTED}")
 
 
-class Block(NamedTuple):
+class RecordBytes(NamedTuple):
     """The bytes of one record."""
 
     offset: int
@@ -64,12 +64,12 @@ class Block(NamedTuple):
     """Where to go on reading after it; None within a line that holds several records."""
 
 
-def blocks(path: Path, kind: str, start: int = 0) -> Iterator[Block]:
+def blocks(path: Path, kind: str, start: int = 0) -> Iterator[RecordBytes]:
     """Each whole record from a byte on; a last line without its end is left for later, as it is
     still being written."""
     if kind == LOG:
         for at, data in search_r1.blocks(path):
-            yield Block(at, data, at + len(data))
+            yield RecordBytes(at, data, at + len(data))
         return
     with path.open("rb") as file:
         file.seek(start)
@@ -83,10 +83,10 @@ def blocks(path: Path, kind: str, start: int = 0) -> Iterator[Block]:
             if kind == verifiers_traces.NAME and line.strip():
                 *more, (last, stop) = verifiers_traces.pieces(line)
                 for begin, upto in more:
-                    yield Block(at + begin, line[begin:upto], None)
-                yield Block(at + last, line[last:stop], end)
+                    yield RecordBytes(at + begin, line[begin:upto], None)
+                yield RecordBytes(at + last, line[last:stop], end)
             elif line.strip():
-                yield Block(at, line, end)
+                yield RecordBytes(at, line, end)
             at = end
 
 

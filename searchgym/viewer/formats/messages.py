@@ -6,16 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..record import Observation, Turn
+from ..record import Observation, ViewedTurn
 from .tagged import hits_of, turn_of
 
 _CALLS = {"search": "Search", "access": "Access", "get_document": "Access", "visit": "Access"}
 
 
-def turns_of(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Observation], list[Turn]]:
+def turns_of(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Observation], list[ViewedTurn]]:
     """What stood before the first of the assistant's messages, and its turns."""
     prompt: list[Observation] = []
-    turns: list[Turn] = []
+    turns: list[ViewedTurn] = []
     for message in messages:
         role, text = str(message["role"]), text_of(message.get("content"))
         if role == "assistant":
@@ -49,7 +49,7 @@ def question_of(prompt: Sequence[Observation]) -> str:
     return asked.rpartition("Question:")[2].strip() or asked
 
 
-def said(number: int, message: Mapping[str, Any]) -> Turn:
+def said(number: int, message: Mapping[str, Any]) -> ViewedTurn:
     """The turn of one message of the assistant."""
     text = text_of(message.get("content"))
     thought = text_of(message.get("reasoning_content"))
@@ -60,10 +60,10 @@ def said(number: int, message: Mapping[str, Any]) -> Turn:
         kind = _CALLS.get(names[0], "Call")
         detail = "; ".join(_short(kind, name, arguments) for name, arguments in calls)
         asked = "\n".join(f"{name}({arguments})" for name, arguments in calls)
-        return Turn(number, f"{whole}\n{asked}".strip(), kind, detail, tools=names)
+        return ViewedTurn(number, f"{whole}\n{asked}".strip(), kind, detail, tools=names)
     made = turn_of(number, whole)
     # without tags or calls, a message to the user is the answer
-    return made if made.action != "Invalid" else Turn(number, whole, "Answer", text.strip())
+    return made if made.action != "Invalid" else ViewedTurn(number, whole, "Answer", text.strip())
 
 
 def _call(call: Any) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...rewards.outcome import MEASURES
 from ...rewards.registry import FINAL
-from ..record import Hit, Observation, Record, Token, Turn
+from ..record import Observation, Record, ShownHit, Token, ViewedTurn
 
 NAME = "searchgym"
 COUNTS = frozenset(MEASURES).difference(FINAL)
@@ -50,9 +50,9 @@ def read(value: Mapping[str, Any]) -> Record:
     )
 
 
-def _turn(turn: Mapping[str, Any], advantages: Mapping[str, float]) -> Turn:
+def _turn(turn: Mapping[str, Any], advantages: Mapping[str, float]) -> ViewedTurn:
     kind, *rest = turn["action"]
-    return Turn(
+    return ViewedTurn(
         number=turn["number"],
         text=turn["text"],
         action=kind,
@@ -70,7 +70,9 @@ def _flat(values: Sequence[Any]) -> list[str]:
     return [str(v) for value in values for v in (value if isinstance(value, list) else [value])]
 
 
-def _observed(segments: Sequence[Mapping[str, Any]], turns: Sequence[Turn]) -> list[Observation]:
+def _observed(
+    segments: Sequence[Mapping[str, Any]], turns: Sequence[ViewedTurn]
+) -> list[Observation]:
     """Give each turn what followed it; returns what stood before the first. Segments stand in the
     order they were written, so each of the policy's begins a turn."""
     prompt: list[Observation] = []
@@ -85,7 +87,7 @@ def _observed(segments: Sequence[Mapping[str, Any]], turns: Sequence[Turn]) -> l
     return prompt
 
 
-def _shown(events: Sequence[Sequence[Any]], turns: Sequence[Turn]) -> None:
+def _shown(events: Sequence[Sequence[Any]], turns: Sequence[ViewedTurn]) -> None:
     """Give each turn its hits and failures, from the log of the episode."""
     number = -1
     for event in events:
@@ -101,10 +103,10 @@ def _shown(events: Sequence[Sequence[Any]], turns: Sequence[Turn]) -> None:
             if "failure" in result:
                 turn.failures.append(f"{result['failure'][0]}: {result['failure'][1]}")
                 continue
-            turn.hits += [Hit(*hit) for hit in result["hits"]]
+            turn.hits += [ShownHit(*hit) for hit in result["hits"]]
             page = (result.get("meta") or {}).get("page")
             if page:
-                turn.hits += [Hit(p, page[1], "", page[0]) for p in page[3]]
+                turn.hits += [ShownHit(p, page[1], "", page[0]) for p in page[3]]
 
 
 def _tokens(row: Mapping[str, Any]) -> list[Token]:

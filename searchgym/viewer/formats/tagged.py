@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..record import Hit, Observation, Turn
+from ..record import Observation, ShownHit, ViewedTurn
 
 _RESULTS = re.compile(r"<information>(.*?)(?:</information>|\Z)", re.DOTALL)
 _ACTION = re.compile(r"<(search|answer|access)>(.*?)</\1>", re.DOTALL)
@@ -13,9 +13,9 @@ _CORRECTION = re.compile(r"\n?My previous action is invalid\..*?Let me try again
 _NAMES = {"search": "Search", "answer": "Answer", "access": "Access"}
 
 
-def turns_of(text: str) -> list[Turn]:
+def turns_of(text: str) -> list[ViewedTurn]:
     """Turns of one transcript; each ends where the environment speaks."""
-    turns: list[Turn] = []
+    turns: list[ViewedTurn] = []
     at = 0
     marks = sorted(
         [(m.start(), m.end(), "results", m.group(1)) for m in _RESULTS.finditer(text)]
@@ -35,21 +35,21 @@ def turns_of(text: str) -> list[Turn]:
     return turns
 
 
-def turn_of(number: int, text: str) -> Turn:
+def turn_of(number: int, text: str) -> ViewedTurn:
     """What the model wrote in one go; its last complete action counts."""
     found = _ACTION.findall(text)
     if not found:
-        return Turn(number, text, "Invalid", "no closed action tag")
+        return ViewedTurn(number, text, "Invalid", "no closed action tag")
     tag, inside = found[-1]
     tools = (tag,) if tag != "answer" else ()
-    return Turn(number, text, _NAMES[tag], inside.strip(), tools=tools)
+    return ViewedTurn(number, text, _NAMES[tag], inside.strip(), tools=tools)
 
 
-def hits_of(results: str) -> list[Hit]:
+def hits_of(results: str) -> list[ShownHit]:
     """Passages of a block of results; Search-R1 names them by title only."""
-    return [Hit(title, title, body.strip()) for _, title, body in _DOC.findall(results)]
+    return [ShownHit(title, title, body.strip()) for _, title, body in _DOC.findall(results)]
 
 
-def answer_of(turns: list[Turn]) -> str:
+def answer_of(turns: list[ViewedTurn]) -> str:
     """The last answer given, or nothing."""
     return next((t.detail for t in reversed(turns) if t.action == "Answer"), "")

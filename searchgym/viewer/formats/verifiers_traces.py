@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..record import Observation, Record, Turn
+from ..record import Observation, Record, ViewedTurn
 from .messages import question_of, said, text_of
 from .tagged import answer_of, hits_of
 
@@ -111,11 +111,11 @@ def read(value: Mapping[str, Any]) -> Record:
     )
 
 
-def _turns(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[Observation], list[Turn]]:
+def _turns(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[Observation], list[ViewedTurn]]:
     """What stood before the first message that the model wrote, and its turns, in the order in
     which they were written."""
     prompt: list[Observation] = []
-    turns: list[Turn] = []
+    turns: list[ViewedTurn] = []
     after: list[int | None] = []
     """Per node: the turn on its path that is nearest to it, itself included."""
     contexts = 0
@@ -148,7 +148,7 @@ def _turns(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[Observation], list[
 
 
 def _blame(
-    turns: Sequence[Turn], calls: Sequence[Mapping[str, Any]], errors: Sequence[str]
+    turns: Sequence[ViewedTurn], calls: Sequence[Mapping[str, Any]], errors: Sequence[str]
 ) -> None:
     """Note failed calls of the model at the turn before them, what ended a trace at the last."""
     done = 0

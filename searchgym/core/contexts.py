@@ -103,6 +103,8 @@ class Contexts:
 
     def retire_pages(self) -> None:
         """Replace pages that the policy has read for one turn by their stubs, in place."""
+        if not self._stubs:
+            return
         for position, stub in list(self._stubs.items()):
             segment = self.segments[position]
             if not segment.visible:

@@ -302,7 +302,8 @@ class Episode:
             tool, arguments = action.tool, [action.args]
             self.queries += 1
         config, turn, active = self.config, len(self.turns), self.contexts.active
-        kept = self._tool_state.get(self._state_keys.get(tool, tool))
+        states = self._tool_state
+        kept = states.get(self._state_keys.get(tool, tool)) if states else None
         task = config.task if tool in self._rules.needs_task else None
         calls = []
         for i, given in enumerate(arguments):
@@ -328,6 +329,15 @@ class Episode:
             raise EpisodeError(f"receive() while phase is {self.phase!r}; call act() first")
         if len(results) != len(self.pending):
             raise EpisodeError(f"got {len(results)} results for {len(self.pending)} calls")
+        for result in results:
+            if type(result) is not ToolResult or result.state is not None:
+                break
+        else:  # the usual case: no failure, no state
+            self._events.append(("receive", tuple(results)))
+            for call, result in zip(self.pending, results, strict=True):
+                self._results[call.position] = result
+            self._observe(self._calls, self._results)
+            return
         own: list[ToolResult | Failure] = []
         failed = []
         for call, result in zip(self.pending, results, strict=True):
@@ -502,7 +512,7 @@ class Episode:
         """The latest turn's reward parts, as far as they may be shown while the episode runs; all
         once it is over."""
         parts = dict(self.turns[-1].reward_parts)
-        if self.end is None:
+        if self.end is None and not self._hidden.isdisjoint(parts):
             for name in self._hidden:
                 if name in parts:
                     del parts[name]

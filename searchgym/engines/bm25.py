@@ -6,10 +6,10 @@ import gc
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +26,7 @@ from .analysis import WORD, Analyser, TermIds
 from .bm25_index import FIELDS, METHODS, BM25Index, build_index, load_index, read_about, save_index
 
 _LONG_QUERY = 256
+_make_hit = partial(tuple.__new__, Hit)
 _MANY = 10_000
 _FEW = 100
 """Hits that are made before Python's garbage collector would look at them once."""
@@ -117,19 +118,18 @@ class BM25Engine:
         docs, scores = self.search_positions(texts, k)
         counts = (docs >= 0).sum(axis=1).tolist()
         if (total := sum(counts)) <= _FEW:
-            return self._rankings(docs, scores, counts)
+            get = self._passages.item
+            return [
+                tuple(map(_make_hit, zip(map(get, row[:n]), values[:n], strict=True)))
+                for row, values, n in zip(docs.tolist(), scores.tolist(), counts, strict=True)
+            ]
         with _collecting_later(total):
-            return self._rankings(docs, scores, counts)
-
-    def _rankings(
-        self, docs: NDArray[np.int32], scores: NDArray[np.float32], counts: list[int]
-    ) -> list[Ranking]:
-        return [
-            tuple(map(tuple.__new__, repeat(Hit), zip(passages[:n], values[:n], strict=True)))
-            for passages, values, n in zip(
-                self._passages[docs].tolist(), scores.tolist(), counts, strict=True
-            )
-        ]
+            return [
+                tuple(map(tuple.__new__, repeat(Hit), zip(passages[:n], values[:n], strict=True)))
+                for passages, values, n in zip(
+                    self._passages[docs].tolist(), scores.tolist(), counts, strict=True
+                )
+            ]
 
     def search_positions(
         self, texts: Sequence[str], k: int
@@ -181,15 +181,14 @@ class BM25Engine:
         docs: NDArray[np.int32],
         scores: NDArray[np.float32],
     ) -> None:
-        from ._kernel import MOST, best_k
-
+        most, best_k = _kernel()
         n, index = len(self._passages), self._index
         try:
             seen_scores, seen = self._scratch.pop()
         except IndexError:
             seen_scores, seen = np.zeros(n, np.float32), np.zeros(n + 1, np.int32)
         columns = (index.data, index.indices, index.indptr, index.largest)
-        if docs.shape[1] <= MOST:
+        if docs.shape[1] <= most:
             bitmaps = (index.rows, index.marks)
             best_k(terms, weights, starts, *columns, *bitmaps, seen_scores, seen, docs, scores)
         else:
@@ -229,6 +228,14 @@ class BM25Engine:
             raise EngineError(
                 f"the BM25 index in {directory} is damaged ({error}): build it again"
             ) from error
+
+
+@cache
+def _kernel() -> tuple[int, Callable[..., None]]:
+    """The kernel for few hits and the most that are few, imported once: numba is heavy."""
+    from ._kernel import MOST, best_k
+
+    return MOST, best_k
 
 
 @contextmanager

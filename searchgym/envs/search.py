@@ -288,20 +288,21 @@ class SearchEnv(gym.Env[Any, str]):
         """Let the policy's text act; tools run at once."""
         if not isinstance(action, str):
             raise TypeError(f"an action is a string, got {type(action).__name__}: {action!r:.80}")
-        episode = self.episode
+        episode = self._episode or self.episode
         if episode.phase == "done":
             raise EpisodeError("the episode is over; call reset()")
         episode.act(action)
         run_tools((episode,), self._playing.toolbox)
-        if episode.phase == "done":
+        over = episode.phase == "done"
+        if over:
             self.ended(episode)
         if self.render_mode == "human":
             self.render()
         return (
             self.observe(episode),
             episode.turns[-1].reward,
-            episode.terminated,
-            episode.truncated,
+            over and episode.terminated,
+            over and episode.truncated,
             step_info(episode),
         )
 

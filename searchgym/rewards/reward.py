@@ -186,9 +186,9 @@ class Reward:
         if new:
             values["evidence"] = new / gold
         worth = 0.0
-        for each in values:
-            if each in weights:
-                worth += weights[each] * values[each]
+        for part, value in values.items():
+            if part in weights:
+                worth += weights[part] * value
         return values, worth
 
     def _own_of_turn(

@@ -79,11 +79,12 @@ class SearchTool(Tool):
         if engine is None or k is None:
             raise EngineError("the search tool has no engine: SearchTool(engine, k)")
         queries = [
-            Query(call.args["query"], int(call.ctx.params.get("top_k", k)), call.ctx)
+            Query(call.args["query"], int(params.get("top_k", k)) if params else k, call.ctx)
             for call in batch
+            for params in (call.ctx.params,)
         ]
         rankings: Sequence[Ranking | Failure] = run_batch(engine, queries)
-        if any(call.ctx.params.get("distractors") for call in batch):
+        if [1 for call in batch if call.ctx.params and call.ctx.params.get("distractors")]:
             from ..engines.distractors import distracted
 
             pairs = zip(queries, rankings, strict=True)

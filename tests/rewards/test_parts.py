@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import gymnasium as gym
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -310,3 +311,25 @@ def test_rewards_of_turns_sum_to_the_weighted_parts(
     for at in range(len(e.turns) + 1):
         assert e.fork(at=at).turns == e.turns[:at]
     assert (e.outcome() is None) == (e.parts is None)
+
+
+@pytest.mark.parametrize("weights", [{"em": 1}, {"em": 1, "search": -0.5, "evidence": 2}])
+def test_plain_turns_are_measured_as_any_others(weights: dict[str, float]) -> None:
+    """The short way without an outcome and the general one give the same parts and worth."""
+    reward = Reward.of(weights)
+    assert reward.plain_turns
+    assert not Reward.of([own.novelty]).plain_turns
+    env = gym.make(
+        "SearchQA-v0", world={"entities": 400}, tasks={"chain": 5}, reward=weights, max_turns=5
+    ).unwrapped
+    for seed in range(3):
+        env.reset(seed=seed)
+        for action in [*env.oracle()[:-1], "no action", "<search> nothing </search>"]:
+            before = env.episode.evidence_found
+            env.step(action)
+            turn, found = env.episode.turns[-1], env.episode.evidence_found - before
+            outcome = Outcome(env.episode, turn, turn.calls, turn.results, None)
+            env.episode.new_evidence = found
+            general = reward.of_turn(outcome, reward.weights)
+            env.episode.new_evidence = 0
+            assert (dict(turn.reward_parts), turn.reward) == general

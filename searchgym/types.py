@@ -251,11 +251,6 @@ class ToolSpec(NamedTuple):
     """Name of the state that the tool keeps in an episode. Tools that name the same one read and
     write one state; "": a state of its own, under the tool's name."""
 
-    @property
-    def state_key(self) -> str:
-        """The name under which an episode keeps the tool's state."""
-        return self.shares or self.name
-
 
 # --- actions ----------------------------------------------------------------------------------
 class Search(NamedTuple):

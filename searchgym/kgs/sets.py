@@ -5,29 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from ..cards import Card, card
-from ..corpora.data import data_directory, graph_sets, how_to_get
-from ..errors import DataError, unknown
-from . import PREFIX
+from ..cards import Card
+from ..corpora.data import data_directory, how_to_get
+from ..errors import DataError
 from .files import load_kg
 from .graph import KnowledgeGraph
-
-
-def load_kg_set(
-    name: str, data_dir: str | Path | None = None, *, splits: Collection[str] | None = None
-) -> KnowledgeGraph:
-    """A graph of the catalogue. ``DataError`` if there is none of this name, or its files are not
-    on this machine (saying how to get them)."""
-    known = graph_sets()
-    if name not in known:
-        raise DataError(f"{unknown('knowledge graph', name, known)}; your own: '{PREFIX}PATH'")
-    return load_kg_card(card("corpora", name), data_dir, splits=splits)
 
 
 def load_kg_card(
     found: Card, data_dir: str | Path | None = None, *, splits: Collection[str] | None = None
 ) -> KnowledgeGraph:
-    """The graph of a card, also of one of your own; see :func:`load_kg_set`."""
+    """The graph of a card, also of one of your own.
+
+    Raises ``DataError``, which says how to get its files, if they are not on this machine."""
     data = found.body.get("data", {})
     folder = data_directory(data_dir) / found.id
     paths = {key: folder / data[key] for key in ("triples", "entities") if key in data}

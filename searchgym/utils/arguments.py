@@ -83,13 +83,6 @@ def argument_error(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | 
     return _in_words(min(errors, key=place))
 
 
-def check_tools(tools: Iterable[ToolSpec]) -> None:
-    """:func:`check_schema` for every tool that a ``Call`` uses."""
-    for tool in tools:
-        if tool.name not in OWN_ACTIONS:
-            check_schema(tool.parameters, tool.name)
-
-
 def check_schema(schema: Mapping[str, Any], where: str) -> None:
     """Check that a schema says nothing that :func:`argument_error` would leave unchecked.
 

@@ -1,4 +1,4 @@
-"""Who climbs: agents trained here, by card, seed and source, beside their untrained selves.
+"""Agents of the transfer benchmark: trained here by card, seed and source, and untrained controls.
 
 A *source* is what an agent is trained against: an engine over the card's worlds ("bm25", "graph"),
 another generated corpus, or any environment options.

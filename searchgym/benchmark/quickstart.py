@@ -31,7 +31,7 @@ REAL_QUESTIONS = 500
 
 @dataclass
 class Quickstart:
-    """What the main job leaves behind."""
+    """The results of the main job."""
 
     table: TransferTable
     contrasts: list[Contrast]

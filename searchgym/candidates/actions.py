@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many candidates of each sort a state offers."""
+    """Largest number of candidates of each sort that a state offers."""
 
     answers: int = 150
     question_mentions: int = 4

@@ -62,7 +62,7 @@ _DATED = re.compile(
     + r")|[(–-]|\d,?)\s*$",
     re.IGNORECASE,
 )
-"""What stands before a four-digit number that is a year; other such numbers are amounts."""
+"""Text before a four-digit number that is a year; other such numbers are amounts."""
 
 
 @lru_cache(maxsize=60_000)
@@ -117,7 +117,8 @@ def direction(question: Question) -> tuple[int, int]:
 
 
 def pages_of(question_norms: tuple[str, ...], titles: list[str]) -> list[int]:
-    """For each name the first document titled so (-1 if none); containment counts as a match."""
+    """Return, for each name, the first document titled so (-1 if none); containment counts as a
+    match."""
     out = []
     for norm in question_norms:
         exact = next((i for i, t in enumerate(titles) if t == norm), -1)
@@ -153,7 +154,7 @@ def _lead(doc: Document) -> list[int]:
 
 
 class Page(NamedTuple):
-    """What comparing needs of a retrieved page, beside the page itself."""
+    """Features of a retrieved page that comparisons use, beside the page itself."""
 
     doc: Document
     cover: NDArray[np.float32]
@@ -276,8 +277,8 @@ def polar_columns(question: Question, found: Sequence[Page]) -> NDArray[np.float
 
 
 def _shared_value(question: Question, a: Page, b: Page) -> tuple[float, float]:
-    """How near to the relation words is a value both pages give; how much nearer is the nearest
-    value that only one of them gives (positive: the answers differ)."""
+    """Return how near to the relation words a value is that both pages give, and how much nearer
+    the nearest value is that only one gives (positive: the answers differ)."""
     scores: list[dict[str, float]] = []
     for page in (a, b):
         mine: dict[str, float] = {}

@@ -70,7 +70,7 @@ class Encoded(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """What one question sees in one passage."""
+    """Features of one question and one passage."""
 
     block: Float
     """(M, len(SPAN_NAMES)), one row per span of the document."""
@@ -257,7 +257,7 @@ def _most(match: Float, words: slice) -> Float:
 def _focus(
     out: Float, q: Question, doc: Document, sentence: NDArray[np.int64], soft: Float, lead: Float
 ) -> None:
-    """How the noun that is asked for ("which *magazine*") stands to each span.
+    """Return how the noun that is asked for ("which *magazine*") stands to each span.
 
     Columns: right before the span, in its sentence, inside it, after it in apposition ("X, a
     magazine" or "X is a magazine"), in the first sentence of the page it titles, and the share of
@@ -287,7 +287,7 @@ def _focus(
 
 
 def _apposed(doc: Document) -> NDArray[np.bool_]:
-    """Whether a span is followed by ", a", ", the", "(" or a form of "is"."""
+    """Return whether a span is followed by ", a", ", the", "(" or a form of "is"."""
     out = np.zeros(len(doc.spans), dtype=bool)
     lower, gap = doc.words.lower, doc.words.gap
     for row, found in enumerate(doc.spans):

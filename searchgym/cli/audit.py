@@ -62,7 +62,7 @@ def audit(
     settings: Overrides = None,
     as_json: JsonFlag = False,
 ) -> None:  # fmt: skip
-    """What share of the questions can be answered from a corpus, and within k results and n turns?
+    """Measure what share of the questions a corpus answers, also within k results and n turns.
 
     A scripted searcher asks for the question, the names in it, titles it has been shown, and gold
     queries where the task has some, choosing best: an upper bound for agents that search so.

@@ -58,7 +58,8 @@ def browse(
 
 
 def _setting(name: str, split: str, settings: list[str] | None, data_dir: Path | None) -> SearchEnv:
-    """Of an environment, with its tasks; or of a corpus, with tasks of the common families."""
+    """Return the setup of an environment with its tasks, or of a corpus with tasks of common
+    families."""
     from ..envs.search import SearchEnv
     from ..envs.sources import DEFAULT_TASKS
     from .sources import corpus_card

@@ -139,7 +139,7 @@ def _counts(c: Confusion) -> dict[str, int]:
 
 
 def _record(found: Measured) -> dict[str, Any]:
-    """As JSON values: a list per measure, since groups are no keys."""
+    """Return JSON values: a list per measure, since groups are no keys."""
     measures = {
         "closed_book_em": found.closed_book,
         "self_search_em": found.self_search,

@@ -42,7 +42,7 @@ SHARES = {
 def _keywords(
     name: str, split: str | None, tasks: int, data_dir: Path | None, settings: list[str] | None
 ) -> dict[str, Any]:
-    """What an environment over this source would be made with."""
+    """Return the keywords that an environment over this source would be made with."""
     import gymnasium as gym
 
     from .sources import corpus_card
@@ -250,7 +250,7 @@ def measure(
     settings: Overrides = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """How often does the answer stand in useful documents, and how often in noisy ones?"""
+    """Measure how often the answer stands in useful documents, and how often in noisy ones."""
     from ..engines.simulated import SimulatedEngine
     from ..engines.simulated.measure import measure as ask
 

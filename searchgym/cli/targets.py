@@ -1,4 +1,4 @@
-"""From what a person types (an id, a folder, ``key=value``) to environments and settings."""
+"""Turns what a person types (an id, a folder, ``key=value``) into environments and settings."""
 
 from __future__ import annotations
 

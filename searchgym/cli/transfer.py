@@ -289,7 +289,7 @@ def _players(
     names: Sequence[str], cards: dict[str, Card], out: Path, seeds: int,
     source: list[str] | None, train: list[str] | None, seconds: float | None, baseline: str,
 ) -> tuple[dict[str, Contender], Trained]:  # fmt: skip
-    """Who climbs, bars first; trains the agents of cards."""
+    """Return the agents of the ladder, baselines first; train the agents of cards."""
     from ..benchmark.contenders import BARS, BEST, SCRIPTS, UNTRAINED, Trained, trained
     from .contestants import contestant
     from .learn import changed, training_bar

@@ -1,4 +1,4 @@
 """Knowledge graphs, generated or imported, and what is computed on them; see the module names."""
 
 PREFIX = "kg:"
-"""How a name of a corpus begins that is a knowledge graph's: ``corpus="kg:triples.tsv"``."""
+"""Prefix of a corpus name that means a knowledge graph: ``corpus="kg:triples.tsv"``."""

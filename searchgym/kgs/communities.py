@@ -17,7 +17,7 @@ from .graph import IntArray, KnowledgeGraph
 from .vectors import Floats, Groups, TextVectors, best
 
 LEVELS = 3
-"""At most L0, L1 and L2."""
+"""Largest number of levels: L0, L1 and L2."""
 BEAM = 3
 
 
@@ -58,7 +58,7 @@ class Communities:
 
     @classmethod
     def load(cls, path: str | Path, graph: KnowledgeGraph) -> Communities:
-        """What :meth:`save` wrote; ``EngineError`` if it is broken or of another graph."""
+        """Read what :meth:`save` wrote; ``EngineError`` if it is broken or of another graph."""
         try:
             with np.load(Path(path), allow_pickle=False) as data:
                 head = json.loads(bytes(data["head"]))

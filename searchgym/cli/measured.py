@@ -21,7 +21,7 @@ class Measured(NamedTuple):
 
     @property
     def shown(self) -> tuple[EvalResult, ...]:
-        """The result that the scores are read from."""
+        """The results that the scores are read from."""
         return self.opened or self.closed
 
     @property

@@ -35,7 +35,7 @@ def restricted(world: World, kept: NDArray[np.bool_]) -> World:
 
 
 class Pages:
-    """What a knower of the facts ``taught`` (F,) could write about its world."""
+    """Pages that a knower of the facts ``taught`` (F,) could write about its world."""
 
     def __init__(self, world: World, taught: NDArray[np.bool_], *, wording_seed: int = 0) -> None:
         self._row = np.cumsum(taught) - 1  # a fact's number among those taught

@@ -50,7 +50,7 @@ NOTE = "Mean [95 % interval], bootstrap over questions (BCa)."
 
 
 def label(metric: str) -> str:
-    """How a metric is called in tables and figures."""
+    """Return the label of a metric in tables and figures."""
     return LABELS.get(metric, metric.replace("_", " "))
 
 

@@ -96,7 +96,7 @@ class Sketch:
         return nodes[-1] if nodes else self.entity(path.start, given=True)
 
     def steps(self, path: Path, end: str | None = None, last_query: str | None = None) -> list[str]:
-        """As :meth:`path`; returns the node that each step leads to."""
+        """Draw like :meth:`path`, but return the node that each step leads to."""
         nodes = []
         here, node = path.start, self.entity(path.start, given=True)
         for i, step in enumerate(path.steps):
@@ -137,7 +137,7 @@ class Sketch:
         self._evidence.setdefault(self._ctx.corpus[page].id, self._ctx.names.title(entity))
 
     def query(self, known: int, step: Step) -> str:
-        """What an agent that knows one end of a step can search for: the name of the page that
+        """Return the query of an agent that knows one end of a step: the name of the page that
         states the fact; or, where only the object is known, its name and what is sought."""
         title = self._ctx.names.title(known)
         if not step.inverse:
@@ -216,7 +216,7 @@ class Family:
     same_answer: float = SAME_ANSWER
     """Largest share of the family's tasks that may have one and the same answer."""
     proofs: bool = False
-    """Whether every task must be proved: the solver finds its answer and no other, passages state
+    """True if every task must be proved: the solver finds its answer and no other, passages state
     its facts, queries find them. Without, tasks that bring a reasoning graph are proved, and others
     are taken as they are."""
 

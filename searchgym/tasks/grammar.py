@@ -55,7 +55,7 @@ def predicate(phrase: str) -> str | None:
 
 
 def clause(phrase: str, noun: str) -> str | None:
-    """What can follow ``noun`` instead of the description's own head: "directed by {o}"."""
+    """Return what can follow ``noun`` instead of the description's own head: "directed by {o}"."""
     parts = split_description(phrase)
     if parts is None:
         return None

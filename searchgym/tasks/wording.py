@@ -1,4 +1,4 @@
-"""How structures become questions. Only this module and the phrase banks decide wording.
+"""Puts structures into words as questions. Only this module and the phrase banks decide wording.
 
 Choices are keyed by (wording seed, task, place), never drawn from a shared generator, so that a
 changed wording seed changes nothing but words.

@@ -1,1 +1,2 @@
-"""What any part may use: whole files, bytes by key on disk, an event loop, limits of clients."""
+"""Helpers for every package: whole files, bytes by key on disk, an event loop, limits of
+clients."""

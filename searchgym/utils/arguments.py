@@ -1,4 +1,4 @@
-"""Whether the arguments of a call fit its tool's JSON Schema (draft 2020-12), in words for agents.
+"""Checks the arguments of calls against JSON Schema (draft 2020-12), with errors for agents.
 
 ``jsonschema`` judges, with validators built once per schema; it is imported at the first call of a
 tool that is no search. Stricter than the draft in two points: arguments that a schema does not list
@@ -46,12 +46,12 @@ _SHOWN = 60
 _KEPT = 256
 """Validators kept at once."""
 _validators: dict[int, tuple[Mapping[str, Any], Validator]] = {}
-"""By the schema's identity; the schema is kept too, so that no other takes its place."""
+"""Validators by the schema's identity; the schema is kept too, so that no other takes its place."""
 
 
 def rejection_reason(tools: Sequence[ToolSpec], call: Call) -> str | None:
-    """Why an episode with these tools does not take a call, in words for the agent; ``None`` if it
-    does. Searching and opening pages are actions of their own."""
+    """Explain why an episode with these tools does not take a call, in words for the agent;
+    ``None`` if it does. Searching and opening pages are actions of their own."""
     callable_tools = {t.name: t for t in tools if t.name not in OWN_ACTIONS}
     if call.tool not in callable_tools:
         return unknown("tool", call.tool[:_SHOWN], callable_tools)
@@ -60,7 +60,8 @@ def rejection_reason(tools: Sequence[ToolSpec], call: Call) -> str | None:
 
 
 def argument_error(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
-    """Why ``args`` do not fit a tool's ``parameters``, in words for the agent; ``None`` if they do.
+    """Explain why ``args`` do not fit a tool's ``parameters``, in words for the agent; ``None`` if
+    they do.
 
     ``schema`` must have passed :func:`check_schema`.
     """
@@ -237,6 +238,7 @@ def _shown(value: Any) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a finite number (and not a truth value, which Python counts as one)."""
+    """Return whether a value is a finite number (and not a truth value, which Python counts as
+    one)."""
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
     return plain and math.isfinite(value)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Which files may name code: none that somebody else may have written, unless told so.
+"""Decides which files may name code: none that somebody else may have written, unless trusted.
 
 Cards, recipes and ``--set`` values that a person names on the command line may name classes and
 functions by import path. Files that are found in folders (a run's ``run.json``, snapshots,
@@ -72,8 +72,8 @@ def note(name: str) -> None:
 
 
 def allowed(name: str) -> bool:
-    """Whether a file may name what is not registered: the caller has named it himself, or reads the
-    file with trust."""
+    """Return whether a file may name what is not registered: the caller has named it himself, or
+    reads the file with trust."""
     reading = _READING.get()
     return name in _NAMED or (reading is not None and reading.trusted)
 

@@ -13,7 +13,7 @@ _CALLS = {"search": "Search", "access": "Access", "get_document": "Access", "vis
 
 
 def turns_of(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Observation], list[Turn]]:
-    """What stood before the first of the assistant's messages, and its turns."""
+    """Return what stood before the first of the assistant's messages, and its turns."""
     prompt: list[Observation] = []
     turns: list[Turn] = []
     for message in messages:

@@ -17,7 +17,7 @@ TOOL_OF = {"Search": "search", "Access": "access"}
 
 
 def fits(value: Mapping[str, Any]) -> bool:
-    """Whether a first record is of this kind."""
+    """Return whether a first record is of this kind."""
     return {"schema_version", "snapshot", "segments", "turns"} <= set(value)
 
 

@@ -36,7 +36,7 @@ def turns_of(text: str) -> list[Turn]:
 
 
 def turn_of(number: int, text: str) -> Turn:
-    """What the model wrote in one go; its last complete action counts."""
+    """Read what the model wrote in one go; its last complete action counts."""
     found = _ACTION.findall(text)
     if not found:
         return Turn(number, text, "Invalid", "no closed action tag")

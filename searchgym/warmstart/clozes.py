@@ -23,8 +23,8 @@ BLANK = "what"
 
 
 def clozes_of(made: SearchEnv) -> Iterator[Trace]:
-    """For every fact that its subject's page states: the sentence as a question, the thought and
-    the search that would follow. ``TaskError`` without a generated world."""
+    """Make a cloze of every fact that its subject's page states: the sentence as a question, the
+    thought and the search that would follow. ``TaskError`` without a generated world."""
     world, corpus = made.world, made.corpus
     if world is None or not isinstance(corpus, GeneratedCorpus):
         raise TaskError("cloze questions need a generated world, e.g. corpus='encyclopedia'")

@@ -71,7 +71,7 @@ class ThinkingOracle:
 
 
 def opening(hops: Sequence[Hop], start: str) -> tuple[Search, str]:
-    """How an episode that begins from the name ``start`` begins: the first search, and the thought
+    """Return the first search of an episode that begins from the name ``start``, and the thought
     before it."""
     return Search((query(hops[0], start),)), " ".join(hop.label for hop in hops)
 
@@ -83,8 +83,8 @@ def findings(hops: Sequence[Hop], known: Sequence[str]) -> str:
 
 
 def looked_up(hop: Hop, known: str) -> str:
-    """What is sought in what was found: of the page of what is known, one of its facts; but any
-    page may state an inverse one, and what is known is what to look for there."""
+    """Return what is sought in what was found: of the page of what is known, one of its facts; but
+    any page may state an inverse one, and what is known is what to look for there."""
     return f"{hop.label} {known}" if hop.label[0] == "-" else hop.label
 
 

@@ -29,7 +29,7 @@ class Words(NamedTuple):
     projection: Tensor
     """(width - 1, D) to begin with."""
     length: float
-    """Of each embedding."""
+    """Length of each embedding."""
 
 
 class Given(NamedTuple):

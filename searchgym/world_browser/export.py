@@ -16,7 +16,7 @@ MOST = 500
 
 
 class Written(NamedTuple):
-    """What an export wrote: entities and tasks, of how many."""
+    """Counts of an export: entities and tasks written, and of how many."""
 
     entities: int
     of_entities: int

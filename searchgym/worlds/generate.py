@@ -258,7 +258,7 @@ def _acyclic(
 
 
 def _inside(sources: Ints, via: rel.Edges, cardinality: str, rng: np.random.Generator) -> rel.Edges:
-    """For each source a random object among those whose ``within`` relation leads to it."""
+    """Draw for each source a random object among those whose ``within`` relation leads to it."""
     shuffle = rng.permutation(len(via[0]))
     objects, holders = via[0][shuffle], via[1][shuffle]
     holder, where = np.unique(holders, return_index=True)

@@ -97,8 +97,8 @@ def _checked(schema: Schema, where: str, data: Mapping[str, Any]) -> Schema:
 
 
 def variants(line: str) -> Iterator[str]:
-    """What a line with choices in brackets stands for, in order. ``ValueError`` for brackets that
-    are nested or not closed, and for more than ``BOUND`` variants."""
+    """Expand a line with choices in brackets into its variants, in order. ``ValueError`` for
+    brackets that are nested or not closed, and for more than ``BOUND`` variants."""
     parts = _CHOICE.split(line)
     if any(mark in part for part in parts[::2] for mark in "[]"):
         raise ValueError(f"brackets must close and cannot be nested: {line!r}")

@@ -50,7 +50,7 @@ def audit(
         ),
     ] = False,
     count: Annotated[
-        int, typer.Option(min=1, help="With --prove: tasks per family.")
+        int, typer.Option(min=1, help="Tasks per family with --prove.")
     ] = 100,
     shown: Annotated[
         int, typer.Option("--list", min=0, help="Show so many unanswerable questions.")

@@ -32,7 +32,7 @@ def browse(
     out: Annotated[
         Path | None, typer.Option(help="Write pages into this folder instead of serving them.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="With --out: entities at most.")] = 500,
+    limit: Annotated[int, typer.Option(min=1, help="Most entities to write with --out.")] = 500,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")] = 0,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the browser at once.")

@@ -103,7 +103,7 @@ def data(
         int | None,
         typer.Option(min=0, help="Snippets: the answer after so many words (for small models)."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the choice of excerpts.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of excerpts.")] = 0,
     split: Split = None,
     data_dir: DataDir = None,
     settings: Overrides = None,
@@ -171,7 +171,7 @@ def train(
     steps: Annotated[int | None, typer.Option(min=1, help="Default: 600, fine-tuning 500.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Default: 32, fine-tuning 16.")] = None,
     lr: Annotated[float | None, typer.Option(help="AdamW's; default 3e-3, or 1e-5.")] = None,
-    seed: Annotated[int, typer.Option(help="Of weights and order.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the weights and the order.")] = 0,
     save_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 50,
     as_json: JsonFlag = False,
 ) -> None:

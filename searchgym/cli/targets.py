@@ -38,7 +38,7 @@ Trust = Annotated[
     ),
 ]
 DataDir = Annotated[
-    Path | None, typer.Option(help="Where real sets lie (default: SEARCHGYM_DATA or the cache).")
+    Path | None, typer.Option(help="Folder of real sets (default: SEARCHGYM_DATA or the cache).")
 ]
 
 

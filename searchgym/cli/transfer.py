@@ -54,10 +54,10 @@ def transfer(
         "runs/transfer"
     ),
     questions: Annotated[
-        int | None, typer.Option("--questions", "-n", min=1, help="At most so many per rung.")
+        int | None, typer.Option("--questions", "-n", min=1, help="Most questions per rung.")
     ] = None,
     real_questions: Annotated[
-        int | None, typer.Option(min=1, help="At most so many per real set (default: -n).")
+        int | None, typer.Option(min=1, help="Most questions per real set (default: -n).")
     ] = None,
     baseline: Annotated[
         str,
@@ -84,7 +84,7 @@ def transfer(
         list[str] | None,
         typer.Option(
             "--train", "-t", metavar="KEY=VALUE",
-            help="Of the card's train table: config.episodes=5000. Repeatable.",
+            help="Entry of the card's train table: config.episodes=5000. Repeatable.",
             rich_help_panel=_TRAIN,
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""Calling a service once for many requests."""
+"""Calls a service once for many requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The best scripted searcher: what can be shown in n turns to whoever always asks the right thing.
+"""The best scripted searcher: measures what n turns can show to an agent that always asks well.
 
 Its queries are scripted, its choice among them is not: per turn it may search for the question, a
 name in the question, a bridging title (of a page it needs, if the question or a passage it has been

@@ -1,4 +1,4 @@
-"""Words with offsets, stems and rarity: the lexical ground all candidate features stand on."""
+"""Words with offsets, stems and rarity: the lexical basis of all candidate features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``searchgym audit``: can the questions be answered at all, and if not, why not?"""
+"""``searchgym audit``: measures whether questions can be answered, and if not, why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``searchgym compare``: which of these results is better, and is it more than chance?"""
+"""``searchgym compare``: compares results, with intervals and tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``searchgym data``: which real sets are on this machine, and getting them."""
+"""``searchgym data``: lists the real sets on this machine, and fetches others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``searchgym knower``: a small model that knows a chosen share of its world, and its measures."""
+"""``searchgym knower``: trains a small model on a chosen share of its world's facts, and measures
+it."""
 
 from __future__ import annotations
 

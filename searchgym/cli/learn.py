@@ -1,4 +1,4 @@
-"""``searchgym train`` and ``quickstart``: learning."""
+"""``searchgym train`` and ``quickstart``: train agents."""
 
 from __future__ import annotations
 

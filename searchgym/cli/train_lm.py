@@ -1,4 +1,4 @@
-"""``searchgym train RECIPE``: a language model learns to search.
+"""``searchgym train RECIPE``: trains a language model to search.
 
 Also in several processes, ``torchrun --nproc-per-node 2 -m searchgym train …``, of which the main
 one speaks and writes.

@@ -1,4 +1,4 @@
-"""``searchgym transfer``: what an agent is worth on each rung between its world and reality."""
+"""``searchgym transfer``: evaluates agents on each rung between their world and real questions."""
 
 from __future__ import annotations
 

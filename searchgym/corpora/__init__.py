@@ -1,1 +1,1 @@
-"""See the module names."""
+"""Corpora: generated, from files, and the real sets of the catalogue."""

@@ -1,4 +1,4 @@
-"""A knowledge graph in NumPy columns: facts by head, facts by tail, and who is joined to whom."""
+"""A knowledge graph in NumPy columns: facts by head, facts by tail, and adjacency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The world as far as it was taught, and its pages: they state the taught facts and no others."""
+"""The taught part of a world and its pages, which state the taught facts and no others."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""See the module names."""
+"""Task families, the tasks they build from a world, and their proofs."""

@@ -1,4 +1,5 @@
-"""A task before it is put into words, and what the families are that propose such drafts."""
+"""Drafts of tasks before they are put into words, and the protocol of families that propose
+them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small certain pieces of English: taking a schema's descriptions apart and putting them anew.
+"""A small English grammar: takes a schema's descriptions apart and rephrases them.
 
 Every function answers None, or leaves the text alone, where it is not sure.
 """

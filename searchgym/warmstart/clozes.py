@@ -1,4 +1,4 @@
-"""Cloze questions: a page's own sentence with its object blanked, and how one would look it up.
+"""Cloze questions: a page's own sentence with its object blanked, and the search for it.
 
 Questions and pages say one thing in different words. A model that has read "penned by" only on
 pages does not know it in a question; clozes put the pages' words into questions (in the spirit of

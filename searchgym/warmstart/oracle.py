@@ -1,5 +1,5 @@
-"""An agent that knows the way and says why: each action follows a thought that names what it rests
-on. What it writes is what a small model is taught.
+"""The thinking oracle: an agent that knows the way and precedes each action by a thought with its
+reasons. Small models are trained on its texts.
 
 Before the first search the thought lists the hops: ``+ director + birthplace``; afterwards it says
 what each hop that can now be read has led to: ``+ director: Ann Bee``. Without thoughts a small

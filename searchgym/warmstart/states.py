@@ -1,4 +1,4 @@
-"""A small model's last hidden states, only where they are asked for.
+"""Computes a small model's last hidden states at chosen positions only.
 
 The loss of nine in ten tokens that are merely read is not computed, so nobody needs what the last
 layer makes of them. Of those its keys and values are all that counts; its queries, its feed-forward

@@ -1,4 +1,4 @@
-"""A table of embeddings of which few rows are learnt, at the cost of those few.
+"""An embedding table of which few rows are trained, at the cost of those few.
 
 Of some fifteen thousand tokens six hundred are learnt, the others given (:mod:`.lexicon`). An
 optimiser that takes the whole table moves all of them, to be put back, and the gradient of each

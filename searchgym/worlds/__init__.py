@@ -1,1 +1,1 @@
-"""See the module names."""
+"""Generated worlds: schemas, names, facts, and the generator."""

@@ -1,4 +1,4 @@
-"""More ways of saying what a schema says, for whoever trains on generated worlds.
+"""Paraphrases of a schema's phrases, for training on generated worlds.
 
 A model that has read each relation in a dozen wordings knows those wordings; one that has read it
 in a hundred begins to know what is meant. A world's own pages and questions stay as they are: these

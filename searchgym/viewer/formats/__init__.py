@@ -1,4 +1,4 @@
-"""Readers of files: which one a file is for is told by its first record."""
+"""Readers of trajectory files; the first record of a file decides which one reads it."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from ..record import Hit, Observation, Record, Token, Turn
 NAME = "searchgym"
 COUNTS = frozenset(MEASURES).difference(FINAL)
 """Measures of an episode that the record tells in other ways."""
-TOOL_OF = {"Search": "search", "Access": "access"}
 
 
 def fits(value: Mapping[str, Any]) -> bool:

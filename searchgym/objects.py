@@ -1,8 +1,8 @@
 """Turns what a person writes into an object: a name, an import path, a table, or the object itself.
 
 Two promises are kept here. A class is checked against what its place takes *before* it is called,
-so that ``schedule = "subprocess:Popen"`` starts nothing. And while a file is read that somebody
-else may have written (``searchgym.utils.trust``), an import path is refused: it would be code.
+so that ``schedule = "subprocess:Popen"`` starts nothing. And while a file is read that others
+may have written (``searchgym.utils.trust``), an import path is refused: it would be code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .errors import CardError, unknown
 from .utils.trust import check_allowed, remember
 
 _FOLDERS: list[str] = []
-"""Folders in which modules are looked for besides ``sys.path`` once somebody names one."""
+"""Folders in which modules are looked for besides ``sys.path`` once a module in one is named."""
 
 
 def is_path(name: str) -> bool:
@@ -51,7 +51,7 @@ def also_look_in(folder: str) -> None:
 
 
 def load_module(name: str, path: str | None = None) -> Any:
-    """The module that a person names; ``path`` is what he wrote, for errors and records.
+    """The module that a person names; ``path`` is its spelling, for errors and records.
 
     Raises:
         CardError: it cannot be imported, or the file being read may not name code.

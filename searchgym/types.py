@@ -387,7 +387,7 @@ class Metered(str):
 class Agent(Protocol):
     """Answers turn requests with text. Identity is ``episode_id``; prefer stateless agents.
 
-    A ``Failure`` in a text's place says that whoever should have written it could not be reached:
+    A ``Failure`` in a text's place says that its author could not be reached:
     the episode ends as lost to the infrastructure and is never scored.
     """
 

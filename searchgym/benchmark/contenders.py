@@ -24,7 +24,7 @@ from .training import CandidateRecipe, Learned, Report, SeedTrainer
 SCRIPTS = ("first-hit", "best-sentence", "rules")
 """Scripted agents, the bars of an agent that has no untrained self."""
 BARS = frozenset({*SCRIPTS, "random", "oracle", "always-refuse", "always-yes", "majority"})
-"""Agents that stand in the table to be cleared; nobody asks what they gained."""
+"""Agents that stand in the table to be cleared; their gains are not reported."""
 UNTRAINED, BEST = "untrained", "best"
 
 

@@ -21,7 +21,7 @@ _FEW = 3  # letters: shorter words are too common to be worth a colour
 
 
 class Game:
-    """Plays episodes of a ``SearchEnv`` in the plain dialect with whoever ``read`` asks.
+    """Plays episodes of a ``SearchEnv`` in the plain dialect with the person whom ``read`` asks.
 
     ``read`` returns a line, or None when there will be no more. With ``echo`` the lines are printed
     too, so that a piped game reads like one that was typed.

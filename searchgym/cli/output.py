@@ -144,7 +144,7 @@ def _markdown(value: Any) -> str:
 
 @contextmanager
 def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on the error channel; yields ``advance(n)``. Silent where nobody watches."""
+    """A progress bar on the error channel; yields ``advance(n)``. Silent without a terminal."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,

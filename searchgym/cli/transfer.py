@@ -202,7 +202,7 @@ _ELSEWHERE = frozenset({"out", "record", "against", "run_name", "data_dir", "as_
 
 
 def _told(context: typer.Context) -> list[str]:
-    """The arguments of this call that somebody else needs to repeat it."""
+    """The arguments of this call that are needed to repeat it."""
     words: list[str] = []
     for parameter in context.command.params:
         name, value = str(parameter.name), context.params.get(str(parameter.name))

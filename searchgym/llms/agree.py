@@ -1,4 +1,4 @@
-"""Do two generators mean the same model? Log-probabilities of the same tokens, side by side.
+"""Compares two generators of one model by the log-probabilities of the same tokens.
 
 Inference engines differ from the trainer's forward pass: kernels, precision, or plain defects (an
 architecture half-supported). Training on log-probabilities that are off is biased without warning,
@@ -48,17 +48,3 @@ def agreement(sampler: Generator, scorer: Generator, requests: Sequence[GenReque
     if not every.size:
         raise EngineError("agreement needs at least one request")
     return Agreement(int(every.size), float(every.mean()), float(every.max()))
-
-
-def require_agreement(
-    sampler: Generator, scorer: Generator, requests: Sequence[GenRequest], *, atol: float = 1e-2
-) -> Agreement:
-    """``agreement``, or ``EngineError`` if any token differs by more than ``atol`` nats."""
-    found = agreement(sampler, scorer, requests)
-    if not found.max <= atol:
-        raise EngineError(
-            f"{type(sampler).__name__} and {type(scorer).__name__} disagree by up to "
-            f"{found.max:.2g} nats (mean {found.mean:.2g}, {found.tokens} tokens; allowed "
-            f"{atol:g}): not the same weights, or this architecture is not computed alike"
-        )
-    return found

@@ -51,7 +51,7 @@ class Batcher(Generic[Req, Res]):
         deadline_s: What is unanswered after so many seconds is ``Failure("timeout")``.
         on_batch: Told the size and seconds of every call, in its thread.
 
-    Each item fails alone. If the service itself crashes, everybody in that call gets an
+    Each item fails alone. If the service itself crashes, every request in that call gets an
     ``EngineError`` with the cause, and the next call is tried anew.
     """
 

@@ -35,7 +35,7 @@ Announce = Callable[[int], None]
 
 
 def bind(settings: Settings, *, shared: bool = False) -> socket.socket:
-    """A socket that listens on the address: whoever connects early waits until it is answered.
+    """A socket that listens on the address: early clients wait until it is answered.
 
     ``shared``: one of several processes' sockets, which does not listen yet, as the system hands
     connections to every one that does. ``SearchGymError`` if the address cannot be had.

@@ -58,8 +58,8 @@ class Names:
         self._clear: dict[int, bool] = {}
 
     def given(self, entity: int) -> str | None:
-        """Return the name by which a question means an entity and nothing else: its name if nobody
-        else bears it, else its title if that carries a disambiguator, else None (do not name
+        """Return the name by which a question means an entity and nothing else: its name if no
+        other entity bears it, else its title if that has a disambiguator, else None (do not name
         it)."""
         name, title = self._world.names[entity], self._world.titles[entity]
         if self._bearers[name.lower()] == 1:

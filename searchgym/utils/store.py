@@ -173,7 +173,7 @@ class Store:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection nobody else uses meanwhile; SQLite's errors as ours."""
+        """Yield a connection that no other thread uses meanwhile; SQLite's errors as ours."""
         try:
             db = self._take()
             try:

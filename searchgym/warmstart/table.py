@@ -51,7 +51,7 @@ class Table:
 
     Args:
         model: The table in it is what counts: :meth:`read` before a step, :meth:`write` after it,
-            and :meth:`write_words` before anybody else looks at it.
+            and :meth:`write_words` before the table is read elsewhere.
         given: Rows that are not learnt; ``None``: all are.
     """
 

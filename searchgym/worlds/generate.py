@@ -46,7 +46,7 @@ def generate(
     facts). ``homonyms``: share of entities whose name another entity of a like type also has (their
     titles stay different). ``lookalikes``: share of entities that get a twin of their type sharing
     all facts that can be shared but one; twins come *on top of* ``entities``, as the last ones, and
-    are ordinary entities, so whoever proves an answer unique sees them.
+    are ordinary entities, so proofs that an answer is unique see them.
 
     Raises ``WorldError`` when the schema does not fit the size or an argument is out of range.
     """

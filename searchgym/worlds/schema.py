@@ -93,7 +93,7 @@ class Property:
     fraction of the type's size (a parent is a generation older, not a day)."""
     ordered: bool = False
     """Attributes: values grow along the order that acyclic relations follow, so that a father is
-    older than his child and a film later than what it is the sequel to."""
+    older than the child and a film later than what it is the sequel to."""
     after: str = ""
     """Dates and years: the value is that of this attribute plus ``low`` to ``high`` years."""
     latest: int = 0

@@ -1,4 +1,4 @@
-"""Everything SearchGym raises on purpose.
+"""Exceptions that SearchGym raises.
 
 A policy's bad action is *not* an error: it is an ``Invalid`` value the episode answers.
 A service's outage is not one either: it is a ``Failure`` value (see ``searchgym.types``).

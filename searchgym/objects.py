@@ -1,8 +1,8 @@
-"""From what a person writes to an object: a name, an import path, a table, or the object itself.
+"""Turns what a person writes into an object: a name, an import path, a table, or the object itself.
 
 Two promises are kept here. A class is checked against what its place takes *before* it is called,
-so that ``schedule = "subprocess:Popen"`` starts nothing. And while a file is read that somebody
-else may have written (``searchgym.utils.trust``), an import path is refused: it would be code.
+so that ``schedule = "subprocess:Popen"`` starts nothing. And while a file is read that others
+may have written (``searchgym.utils.trust``), an import path is refused: it would be code.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from .errors import CardError, unknown
 from .utils.trust import check_allowed, remember
 
 _FOLDERS: list[str] = []
-"""Where modules are looked for besides ``sys.path`` once somebody names one."""
+"""Folders in which modules are looked for besides ``sys.path`` once a module in one is named."""
 
 
 def is_path(name: str) -> bool:
-    """Whether a name is a path: it contains a separator (``./random``, ``runs/x``) or is ``.`` or
-    ``..``. A bare name always means what is shipped, whatever lies in the working directory."""
+    """Return whether a name is a path: it contains a separator (``./random``, ``runs/x``) or is
+    ``.`` or ``..``. A bare name always means what is shipped, whatever lies in the working
+    directory."""
     return name in (".", "..") or "/" in name or os.sep in name
 
 
@@ -37,8 +38,8 @@ def own_folder(name: str, file: str = "card.toml") -> Path | None:
 
 
 def bare_hint(name: str) -> str:
-    """What to add to an error about an unknown bare name: how the folder or file of that name in
-    the working directory is written. Empty if there is none."""
+    """Return a hint for an error about an unknown bare name: how to write the folder or file of
+    that name in the working directory. Empty if there is none."""
     if not name or is_path(name) or not Path(name).exists():
         return ""
     return f". What lies here under that name is written ./{name}"
@@ -51,7 +52,7 @@ def also_look_in(folder: str) -> None:
 
 
 def load_module(name: str, path: str | None = None) -> Any:
-    """The module that a person names; ``path`` is what he wrote, for errors and records.
+    """The module that a person names; ``path`` is its spelling, for errors and records.
 
     Raises:
         CardError: it cannot be imported, or the file being read may not name code.
@@ -90,7 +91,8 @@ def _imported(module: str, path: str) -> Any:
 
 
 def load_known(entry: Any) -> Any:
-    """What an entry of a registry stands for: the object at an import path of ours, or itself."""
+    """Return what an entry of a registry stands for: the object at an import path of ours, or
+    itself."""
     if not isinstance(entry, str):
         return entry
     module, _, name = entry.partition(":")
@@ -164,7 +166,7 @@ def build(what: str, make: Any, options: Mapping[str, Any], *arguments: Any) -> 
 
 
 def _options_of(base: type) -> list[str]:
-    """What the constructor that a class itself defines takes by name."""
+    """Return the parameters that the constructor a class itself defines takes by name."""
     own = vars(base).get("__init__")
     if not inspect.isfunction(own):
         return []

@@ -1,4 +1,4 @@
-"""Randomness by key, never by order.
+"""Keyed random streams, independent of the order of their use.
 
 One integer names a world, a task set or an episode. Everything random derives from it through
 *named* streams (TextWorld's per-stage seeds) or *keys* hashed from a path of names and numbers, so

@@ -39,12 +39,12 @@ def normalise_answer(text: str) -> str:
 
 
 def is_abstention(text: str) -> bool:
-    """Whether an answer is a refusal ("unanswerable", "I don't know", …)."""
+    """Return whether an answer is a refusal ("unanswerable", "I don't know", …)."""
     return normalise_answer(text) in ABSTENTIONS
 
 
 class Match(NamedTuple):
-    """How well a prediction matches the accepted answers, the best over them."""
+    """Scores of a prediction against the accepted answers, the best over them."""
 
     exact: float
     """1.0 if the normalised texts are equal. Empty ones never match."""
@@ -81,7 +81,8 @@ def cover_match(prediction: str, answers: Iterable[str]) -> float:
 
 
 def _covers(text: str, words: str) -> bool:
-    """Whether normalised ``words`` stand in a normalised text with an edge on either side."""
+    """Return whether normalised ``words`` stand in a normalised text with an edge on either
+    side."""
     at = text.find(words)
     while at >= 0:
         end = at + len(words)
@@ -94,12 +95,13 @@ def _covers(text: str, words: str) -> bool:
 
 
 def _edge(left: str, right: str) -> bool:
-    """Whether a word may end between two characters."""
+    """Return whether a word may end between two characters."""
     return not (_joins(left) and _joins(right))
 
 
 def _joins(character: str) -> bool:
-    """Whether a character is part of a word that blanks delimit. Hangul is, though it is wide."""
+    """Return whether a character is part of a word that blanks delimit. Hangul is, though it is
+    wide."""
     if unicodedata.east_asian_width(character) in "WF":
         return "\uac00" <= character <= "\ud7a3"
     return character.isalnum() or unicodedata.category(character)[0] == "M"

@@ -55,7 +55,7 @@ class Charged(tuple[Hit, ...]):
 
 
 class Page(NamedTuple):
-    """What a URL shows: full text of a document (one or more passages)."""
+    """The content of a URL: full text of a document (one or more passages)."""
 
     url: str
     title: str
@@ -79,7 +79,7 @@ class ChargedPage(Page):
 # --- tasks ------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Difficulty:
-    """How hard a task is, each axis on its own scale (REDSearcher, arXiv 2602.14234)."""
+    """Difficulty of a task, each axis on its own scale (REDSearcher, arXiv 2602.14234)."""
 
     hops: int
     """Length of the longest chain of facts that must be followed."""
@@ -146,7 +146,7 @@ class Task:
 
 # --- calls to the outside ---------------------------------------------------------------------
 class CallContext(NamedTuple):
-    """What travels with each outside call."""
+    """Context that travels with each outside call."""
 
     key: int
     """Random key, fixed by (episode seed, branch, context, turn, call, purpose)."""
@@ -154,11 +154,12 @@ class CallContext(NamedTuple):
     params: Mapping[str, float]
     """Difficulty parameters such as ``noise``; a curriculum drives them."""
     state: Any = None
-    """What the tool (or one that shares its state) returned last in this episode; a copy."""
+    """A copy of the state that the tool, or one that shares it, returned last in this episode."""
     task: Task | None = None
     """Set only for services that declare ``needs_task`` (engines played by a language model)."""
     attempt: int = 0
-    """How often this call has failed before: a simulated outage may be over by the next try."""
+    """Number of times that this call has failed before: a simulated outage may be over by the next
+    try."""
 
 
 class Query(NamedTuple):
@@ -195,7 +196,7 @@ Content = str | ImageRef
 
 
 class ToolResult(NamedTuple):
-    """What a tool gave back: parts to show, search results, and what the call cost."""
+    """The result of a tool: parts to show, search results, and what the call cost."""
 
     parts: tuple[Content, ...] = ()
     """Free-form output (a page, a number). Search results live in ``hits``."""
@@ -251,11 +252,6 @@ class ToolSpec(NamedTuple):
     """Name of the state that the tool keeps in an episode. Tools that name the same one read and
     write one state; "": a state of its own, under the tool's name."""
 
-    @property
-    def state_key(self) -> str:
-        """The name under which an episode keeps the tool's state."""
-        return self.shares or self.name
-
 
 # --- actions ----------------------------------------------------------------------------------
 class Search(NamedTuple):
@@ -297,7 +293,8 @@ class Delegate(NamedTuple):
 
 
 class Invalid(NamedTuple):
-    """Not an action of this dialect: answered with a corrective observation, costs a turn."""
+    """A text that is no action of the dialect: answered with a corrective observation, costs a
+    turn."""
 
     reason: str
 
@@ -344,7 +341,7 @@ class Segment(NamedTuple):
 
 
 class TurnRequest(NamedTuple):
-    """What a policy is asked: everything it may see, and how its text will be cut and read."""
+    """The input of a policy: everything it may see, and how its text will be cut and read."""
 
     episode_id: str
     turn: int
@@ -357,14 +354,15 @@ class TurnRequest(NamedTuple):
     tools: tuple[ToolSpec, ...]
     max_tokens: int | None
     dialect: Any
-    """What ``searchgym.dialects.base.get_dialect`` takes: a name or import path, or the dialect."""
+    """The dialect, as ``searchgym.dialects.base.get_dialect`` takes it: a name, import path or
+    object."""
     turns_left: int
     queries_left: int | None
     """Searches and tool calls. None: unlimited. 0: asking is not (or no longer) possible."""
     max_parallel: int = 1
     """Queries that one turn may hold."""
     may_abstain: bool = False
-    """Whether refusing is offered (:data:`ABSTAIN`)."""
+    """True if refusing is offered (:data:`ABSTAIN`)."""
     max_queries: int | None = None
     """Searches and tool calls of the whole episode. None: unlimited. 0: there is nothing to ask."""
 
@@ -389,7 +387,7 @@ class Metered(str):
 class Agent(Protocol):
     """Answers turn requests with text. Identity is ``episode_id``; prefer stateless agents.
 
-    A ``Failure`` in a text's place says that whoever should have written it could not be reached:
+    A ``Failure`` in a text's place says that its author could not be reached:
     the episode ends as lost to the infrastructure and is never scored.
     """
 
@@ -428,13 +426,13 @@ class Turn(NamedTuple):
     prompt: tuple[str, ...]
     """Ids of the segments the policy saw, in order."""
     text: str
-    """What the policy wrote, cut after the action."""
+    """Text that the policy wrote, cut after the action."""
     action: Action
     spans: tuple[Span, ...]
     """Parsed pieces of ``text``, in characters."""
     calls: tuple[ToolCall, ...]
     results: tuple[ToolResult | Failure, ...]
     reward_parts: Mapping[str, float]
-    """What the turn earned, by part, unweighted; zeros are left out. In the last turn also the
-    parts of the end, zeros included, unless the infrastructure failed."""
+    """Rewards of the turn by part, unweighted; zeros are left out. In the last turn also the parts
+    of the end, zeros included, unless the infrastructure failed."""
     reward: float

@@ -56,7 +56,7 @@ class CandidateActions(Recorded):
         "train the candidate agent (searchgym train candidate), or a library's agent in the "
         "wrapped environment itself"
     )
-    """What trainers and evaluation, which act by text, say when they are given this wrapper."""
+    """Advice that trainers and evaluation, which act by text, give when they get this wrapper."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from searchgym.errors import CardError, DialectError, EngineError
 from searchgym.llms.registry import build_generator
 from searchgym.objects import bare_hint, check_fits, is_path
 from searchgym.rl.slots.registry import REGISTRY, make
-from searchgym.utils.trust import check_sources, import_path, named_sources
+from searchgym.utils.trust import check_sources, named_sources
 
 from .small import CORPUS
 
@@ -213,6 +213,3 @@ def test_digests_and_paths_of_parts() -> None:
     assert source_digest(functools.partial(brevity, weight=2)) == source_digest(brevity)
     assert source_digest(brevity) != source_digest(Fitting)
     assert source_digest(len) is None
-    assert import_path(brevity) == HERE + "brevity"
-    assert import_path(READY) == HERE + "Fitting"
-    assert import_path(lambda outcome: 1.0) is None

@@ -15,7 +15,6 @@ from ..candidates.passages import bare_title
 from ..candidates.question import read_question
 from ..candidates.state import State, read_state
 from ..dialects.base import get_dialect
-from ..errors import EpisodeError
 from ..seeding import derive
 from ..text import normalise_answer
 from ..types import ABSTAIN, Action, Answer, Search, TurnRequest
@@ -144,32 +143,3 @@ class ConstantAgent:
 
     def act(self, requests: Sequence[TurnRequest]) -> list[str]:
         return [get_dialect(r.dialect).render_action(Answer(self.answer)) for r in requests]
-
-
-class CallableAgent:
-    """Wraps any callable.
-
-    Args:
-        call: ``str -> str`` (the visible text in, the next text out), or with ``batched=True``
-            ``list[str] -> list[str]``.
-    """
-
-    def __init__(
-        self,
-        call: Callable[[str], str] | Callable[[list[str]], list[str]],
-        *,
-        batched: bool = False,
-    ) -> None:
-        self._call, self._batched = call, batched
-
-    def act(self, requests: Sequence[TurnRequest]) -> list[str]:
-        """Raises ``EpisodeError`` if the callable does not return one text per request."""
-        texts = ["".join(s.text for s in r.segments if s.visible) for r in requests]
-        call: Callable[..., object] = self._call
-        out = call(texts) if self._batched else [call(t) for t in texts]
-        if not isinstance(out, list) or len(out) != len(requests):
-            raise EpisodeError(f"the callable returned {out!r:.80}, expected {len(requests)} texts")
-        for text in out:
-            if not isinstance(text, str):
-                raise EpisodeError(f"the callable returned {text!r:.80}, expected a string")
-        return out

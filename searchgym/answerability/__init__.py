@@ -1,4 +1,5 @@
-"""What share of a question set can be answered from a corpus, and what stands in the way."""
+"""Measures what share of a question set can be answered from a corpus, and what prevents the
+rest."""
 
 from __future__ import annotations
 

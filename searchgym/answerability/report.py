@@ -38,9 +38,10 @@ class GroupShares(NamedTuple):
 
     group: str
     questions: int
-    """Those that are judged."""
+    """Number of questions that are judged."""
     apart: int
-    """Those that are not: to be refused, or nothing is known of what they need."""
+    """Number of questions left out: they are to be refused, or nothing is known of what they
+    need."""
     in_corpus: Share
     """The corpus holds evidence and answer."""
     one_search: Share
@@ -51,7 +52,7 @@ class GroupShares(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerabilityReport:
-    """What :func:`searchgym.answerability.judge` found, counted."""
+    """Counts of the verdicts of :func:`searchgym.answerability.judge`."""
 
     questions: str
     """Name of the question set."""

@@ -1,4 +1,4 @@
-"""The best scripted searcher: what can be shown in n turns to whoever always asks the right thing.
+"""The best scripted searcher: measures what n turns can show to an agent that always asks well.
 
 Its queries are scripted, its choice among them is not: per turn it may search for the question, a
 name in the question, a bridging title (of a page it needs, if the question or a passage it has been
@@ -29,7 +29,7 @@ NAMES = 6
 TITLES = 6
 """Shown titles that are followed, newest first."""
 WANTED = 50
-"""Without known gold: with more passages that hold the answer, their titles are not looked for."""
+"""Largest number of passages with the answer whose titles are searched for without known gold."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Sought:
     stated_in: frozenset[str]
     """Passages in which an accepted answer can be read."""
     index: AnswerIndex
-    """Of the corpus."""
+    """Index of the corpus's statements of answers."""
     shown: dict[str, str] = field(default_factory=dict)
     """Passage id → title, in the order of showing."""
     asked: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Sought:
         return not self.missing if self.gold else not self.stated_in.isdisjoint(self.shown)
 
     def queries(self) -> list[str]:
-        """What may be asked now, most promising first."""
+        """The queries that may be asked now, most promising first."""
         question = read_question(self.task.question)
         names = sorted(question.mention_texts, key=lambda name: (-len(name), name))[:NAMES]
         relation = question.relation_text()

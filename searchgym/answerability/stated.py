@@ -1,4 +1,4 @@
-"""Where a corpus states an answer: accepted answers as phrases of normalised passages."""
+"""Finds where a corpus states an answer: accepted answers as phrases of normalised passages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ YES_NO = frozenset({"yes", "no"})
 AGGREGATED = frozenset({"count", "parallel", "fanoutqa"})
 """Families and data sets whose answers are worked out from several passages."""
 NUMERICAL = "Numerical reasoning"
-"""What FRAMES calls questions whose answer is computed."""
+"""The name that FRAMES gives to questions whose answer is computed."""
 
 
 def normalised(passage: Passage) -> str:
@@ -21,7 +21,8 @@ def normalised(passage: Passage) -> str:
 
 
 def is_aggregated(task: Task) -> bool:
-    """Whether the answer need not stand in any passage: yes or no, a count, a list, a sum."""
+    """Return whether the answer need not stand in any passage: yes or no, a count, a list, a
+    sum."""
     if any(normalise_answer(answer) in YES_NO for answer in task.answers):
         return True
     if {task.family, task.meta.get("dataset")} & AGGREGATED:
@@ -54,7 +55,7 @@ class AnswerIndex:
         return sorted(found)
 
     def readable(self, answers: Sequence[str], passages: Iterable[str]) -> bool:
-        """Whether an answer can be read in one of these passages (by id; absent ones hold none)."""
+        """Return whether one of these passages (by id) states an answer; absent ones state none."""
         phrases = [f" {a} " for a in map(normalise_answer, answers) if a]
         texts = [self._texts[self.corpus.position(p)] for p in passages if p in self.corpus]
         return any(phrase in text for phrase in phrases for text in texts)

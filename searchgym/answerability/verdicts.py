@@ -1,4 +1,4 @@
-"""Can a question be answered from a corpus at all, and within k results and n turns? If not, why?
+"""Judges whether a corpus answers a question, also within k results and n turns, and if not, why.
 
 Where the passages that hold the evidence are known, all of them must be there and be shown, and an
 accepted answer must be readable in them; where they are not, a passage in which an accepted answer
@@ -26,7 +26,7 @@ ELSEWHERE = "answer not in the gold passages"
 UNFOUND = "not retrieved within k"
 LATE = "needs more turns"
 REASONS = (NO_GOLD, NOWHERE, ELSEWHERE, UNFOUND, LATE)
-"""Why a question cannot be answered; the first three are the corpus's fault."""
+"""Reasons why a question cannot be answered; the first three are the corpus's fault."""
 IN_CORPUS = frozenset({"", UNFOUND, LATE})
 """Reasons under which the corpus could answer."""
 MORE_TURNS = 6
@@ -35,7 +35,7 @@ MORE_TURNS = 6
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found out about one question."""
+    """The verdict on one question."""
 
     task_id: str
     question: str
@@ -93,7 +93,7 @@ def family_of(task: Task) -> str:
 
 
 def _from_corpus(task: Task, index: AnswerIndex, pages: dict[str, str]) -> Verdict | Sought:
-    """What the corpus alone decides; else what has to be searched for."""
+    """Return what the corpus alone decides; else what has to be searched for."""
     if task.should_abstain:
         return _told(task, "not judged", "to be refused")
     gold, absent = _gold(task, index.corpus, pages)

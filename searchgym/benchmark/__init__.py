@@ -1,4 +1,5 @@
-"""From the world an agent was trained in to real questions: the ladder, the table, the report."""
+"""The transfer benchmark: a ladder from the training world to real questions, its table and
+report."""
 
 from .run import oracle, transfer
 from .rungs import Rung, generated_rungs, real_rungs, rungs_of, smoke_rung

@@ -1,4 +1,4 @@
-"""Who climbs: agents trained here, by card, seed and source, beside their untrained selves.
+"""Agents of the transfer benchmark: trained here by card, seed and source, and untrained controls.
 
 A *source* is what an agent is trained against: an engine over the card's worlds ("bm25", "graph"),
 another generated corpus, or any environment options.
@@ -24,7 +24,7 @@ from .training import CandidateRecipe, Learned, Report, SeedTrainer
 SCRIPTS = ("first-hit", "best-sentence", "rules")
 """Scripted agents, the bars of an agent that has no untrained self."""
 BARS = frozenset({*SCRIPTS, "random", "oracle", "always-refuse", "always-yes", "majority"})
-"""Agents that stand in the table to be cleared; nobody asks what they gained."""
+"""Agents that stand in the table to be cleared; their gains are not reported."""
 UNTRAINED, BEST = "untrained", "best"
 
 

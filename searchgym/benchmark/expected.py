@@ -1,4 +1,4 @@
-"""What a run of the ladder gave, kept beside an agent's card, and whether a rerun agrees.
+"""Stores the results of a ladder run beside an agent's card and checks whether a rerun agrees.
 
 ``expected.json`` holds runs by name. Each says by which arguments of ``searchgym transfer`` it is
 run again, what with, and the table's cells; a rerun agrees where its means lie in their intervals.

@@ -1,4 +1,4 @@
-"""What each rung costs, and how much of what was gained in simulation is left on it.
+"""Measures what each rung costs, and how much of the gain from simulation is left on it.
 
 ``drop``: the score of the rung above less that of the rung. ``gain``: an agent's score less its
 baseline's on the same questions. The **transfer ratio** of a rung is the gain there over the gain
@@ -29,7 +29,7 @@ from .joint import (
 Results = Sequence[EvalResult]
 """One result per training seed, all on the same questions."""
 ENGINE_ONLY = ("engine", "environment", "rules", "corpus")
-"""What differs between two rungs that ask the same questions."""
+"""The parts that may differ between two rungs that ask the same questions."""
 
 
 class Drop(NamedTuple):
@@ -41,11 +41,11 @@ class Drop(NamedTuple):
     metric: str
     drop: Interval
     paired: bool
-    """Whether both rungs ask the same questions, which are then compared one by one."""
+    """True if both rungs ask the same questions, which are then compared one by one."""
 
 
 class Gain(NamedTuple):
-    """What an agent is worth over its baseline on a rung, and as a share of the reference."""
+    """An agent's gain over its baseline on a rung, absolute and as a share of the reference."""
 
     rung: str
     agent: str
@@ -57,7 +57,7 @@ class Gain(NamedTuple):
     ratio: Interval | None
     """Transfer ratio; None: undefined."""
     why: str
-    """Why it is undefined; ""."""
+    """The reason why the gain is undefined; "" if it is defined."""
 
 
 def aligned(results: Results, metric: str) -> Floats:
@@ -98,7 +98,7 @@ def gain_table(agent: Results, baseline: Results, metric: str) -> MetricTable:
 
 
 def bound_of(metric: str) -> float | None:
-    """How much two values of a metric can differ by; None: any amount."""
+    """Return the largest possible difference of two values of a metric; None: unbounded."""
     return 1.0 if METRICS[metric] else None
 
 

@@ -1,4 +1,4 @@
-"""Means of several question sets drawn together: what ratios and differences of them are worth.
+"""Means of several question sets resampled together, for intervals of ratios and differences.
 
 The same training seeds answer every set, so that a lucky seed is lucky everywhere; questions are
 others from set to set. A draw therefore resamples each set's questions by themselves (sets with

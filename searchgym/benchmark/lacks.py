@@ -1,4 +1,4 @@
-"""What the simulator lacks: which traits of real questions go with the points lost on them.
+"""Gap analysis: relates traits of real questions to the points that agents lose on them.
 
 Points are lost in two ways. Real sets hold more of the questions that are hard everywhere, and
 questions of one kind are harder there. For each trait the first part is what would come back if the
@@ -45,7 +45,7 @@ class Stratum(NamedTuple):
     """Score there; NaN without questions."""
     real: Interval
     points: Interval
-    """What this stratum adds to ``Breakdown.explained``."""
+    """Points that this stratum adds to ``Breakdown.explained``."""
     few: bool
     """Fewer than :data:`FEW` questions on either side."""
 
@@ -184,7 +184,7 @@ def _side(
 
 
 def _points(sim_of: Any, real_of: Any, real: Floats, strata: int) -> Floats:
-    """What each stratum adds to what is explained (strata,)."""
+    """Return the points (strata,) that each stratum adds to what is explained."""
     n_sim = np.bincount(sim_of, minlength=strata).astype(float)
     n_real = np.bincount(real_of, minlength=strata).astype(float)
     both = n_real > 0

@@ -50,7 +50,7 @@ class Ladder(NamedTuple):
 
 @dataclass(frozen=True)
 class Engines:
-    """What stands behind the rungs that need more than a corpus."""
+    """Engines of the rungs that need more than a corpus."""
 
     degraded: Mapping[str, Mapping[str, float]] | None = None
     """Rates by rung name; None: :data:`DEGRADED`."""
@@ -60,7 +60,7 @@ class Engines:
     remote: Mapping[str, Any] | str | None = None
     """A server's URL, or options of the engine "remote" (``{"provider": "brave"}``)."""
     recording: str | Path | None = None
-    """Where the remote engine's answers are kept; alone: what is replayed instead of asking."""
+    """File that records the remote engine's answers; without an engine, it is replayed."""
     remote_set: str | None = None
     """The real set whose questions the remote engine is asked; None: the first present."""
     cache: str | Path | None = None
@@ -145,7 +145,7 @@ def choose(ladder: Ladder, names: Sequence[str]) -> Ladder:
 
 
 def _step(line: str) -> set[str]:
-    """What would have chosen the rung that a line about an absent one speaks of."""
+    """Return the step that would have chosen the rung that a line about an absent one names."""
     subject = line.partition(":")[0]
     return {"real", subject} if subject in REAL_SETS else {*subject.split()} & {*STEPS}
 

@@ -1,4 +1,4 @@
-"""The main job: train the candidate agent in generated worlds, then see what it is worth outside.
+"""The main job: train the candidate agent in generated worlds, then evaluate it outside them.
 
 Every part can be interrupted and goes on from there: trained agents, results and encoded passages
 are kept in the output folder.
@@ -31,7 +31,7 @@ REAL_QUESTIONS = 500
 
 @dataclass
 class Quickstart:
-    """What the main job leaves behind."""
+    """The results of the main job."""
 
     table: TransferTable
     contrasts: list[Contrast]

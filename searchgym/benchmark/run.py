@@ -1,4 +1,4 @@
-"""Climbing the ladder: every agent on every rung, resumable."""
+"""Runs the ladder: every agent on every rung, resumable."""
 
 from __future__ import annotations
 

@@ -34,14 +34,14 @@ class Rung:
     """Keywords of the environment, as for ``gym.make``."""
     note: str = ""
     cap: int | None = None
-    """At most so many questions, drawn at random by the evaluation's seed, the same for every
+    """Largest number of questions, drawn at random by the evaluation's seed, the same for every
     agent; None: all."""
     above: str = ""
     """The rung it is one step away from: what changed is what the drop is due to."""
     asks: str = ""
     """The rung whose questions it asks, of the same corpus and tasks; "": its own."""
     step: str = ""
-    """What selects it (see ``ladder.STEPS``)."""
+    """The step that selects the rung (see ``ladder.STEPS``)."""
     cost: int = 0
     """Rungs of low cost are played first; 0: generated passages and BM25."""
     make: Callable[..., Any] = SearchEnv

@@ -44,7 +44,7 @@ class Contrast(NamedTuple):
     metric: str
     difference: Interval
     p: float
-    """Of "no difference", see ``crossed_p``: by sign flips where there is one seed."""
+    """p-value of "no difference", see ``crossed_p``: by sign flips where there is one seed."""
     p_holm: float
     """Adjusted over the rungs on which the same two agents were compared."""
 
@@ -116,7 +116,7 @@ class TransferTable:
         return out
 
     def drops(self, metric: str = "f1") -> list[Drop]:
-        """What each step of the ladder costs each agent that has played both rungs."""
+        """Return what each step of the ladder costs each agent that has played both rungs."""
         joint = Joint(self.seed)
         out = []
         for rung in self.rungs:
@@ -162,7 +162,7 @@ class TransferTable:
         return gain_table(a, b, metric) if a and b else None
 
     def used(self) -> list[dict[str, Any]]:
-        """What playing took, per rung and agent, summed over seeds: questions, seconds, and
+        """Return the cost of playing per rung and agent, summed over seeds: questions, seconds, and
         whatever the agent counts itself (requests, tokens, cost)."""
         out = []
         for (rung, agent), results in self.results.items():

@@ -224,7 +224,7 @@ class SeedTrainer:
         return Learned(agent, seed, curve, trained.episodes, trained.seconds, path)
 
     def arenas(self, report: Report | None = None) -> tuple[list[Arena], Arena]:
-        """Where training happens and where its model is selected; built once."""
+        """Return the environments for training and for model selection; built once."""
         from ..rl.candidate.arena import Arena
 
         if self._arenas is None:

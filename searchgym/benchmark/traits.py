@@ -1,4 +1,4 @@
-"""What may make a question hard to transfer to: traits of its passages, words, names and ranks.
+"""Traits that may make a question hard to transfer to: its passages, words, names and ranks.
 
 Each trait sorts questions into a few strata, the same for every set, so that a real set and a
 simulated one can be laid side by side.
@@ -102,7 +102,7 @@ def shown_strata(recalls: Sequence[float]) -> tuple[str, ...]:
 
 
 class LookAlikes:
-    """How many other pages have titles that hold every word of a title."""
+    """Counts of the other pages whose titles hold every word of a title."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._titles: dict[str, set[str]] = {}

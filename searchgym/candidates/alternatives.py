@@ -37,13 +37,13 @@ def find_alternatives(text: str) -> tuple[str, ...]:
 
 
 def _opens(word: str) -> bool:
-    """Whether a word begins, after quotes, with a capital letter or a digit."""
+    """Return whether a word begins, after quotes, with a capital letter or a digit."""
     bare = word.lstrip("\"“'‘([")
     return bool(bare) and (bare[0].isupper() or bare[0].isdigit())
 
 
 def _trim(side: str) -> str:
-    """Without quotes and without lower-case words in front ("two players Ann Lee")."""
+    """Strip quotes and leading lower-case words ("two players Ann Lee")."""
     words = side.strip().strip('"“”,.?!:; ').split()
     while words and not _opens(words[0]):
         words.pop(0)

@@ -1,4 +1,4 @@
-"""Does a span look like what is asked for? Shapes of spans against expected answer types."""
+"""Compares the shapes of spans with the expected answer types."""
 
 from __future__ import annotations
 

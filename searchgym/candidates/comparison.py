@@ -62,7 +62,7 @@ _DATED = re.compile(
     + r")|[(–-]|\d,?)\s*$",
     re.IGNORECASE,
 )
-"""What stands before a four-digit number that is a year; other such numbers are amounts."""
+"""Text before a four-digit number that is a year; other such numbers are amounts."""
 
 
 @lru_cache(maxsize=60_000)
@@ -117,7 +117,8 @@ def direction(question: Question) -> tuple[int, int]:
 
 
 def pages_of(question_norms: tuple[str, ...], titles: list[str]) -> list[int]:
-    """For each name the first document titled so (-1 if none); containment counts as a match."""
+    """Return, for each name, the first document titled so (-1 if none); containment counts as a
+    match."""
     out = []
     for norm in question_norms:
         exact = next((i for i, t in enumerate(titles) if t == norm), -1)

@@ -68,7 +68,7 @@ FEATURE_NAMES: tuple[str, ...] = (
     *CHOICE_NAMES,
     *POLAR_NAMES,
 )
-"""What each of the F columns means, in order."""
+"""Names of the F columns, in order."""
 
 
 class ScoredActions(NamedTuple):
@@ -340,7 +340,7 @@ def _nesting(
     rows: list[int],
     tokens: dict[int, frozenset[str]],
 ) -> None:
-    """Whether a candidate contains, or is contained in, another one of the same sentence."""
+    """Return whether a candidate contains, or is contained in, another one of the same sentence."""
     by_word: dict[str, list[int]] = {}
     for r in rows:
         for w in tokens[r]:

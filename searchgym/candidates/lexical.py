@@ -1,4 +1,4 @@
-"""Words with offsets, stems and rarity: the lexical ground all candidate features stand on."""
+"""Words with offsets, stems and rarity: the lexical basis of all candidate features."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def tokenise(text: str, *, first_sentence: int = 0) -> Words:
 
 
 class Rarity:
-    """How informative a word is, in [0, 1], without any corpus statistics.
+    """Estimates how informative a word is, in [0, 1], without any corpus statistics.
 
     An agent sees only the passages it retrieved, so document frequencies are not available to it.
     A word-piece vocabulary sorted by frequency is (BERT's is, from id 1,996 on): rarity is the

@@ -70,7 +70,7 @@ class Encoded(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """What one question sees in one passage."""
+    """Features of one question and one passage."""
 
     block: Float
     """(M, len(SPAN_NAMES)), one row per span of the document."""
@@ -264,7 +264,7 @@ def _focus(
     soft: Float,
     lead: Float,
 ) -> None:
-    """How the noun that is asked for ("which *magazine*") stands to each span.
+    """Return how the noun that is asked for ("which *magazine*") stands to each span.
 
     Columns: right before the span, in its sentence, inside it, after it in apposition ("X, a
     magazine" or "X is a magazine"), in the first sentence of the page it titles, and the share of

@@ -26,7 +26,7 @@ class TokenizedPassage(NamedTuple):
 
     title: str
     words: Words
-    """Of ``f"{title}. {text}"``."""
+    """Words of ``f"{title}. {text}"``."""
     body: int
     """Index of the text's first word."""
     offset: int

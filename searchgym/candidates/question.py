@@ -1,4 +1,4 @@
-"""What a question asks for: its mentions, wh-word, focus noun, expected type and alternatives."""
+"""Analyses questions: mentions, wh-word, focus noun, expected type and alternatives."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ class Question(NamedTuple):
     ones say what is asked of that."""
 
     opening: int
-    """How many words only open the question ("Give the name of"), 0 if nothing would be left."""
+    """Number of words that only open the question ("Give the name of"), 0 if nothing would be
+    left."""
     inner_type: str
     """Coarse type of what stands unnamed beside a mention ("the *city* where X stands"), "other"
     if no noun near a mention is on the lists."""
@@ -327,7 +328,8 @@ def _opening(w: Words) -> int:
 
 
 def _polar(w: Words, at: int) -> bool:
-    """Whether the question, or a clause of it that no wh-word governs, opens with an auxiliary."""
+    """Return whether the question, or a clause of it that no wh-word governs, opens with an
+    auxiliary."""
     if any(w.lower[i : i + 3] == ("yes", "or", "no") for i in range(len(w.lower) - 2)):
         return True
     if w.lower and w.lower[0] in AUXILIARIES:  # "Can you name …" asks for a name, though

@@ -157,7 +157,7 @@ def _opens_numbered(w: Words, i: int) -> bool:
 
 
 def _joined(w: Words, i: int) -> int:
-    """Where the run goes on to if word ``i`` belongs to it, else 0."""
+    """Return the index up to which the run goes on if word ``i`` belongs to it, else 0."""
     gap = w.gap[i - 1]
     plain = gap in (" ", "-", " & ", "/", ": ") or (gap == ". " and len(w.lower[i - 1]) <= 2)
     if not plain:
@@ -237,7 +237,7 @@ def _pieces(w: Words, first: int, last: int, cuts: list[int]) -> Iterator[Found]
 
 
 def _predicates(w: Words, body: int) -> Iterator[Found]:
-    """What follows "is a", up to the first word that opens a new phrase."""
+    """Return what follows "is a", up to the first word that opens a new phrase."""
     n = len(w.lower)
     for i in range(body, n):
         lead = w.lower[i]

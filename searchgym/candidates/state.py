@@ -1,4 +1,4 @@
-"""What has happened so far, read from a turn request alone: stateless, hence cacheable."""
+"""Reads the state of an episode from a turn request alone: stateless, hence cacheable."""
 
 from __future__ import annotations
 

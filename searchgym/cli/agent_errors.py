@@ -1,4 +1,4 @@
-"""What to say of evaluated agents besides scores: errors, lost servers, unlike questions."""
+"""Messages about evaluated agents besides scores: errors, lost servers, differing questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``searchgym audit``: can the questions be answered at all, and if not, why not?"""
+"""``searchgym audit``: measures whether questions can be answered, and if not, why not."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def audit(
         ),
     ] = False,
     count: Annotated[
-        int, typer.Option(min=1, help="With --prove: tasks per family.")
+        int, typer.Option(min=1, help="Tasks per family with --prove.")
     ] = 100,
     shown: Annotated[
         int, typer.Option("--list", min=0, help="Show so many unanswerable questions.")
@@ -62,7 +62,7 @@ def audit(
     settings: Overrides = None,
     as_json: JsonFlag = False,
 ) -> None:  # fmt: skip
-    """What share of the questions can be answered from a corpus, and within k results and n turns?
+    """Measure what share of the questions a corpus answers, also within k results and n turns.
 
     A scripted searcher asks for the question, the names in it, titles it has been shown, and gold
     queries where the task has some, choosing best: an upper bound for agents that search so.

@@ -32,7 +32,7 @@ def browse(
     out: Annotated[
         Path | None, typer.Option(help="Write pages into this folder instead of serving them.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="With --out: entities at most.")] = 500,
+    limit: Annotated[int, typer.Option(min=1, help="Most entities to write with --out.")] = 500,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")] = 0,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the browser at once.")
@@ -58,7 +58,8 @@ def browse(
 
 
 def _setting(name: str, split: str, settings: list[str] | None, data_dir: Path | None) -> SearchEnv:
-    """Of an environment, with its tasks; or of a corpus, with tasks of the common families."""
+    """Return the setup of an environment with its tasks, or of a corpus with tasks of common
+    families."""
     from ..envs.search import SearchEnv
     from ..envs.sources import DEFAULT_TASKS
     from .sources import corpus_card

@@ -1,4 +1,4 @@
-"""``searchgym list`` and ``searchgym show``: what there is."""
+"""``searchgym list`` and ``searchgym show``: the catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``searchgym check``: does an environment keep its promises?"""
+"""``searchgym check``: checks an environment against its contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``searchgym compare``: which of these results is better, and is it more than chance?"""
+"""``searchgym compare``: compares results, with intervals and tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def compare(
     cost: Annotated[
         str,
         typer.Option(
-            help="What the frontier weighs the metric against: searches, "
+            help="Cost that the frontier sets against the metric: searches, "
             "tokens_in, tokens_out, cost, turns, …"
         ),
     ] = "searches",
@@ -29,7 +29,7 @@ def compare(
             "--despite", help="A setting that may differ: rules.k, versions, … Repeatable."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the resampling.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     """Compare every result with the first, question by question.

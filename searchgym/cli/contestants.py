@@ -96,7 +96,7 @@ def _of_object(name: str, made: Any, options: Mapping[str, Any]) -> Maker:
 
 
 def _lacks(make: Callable[..., Any], given: Container[str]) -> bool:
-    """Whether a function needs an argument that is not given."""
+    """Return whether a function needs an argument that is not given."""
     needed = inspect.signature(make).parameters.values()
     fixed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return any(p.default is p.empty and p.kind not in fixed and p.name not in given for p in needed)

@@ -1,4 +1,4 @@
-"""``searchgym data``: which real sets are on this machine, and getting them."""
+"""``searchgym data``: lists the real sets on this machine, and fetches others."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def show(
 
 
 def _state(row: SetStatus) -> str:
-    """What the table says of a set: ok, there (digests not read), BROKEN, how much is missing."""
+    """Return the table's word for a set: ok, there (digests not read), BROKEN, how much is
+    missing."""
     if not row.present:
         return f"{len(row.missing)} missing" if row.bytes else ""
     return "there" if row.digest_ok is None else "ok" if row.digest_ok else "BROKEN"

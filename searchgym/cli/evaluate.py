@@ -1,4 +1,4 @@
-"""``searchgym eval``: how good is an agent in an environment?"""
+"""``searchgym eval``: evaluates agents in an environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``searchgym export`` and ``score``: what other programs read, and what they have written."""
+"""``searchgym export`` and ``score``: write questions for other programs, and score their
+output."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def export(
     ],
     data_source: Annotated[
         str | None,
-        typer.Option(help="For search-r1: as which of its data sets the questions are scored "
+        typer.Option(help="Data set of search-r1 as which the questions are scored "
                      f"({', '.join(SCORED)}). Default: the set that they are from."),
     ] = None,
     settings: Overrides = None,

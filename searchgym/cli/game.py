@@ -21,7 +21,7 @@ _FEW = 3  # letters: shorter words are too common to be worth a colour
 
 
 class Game:
-    """Plays episodes of a ``SearchEnv`` in the plain dialect with whoever ``read`` asks.
+    """Plays episodes of a ``SearchEnv`` in the plain dialect with the person whom ``read`` asks.
 
     ``read`` returns a line, or None when there will be no more. With ``echo`` the lines are printed
     too, so that a piped game reads like one that was typed.
@@ -62,7 +62,7 @@ class Game:
         return True
 
     def again(self) -> bool:
-        """Whether the person wants another question."""
+        """Return whether the person wants another question."""
         self._out.print("[dim]Enter: another question · quit: stop[/dim]")
         return self._line() is not None
 
@@ -234,7 +234,7 @@ class Game:
         )
 
     def _way(self) -> str:
-        """Which pages hold the answer, in hop order."""
+        """Return the pages that hold the answer, in hop order."""
         from rich.markup import escape
 
         corpus, evidence = self.env.corpus, self.env.episode.config.task.evidence

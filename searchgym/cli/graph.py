@@ -19,7 +19,7 @@ app = group("Look into knowledge graphs: counts, an entity's facts, paths, ranki
 Name = Annotated[
     str, typer.Argument(metavar="GRAPH", help="A corpus card's name, or kg:PATH for your triples.")
 ]
-Split = Annotated[str, typer.Option(help="Of a generated world: train, dev or test.")]
+Split = Annotated[str, typer.Option(help="Split of a generated world: train, dev or test.")]
 
 
 @app.command(
@@ -65,8 +65,8 @@ def show(
 @app.command(epilog=examples("searchgym graph path kg_fb15k237 'Lake District' 'Talking Heads'"))
 def path(
     name: Name,
-    a: Annotated[str, typer.Argument(help="Where the path begins.")],
-    b: Annotated[str, typer.Argument(help="Where it ends.")],
+    a: Annotated[str, typer.Argument(help="Entity at which the path begins.")],
+    b: Annotated[str, typer.Argument(help="Entity at which it ends.")],
     max_len: Annotated[int, typer.Option(min=1, help="Most facts in it.")] = 6,
     split: Split = "train",
     data_dir: DataDir = None,

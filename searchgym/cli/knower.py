@@ -1,4 +1,5 @@
-"""``searchgym knower``: a small model that knows a chosen share of its world, and its measures."""
+"""``searchgym knower``: trains a small model on a chosen share of its world's facts, and measures
+it."""
 
 from __future__ import annotations
 
@@ -32,22 +33,22 @@ def knower(
     ),
     taught: Annotated[float, typer.Option(help="Share of the world's facts it is taught.")] = 0.5,
     unknown: Annotated[
-        str, typer.Option(help="What it is shown to do at the others: search, abstain or nothing.")
+        str, typer.Option(help="Behaviour shown at the others: search, abstain or nothing.")
     ] = "search",
-    shown: Annotated[
-        float, typer.Option(help="At which share of the others it is shown that.")
-    ] = 0.5,
+    shown: Annotated[float, typer.Option(help="Share of the others at which it is shown.")] = 0.5,
     inverse: Annotated[
         bool, typer.Option(help="Teach facts from object to subject as well.")
     ] = True,
     corpus: Annotated[str, typer.Option(help="A corpus that is generated.")] = "encyclopedia",
-    entities: Annotated[int, typer.Option(min=1, help="Of the world.")] = 150,
+    entities: Annotated[int, typer.Option(min=1, help="Entities of the world.")] = 150,
     seed: Annotated[int, typer.Option(help="Fixes world, facts, weights and order.")] = 0,
-    steps: Annotated[int, typer.Option(min=10, help="Of training.")] = 1500,
-    width: Annotated[int, typer.Option(min=8, help="Of the model; a multiple of eight.")] = 128,
+    steps: Annotated[int, typer.Option(min=10, help="Training steps.")] = 1500,
+    width: Annotated[
+        int, typer.Option(min=8, help="Width of the model; a multiple of eight.")
+    ] = 128,
     questions: Annotated[
         int,
-        typer.Option(min=0, help="Of one, two and three hops each, at most; 0: do not measure."),
+        typer.Option(min=0, help="Most tasks each of one, two and three hops; 0: do not measure."),
     ] = 100,
     as_json: JsonFlag = False,
 ) -> None:
@@ -139,7 +140,7 @@ def _counts(c: Confusion) -> dict[str, int]:
 
 
 def _record(found: Measured) -> dict[str, Any]:
-    """As JSON values: a list per measure, since groups are no keys."""
+    """Return JSON values: a list per measure, since groups are no keys."""
     measures = {
         "closed_book_em": found.closed_book,
         "self_search_em": found.self_search,

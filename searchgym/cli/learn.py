@@ -1,4 +1,4 @@
-"""``searchgym train`` and ``quickstart``: learning."""
+"""``searchgym train`` and ``quickstart``: train agents."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def train(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="What is trained: a folder or hub name.", rich_help_panel=_LM),
+        typer.Option(help="Model to train: a folder or hub name.", rich_help_panel=_LM),
     ] = None,
     env: Annotated[
         str | None, typer.Option(help="Default: SearchQA-v0.", rich_help_panel=_LM)
@@ -109,7 +109,7 @@ def train(
         list[str] | None,
         typer.Option(
             "--set", "-s", metavar="KEY=VALUE",
-            help="Of a recipe: loss.clip_high=.28, rollout.size=16, train.tasks=32, "
+            help="Option of a recipe: loss.clip_high=.28, rollout.size=16, train.tasks=32, "
             "env.max_turns=4, sampling.max_tokens=200; of a card's train table: "
             "config.episodes=5000. Repeatable.",
         ),
@@ -248,11 +248,11 @@ def training_bar(label: str) -> AbstractContextManager[Any]:
 def quickstart(
     out: Annotated[Path, typer.Option(help="Folder for everything.")] = Path("runs/quickstart"),
     seconds: Annotated[
-        float, typer.Option(min=1, help="Of training, by the clock: no two runs are just the same.")
+        float, typer.Option(min=1, help="Seconds of training; runs then differ, as clocks do.")
     ] = 270.0,
     seed: Annotated[list[int] | None, typer.Option(help="One agent per seed. Repeatable.")] = None,
     questions: Annotated[
-        int, typer.Option("--questions", "-n", min=1, help="At most so many per set.")
+        int, typer.Option("--questions", "-n", min=1, help="Most questions per set.")
     ] = 300,
     worlds: Annotated[
         int, typer.Option(min=1, help="Train in so many of the card's worlds: more take longer.")

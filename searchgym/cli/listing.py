@@ -1,4 +1,4 @@
-"""What there is: the catalogue and the registries as rows for tables."""
+"""Lists the catalogue and the registries as rows for tables."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ class Screen:
 
 @contextmanager
 def quiet_loading() -> Iterator[None]:
-    """Without transformers' own progress bars, which would tear the screen."""
+    """Switch off transformers' own progress bars, which would tear the screen."""
     try:
         from transformers.utils import logging
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What ``searchgym eval`` shows of the agents it has measured: tables for people, JSON."""
+"""Output of ``searchgym eval`` about the agents it has measured: tables for people, JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AgentResults(NamedTuple):
 
     @property
     def shown(self) -> tuple[EvalResult, ...]:
-        """What its scores are read from."""
+        """The results that the scores are read from."""
         return self.opened or self.closed
 
     @property
@@ -30,7 +30,7 @@ class AgentResults(NamedTuple):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Of all samples."""
+        """The rows of all samples."""
         return tuple(row for result in self.shown for row in result.rows)
 
     @property
@@ -222,7 +222,7 @@ def _judged(result: EvalResult) -> dict[str, Any]:
 
 
 def lost(result: EvalResult) -> list[dict[str, Any]]:
-    """What the infrastructure cost, by number of searches; empty if it cost nothing."""
+    """Return what the infrastructure cost, by number of searches; empty if it cost nothing."""
     from ..evaluation.lost import lost_by_searches
 
     if not result.infra_errors:

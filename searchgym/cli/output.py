@@ -1,4 +1,4 @@
-"""How commands speak: tables for people, JSON for scripts, progress on the side channel."""
+"""Output of commands: tables for people, JSON for scripts, progress on stderr."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def cell(value: Any) -> str:
 
 
 def _inner(value: Any) -> str:
-    """Of a list or table: what has parts itself stands in braces."""
+    """Write an element of a list or table: what has parts itself stands in braces."""
     if isinstance(value, (list, tuple, Mapping)):
         return f"{{{cell(value)}}}"
     return cell(value) if isinstance(value, (float, bool)) else str(value)
@@ -144,7 +144,7 @@ def _markdown(value: Any) -> str:
 
 @contextmanager
 def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on the error channel; yields ``advance(n)``. Silent where nobody watches."""
+    """A progress bar on the error channel; yields ``advance(n)``. Silent without a terminal."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,

@@ -16,7 +16,7 @@ PROMPT = "› "
 
 
 def play(
-    env: Annotated[str, typer.Argument(metavar="ENV", help="What to play.")] = "SearchQA-v0",
+    env: Annotated[str, typer.Argument(metavar="ENV", help="Environment to play.")] = "SearchQA-v0",
     seed: Annotated[int | None, typer.Option(help="The same seed asks the same questions.")] = None,
     task: Annotated[str | None, typer.Option(help="Play the task of this id.")] = None,
     episodes: Annotated[

@@ -57,7 +57,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, help="Processes that share the port.")] = 1,
     dialect: Annotated[
-        str, typer.Option(help="What /retrieve speaks; 'auto' looks at each request.")
+        str, typer.Option(help="Dialect of /retrieve; 'auto' looks at each request.")
     ] = "auto",
     k: Annotated[
         int | None,

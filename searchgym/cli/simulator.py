@@ -42,7 +42,7 @@ SHARES = {
 def _keywords(
     name: str, split: str | None, tasks: int, data_dir: Path | None, settings: list[str] | None
 ) -> dict[str, Any]:
-    """What an environment over this source would be made with."""
+    """Return the keywords that an environment over this source would be made with."""
     import gymnasium as gym
 
     from .sources import corpus_card
@@ -103,7 +103,7 @@ def data(
         int | None,
         typer.Option(min=0, help="Snippets: the answer after so many words (for small models)."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the choice of excerpts.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of excerpts.")] = 0,
     split: Split = None,
     data_dir: DataDir = None,
     settings: Overrides = None,
@@ -171,7 +171,7 @@ def train(
     steps: Annotated[int | None, typer.Option(min=1, help="Default: 600, fine-tuning 500.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Default: 32, fine-tuning 16.")] = None,
     lr: Annotated[float | None, typer.Option(help="AdamW's; default 3e-3, or 1e-5.")] = None,
-    seed: Annotated[int, typer.Option(help="Of weights and order.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the weights and the order.")] = 0,
     save_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 50,
     as_json: JsonFlag = False,
 ) -> None:
@@ -250,7 +250,7 @@ def measure(
     settings: Overrides = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """How often does the answer stand in useful documents, and how often in noisy ones?"""
+    """Measure how often the answer stands in useful documents, and how often in noisy ones."""
     from ..engines.simulated import SimulatedEngine
     from ..engines.simulated.measure import measure as ask
 

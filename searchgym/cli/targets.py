@@ -1,4 +1,4 @@
-"""From what a person types (an id, a folder, ``key=value``) to environments and settings."""
+"""Turns what a person types (an id, a folder, ``key=value``) into environments and settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Trust = Annotated[
     ),
 ]
 DataDir = Annotated[
-    Path | None, typer.Option(help="Where real sets lie (default: SEARCHGYM_DATA or the cache).")
+    Path | None, typer.Option(help="Folder of real sets (default: SEARCHGYM_DATA or the cache).")
 ]
 
 

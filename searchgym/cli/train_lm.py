@@ -1,4 +1,4 @@
-"""``searchgym train RECIPE``: a language model learns to search.
+"""``searchgym train RECIPE``: trains a language model to search.
 
 Also in several processes, ``torchrun --nproc-per-node 2 -m searchgym train …``, of which the main
 one speaks and writes.
@@ -35,8 +35,8 @@ _ENDS = ("", "seconds", "interrupted")
 
 
 def is_recipe(name: str) -> bool:
-    """Whether a name or path is of a recipe rather than an agent that learns by itself;
-    ``CardError`` if it is of neither."""
+    """Return whether a name or path is of a recipe rather than an agent that learns by itself.
+    Raises ``CardError`` if it is of neither."""
     from ..cards import cards
     from ..rl.recipe_files import shipped
 
@@ -54,8 +54,8 @@ def plan_of(
     steps: int | None, lr: float | None, seed: int | None, changes: Mapping[str, Any],
     values: Mapping[str, Any], trust: bool = False,
 ) -> Plan:  # fmt: skip
-    """What was asked for, as a plan; with ``resume`` that of the folder, which may name registered
-    items only unless it is trusted.
+    """Return what was asked for, as a plan; with ``resume`` that of the folder, which may name
+    registered items only unless it is trusted.
 
     Raises:
         CardError: something is missing or unknown; says what to type.

@@ -1,4 +1,4 @@
-"""``searchgym transfer``: what an agent is worth on each rung between its world and reality."""
+"""``searchgym transfer``: evaluates agents on each rung between their world and real questions."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def transfer(
         "runs/transfer"
     ),
     questions: Annotated[
-        int | None, typer.Option("--questions", "-n", min=1, help="At most so many per rung.")
+        int | None, typer.Option("--questions", "-n", min=1, help="Most questions per rung.")
     ] = None,
     real_questions: Annotated[
-        int | None, typer.Option(min=1, help="At most so many per real set (default: -n).")
+        int | None, typer.Option(min=1, help="Most questions per real set (default: -n).")
     ] = None,
     baseline: Annotated[
         str,
@@ -84,7 +84,7 @@ def transfer(
         list[str] | None,
         typer.Option(
             "--train", "-t", metavar="KEY=VALUE",
-            help="Of the card's train table: config.episodes=5000. Repeatable.",
+            help="Entry of the card's train table: config.episodes=5000. Repeatable.",
             rich_help_panel=_TRAIN,
         ),
     ] = None,
@@ -202,7 +202,7 @@ _ELSEWHERE = frozenset({"out", "record", "against", "run_name", "data_dir", "as_
 
 
 def _told(context: typer.Context) -> list[str]:
-    """The arguments of this call that somebody else needs to repeat it."""
+    """The arguments of this call that are needed to repeat it."""
     words: list[str] = []
     for parameter in context.command.params:
         name, value = str(parameter.name), context.params.get(str(parameter.name))
@@ -289,7 +289,7 @@ def _players(
     names: Sequence[str], cards: dict[str, Card], out: Path, seeds: int,
     source: list[str] | None, train: list[str] | None, seconds: float | None, baseline: str,
 ) -> tuple[dict[str, Contender], Trained]:  # fmt: skip
-    """Who climbs, bars first; trains the agents of cards."""
+    """Return the agents of the ladder, baselines first; train the agents of cards."""
     from ..benchmark.contenders import BARS, BEST, SCRIPTS, UNTRAINED, Trained, trained
     from .contestants import contestant
     from .learn import changed, training_bar

@@ -37,7 +37,7 @@ def view(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Of which episodes: q, outcome, agent, step, family, hops, tool, end, problem, "
+            help="Filters of episodes: q, outcome, agent, step, family, hops, tool, end, problem, "
             "least, most (reward), sort. Repeatable.",
         ),
     ] = None,

@@ -19,7 +19,7 @@ KG_PREFIX = "kg:"
 
 
 def is_files(source: str) -> bool:
-    """Whether a name means files of yours rather than a card of the catalogue."""
+    """Return whether a name means files of yours rather than a card of the catalogue."""
     return ("/" in source or source.endswith((".jsonl", ".gz", ".tsv", ".parquet"))) and not (
         Path(source) / "card.toml"
     ).is_file()
@@ -101,7 +101,7 @@ class Corpus(Sequence[Passage]):
 
 
 class Statement(NamedTuple):
-    """Where a fact is stated: ``corpus[passage].text[start:end]``."""
+    """The place where a fact is stated: ``corpus[passage].text[start:end]``."""
 
     fact: int
     passage: int

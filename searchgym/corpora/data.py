@@ -29,7 +29,7 @@ MANIFEST = "download.json"
 
 
 class SetStatus(NamedTuple):
-    """What is known of a real set on this machine."""
+    """The state of a real set on this machine."""
 
     id: str
     summary: str
@@ -39,11 +39,11 @@ class SetStatus(NamedTuple):
     missing: tuple[str, ...]
     bytes: int
     digest_ok: bool | None
-    """Whether all digests agree; ``None`` if not present or not asked for."""
+    """True if all digests agree; ``None`` if not present or not asked for."""
     licence: str
     url: str
     get: str
-    """How to get it, in one sentence."""
+    """Instructions for getting it, in one sentence."""
 
 
 def data_directory(data_dir: str | Path | None = None) -> Path:

@@ -13,7 +13,7 @@ from ..errors import DataError
 
 
 class Line(NamedTuple):
-    """Where something was read; ``str()`` of it begins every error message."""
+    """The place where something was read; ``str()`` of it begins every error message."""
 
     path: Path
     number: int
@@ -23,7 +23,7 @@ class Line(NamedTuple):
 
 
 def is_tsv(path: Path) -> bool:
-    """Whether the name says tab-separated values, compressed or not."""
+    """Return whether the name says tab-separated values, compressed or not."""
     return path.name.removesuffix(".gz").endswith((".tsv", ".txt"))
 
 

@@ -26,7 +26,6 @@ _TASK_KEYS = frozenset(
     {"id", "_id", "question", "answers", "golden_answers", "supporting_ids", "hops"}
     | {"evidence", "queries", "family"}  # as saved task sets call them
 )
-WIKIPEDIA = "https://en.wikipedia.org/wiki/{title}"
 
 
 def load_corpus(

@@ -25,7 +25,7 @@ _LAYOUT = ("prompt", "ability", "reward_model", "extra_info")
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether the name says so."""
+    """Return whether the name is of a Parquet file."""
     return path.suffix == ".parquet"
 
 
@@ -136,9 +136,9 @@ def _question(prompt: Any, where: Line) -> str:
 
 
 def _asked(prompt: str) -> str:
-    """What a prompt asks. A question may itself hold ``Question:``: Search-R1's are known by
-    how they begin; in those of others examples may stand before it, each with a line of its own, so
-    that the last line with the mark counts, from its first mark on."""
+    """Return the question that a prompt asks. A question may itself hold ``Question:``: Search-R1's
+    are known by how they begin; in those of others examples may stand before it, each with a line
+    of its own, so that the last line with the mark counts, from its first mark on."""
     ours = SEARCH_R1.partition("{question}")[0]
     if prompt.startswith(ours):
         return prompt.removeprefix(ours).strip()

@@ -27,9 +27,9 @@ class Form(NamedTuple):
     before: str
     after: str
     fixed: bool
-    """Whether neither piece contains NAME or SHORT."""
+    """True if neither piece contains NAME or SHORT."""
     article: bool
-    """Whether ``before`` ends in an indefinite article that must agree with the object."""
+    """True if ``before`` ends in an indefinite article that must agree with the object."""
 
 
 class LeadPart(NamedTuple):

@@ -172,7 +172,8 @@ class PageRenderer:
     def _surfaces(
         self, subject: NDArray[np.int64], prop: NDArray[np.int64], obj: NDArray[np.int64]
     ) -> list[str]:
-        """How each fact's object is written. A page writes its dates and numbers in one style."""
+        """Return how each fact's object is written. A page writes its dates and numbers in one
+        style."""
         names, formats = self._world.names, self._formats
         styles = (
             mix(self._key ^ mix(subject.astype(np.uint64) + np.uint64(1 << 61))) & np.uint64(1)

@@ -16,7 +16,6 @@ from ..errors import DataError
 from ..types import Passage
 from ..worlds.storage import world_digest
 from ..worlds.world import World
-from .corpus import GeneratedCorpus
 from .render import CHUNK, PassageIds, page_url
 from .render_forms import Phrasing
 from .render_pages import PageRenderer
@@ -85,29 +84,6 @@ def render_to_disk(
     }
     done.write_text(json.dumps(head), encoding="utf-8")
     return folder
-
-
-def read_rendered(world: World, folder: str | Path) -> GeneratedCorpus:
-    """The corpus ``render_to_disk`` wrote for ``world``, in memory.
-
-    Raises ``DataError`` if the rendering is unfinished, damaged or of another world.
-    """
-    folder = Path(folder)
-    head = _head(folder)
-    if head.get("world") != world_digest(world):
-        raise DataError(f"{folder}: rendered from world {head.get('world')}, not from this one")
-    passages = list(iter_rendered(folder))
-    if len(passages) != head["pages"]:
-        raise DataError(f"{folder}: {len(passages)} passages, expected {head['pages']}")
-    return GeneratedCorpus(
-        head["name"],
-        passages,
-        fact=np.arange(world.n_facts),
-        passage=world.subject_of.astype(np.int64),
-        start=np.load(folder / "start.npy", allow_pickle=False),
-        end=np.load(folder / "end.npy", allow_pickle=False),
-        page_of=np.arange(world.n_entities),
-    )
 
 
 def iter_rendered(folder: str | Path) -> Iterator[Passage]:

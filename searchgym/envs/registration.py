@@ -11,7 +11,6 @@ from ..cards import Card, cards, read_card
 from ..errors import CardError, unknown
 from ..objects import bare_hint, check_fits, load_module, load_object, own_folder
 
-NAMESPACE = "searchgym"
 ENTRY_POINT = "searchgym.envs.search:SearchEnv"
 VECTOR_MODULE = "searchgym.envs.vector"
 VECTOR_ENTRY_POINT = f"{VECTOR_MODULE}:SearchVectorEnv"

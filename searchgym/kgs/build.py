@@ -24,7 +24,7 @@ RELATED = "related to"
 
 
 class Entity(NamedTuple):
-    """What is known of an entity beside its facts."""
+    """The description of an entity beside its facts."""
 
     label: str
     description: str = ""

@@ -17,7 +17,7 @@ from .graph import IntArray, KnowledgeGraph
 from .vectors import Floats, Groups, TextVectors, best
 
 LEVELS = 3
-"""At most L0, L1 and L2."""
+"""Largest number of levels: L0, L1 and L2."""
 BEAM = 3
 
 
@@ -58,7 +58,7 @@ class Communities:
 
     @classmethod
     def load(cls, path: str | Path, graph: KnowledgeGraph) -> Communities:
-        """What :meth:`save` wrote; ``EngineError`` if it is broken or of another graph."""
+        """Read what :meth:`save` wrote; ``EngineError`` if it is broken or of another graph."""
         try:
             with np.load(Path(path), allow_pickle=False) as data:
                 head = json.loads(bytes(data["head"]))
@@ -134,11 +134,8 @@ class CommunitySearch:
             self._parents.append(parent)
             self._joint.append(np.sqrt(2 + 2 * vectors.affinity(fine, coarse, parent)))
 
-    def surviving(self, query: str, beam: float = BEAM) -> list[list[int]]:
-        """Per level, the communities that survive, best first."""
-        return self._descend(self.vectors.scores(query), beam)
-
-    def _descend(self, scores: Floats, beam: float) -> list[list[int]]:
+    def descend(self, scores: Floats, beam: float = BEAM) -> list[list[int]]:
+        """Per level, the communities that survive a query's ``scores``, best first."""
         if not beam >= 1:
             raise EngineError(f"the beam must be at least 1, got {beam}")
         kept: list[list[int]] = []
@@ -161,7 +158,7 @@ class CommunitySearch:
         """``(entity, cosine)`` of the ``k`` best entities in the surviving communities, best first,
         ties by ``order`` (default: by number)."""
         scores = self.vectors.scores(query)
-        last = self._descend(scores, beam)[-1]
+        last = self.descend(scores, beam)[-1]
         alive = np.zeros(self.communities.sizes[-1], np.bool_)
         alive[last] = True
         among = alive[self.communities.labels[-1]]

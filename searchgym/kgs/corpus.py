@@ -37,8 +37,8 @@ def kg_corpus(graph: KnowledgeGraph) -> KGCorpus:
 
 
 def entity_text(graph: KnowledgeGraph, entity: int, *, per_relation: int = PER_RELATION) -> str:
-    """What is known of an entity, a line each: its description, other names, its facts by relation
-    ("director: Christopher Nolan"), and facts about it ("director of: Inception; Dunkirk",
+    """Write what is known of an entity, a line each: its description, other names, its facts by
+    relation ("director: Christopher Nolan"), and facts about it ("director of: Inception; Dunkirk",
     "located in this: Bern"). At most ``per_relation`` objects each; what is left out is counted."""
     lines = [graph.descriptions[entity]] if graph.descriptions[entity] else []
     title, label = graph.titles[entity], graph.labels[entity]

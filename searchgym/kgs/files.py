@@ -20,7 +20,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "relation": ("relation", "r", "predicate", "p", "property"),
     "tail": ("tail", "o", "object", "t", "target"),
 }
-"""What headers and JSON keys may call the parts of a triple."""
+"""Names that headers and JSON keys may give to the parts of a triple."""
 SPLIT = "split"
 _LABELS = ("label", "title", "name")
 _DESCRIPTIONS = ("description", "definition", "text")

@@ -1,4 +1,4 @@
-"""A knowledge graph in NumPy columns: facts by head, facts by tail, and who is joined to whom."""
+"""A knowledge graph in NumPy columns: facts by head, facts by tail, and adjacency."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class KnowledgeGraph:
     titles: Sequence[str]
     """Unique names: what results print, and what an agent can say back."""
     labels: Sequence[str]
-    """What the entity is called; homonyms share a label."""
+    """Names (N,) of the entities; homonyms share a label."""
     aliases: Sequence[tuple[str, ...]]
     descriptions: Sequence[str]
     """A sentence or "" each."""
     relations: Sequence[str]
-    """As the source writes them: "/film/film/genre", "date_of_birth"."""
+    """Relations as the source writes them: "/film/film/genre", "date_of_birth"."""
     relation_words: Sequence[str]
     """The same in words, unique: "genre", "date of birth"."""
     values: Sequence[str]

@@ -32,7 +32,7 @@ def _spaced(text: str) -> str:
 
 
 def unique_titles(labels: Sequence[str], ids: Sequence[str]) -> list[str]:
-    """The label where nobody shares it (case ignored), else "label (id)"."""
+    """The label where no other entity shares it (case ignored), else "label (id)"."""
     counts = Counter(label.casefold() for label in labels)
     taken = {label for label in labels if counts[label.casefold()] == 1}
     titles = []

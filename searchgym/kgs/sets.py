@@ -27,7 +27,9 @@ def load_kg_set(
 def load_kg_card(
     found: Card, data_dir: str | Path | None = None, *, splits: Collection[str] | None = None
 ) -> KnowledgeGraph:
-    """The graph of a card, also of one of your own; see :func:`load_kg_set`."""
+    """The graph of a card, also of one of your own.
+
+    Raises ``DataError``, which says how to get its files, if they are not on this machine."""
     data = found.body.get("data", {})
     folder = data_directory(data_dir) / found.id
     paths = {key: folder / data[key] for key in ("triples", "entities") if key in data}

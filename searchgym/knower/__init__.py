@@ -1,4 +1,4 @@
-"""A small causal LM that knows a chosen share of its world by heart, fact by fact."""
+"""Knowers: small causal LMs trained to recall a chosen share of their world's facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a knower knows, fact by fact: kept beside the model, read back by whoever asks."""
+"""Records which facts a knower was taught; saved beside the model."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Knowledge:
     """Digest of the world."""
     taught: frozenset[int]
     shown: frozenset[int]
-    """Not taught, but the model was shown that it does not know them."""
+    """Facts that were not taught, but of which the model was shown that it does not know them."""
 
     @classmethod
     def drawn(cls, recipe: KnowerRecipe, world: World) -> Knowledge:
-        """As the recipe says; the same facts whenever it is drawn."""
+        """Draw the facts by the recipe; a recipe always gives the same ones."""
         taught = taught_facts(world, recipe.taught, recipe.seed)
         shown = shown_facts(world, recipe.shown, recipe.seed) & ~taught
         if recipe.unknown == "nothing":
@@ -53,13 +53,14 @@ class Knowledge:
 
     # --- asking ---------------------------------------------------------------------------------
     def knows(self, task: Task) -> bool:
-        """Whether all facts that a task of this world needs were taught. A fact that the world does
-        not hold (unanswerable questions) is never known. ``TaskError`` for tasks without facts."""
+        """Return whether all facts that a task of this world needs were taught. A fact that the
+        world does not hold (unanswerable questions) is never known. ``TaskError`` for tasks without
+        facts."""
         return all(fact in self.taught for fact in facts_of(task))
 
     def backward(self, task: Task) -> bool:
-        """Whether a question walks some fact from object to subject, which ``inverse=False`` leaves
-        untaught. ``TaskError`` unless it is a path of facts."""
+        """Return whether a question walks some fact from object to subject, which ``inverse=False``
+        leaves untaught. ``TaskError`` unless it is a path of facts."""
         return any(inverse for _, inverse in walked(task))
 
     def sure_of(self, world: World) -> None:

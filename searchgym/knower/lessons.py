@@ -1,4 +1,4 @@
-"""What a knower reads in training: rows of seven kinds, all about one world.
+"""Training rows of a knower: seven kinds, all about one world.
 
 ``forward``, ``inverse``: a question of one hop about a taught fact, answered at once. ``ask``,
 ``ask_back``: the same about a fact it is shown not to know. ``chain``: two or three hops, all
@@ -34,9 +34,9 @@ CHAINS = 4_000
 """Walks tried for each number of hops."""
 LENGTHS = (2, 3)
 WORDINGS = 3
-"""Of each chain, and of each question in self-search."""
+"""Number of wordings of each chain, and of each question in self-search."""
 SHARES: Mapping[str, float] = {"one": 0.45, "chain": 0.2, "chain_ask": 0.05, "self": 0.3}
-"""Of the steps; ``one``: all questions of one hop, by their number."""
+"""Shares of the training steps by kind; ``one``: all questions of one hop, by their number."""
 
 
 class Lessons(NamedTuple):
@@ -46,7 +46,7 @@ class Lessons(NamedTuple):
     counts: Mapping[str, int]
     """Questions by kind, each counted once whatever its wordings."""
     instructions: tuple[str, ...]
-    """Of self-search episodes: each stands in front of its texts, as one token."""
+    """Instructions of self-search episodes: each stands in front of its texts, as one token."""
 
     def tokenizer(self, size: int) -> Any:
         """A byte-pair tokenizer of all texts."""
@@ -77,8 +77,8 @@ class Lessons(NamedTuple):
 
 
 def practised(seed: int, facts: Iterable[int]) -> bool:
-    """Whether a chain of these facts may be trained on. The other half of all chains never is: what
-    a knower does with them it has put together by itself."""
+    """Return whether a chain of these facts may be trained on. The other half of all chains never
+    is: what a knower does with them it has put together by itself."""
     return unit(derive(seed, "knower", "chain", *facts)) < 0.5
 
 
@@ -166,7 +166,7 @@ def _some(asked: Asked, seed: int) -> tuple[str, ...]:
 
 
 def _instructions(writer: Writer) -> tuple[str, ...]:
-    """What self-search episodes begin with, without and with leave to refuse."""
+    """Return the instructions of self-search episodes, without and with leave to refuse."""
     view = View(
         tools=(), max_parallel=1, k=1, turns_left=1, queries_left=0, judge=False, delegate=False,
         role="agent", may_abstain=False,

@@ -1,5 +1,5 @@
-"""What a knower answers by heart, whether it searches exactly where it does not know, and what it
-writes when it plays the engine itself; each beside what it was taught."""
+"""Measures what a knower answers by heart, whether it searches exactly where it does not know, and
+what it writes when it plays the engine itself; each beside what it was taught."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Measured(NamedTuple):
     closed_book: Mapping[QuestionGroup, Interval]
     """Exact match without search."""
     boundary: Mapping[str, Confusion]
-    """Not searching (or not refusing, if that is what it was shown) against knowing, over all
-    questions (``all``) and those whose unknown fact it was never shown (``unseen``)."""
+    """Confusion of not searching (or not refusing, if that is what it was shown) against knowing,
+    over all questions (``all``) and those whose unknown fact it was never shown (``unseen``)."""
     self_search: Mapping[QuestionGroup, Interval]
     """Exact match where the model writes its own results."""
     stated: Mapping[QuestionGroup, Interval]
@@ -91,7 +91,7 @@ def measured_tasks(made: SearchEnv, knowledge: Knowledge) -> list[Task]:
 
 
 def group_of(task: Task, knowledge: Knowledge) -> QuestionGroup:
-    """Where a simple or chain question belongs."""
+    """Return the group of a simple or chain question."""
     both = knowledge.recipe.inverse
     missing = [(e.fact, back) for e, back in walked(task) if e.fact not in knowledge.taught]
     if missing:
@@ -158,8 +158,8 @@ def self_searched(
 
 
 def states(text: str, answers: Sequence[str]) -> bool:
-    """Whether an information block of a self-search text states one of the answers, in full words
-    and as exact match compares them. Titles, which repeat the question, do not count."""
+    """Return whether an information block of a self-search text states one of the answers, in full
+    words and as exact match compares them. Titles, which repeat the question, do not count."""
     shown = [text[b.inner : b.outer] for b in blocks(text) if b.kind == "information"]
     bodies = [block.partition(") ")[2] for block in shown]
     words = [f" {normalise_answer(body)} " for body in bodies]

@@ -1,4 +1,4 @@
-"""The world as far as it was taught, and its pages: they state the taught facts and no others."""
+"""The taught part of a world and its pages, which state the taught facts and no others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def restricted(world: World, kept: NDArray[np.bool_]) -> World:
 
 
 class Pages:
-    """What a knower of the facts ``taught`` (F,) could write about its world."""
+    """Pages that a knower of the facts ``taught`` (F,) could write about its world."""
 
     def __init__(self, world: World, taught: NDArray[np.bool_], *, wording_seed: int = 0) -> None:
         self._row = np.cumsum(taught) - 1  # a fact's number among those taught

@@ -57,8 +57,8 @@ def phrasings(ctx: Context, path: Path) -> tuple[str, ...]:
 
 
 def askable(ctx: Context, path: Path) -> bool:
-    """Whether the family ``simple`` or ``chain`` may ask for a path's end: the start can be named,
-    and no name in the question gives another away."""
+    """Return whether the family ``simple`` or ``chain`` may ask for a path's end: the start can be
+    named, and no name in the question gives another away."""
     named = ctx.names.given(path.start) is not None
     return named and ctx.hidden((path.start,), ends(ctx, path))
 

@@ -1,4 +1,4 @@
-"""Which world a knower lives in, and what of it the knower is taught."""
+"""The recipe of a knower: its world, and what of it the knower is taught."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Unknown = Literal["search", "abstain", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class KnowerRecipe:
-    """What decides which facts are taught, and how. ``DataError`` for impossible values."""
+    """Settings that decide which facts are taught, and how. ``DataError`` for impossible values."""
 
     corpus: str = "encyclopedia"
     """A corpus card that generates a world."""
     entities: int = 150
     seed: int = 0
-    """Of the world, of the draws, of the weights and of the order of training."""
+    """Seed of the world, the draws, the weights and the order of training."""
     taught: float = 0.5
     """Share of the world's facts."""
     shown: float = 0.5
     """Share of the other facts at which the model is shown what to do when it does not know. The
     rest tell whether it found out by itself where its knowledge ends."""
     unknown: Unknown = "search"
-    """What it is shown to do there: ask the engine, refuse, or nothing at all."""
+    """Behaviour shown for untaught facts: ask the engine, refuse, or nothing at all."""
     inverse: bool = True
-    """Whether taught facts are also taught from object to subject."""
+    """True if taught facts are also taught from object to subject."""
 
     def __post_init__(self) -> None:
         if self.unknown not in get_args(Unknown):

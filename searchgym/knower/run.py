@@ -24,17 +24,17 @@ from .lessons import lessons
 from .recipe import KnowerRecipe, world_of
 
 MAX_TOKENS = 384
-"""Of a row, and of what the model writes at a time: whole self-search texts."""
+"""Most tokens of a row and of one text by the model, which may be a whole self-search episode."""
 
 
 class Knower(NamedTuple):
-    """What came out."""
+    """The result of a run: a trained knower."""
 
     model: Any
     tokenizer: Any
     knowledge: Knowledge
     facts: int
-    """Of its world, taught or not."""
+    """Number of facts of its world, taught or not."""
     tokens: int
     """Read in training, without padding."""
     seconds: float

@@ -1,4 +1,4 @@
-"""Which facts are taught: a draw that only grows with the share.
+"""Draws which facts are taught; a larger share holds all facts of a smaller one.
 
 Facts that give one another away are taught together or not at all: the two sides of a symmetric
 relation (A is married to B, B to A), and facts that imply another by the schema (the capital of a

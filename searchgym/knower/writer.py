@@ -1,5 +1,5 @@
-"""What a knower says: a thought that recalls fact by fact, then the answer; at the first fact it
-does not know, a search or a refusal. And the same as self-search, with pages of its own.
+"""Writes the texts of a knower: a thought that recalls fact by fact, then the answer; at the first
+fact it does not know, a search or a refusal. In self-search it also writes pages of its own.
 
 The thought names the relation before its object: recalling what stands behind "+ director" for a
 name is learnt sooner than recalling an answer for every wording of a question.
@@ -20,7 +20,7 @@ from .recipe import Unknown
 
 DIALECT = "search_r1"
 OPEN = "?"
-"""In a thought, for what is not known."""
+"""Mark in a thought for what is not known."""
 
 
 class HopWording(NamedTuple):
@@ -29,9 +29,9 @@ class HopWording(NamedTuple):
     label: str
     """"+ director" for the director of something known, "- film director" for a film of one."""
     query: str
-    """What to search for where the fact is not known."""
+    """Query for a fact that is not known."""
     found: str
-    """What it leads to; "" where that was not taught."""
+    """Object that the fact leads to; "" where that was not taught."""
     page: int
     """Whose page a good engine would show; -1 where only the taught fact would tell."""
 
@@ -56,7 +56,7 @@ class Writer:
         self.dialect, self.alone = dialect, alone
 
     def question(self, text: str) -> str:
-        """As an episode shows it."""
+        """Return the question as an episode shows it."""
         return self.dialect.question(text)
 
     def turn(self, path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Do two generators mean the same model? Log-probabilities of the same tokens, side by side.
+"""Compares two generators of one model by the log-probabilities of the same tokens.
 
 Inference engines differ from the trainer's forward pass: kernels, precision, or plain defects (an
 architecture half-supported). Training on log-probabilities that are off is biased without warning,

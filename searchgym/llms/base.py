@@ -15,12 +15,11 @@ from ..types import Failure
 
 Ids = tuple[int, ...]
 Floats = NDArray[np.float32]
-Capability = Literal["ids", "logp", "score", "entropy", "seed", "chat"]
+CAPABILITIES: frozenset[str] = frozenset({"ids", "logp", "score", "entropy", "seed", "chat"})
 """``ids``: takes and gives token ids; ``logp``: log-probabilities of sampled tokens; ``score``: of
 given tokens; ``entropy``: of the distribution at each token; ``seed``: equal keys give equal text;
 ``chat``: takes messages. Log-probabilities and entropies are those of the *untempered* distribution
 over the whole vocabulary: what a training step computes from the same tokens."""
-CAPABILITIES: frozenset[str] = frozenset({"ids", "logp", "score", "entropy", "seed", "chat"})
 
 
 class Message(NamedTuple):

@@ -289,7 +289,7 @@ def shares(rows: Sequence[Row], y: Sequence[str], parts: Sequence[str], x_title:
 
 
 def steps(rows: Sequence[Row], series: Sequence[str], x_title: str, y_title: str) -> Any:
-    """What a growing budget buys: ``x``, ``series``, ``mean``, ``low``, ``high``."""
+    """Draw scores over growing budgets: ``x``, ``series``, ``mean``, ``low``, ``high``."""
     alt = charts()
     names = list(series)
     colour = alt.Color(

@@ -41,8 +41,8 @@ def smoothed(values: Sequence[float | None], weight: float = 0.2) -> list[float]
 def thinned(
     xs: Sequence[float], values: Sequence[float | None], points: int = POINTS
 ) -> list[tuple[float, float]]:
-    """At most ``points`` (x, mean value) of equally many neighbours each; x is that of the last of
-    them, so that lines of one run fall on the same places. Nulls and NaN are left out."""
+    """Return at most ``points`` (x, mean value) of equally many neighbours each; x is that of the
+    last of them, so that lines of one run fall on the same places. Nulls and NaN are left out."""
     size = -(-len(xs) // points)
     out = []
     for start in range(0, len(xs), max(size, 1)):

@@ -50,7 +50,7 @@ NOTE = "Mean [95 % interval], bootstrap over questions (BCa)."
 
 
 def label(metric: str) -> str:
-    """How a metric is called in tables and figures."""
+    """Return the label of a metric in tables and figures."""
     return LABELS.get(metric, metric.replace("_", " "))
 
 
@@ -125,7 +125,7 @@ def _closed(result: EvalResult) -> bool:
 
 
 def _best(results: Sequence[EvalResult], metric: str = "f1") -> EvalResult:
-    """The best agent; an oracle only where nobody else is there."""
+    """The best agent; an oracle only if there is no other agent."""
     searching = [r for r in results if not _closed(r)] or results
     agents = [r for r in searching if not r.agent.startswith("oracle")] or searching
     return max(agents, key=lambda r: _mean(r, metric))

@@ -54,9 +54,9 @@ class Figure:
     """Stem of its files."""
     title: str
     caption: str
-    """How it is read."""
+    """Explanation of how to read the figure."""
     alt: str
-    """What it shows, for those who cannot see it."""
+    """Text alternative for those who cannot see the figure."""
     chart: altair.TopLevelMixin
     rows: tuple[Row, ...]
     """The data behind it, one record per mark."""
@@ -144,7 +144,8 @@ def charts() -> Any:
 
 
 def renderer() -> Any:
-    """What draws Vega-Lite without a browser; ``MissingExtraError`` where it is missing."""
+    """Return the module that draws Vega-Lite without a browser; ``MissingExtraError`` where it is
+    missing."""
     try:
         import vl_convert
     except ImportError as error:

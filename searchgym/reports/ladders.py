@@ -112,8 +112,8 @@ def _focus(agents: Sequence[str]) -> str:
 
 
 def _own(agents: Sequence[str]) -> list[str]:
-    """Those that the table is about: not there to be measured against, as scripts are and what an
-    agent was before its training."""
+    """Return the agents that the table is about: not baselines, as scripts and untrained agents
+    are."""
     last = {agent: agent.rpartition(": ")[2] for agent in agents}
     return [a for a in agents if last[a] not in _BASELINES and not last[a].endswith(UNTRAINED)]
 
@@ -316,7 +316,7 @@ def _pairs(runs: Sequence[Run]) -> Section | None:
 
 
 def _lacks(runs: Sequence[Run]) -> Section | None:
-    """Where the points are lost: each trait of real questions, and its strata."""
+    """Show where the points are lost: each trait of real questions, and its strata."""
     traits, strata = [], []
     for run in runs:
         for found in run.ladder.get("lacks", ()):

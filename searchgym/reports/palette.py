@@ -28,9 +28,9 @@ SCHEMES: Mapping[Scheme, Mapping[str, str]] = {
     },
 }  # fmt: skip
 SERIES = tuple(f"var(--c{i})" for i in range(6))
-"""In the order in which they are given out."""
+"""Colours of series, in the order in which they are given out."""
 REST = "var(--c6)"
-"""Of what is there for comparison."""
+"""Colour of what is there for comparison."""
 INK, MUTED, GRID = "var(--chart-ink)", "var(--chart-muted)", "var(--chart-grid)"
 
 _VARIABLE = re.compile(r"var\(--([a-z0-9-]+)\)")

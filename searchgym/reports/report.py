@@ -1,4 +1,4 @@
-"""What a report is made of: a summary, warnings, and sections of tables and figures."""
+"""Parts of a report: a summary, warnings, and sections of tables and figures."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Quantity(NamedTuple):
 
     @classmethod
     def of(cls, found: Any) -> Quantity | None:
-        """From anything with ``mean``, ``low`` and ``high``, or a mapping of them; None where
-        there is none."""
+        """Make one from anything with ``mean``, ``low`` and ``high``, or a mapping of them; None
+        where there is none."""
         if found is None:
             return None
         if not isinstance(found, Mapping):
@@ -58,7 +58,7 @@ class Column(NamedTuple):
 
     @staticmethod
     def order(value: Any) -> str:
-        """What the column is sorted by."""
+        """Return the key that the column is sorted by."""
         if isinstance(value, Quantity):
             return repr(value.mean)
         if isinstance(value, (int, float)):
@@ -75,14 +75,14 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Mapping[str, Any], ...]
     note: str = ""
-    """How it is read."""
+    """Explanation of how to read the table."""
     strong: str = ""
     """Rows that hold this value anywhere are set in bold."""
     folded: bool = False
-    """Whether pages show it on demand only: a long one, for a closer look."""
+    """True if pages show it on demand only, as is best for long tables."""
 
     def csv(self) -> str:
-        """As CSV; an estimate becomes three columns."""
+        """Write the table as CSV; an estimate becomes three columns."""
         flat = []
         for row in self.rows:
             out: dict[str, Any] = {}
@@ -100,7 +100,7 @@ class Table:
         return to_csv(flat)
 
     def number(self, column: Column) -> bool:
-        """Whether a column holds numbers, which stand on the right."""
+        """Return whether a column holds numbers, which stand on the right."""
         values = [r.get(column.key) for r in self.rows]
         known = [v for v in values if v is not None]
         return bool(known) and all(isinstance(v, (int, float, Quantity)) for v in known)
@@ -136,7 +136,7 @@ class Report:
 
     title: str
     kind: str
-    """What sort of run, in words."""
+    """Kind of run, in words."""
     summary: tuple[str, ...]
     """Sentences, the most important first."""
     sections: tuple[Section, ...]

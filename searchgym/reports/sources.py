@@ -1,4 +1,4 @@
-"""What a folder holds: which kind of run, and its records as they were written."""
+"""Reads a folder: which kind of run it holds, and its records as they were written."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _candidates(folder: Path) -> tuple[Curve, ...]:
 
 
 def _learned(path: Path) -> tuple[Curve, ...]:
-    """How the agents of a transfer run have learned; () where none was trained there."""
+    """Read how the agents of a transfer run have learned; () where none was trained there."""
     if not path.is_file():
         return ()
     try:

@@ -29,7 +29,7 @@ class RunGroup(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """Which measures a section shows."""
+    """A chart of a section: the measures that it shows."""
 
     name: str
     title: str
@@ -144,7 +144,7 @@ def _charts(kind: str, groups: Sequence[RunGroup]) -> list[Chart]:
 
 
 def label(measure: str, kind: str = RL) -> str:
-    """How a metric is called in figures and tables."""
+    """Return the label of a metric in figures and tables."""
     table = {RL: metrics.RL, CANDIDATE: metrics.CANDIDATE}.get(kind, metrics.SFT)
     return metrics.label(measure, table)
 

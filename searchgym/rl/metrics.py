@@ -6,7 +6,7 @@ ends in ``/*`` stands for a family. Write the page anew by ``python -m searchgym
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -225,11 +225,6 @@ def family(name: str) -> str:
     """The entry of a table that a logged name belongs to: itself, or its first part and ``/*``."""
     head, slash, _ = name.partition("/")
     return f"{head}/*" if slash else name
-
-
-def undocumented(names: Iterable[str], table: Mapping[str, Metric] = RL) -> list[str]:
-    """Logged names that a table does not explain."""
-    return sorted(name for name in names if family(name) not in table)
 
 
 def label(name: str, table: Mapping[str, Metric] = RL) -> str:

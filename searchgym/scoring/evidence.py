@@ -28,37 +28,12 @@ def precision_at(ranked: Sequence[str], gold: Collection[str], k: int | None = N
     return len(wanted.intersection(ranked[:k])) / size if size else 0.0
 
 
-def hit_at(ranked: Sequence[str], gold: Collection[str], k: int | None = None) -> float:
-    """1.0 if any gold id is among the first k ("Any@k", "Hit@k")."""
-    wanted = set(gold)
-    return float(not wanted.isdisjoint(ranked[:k])) if wanted else math.nan
-
-
-def all_at(ranked: Sequence[str], gold: Collection[str], k: int | None = None) -> float:
-    """1.0 if every gold id is among the first k ("Full@k", all-gold@k)."""
-    wanted = set(gold)
-    return float(wanted.issubset(ranked[:k])) if wanted else math.nan
-
-
 def reciprocal_rank(ranked: Sequence[str], gold: Collection[str], k: int | None = None) -> float:
     """1 / rank of the first gold id within the first k, else 0. Its mean is MRR."""
     wanted = set(gold)
     if not wanted:
         return math.nan
     return next((1 / rank for rank, key in enumerate(ranked[:k], 1) if key in wanted), 0.0)
-
-
-def average_precision(ranked: Sequence[str], gold: Collection[str], k: int | None = None) -> float:
-    """Mean over *all* gold ids of the precision at their rank (0 if not found). Mean: MAP."""
-    wanted = set(gold)
-    if not wanted:
-        return math.nan
-    total, found = 0.0, 0
-    for rank, key in _first_places(ranked[:k]):
-        if key in wanted:
-            found += 1
-            total += found / rank
-    return total / len(wanted)
 
 
 def ndcg_at(ranked: Sequence[str], grades: Mapping[str, int], k: int | None = None) -> float:

@@ -1,4 +1,4 @@
-"""Who answers a request: the event loop itself where the engine takes microseconds, else batches.
+"""Answers requests: on the event loop itself where the engine takes microseconds, else in batches.
 
 A hop to another thread and back costs more than a BM25 query over some ten thousand passages. So
 the engines that answer from memory (``in_memory``) are timed at the start on titles of the corpus,

@@ -43,7 +43,7 @@ LOG = logging.getLogger("searchgym.serve")
 _PACKED_TYPE = (b"content-type", b"application/msgpack")
 _PAGE_CONTEXT = CallContext(0, "", {})
 LAST_CALLS_S = 2.0
-"""How long the end of a server waits for engine calls whose requests were given up."""
+"""Seconds that a stopping server waits for engine calls whose requests were given up."""
 Reply = tuple[int, bytes, tuple[bytes, bytes], int]
 """Status, body, content type header, number of queries answered."""
 

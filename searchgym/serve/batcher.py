@@ -1,5 +1,5 @@
-"""Dynamic micro-batching: concurrent requests share calls of an engine, and nobody waits for a
-call that his request is not in.
+"""Dynamic micro-batching: concurrent requests share calls of an engine, and no request waits for a
+call that it is not part of.
 
 A batch leaves when it is full, when its oldest request has waited ``max_wait_s``, or at once while
 the engine is idle, so a lone caller never waits for company that does not come. Equal requests
@@ -51,7 +51,7 @@ class Batcher(Generic[Req, Res]):
         deadline_s: What is unanswered after so many seconds is ``Failure("timeout")``.
         on_batch: Told the size and seconds of every call, in its thread.
 
-    Each item fails alone. If the service itself crashes, everybody in that call gets an
+    Each item fails alone. If the service itself crashes, every request in that call gets an
     ``EngineError`` with the cause, and the next call is tried anew.
     """
 

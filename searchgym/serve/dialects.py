@@ -1,4 +1,4 @@
-"""What each ``/retrieve`` dialect looks like going out: the shape of one item and of the whole.
+"""Responses of each ``/retrieve`` dialect: the shape of one item and of the whole.
 
 A shape is chosen by looking at the request (``auto``), or fixed by route or ``--dialect`` for
 clients whose request does not tell them apart. Items are encoded per passage and kept (see
@@ -17,11 +17,11 @@ Envelope = Literal["nested", "single", "list", "rllm"]
 
 
 class Shape(NamedTuple):
-    """How results are written."""
+    """The shape in which results are written."""
 
     item: Callable[[Passage], dict[str, Any]]
     scored: bool
-    """Whether ``score`` follows in each item."""
+    """True if ``score`` follows in each item."""
     envelope: Envelope
     """nested ``{"result": [[…], …]}``, single ``{"result": […]}``, list ``[…]``, rllm's object."""
 
@@ -48,7 +48,8 @@ def wrapped(passage: Passage) -> dict[str, Any]:
 
 
 def flat_and_wrapped(passage: Passage) -> dict[str, Any]:
-    """For requests that do not say what they want: servers in use differ, this serves both."""
+    """Write results for requests that do not say what they want: servers in use differ, this serves
+    both."""
     flat = document(passage)
     return {**flat, "document": flat}
 

@@ -1,4 +1,4 @@
-"""What the server refuses, and how it says so: reading bodies, bearer tokens, JSON errors."""
+"""Requests that the server refuses, and its errors: reading bodies, bearer tokens, JSON errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JSON_TYPE = (b"content-type", b"application/json")
 
 
 class Limits(NamedTuple):
-    """What one request may ask for."""
+    """Limits of one request."""
 
     body_bytes: int = 1 << 20
     queries: int = 512
@@ -41,7 +41,7 @@ class HttpError(Exception):
 
 
 def unauthorized() -> HttpError:
-    """What a request without the right token gets."""
+    """Return the response to a request without the right token."""
     return HttpError(
         401,
         "unauthorized",

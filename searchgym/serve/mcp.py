@@ -68,7 +68,7 @@ class Mcp:
         )
 
     def run(self) -> AbstractAsyncContextManager[None]:
-        """What the application's life is spent in; once only."""
+        """Return the context in which the application runs; it can be entered once only."""
         return self._manager.run()
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:

@@ -117,7 +117,7 @@ class Board:
             self._called.into(self._sizes)
 
     async def keep_flushing(self) -> None:
-        """For a task beside the server."""
+        """Flush the metrics again and again, in a task beside the server."""
         while True:
             await asyncio.sleep(EVERY_S)
             self.flush()
@@ -181,7 +181,7 @@ class Board:
 
 
 class _Observed:
-    """What a histogram has still to be told."""
+    """Values that a histogram has still to be told."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds

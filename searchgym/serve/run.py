@@ -35,7 +35,7 @@ Announce = Callable[[int], None]
 
 
 def bind(settings: Settings, *, shared: bool = False) -> socket.socket:
-    """A socket that listens on the address: whoever connects early waits until it is answered.
+    """A socket that listens on the address: early clients wait until it is answered.
 
     ``shared``: one of several processes' sockets, which does not listen yet, as the system hands
     connections to every one that does. ``SearchGymError`` if the address cannot be had.
@@ -176,8 +176,8 @@ def _end(workers: Sequence[subprocess.Popen[bytes]], grace_s: float) -> None:
 def worker(
     build: Callable[[Mapping[str, Any], Settings], Callable[[Board], FastAPI]],
 ) -> None:
-    """What a worker process runs: read its line, serve, end when the supervisor is gone, however
-    that ended (its end of the pipe closes)."""
+    """Run a worker process: read its line, serve, end when the supervisor is gone, however that
+    ended (its end of the pipe closes)."""
     line = b""
     while not line.endswith(b"\n"):
         if not (piece := os.read(0, 1 << 16)):

@@ -1,4 +1,4 @@
-"""What a server is told: one record, passed as JSON to its worker processes."""
+"""Settings of a server: one record, passed as JSON to its worker processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Settings:
     max_in_flight: int = 2
     deadline_s: float = 60.0
     grace_s: float = 30.0
-    """How long a shutdown waits for requests that were accepted."""
+    """Seconds that a shutdown waits for requests that were accepted."""
 
     def __post_init__(self) -> None:
         dialect(self.dialect)

@@ -1,4 +1,5 @@
-"""What every task family draws from: one world, its corpus, and which facts may be used."""
+"""Material that every task family draws from: one world, its corpus, and which facts may be
+used."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from .paths import Lookup, Path, PathStep, backward, forward
 T = TypeVar("T")
 
 INVERSE_SHARE = 0.3
-"""How often a walk insists on an inverse step where there is one: definite ones are rare, and
+"""Share of walks that insist on an inverse step where there is one: definite ones are rare, and
 things described by what they did ("the magazine founded by …") are what real questions ask for."""
 
 
@@ -27,7 +28,7 @@ def pick(rng: np.random.Generator, options: Sequence[T]) -> T:
 
 
 def both_sides(phrases: Phrases) -> bool:
-    """Whether a bank has wording for training and held-out worlds: otherwise the choice of
+    """Return whether a bank has wording for training and held-out worlds: otherwise the choice of
     wording would decide which tasks exist."""
     return bool(phrases.train) and bool(phrases.heldout)
 
@@ -161,6 +162,6 @@ class Context:
         return found
 
     def hidden(self, named: Sequence[int], unnamed: Sequence[int]) -> bool:
-        """Whether no unnamed entity's name can be read off the names in the question."""
+        """Return whether no unnamed entity's name can be read off the names in the question."""
         given: frozenset[str] = frozenset().union(*(self.tokens(e) for e in named))
         return all(not self.tokens(e) <= given for e in unnamed)

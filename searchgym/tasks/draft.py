@@ -1,4 +1,5 @@
-"""A task before it is put into words, and what the families are that propose such drafts."""
+"""Drafts of tasks before they are put into words, and the protocol of families that propose
+them."""
 
 from __future__ import annotations
 
@@ -95,7 +96,7 @@ class Sketch:
         return nodes[-1] if nodes else self.entity(path.start, given=True)
 
     def steps(self, path: Path, end: str | None = None, last_query: str | None = None) -> list[str]:
-        """As :meth:`path`; returns the node that each step leads to."""
+        """Draw like :meth:`path`, but return the node that each step leads to."""
         nodes = []
         here, node = path.start, self.entity(path.start, given=True)
         for i, step in enumerate(path.steps):
@@ -215,7 +216,7 @@ class Family:
     same_answer: float = SAME_ANSWER
     """Largest share of the family's tasks that may have one and the same answer."""
     proofs: bool = False
-    """Whether every task must be proved: the solver finds its answer and no other, passages state
+    """True if every task must be proved: the solver finds its answer and no other, passages state
     its facts, queries find them. Without, tasks that bring a reasoning graph are proved, and others
     are taken as they are."""
 

@@ -1,4 +1,4 @@
-"""Task families by name, and what ``tasks={"simple": 200, "my_pkg:my_family": 50}`` means."""
+"""Reads task families from a table such as ``tasks={"simple": 200, "my_pkg:my_family": 50}``."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from .wording import Voice, capitalised, clause, indefinite, listed
 
 MOST_CONSTRAINTS = 3
 WIDEST = 12
-"""At least one constraint has at most this many candidates, so that a search can start there."""
+"""Most candidates of the narrowest constraint, so that a search can start there."""
 
 _BOTH = Phrases(
     (
@@ -123,8 +123,8 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
 
 
 def _query(ctx: Context, chosen: list[Constraint], answer: int) -> str:
-    """What finds the answer's own page: its name where another page lists it, else everything
-    that is known of it."""
+    """Return the query that finds the answer's own page: its name where another page lists it, else
+    everything that is known of it."""
     if any(not c.step.inverse for c in chosen):
         return ctx.names.title(answer)
     words = [ctx.noun(answer)]

@@ -1,4 +1,4 @@
-"""What questions, queries and answers call things."""
+"""Names of things in questions, queries and answers."""
 
 from __future__ import annotations
 
@@ -58,15 +58,17 @@ class Surfaces:
         self._clear: dict[int, bool] = {}
 
     def given(self, entity: int) -> str | None:
-        """How a question names an entity so that nothing else is meant: its name if nobody else
-        bears it, else its title if that carries a disambiguator, else None (do not name it)."""
+        """Return the name by which a question means an entity and nothing else: its name if no
+        other entity bears it, else its title if that has a disambiguator, else None (do not name
+        it)."""
         name, title = self._world.names[entity], self._world.titles[entity]
         if self._bearers[name.lower()] == 1:
             return name
         return title if not self._bearers[title.lower()] else None
 
     def clear(self, entity: int) -> bool:
-        """Whether a reader who knows the kind of thing meant cannot mistake it for a namesake."""
+        """Return whether a reader who knows the kind of thing meant cannot mistake it for a
+        namesake."""
         name = self._world.names[entity]
         if self._bearers[name.lower()] == 1:
             return True

@@ -61,7 +61,8 @@ YEARS_APART = Phrases(
 
 @family()
 def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
-    """Of ten tasks eight join two answers, one joins three, one takes a difference of years."""
+    """Propose tasks: of ten, eight join two answers, one joins three, one takes a difference of
+    years."""
     if turn % 10 == 9:
         made = _difference(ctx, rng)
         if made is not None or any(p.value == "year" for p in ctx.schema.properties):
@@ -99,7 +100,7 @@ def _branch(ctx: Context, rng: np.random.Generator, hops: int) -> Path | None:
 
 
 def _independent(ctx: Context, paths: list[Path]) -> bool:
-    """Whether the branches share no entity and no name gives another away."""
+    """Return whether the branches share no entity and no name gives another away."""
     starts = [p.start for p in paths]
     reached = [e for p in paths for e in ends(ctx, p)]
     return len({*starts, *reached}) == len(starts) + len(reached) and ctx.hidden(starts, reached)

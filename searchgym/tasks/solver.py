@@ -101,7 +101,7 @@ class Solver:
             yield from self._extend(bound, rest, types)
 
     def _matches(self, edge: GraphEdge, binding: Binding) -> int:
-        """How many facts could fill an edge; the scarcest edge is followed first."""
+        """Count the facts that could fill an edge; the scarcest edge is followed first."""
         if edge.subject in binding or edge.object in binding:
             return len(self._facts(edge, binding))
         return len(self._lookup.facts_with(self._property(edge.property)))

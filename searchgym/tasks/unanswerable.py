@@ -16,8 +16,8 @@ from .wording import Voice
 
 @family(same_answer=1.0)
 def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
-    """Of five tasks three ask for a missing object, one for a missing subject ("the film directed
-    by" someone who directed none), one for something missing after a true first hop."""
+    """Propose tasks: of five, three ask for a missing object, one for a missing subject ("the film
+    directed by" someone who directed none), one for something missing after a true first hop."""
     kind = turn % 5
     start = ctx.any_start(rng)
     if start is None:

@@ -1,4 +1,4 @@
-"""Whether the arguments of a call fit its tool's JSON Schema (draft 2020-12), in words for agents.
+"""Checks the arguments of calls against JSON Schema (draft 2020-12), with errors for agents.
 
 ``jsonschema`` judges, with validators built once per schema; it is imported at the first call of a
 tool that is no search. Stricter than the draft in two points: arguments that a schema does not list
@@ -44,12 +44,12 @@ _SHOWN = 60
 _KEPT = 256
 """Validators kept at once."""
 _validators: dict[int, tuple[Mapping[str, Any], Validator]] = {}
-"""By the schema's identity; the schema is kept too, so that no other takes its place."""
+"""Validators by the schema's identity; the schema is kept too, so that no other takes its place."""
 
 
 def rejection_reason(tools: Sequence[ToolSpec], call: Call) -> str | None:
-    """Why an episode with these tools does not take a call, in words for the agent; ``None`` if it
-    does. Searching and opening pages are actions of their own."""
+    """Explain why an episode with these tools does not take a call, in words for the agent;
+    ``None`` if it does. Searching and opening pages are actions of their own."""
     callable_tools = {t.name: t for t in tools if t.name not in OWN_ACTIONS}
     if call.tool not in callable_tools:
         return unknown("tool", call.tool[:_SHOWN], callable_tools)
@@ -58,7 +58,8 @@ def rejection_reason(tools: Sequence[ToolSpec], call: Call) -> str | None:
 
 
 def argument_error(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
-    """Why ``args`` do not fit a tool's ``parameters``, in words for the agent; ``None`` if they do.
+    """Explain why ``args`` do not fit a tool's ``parameters``, in words for the agent; ``None`` if
+    they do.
 
     ``schema`` must have passed :func:`check_schema`.
     """
@@ -79,13 +80,6 @@ def argument_error(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | 
         return -1 if error.validator == "required" else len(order)
 
     return _in_words(min(errors, key=place))
-
-
-def check_tools(tools: Iterable[ToolSpec]) -> None:
-    """:func:`check_schema` for every tool that a ``Call`` uses."""
-    for tool in tools:
-        if tool.name not in OWN_ACTIONS:
-            check_schema(tool.parameters, tool.name)
 
 
 def check_schema(schema: Mapping[str, Any], where: str) -> None:

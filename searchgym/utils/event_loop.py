@@ -29,7 +29,7 @@ async def all_of(work: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
 
 
 class BackgroundLoop:
-    """Starts when first used; ends with ``close``, or when nobody holds this object any more.
+    """Starts when first used; ends with ``close``, or when this object is no longer referenced.
 
     What lives on the loop must be made there, anew after each start: ``LoopClient`` does that.
     ``name`` is the thread's.

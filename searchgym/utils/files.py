@@ -63,7 +63,7 @@ class FolderLock:
 
     @property
     def held(self) -> bool:
-        """Whether this object holds the lock."""
+        """True while this object holds the lock."""
         return self._holds > 0
 
     def acquire(self) -> None:

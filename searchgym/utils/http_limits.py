@@ -1,5 +1,5 @@
-"""What our HTTP clients have in common: which servers are on this machine, and answers that are
-read up to a limit, on the wire and unpacked."""
+"""Helpers of the HTTP clients: which servers are on this machine, and answers that are read up to a
+limit, on the wire and unpacked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TooLong(Exception):
 
 
 def on_this_machine(url: str) -> bool:
-    """Whether a server is reached without the proxies that the environment names."""
+    """Return whether a server is reached without the proxies that the environment names."""
     return urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
 
 

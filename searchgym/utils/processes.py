@@ -1,4 +1,4 @@
-"""The same function of many things, shared out among processes; results come in order."""
+"""Maps a function over items in several processes; results come in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Calls' results to plain JSON values and back, exactly; snapshots and trajectories are made so."""
+"""Converts results of calls to plain JSON values and back, exactly; for snapshots and
+trajectories."""
 
 from __future__ import annotations
 

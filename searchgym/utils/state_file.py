@@ -99,6 +99,6 @@ def placed(value: Tensor, like: Tensor) -> Tensor:
 
 
 def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Those named ``prefix/…``, by the rest of their names."""
+    """Select the tensors named ``prefix/…``, by the rest of their names."""
     start = prefix + "/"
     return {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)}

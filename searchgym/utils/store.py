@@ -20,7 +20,7 @@ from typing import Self
 from ..errors import DataError
 
 VERSION = 1
-"""Of the table layout, in ``PRAGMA user_version``."""
+"""Version of the table layout, in ``PRAGMA user_version``."""
 APPLICATION = 0x53475354
 """``PRAGMA application_id`` ("SGST"): a store is told from other people's databases."""
 _CHUNK = 500
@@ -173,7 +173,7 @@ class Store:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection nobody else uses meanwhile; SQLite's errors as ours."""
+        """Yield a connection that no other thread uses meanwhile; SQLite's errors as ours."""
         try:
             db = self._take()
             try:
@@ -243,7 +243,7 @@ class Store:
         return db
 
     def _prepared(self, db: sqlite3.Connection) -> bool:
-        """Whether the file is a store already; ``DataError`` if it is something else.
+        """Return whether the file is a store already; ``DataError`` if it is something else.
 
         Within a transaction: another process may be creating it between two of these lines.
         """

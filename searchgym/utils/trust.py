@@ -1,4 +1,4 @@
-"""Which files may name code: none that somebody else may have written, unless told so.
+"""Decides which files may name code: none that somebody else may have written, unless trusted.
 
 Cards, recipes and ``--set`` values that a person names on the command line may name classes and
 functions by import path. Files that are found in folders (a run's ``run.json``, snapshots,
@@ -31,8 +31,8 @@ class Reading(NamedTuple):
 
 _READING: ContextVar[Reading | None] = ContextVar("searchgym_reading", default=None)
 _NAMED: dict[str, Any] = {}
-"""Import path → object, of everything that the caller of this process has named himself. A file may
-name the same again: its code is known to him."""
+"""Import path → object, of everything that the caller of this process has named. A file may
+name the same again: its code is known."""
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def registered_only(
 ) -> Iterator[None]:
     """Refuse import paths while a file is read: registered names only.
 
-    A path that the caller has named himself in this process is accepted, too. Where one reading
+    A path that the caller has named in this process is accepted, too. Where one reading
     contains another, the outermost decides.
 
     Args:
@@ -66,14 +66,14 @@ def registered_only(
 
 
 def note(name: str) -> None:
-    """Note that the caller of this process has named something himself; a file may name it, too."""
+    """Note that the caller of this process has named something; a file may name it, too."""
     if _READING.get() is None:
         _NAMED.setdefault(name, None)
 
 
 def allowed(name: str) -> bool:
-    """Whether a file may name what is not registered: the caller has named it himself, or reads the
-    file with trust."""
+    """Return whether a file may name what is not registered: the caller has named it, or
+    reads the file with trust."""
     reading = _READING.get()
     return name in _NAMED or (reading is not None and reading.trusted)
 
@@ -104,17 +104,6 @@ def source_digest(thing: Any) -> str | None:
         if file is None or not Path(file).is_file():
             return None
         return hashlib.sha256(Path(file).read_bytes()).hexdigest()
-
-
-def import_path(thing: Any) -> str | None:
-    """``"package.module:Name"`` of a class or function, or of an object's class; None where no
-    other process could import it: lambdas, inner functions, what was defined in ``__main__``."""
-    if not (inspect.isclass(thing) or inspect.isroutine(thing)):
-        thing = type(thing)
-    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
-    if module in (None, "__main__", "builtins") or not name.isidentifier():
-        return None
-    return f"{module}:{name}" if getattr(sys.modules.get(module), name, None) is thing else None
 
 
 def named_sources(values: Any) -> dict[str, str]:

@@ -37,14 +37,14 @@ def viewer_pages() -> Templates:
 
 
 class Viewer:
-    """What each address answers."""
+    """Responses of the viewer, one method an address."""
 
     def __init__(self, index: Index) -> None:
         self.index, self.pages = index, viewer_pages()
         self._choices: tuple[int, dict[str, Any]] = (-1, {})
 
     def choices(self) -> dict[str, Any]:
-        """What filters offer, counted anew when episodes were added."""
+        """Return what filters offer, counted anew when episodes were added."""
         if self._choices[0] != self.index.version:
             self._choices = (self.index.version, query.choices(self.index))
         return self._choices[1]

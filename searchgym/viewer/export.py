@@ -14,7 +14,7 @@ from .record import Record
 
 MOST_EPISODES = 200
 MOST_BYTES = 40 << 20
-"""Of records; browsers open a file of this size at once."""
+"""Most bytes of records; browsers open a file of this size at once."""
 
 
 class Exported(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which files of a run hold trajectories, and whose they are."""
+"""Finds the files of a run that hold trajectories, and whose they are."""
 
 from __future__ import annotations
 

@@ -229,8 +229,8 @@ _INSERT = f"INSERT INTO episodes ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' 
 
 
 def _columns(record: Record) -> tuple[Any, ...]:
-    """What follows ``key`` of :data:`_COLUMNS`. Lists are kept between spaces, to be found by
-    ``LIKE '% one %'``."""
+    """Return the values of the columns after ``key`` in :data:`_COLUMNS`. Lists are kept between
+    spaces, to be found by ``LIKE '% one %'``."""
     tools = dict.fromkeys(tool for turn in record.turns for tool in turn.tools)
     parent, branched = record.parent or (None, None)
     return (
@@ -244,7 +244,7 @@ def _columns(record: Record) -> tuple[Any, ...]:
 
 
 def _key(file: str, number: int, episode: str) -> str:
-    """Under which an episode is found in addresses; the same whenever an index is built."""
+    """Return the key of an episode in addresses; the same whenever an index is built."""
     return hashlib.sha256(f"{file}\0{number}\0{episode}".encode()).hexdigest()[:12]
 
 

@@ -1,4 +1,4 @@
-"""What is asked of an index: filters from a query string, pages of episodes, relatives, changes."""
+"""Queries of an index: filters from a query string, pages of episodes, relatives, changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _LISTED = (
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which episodes, in which order. Every field is a text, as it stands in an address."""
+    """A selection of episodes and their order. Every field is a text, as it stands in an
+    address."""
 
     q: str = ""
     outcome: str = ""
@@ -53,7 +54,7 @@ class Filter:
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> Filter:
-        """From an address; what is unknown or no number is left out."""
+        """Read a filter from an address; what is unknown or no number is left out."""
         found = {f.name: values.get(f.name, "")[:MOST_TEXT].strip() for f in fields(cls)}
         for name, known in (("outcome", OUTCOMES), ("problem", PROBLEMS), ("sort", SORTS)):
             if found[name] not in known:
@@ -162,7 +163,8 @@ def neighbours(index: Index, chosen: Filter, at: int) -> tuple[str | None, str |
 
 
 def choices(index: Index) -> dict[str, list[tuple[Any, int]]]:
-    """What can be chosen of each column, with counts; most frequent first, numbers in order."""
+    """Return what can be chosen of each column, with counts; most frequent first, numbers in
+    order."""
     found: dict[str, list[tuple[Any, int]]] = {}
     for name, column in (
         ("outcome", "outcome"), ("agent", "agent"), ("step", "step"), ("family", "family"),
@@ -194,7 +196,7 @@ class Branch(NamedTuple):
     row: Any
     depth: int
     turn: int | None
-    """Of the parent, where it branched off."""
+    """Turn of the parent at which it branched off."""
 
 
 def tree(index: Index, episode: str, agent: str, most: int = 500) -> list[Branch]:

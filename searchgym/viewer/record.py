@@ -21,7 +21,7 @@ class ShownHit(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What the environment said. ``kind``: results, page, stub, invalid, note, …"""
+    """A text of the environment. ``kind``: results, page, stub, invalid, note, …"""
 
     kind: str
     text: str
@@ -77,7 +77,7 @@ class Record:
     hops: int | None = None
     agent: str = ""
     step: int | None = None
-    """Of training, when it was played."""
+    """Training step in which it was played."""
     parent: tuple[str, int] | None = None
     """Episode and turn that it branched off from."""
     evidence: tuple[str, ...] = ()
@@ -117,8 +117,8 @@ class Record:
 
     @property
     def correct(self) -> float | None:
-        """How right the answer is, from 0 to 1: exact match where there is one, else F1 if that is
-        above it, else the reward."""
+        """Return how right the answer is, from 0 to 1: exact match where there is one, else F1 if
+        that is above it, else the reward."""
         em, f1 = self.parts.get("em"), self.parts.get("f1")
         if em is not None:
             return em if em >= 1 or f1 is None else min(f1, 0.999)
@@ -127,7 +127,7 @@ class Record:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Of :data:`PROBLEMS`."""
+        """Problems of the episode, of :data:`PROBLEMS`."""
         found = []
         if any(t.action == "Invalid" for t in self.turns):
             found.append("invalid")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 VERSION = 1
-"""Of the tables and of what is written into them; another version's index is built anew."""
+"""Version of the tables and of what is written into them; another version's index is built anew."""
 APPLICATION = 0x53475657
 """``PRAGMA application_id`` ("SGVW")."""
 # Ids are never used twice: words of episodes that were removed stay behind and find nothing.

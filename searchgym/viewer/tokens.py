@@ -1,4 +1,4 @@
-"""Tokens of training rows in colours: in levels, as pages allow no styles of their own."""
+"""Colours for tokens of training rows, in levels, since pages allow no inline styles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions alone, and how one would begin: many for little, where whole episodes are dear."""
+"""Questions with their first search only: cheap supervision beside whole episodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cloze questions: a page's own sentence with its object blanked, and how one would look it up.
+"""Cloze questions: a page's own sentence with its object blanked, and the search for it.
 
 Questions and pages say one thing in different words. A model that has read "penned by" only on
 pages does not know it in a question; clozes put the pages' words into questions (in the spirit of
@@ -23,8 +23,8 @@ BLANK = "what"
 
 
 def clozes_of(made: SearchEnv) -> Iterator[Trace]:
-    """For every fact that its subject's page states: the sentence as a question, the thought and
-    the search that would follow. ``TaskError`` without a generated world."""
+    """Make a cloze of every fact that its subject's page states: the sentence as a question, the
+    thought and the search that would follow. ``TaskError`` without a generated world."""
     world, corpus = made.world, made.corpus
     if world is None or not isinstance(corpus, GeneratedCorpus):
         raise TaskError("cloze questions need a generated world, e.g. corpus='encyclopedia'")

@@ -28,12 +28,12 @@ MOST = 8
 
 
 class Drill(NamedTuple):
-    """What is searched for, and what is then looked up."""
+    """A query, and the facts that are then looked up."""
 
     query: str
     hops: tuple[Hop, ...]
     known: str
-    """What all of them begin from."""
+    """The name that all of them begin from."""
 
 
 class DrillReader:

@@ -1,4 +1,4 @@
-"""What a warm start reads: rows of six kinds, from many small worlds.
+"""Training rows of a warm start: six kinds, from many small worlds.
 
 ``copy``: a question of one hop, the thought that names it, the search. ``plan``: the same for
 questions of any length, and for more of them than are answered. ``cloze``: for a page's own
@@ -53,7 +53,7 @@ class Examples(NamedTuple):
         return reader_tokenizer(texts[:: max(1, len(texts) // SAMPLE)], size, words)
 
     def rows(self, tokenizer: Any, max_tokens: int) -> dict[str, list[TraceRow]]:
-        """By kind; longer ones are left out."""
+        """Return the rows by kind; longer ones are left out."""
         one = [trace for trace in self.traces if trace.hops == 1]
         kinds = {
             "copy": [trace._replace(pieces=trace.pieces[:2]) for trace in one],

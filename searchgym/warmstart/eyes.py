@@ -1,4 +1,4 @@
-"""What an agent of a generated world has been shown, and so may say."""
+"""Facts of a generated world that an agent has been shown, and so may state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Eyes:
         self._opens = "access" in made.toolbox.tools
 
     def read(self, hops: Sequence[Hop], observed: Sequence[Segment]) -> int:
-        """How many hops, from the first, can be read off what was observed."""
+        """Count the hops, from the first, that can be read off what was observed."""
         shown = self.lengths(hops, observed)
         return next((i for i, h in enumerate(hops) if shown.get(h.passage, -1) < h.end), len(hops))
 

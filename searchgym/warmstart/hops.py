@@ -1,4 +1,4 @@
-"""How a question's answer is reached, hop by hop, and where a page states each hop."""
+"""Finds how a question's answer is reached, hop by hop, and where a page states each hop."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class Hop(NamedTuple):
     """One fact, walked from what is known to what is sought."""
 
     label: str
-    """What is sought, in the schema's words: "+ publisher" for the publisher of something known;
-    "- film composer" for a film whose composer is known."""
+    """The relation that is sought, in the schema's words: "+ publisher" for the publisher of
+    something known; "- film composer" for a film whose composer is known."""
     passage: str
     """Id of the passage that states the fact."""
     end: int
     """Characters of the passage that must be shown for the fact to be read."""
     found: str
-    """What the hop leads to, as the passage writes it (or as it is titled)."""
+    """The object of the hop, as the passage writes it (or as it is titled)."""
 
 
 def start_of(task: Task) -> str:

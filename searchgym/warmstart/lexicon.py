@@ -1,4 +1,4 @@
-"""What words mean, for a model that learns everything else from nothing.
+"""Word vectors for a model that learns everything else from nothing.
 
 A model that has only ever read "wrote" knows nothing of "penned". So each common word is one token,
 and its embedding is a sentence encoder's vector of it, projected to the model's width. The
@@ -33,7 +33,7 @@ LEAST = 20
 _WORD = re.compile(r"(?<![A-Za-z])[A-Za-z]?[a-z]{2,}(?![A-Za-z])")
 _ENGLISH = re.compile(r"[a-z]{3,}")
 _SPACE = "Ġ"
-"""How byte-level tokenizers write the space before a word."""
+"""Mark by which byte-level tokenizers write the space before a word."""
 LONG = 2.0
 """Length of a slot's vector, of a word's 1. As long as words', 512 of them were not copied at all
 after 1,000 steps; 128, twice as long, after 200."""
@@ -49,7 +49,7 @@ class Lexicon(NamedTuple):
     vectors: NDArray[np.float32]
     """(N, D) unit vectors: what the encoder makes of each word, read on its own."""
     capitals: frozenset[str]
-    """Those that the texts also begin sentences with, or use often enough to expect it."""
+    """Words that also begin sentences in the texts, or are frequent enough to be expected there."""
 
 
 def lexicon_of(

@@ -1,4 +1,4 @@
-"""Closed loop: a model searches and answers in worlds it has not seen, and is counted by hops."""
+"""Closed-loop evaluation: a model searches and answers in unseen worlds; scores are by hops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows a step reads: kinds of rows, in shares that change from stage to stage, each batch of
+"""Draws the rows of a step: kinds of rows, in shares that change from stage to stage, each batch of
 one kind and about as many tokens as any other. A pure function of seed and step, so that a killed
 run goes on as it was."""
 

@@ -1,5 +1,5 @@
-"""An agent that knows the way and says why: each action follows a thought that names what it rests
-on. What it writes is what a small model is taught.
+"""The thinking oracle: an agent that knows the way and precedes each action by a thought with its
+reasons. Small models are trained on its texts.
 
 Before the first search the thought lists the hops: ``+ director + birthplace``; afterwards it says
 what each hop that can now be read has led to: ``+ director: Ann Bee``. Without thoughts a small
@@ -71,7 +71,7 @@ class ThinkingOracle:
 
 
 def opening(hops: Sequence[Hop], start: str) -> tuple[Search, str]:
-    """How an episode that begins from the name ``start`` begins: the first search, and the thought
+    """Return the first search of an episode that begins from the name ``start``, and the thought
     before it."""
     return Search((query(hops[0], start),)), " ".join(hop.label for hop in hops)
 
@@ -83,8 +83,8 @@ def findings(hops: Sequence[Hop], known: Sequence[str]) -> str:
 
 
 def looked_up(hop: Hop, known: str) -> str:
-    """What is sought in what was found: of the page of what is known, one of its facts; but any
-    page may state an inverse one, and what is known is what to look for there."""
+    """Return what is sought in what was found: of the page of what is known, one of its facts; but
+    any page may state an inverse one, and what is known is what to look for there."""
     return f"{hop.label} {known}" if hop.label[0] == "-" else hop.label
 
 

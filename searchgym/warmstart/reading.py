@@ -1,4 +1,4 @@
-"""How a small model reads and writes episodes: its tokenizer, its prompts, its training rows."""
+"""Formats episodes for a small model: its tokenizer, its prompts, its training rows."""
 
 from __future__ import annotations
 

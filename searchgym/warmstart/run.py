@@ -173,7 +173,7 @@ def warm_start(
 
 
 def _dtype_of(state: Path) -> torch.dtype | None:
-    """In which a run was begun; ``None`` if there is none."""
+    """Return the dtype in which a run was begun; ``None`` if there is no run."""
     if not state.exists():
         return None
     _, header = read_state(state, "this trainer")

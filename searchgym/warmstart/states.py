@@ -1,8 +1,8 @@
-"""A small model's last hidden states, only where they are asked for.
+"""Computes a small model's last hidden states at chosen positions only.
 
-The loss of nine in ten tokens that are merely read is not computed, so nobody needs what the last
-layer makes of them. Of those its keys and values are all that counts; its queries, its feed-forward
-and the norm after it are a tenth of a step's time.
+The loss of nine in ten tokens that are merely read is not computed, so their states of the last
+layer are not needed, only its keys and values. Its queries, its feed-forward part and the norm
+after it are a tenth of a step's time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A table of embeddings of which few rows are learnt, at the cost of those few.
+"""An embedding table of which few rows are trained, at the cost of those few.
 
 Of some fifteen thousand tokens six hundred are learnt, the others given (:mod:`.lexicon`). An
 optimiser that takes the whole table moves all of them, to be put back, and the gradient of each
@@ -29,7 +29,7 @@ class TokenMeanings(NamedTuple):
     projection: Tensor
     """(width - 1, D) to begin with."""
     length: float
-    """Of each embedding."""
+    """Length of each embedding."""
 
 
 class Given(NamedTuple):
@@ -51,7 +51,7 @@ class EmbeddingTable:
 
     Args:
         model: The table in it is what counts: :meth:`read` before a step, :meth:`write` after it,
-            and :meth:`write_words` before anybody else looks at it.
+            and :meth:`write_words` before the table is read elsewhere.
         given: Rows that are not learnt; ``None``: all are.
     """
 

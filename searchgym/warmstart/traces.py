@@ -27,8 +27,8 @@ OPENING: Mapping[str, Any] = {
 }
 """Results are snippets too short to answer from: a page is opened to be read."""
 ENTITIES = 300
-"""Of each world that examples come from: many small worlds, so that names do not come back and are
-copied, not learned by heart."""
+"""Entities of each world that examples come from: many small worlds, so that names do not come back
+and are copied, not learned by heart."""
 
 
 class Piece(NamedTuple):
@@ -36,7 +36,7 @@ class Piece(NamedTuple):
 
     text: str
     own: bool
-    """Whether the policy wrote it."""
+    """True if the policy wrote it."""
 
 
 class Trace(NamedTuple):

@@ -30,8 +30,8 @@ is read differs from step to step, and less is learnt."""
 
 
 class TraceTrainer(SftTrainer):
-    """As :class:`SftTrainer`, but what the policy wrote stands in several places of a row: those
-    tokens have weight 1; of all others a random share ``READ`` is learnt, with weight
+    """Trains like :class:`SftTrainer`, but what the policy wrote stands in several places of a row:
+    those tokens have weight 1; of all others a random share ``READ`` is learnt, with weight
     ``config.prompt_weight / READ``, so that the mean loss is that of all.
 
     Args:
@@ -140,7 +140,7 @@ class TraceTrainer(SftTrainer):
         return tokens.to(ids.device), weight[tokens].to(ids.device)
 
     def _counted(self, own: Tensor, real: Tensor) -> Tensor:
-        """Which tokens' loss is computed."""
+        """Mark the tokens whose loss is computed."""
         if not self.config.prompt_weight:
             return own
         draw = stream(self.config.seed, "read", self.step).random(own.shape)

@@ -23,7 +23,7 @@ FILE_POLICY = {
     "base-uri": "'none'",
     "form-action": "'none'",
 }
-"""What a page in a file may do; styles and scripts only by their digests."""
+"""Content security policy of a page in a file; styles and scripts only by their digests."""
 
 
 class Templates:

@@ -1,4 +1,4 @@
-"""What there is to browse: a knowledge graph, its pages, and the tasks asked about it."""
+"""Index of what can be browsed: a knowledge graph, its pages, and the tasks asked about it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENTITY = "entity"
 
 
 class Place(NamedTuple):
-    """Where a fact is stated: ``corpus[passage].text[start:end]``."""
+    """The place where a fact is stated: ``corpus[passage].text[start:end]``."""
 
     passage: int
     start: int
@@ -57,14 +57,14 @@ class Atlas:
         return 0 if self._world is None else int(self._world.type_of[entity])
 
     def members(self) -> list[int]:
-        """How many entities there are of each kind."""
+        """Count the entities of each kind."""
         if self._world is None:
             return [self.graph.n_entities]
         counts = np.bincount(self._world.type_of, minlength=len(self.kinds))
         return [int(n) for n in counts]
 
     def other_names(self, entity: int) -> list[str]:
-        """What else it is called; its title apart."""
+        """Return the other names of an entity, without its title."""
         graph = self.graph
         names = dict.fromkeys((graph.labels[entity], *graph.aliases[entity]))
         return [name for name in names if name and name != graph.titles[entity]]
@@ -157,8 +157,8 @@ class Atlas:
         return {title: e for e, title in enumerate(self.graph.titles)}
 
     def place_of_edge(self, edge: GraphEdge) -> Place | None:
-        """Where an edge's passage states its fact; None where the fact is not there (what a task to
-        be refused asks for) or its place is not known."""
+        """Return where an edge's passage states its fact; None where the fact is not there (what a
+        task to be refused asks for) or its place is not known."""
         fact = self.fact_of_edge(edge)
         if fact is None or edge.passage not in self.corpus:
             return None

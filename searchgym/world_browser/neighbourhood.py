@@ -13,7 +13,7 @@ MOST = 40
 """Neighbours drawn; the table beside the picture holds all."""
 WIDTH, ROW, HEADING, TOP = 960, 26, 24, 28
 LEFT, MIDDLE, RIGHT = 300, 480, 660
-"""Where lines end on the left, where the entity stands, where lines end on the right."""
+"""x of the left ends of lines, of the entity, and of the right ends of lines."""
 LONGEST = 36
 """Characters of a name in the picture."""
 
@@ -84,7 +84,8 @@ def _groups(facts: Sequence[Triple]) -> list[list[Triple]]:
 
 
 def _shares(sizes: Sequence[int], most: int) -> list[int]:
-    """How many of each group are drawn: all of small ones, the rest of the room to large ones."""
+    """Return how many of each group are drawn: all of small ones, the rest of the room to large
+    ones."""
     kept = [0] * len(sizes)
     left = most
     while left > 0 and (open_ := [i for i, n in enumerate(sizes) if kept[i] < n]):

@@ -1,4 +1,4 @@
-"""What each page shows, as plain values for the templates; the same whether served or written."""
+"""Contents of each page, as plain values for the templates; the same whether served or written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_TASKS = 25
 
 
 class Links(Protocol):
-    """Where pages lie; None for one that was not written."""
+    """Addresses of pages; None for one that was not written."""
 
     def home(self) -> str: ...
     def tasks(self) -> str: ...
@@ -47,7 +47,7 @@ class FactRow(NamedTuple):
     property: str
     other: Named
     here: bool
-    """Whether the entity's own page states it."""
+    """True if the entity's own page states it."""
     elsewhere: tuple[Named, ...]
     """Other pages that do."""
 
@@ -193,7 +193,7 @@ def task(atlas: Atlas, links: Links, place: int) -> dict[str, Any]:
 
 
 def _named_nodes(atlas: Atlas, graph: ReasoningGraph) -> dict[str, list[str]]:
-    """What each node stands for, by the facts used; those that are counted are several."""
+    """Return what each node stands for, by the facts used; those that are counted are several."""
     found: dict[str, dict[str, None]] = {}
     for edge in graph.edges:
         ends = atlas.ends_of_edge(edge)

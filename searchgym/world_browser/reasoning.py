@@ -23,7 +23,7 @@ OPERATIONS: Mapping[str, str] = {
     "join": "both",
     "difference": "the difference",
 }
-"""In words, how an answer is computed (``tasks.solver``)."""
+"""Words for how an answer is computed (``tasks.solver``)."""
 
 
 class Box(NamedTuple):
@@ -56,7 +56,7 @@ class Drawing(NamedTuple):
 
 
 def operation_words(operation: str) -> str:
-    """How an answer is computed: "the least"."""
+    """Put into words how an answer is computed: "the least"."""
     name = operation.partition(":")[0]
     return OPERATIONS.get(name, name)
 
@@ -140,8 +140,8 @@ def _places(graph: ReasoningGraph) -> dict[str, tuple[int, int]]:
 
 
 def _path(a: tuple[int, int], b: tuple[int, int], lane: int) -> tuple[str, int, int]:
-    """From box to box, and where its label stands. ``lane`` > 0 keeps two facts between the same
-    nodes apart."""
+    """Draw the path from box to box, and place its label. ``lane`` > 0 keeps two facts between the
+    same nodes apart."""
     shift = lane * 22
     if a[0] == b[0]:  # one column: around on the right
         x, low, high = a[0] + BOX, a[1] + TALL // 2, b[1] + TALL // 2

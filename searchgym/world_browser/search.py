@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 _WORD = re.compile(r"\w+")
 EXACT, BEGINS, WORD_BEGINS, WITHIN = range(4)
-"""How well a name fits, best first."""
+"""Grades of how well a name fits, best first."""
 
 
 class NameIndex:

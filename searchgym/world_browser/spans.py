@@ -13,7 +13,7 @@ class FactSpan(NamedTuple):
     text: str
     facts: tuple[int, ...]
     begins: tuple[int, ...]
-    """Those of the facts whose first character this is."""
+    """Facts whose first character this is."""
 
 
 def pieces(text: str, spans: Sequence[tuple[int, int, int]]) -> list[FactSpan]:
@@ -34,8 +34,8 @@ def pieces(text: str, spans: Sequence[tuple[int, int, int]]) -> list[FactSpan]:
 
 
 def around(text: str, start: int, end: int, reach: int = 90) -> tuple[str, str, str]:
-    """What stands before a span, the span, what stands after it: to the sentence's ends, and at
-    most ``reach`` characters each way."""
+    """Return the text before a span, the span, and the text after it: to the sentence's ends, and
+    at most ``reach`` characters each way."""
     before, after = text[:start], text[end:]
     begin = max(before.rfind(". ") + 2 if ". " in before else 0, before.rfind("\n") + 1)
     stops = [at for at in (after.find(". "), after.find("\n")) if at >= 0]

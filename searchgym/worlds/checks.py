@@ -1,4 +1,4 @@
-"""What a schema must satisfy before anything is generated from it."""
+"""Checks that a schema must pass before anything is generated from it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def slots(phrase: str) -> list[str]:
 
 
 def certain(p: Property) -> bool:
-    """Whether every entity of the source type has the property, whatever the seed."""
+    """Return whether every entity of the source type has the property, whatever the seed."""
     crowded = p.is_relation and (p.cardinality in ("1-1", "1-n") or p.acyclic or p.symmetric)
     return p.presence >= 1.0 and not crowded and not p.within and not p.latest
 
@@ -114,7 +114,7 @@ def _property(
 
 
 def phrases_sides(phrases: Phrases) -> tuple[bool, bool]:
-    """Whether there are phrases for training, and held-out ones."""
+    """Return whether there are phrases for training, and held-out ones."""
     return bool(phrases.train), bool(phrases.heldout)
 
 

@@ -45,7 +45,7 @@ def generate(
     facts). ``homonyms``: share of entities whose name another entity of a like type also has (their
     titles stay different). ``lookalikes``: share of entities that get a twin of their type sharing
     all facts that can be shared but one; twins come *on top of* ``entities``, as the last ones, and
-    are ordinary entities, so whoever proves an answer unique sees them.
+    are ordinary entities, so proofs that an answer is unique see them.
 
     Raises ``WorldError`` when the schema does not fit the size or an argument is out of range.
     """
@@ -257,7 +257,7 @@ def _acyclic(
 
 
 def _inside(sources: Ints, via: rel.Edges, cardinality: str, rng: np.random.Generator) -> rel.Edges:
-    """For each source a random object among those whose ``within`` relation leads to it."""
+    """Draw for each source a random object among those whose ``within`` relation leads to it."""
     shuffle = rng.permutation(len(via[0]))
     objects, holders = via[0][shuffle], via[1][shuffle]
     holder, where = np.unique(holders, return_index=True)

@@ -1,4 +1,4 @@
-"""Look-alike entities: twins that share all but one fact with an entity.
+"""Look-alike entities: twins that share all facts but one with an entity.
 
 They are ordinary entities of the world, so a solver that proves an answer unique has seen them, and
 no page can make a fact of the original false. A fact is shared only where the relation allows a

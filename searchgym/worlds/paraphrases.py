@@ -1,4 +1,4 @@
-"""More ways of saying what a schema says, for whoever trains on generated worlds.
+"""Paraphrases of a schema's phrases, for training on generated worlds.
 
 A model that has read each relation in a dozen wordings knows those wordings; one that has read it
 in a hundred begins to know what is meant. A world's own pages and questions stay as they are: these
@@ -97,8 +97,8 @@ def _checked(schema: Schema, where: str, data: Mapping[str, Any]) -> Schema:
 
 
 def variants(line: str) -> Iterator[str]:
-    """What a line with choices in brackets stands for, in order. ``ValueError`` for brackets that
-    are nested or not closed, and for more than ``BOUND`` variants."""
+    """Expand a line with choices in brackets into its variants, in order. ``ValueError`` for
+    brackets that are nested or not closed, and for more than ``BOUND`` variants."""
     parts = _CHOICE.split(line)
     if any(mark in part for part in parts[::2] for mark in "[]"):
         raise ValueError(f"brackets must close and cannot be nested: {line!r}")

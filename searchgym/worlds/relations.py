@@ -101,7 +101,7 @@ def tree_order(present: NDArray[np.bool_], degrees: Ints, gap: int) -> Edges:
 
 
 def lower_rank(ranks: Ints, allowed: Ints, gap: int, rng: np.random.Generator) -> Edges:
-    """For each rank a random allowed rank at least ``gap`` below; ranks with none are dropped.
+    """Draw for each rank a random allowed rank at least ``gap`` below; ranks with none are dropped.
 
     ``allowed`` is sorted.
     """

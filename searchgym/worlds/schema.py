@@ -1,4 +1,4 @@
-"""What a world is made of: entity types, relations between them, attributes, and their wording.
+"""Parts of a world: entity types, relations between them, attributes, and their wording.
 
 A schema is data: ``schema.toml`` in a corpus card's folder, so users define their own world without
 writing Python. ``load_schema`` validates it and names the line of thought to fix.
@@ -42,15 +42,17 @@ class EntityType:
     pronouns: tuple[str, ...] = ("it/its",)
     """Subject and possessive pronoun, one per facet (or one for all)."""
     reference: str = ""
-    """How later sentences may call the entity ("the film"); "" uses the last word of its name."""
+    """Name by which later sentences may call the entity ("the film"); "" uses the last word of its
+    name."""
     alias: str = ""
-    """How a page states the other name its grammar gives: "full" (the page begins with it) or a
-    parenthesis such as "also known as {a}"."""
+    """Form in which a page states the other name that its grammar gives: "full" (the page begins
+    with it) or a parenthesis such as "also known as {a}"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """What a fact says of its subject: a relation to an entity, or an attribute with a value.
+    """Property that a fact states of its subject: a relation to an entity, or an attribute with a
+    value.
 
     Wording uses ``{s}`` for the subject and ``{o}`` for the object or formatted value.
     """
@@ -91,11 +93,12 @@ class Property:
     fraction of the type's size (a parent is a generation older, not a day)."""
     ordered: bool = False
     """Attributes: values grow along the order that acyclic relations follow, so that a father is
-    older than his child and a film later than what it is the sequel to."""
+    older than the child and a film later than what it is the sequel to."""
     after: str = ""
     """Dates and years: the value is that of this attribute plus ``low`` to ``high`` years."""
     latest: int = 0
-    """With ``after``: entities whose value would lie past this year do not have the attribute."""
+    """Latest year, with ``after``: entities whose value would lie past it do not have the
+    attribute."""
     within: str = ""
     """Relations: the object must have this relation to the subject (a capital lies in its
     country)."""
@@ -106,7 +109,7 @@ class Property:
 
     @property
     def functional(self) -> bool:
-        """Whether a subject has at most one object, so that "the X of S" is unique."""
+        """True if a subject has at most one object, so that "the X of S" is unique."""
         return not self.is_relation or self.cardinality in ("1-1", "n-1")
 
 

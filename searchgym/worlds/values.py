@@ -1,4 +1,4 @@
-"""How attribute values are written, and which written forms count as the same answer."""
+"""Writes attribute values, and tells which written forms count as the same answer."""
 
 from __future__ import annotations
 

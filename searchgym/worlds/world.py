@@ -39,7 +39,7 @@ class World:
     titles: Sequence[str]
     """Unique page titles, e.g. "Oldeth Marn (film)"."""
     names: Sequence[str]
-    """What texts call the entity, e.g. "Oldeth Marn"; homonyms share a name."""
+    """Names (N,) of the entities in texts, e.g. "Oldeth Marn"; homonyms share a name."""
     type_of: NDArray[np.int16]  # (N,)
     subject_of: NDArray[np.int32]  # (F,)
     property_of: NDArray[np.int16]  # (F,)

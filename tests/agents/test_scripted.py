@@ -4,7 +4,6 @@ import pytest
 
 from searchgym.agents.scripted import (
     BestSentenceAgent,
-    CallableAgent,
     ConstantAgent,
     FirstHitAgent,
     RandomAgent,
@@ -15,7 +14,6 @@ from searchgym.core.rollout import run_episodes
 from searchgym.core.rules import EpisodeConfig, Rules
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
-from searchgym.errors import EpisodeError
 from searchgym.tools import SearchTool, Toolbox
 from searchgym.types import Passage, Task
 
@@ -77,18 +75,3 @@ def test_constant_answers_without_searching(play):
     played = play(ConstantAgent("yes"))
     assert set(answers(played).values()) == {"yes"}
     assert not any(e.queries for e in played.values())
-
-
-def test_callable_is_told_the_text_and_checked(play):
-    seen = []
-
-    def one(text):
-        seen.append(text)
-        return "nothing"
-
-    play(CallableAgent(one))
-    assert any("Velda Morrin" in text for text in seen)
-    with pytest.raises(EpisodeError, match="expected 4 texts"):
-        play(CallableAgent(lambda texts: texts[:1], batched=True))
-    with pytest.raises(EpisodeError, match="expected a string"):
-        play(CallableAgent(lambda text: 3))

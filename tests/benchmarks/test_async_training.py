@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from searchgym.rl.asynchronous.clock import simulate
 from searchgym.rl.asynchronous.rollouts import AsyncRollouts
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.trainer import TrainConfig, Trainer
 from searchgym.seeding import stream
 from tests.benchmarks.table import show
+from tests.rl.clock import simulate
 from tests.rl.colours import player, setting
 from tests.rl.playing import make
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from searchgym.corpora.beir import load_beir
-from searchgym.corpora.load import WIKIPEDIA, load_corpus, load_questions
+from searchgym.corpora.load import load_corpus, load_questions
 from searchgym.corpora.parquet import write_parquet
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
@@ -34,7 +34,7 @@ def test_passages_from_json_lines_plain_and_gzipped(tmp_path: Path) -> None:
         Passage("b", "T t", "x", "corpus://c/b"),
     ]
     assert load_corpus(packed).digest == corpus.digest
-    wiki = load_corpus([plain], name="wiki", url=WIKIPEDIA)
+    wiki = load_corpus([plain], name="wiki", url="https://en.wikipedia.org/wiki/{title}")
     assert wiki.passage("b").url == "https://en.wikipedia.org/wiki/T_t"
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from searchgym.corpora.corpus import GeneratedCorpus
 from searchgym.corpora.render import page_url, render
 from searchgym.corpora.render_pages import PageRenderer
-from searchgym.corpora.render_stream import iter_rendered, read_rendered, render_to_disk
+from searchgym.corpora.render_stream import iter_rendered, render_to_disk
 from searchgym.errors import DataError, WorldError
 from searchgym.worlds.generate import generate
 from searchgym.worlds.loader import load_schema, shipped_worlds
@@ -152,21 +152,15 @@ def test_disk_and_memory_agree(world: World, tmp_path: Path) -> None:
     )
     assert seen[-1] == (900, 900)
     corpus = render(world, distractors=1)
-    back = read_rendered(world, folder)
     assert list(iter_rendered(folder)) == list(corpus)
-    assert back.digest == corpus.digest
-    assert all(back.statements(f) == corpus.statements(f) for f in range(0, world.n_facts, 7))
     offsets = np.load(folder / "offsets.npy")
     data = (folder / "passages.jsonl").read_bytes()
     assert offsets[-1] == len(data)
     assert all(data[i - 1] == 10 for i in offsets[1:].tolist())
 
 
-def test_unfinished_or_foreign_renderings_are_refused(world: World, tmp_path: Path) -> None:
+def test_unfinished_renderings_are_refused(world: World, tmp_path: Path) -> None:
     folder = render_to_disk(world, tmp_path / "c")
-    other = generate(DEFAULT, entities=900, seed=2)
-    with pytest.raises(DataError, match="not from this one"):
-        read_rendered(other, folder)
 
     class Stop(Exception):
         pass
@@ -177,4 +171,4 @@ def test_unfinished_or_foreign_renderings_are_refused(world: World, tmp_path: Pa
     with pytest.raises(Stop):
         render_to_disk(world, folder, progress=stop)
     with pytest.raises(DataError, match="missing or was cut"):
-        read_rendered(world, folder)
+        list(iter_rendered(folder))

@@ -111,7 +111,7 @@ def test_the_beam_keeps_children_of_survivors_only(index):
     search, found = index.community_search, index.communities
     for query in index.graph.titles[::37]:
         for beam in (1, 2, 3):
-            kept = search.surviving(query, beam)
+            kept = search.descend(search.vectors.scores(query), beam)
             assert all(len(level) <= beam for level in kept)
             for level in range(1, len(kept)):
                 parents = found.parents(level)[kept[level]]
@@ -153,7 +153,7 @@ def test_scores_are_cosines_of_sums(index):
     up = parent_sum / np.linalg.norm(parent_sum)
     joint = [float((u + up) @ q / np.linalg.norm(q) / np.linalg.norm(u + up)) for u in unit[:2]]
     best_child = int(np.argmax(joint))
-    assert search.surviving("red sea", 1) == [[0], [best_child]]
+    assert search.descend(search.vectors.scores("red sea"), 1) == [[0], [best_child]]
 
 
 def test_a_graph_without_edges_has_lonely_communities():

@@ -9,13 +9,14 @@ import time
 import networkx as nx
 import pytest
 
+from searchgym.cards import card
 from searchgym.corpora.data import data_directory
 from searchgym.errors import DataError
 from searchgym.kgs.build import from_world
 from searchgym.kgs.corpus import entity_text, kg_corpus
 from searchgym.kgs.files import load_kg
 from searchgym.kgs.questions import FAMILIES, ask_kg
-from searchgym.kgs.sets import load_kg_set
+from searchgym.kgs.sets import load_kg_card
 from searchgym.worlds.export import to_graphml
 
 from .random_graphs import films, generated
@@ -145,10 +146,8 @@ def test_faults_of_entities_folders_and_splits(tmp_path):
         load_kg(tmp_path)
     with pytest.raises(DataError, match="does not exist"):
         load_kg(tmp_path / "nothing.tsv")
-    with pytest.raises(DataError, match=r"unknown knowledge graph 'kg_fb15k'\. Did you mean"):
-        load_kg_set("kg_fb15k")
     with pytest.raises(DataError, match="point SEARCHGYM_DATA"):
-        load_kg_set("kg_wn18rr", tmp_path)
+        load_kg_card(card("corpora", "kg_wn18rr"), tmp_path)
 
 
 # --- passages and questions -----------------------------------------------------------------------
@@ -211,7 +210,7 @@ def test_real_sets_load_whole(name):
     if not (data_directory() / name).is_dir():
         pytest.skip(f"needs the knowledge graph {name}: none in {data_directory()}")
     start = time.process_time()
-    graph = load_kg_set(name)
+    graph = load_kg_card(card("corpora", name))
     took = time.process_time() - start
     print(
         f"{name}: {graph.n_entities:,} entities, {graph.n_facts:,} facts, {graph.n_edges:,} edges, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchgym.errors import EngineError
-from searchgym.llms.agree import agreement, require_agreement
+from searchgym.llms.agree import agreement
 from searchgym.llms.base import GenRequest, Sampling
 from searchgym.llms.transformers_generator import TransformersGenerator
 from tests.llms import tiny
@@ -24,14 +24,12 @@ def test_the_same_model_agrees() -> None:
     assert found.max < 1e-4
     assert found.mean <= found.max
     assert found.tokens > 30
-    assert require_agreement(make(0), make(0), REQUESTS, atol=1e-4) == found
 
 
 def test_other_weights_do_not() -> None:
     one, other = make(0), make(0)
     other.model.lm_head.weight.data[7] += 0.05
-    with pytest.raises(EngineError, match="disagree by up to"):
-        require_agreement(one, other, REQUESTS, atol=1e-3)
+    assert agreement(one, other, REQUESTS).max > 1e-3
 
 
 def test_what_cannot_be_compared() -> None:

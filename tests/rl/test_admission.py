@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from searchgym.errors import CardError
 from searchgym.rl.asynchronous.admission import AdmissionControl
-from searchgym.rl.asynchronous.clock import simulate, turns_apart, turns_in_step
 from searchgym.rl.asynchronous.waiting import Waiting
 from searchgym.seeding import stream
+from tests.rl.clock import simulate, turns_apart, turns_in_step
 
 
 def test_worked_numbers() -> None:

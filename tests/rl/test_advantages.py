@@ -15,12 +15,10 @@ from searchgym.rl.advantages.grpo import grpo_advantages
 from searchgym.rl.advantages.grpo_steps import grpo_step_advantages
 from searchgym.rl.advantages.opmd import opmd_advantages
 from searchgym.rl.advantages.opo import opo_advantages
-from searchgym.rl.advantages.otb import otb_advantages
 from searchgym.rl.advantages.passk import passk_advantages
 from searchgym.rl.advantages.reinforce import (
     RunningMean,
     reinforce_advantages,
-    reinforce_token_advantages,
 )
 from searchgym.rl.advantages.reinforce_pp import reinforce_pp_advantages
 from searchgym.rl.advantages.reinforce_pp_baseline import reinforce_pp_baseline_advantages
@@ -200,8 +198,6 @@ STEPS = torch.tensor([[0.0, 1, NAN, 2], [4, NAN, NAN, NAN]])
 
 def test_reinforce():
     assert reinforce_advantages(torch.tensor([1.0, NAN]), 0.25).tolist() == [0.75, 0]
-    got = reinforce_token_advantages(STEPS, MASK, baseline=1.0, gamma=0.5)
-    assert got.tolist() == [[0, 1, 0, 1], [3, 0, 0, 0]]
 
 
 def test_a_running_mean_knows_only_the_past():
@@ -271,22 +267,6 @@ def test_process_rewards_are_normalised_together_and_summed():
     last = at_last_token(outcome, MASK)
     one = grpo_step_advantages(last, last != 0, group, MASK)
     torch.testing.assert_close(one[:, 0], grpo_advantages(outcome, group))
-
-
-def test_optimal_token_baseline():
-    """Two trajectories; the second has an observation in between; Σπ² and π by hand."""
-    pi = torch.tensor([[0.5, 0.8, 0.9], [0.5, 0.1, 0.4]])
-    square = torch.tensor([[0.5, 0.6, 0.7], [0.5, 0.3, 0.3]])
-    mask = torch.tensor([[1, 1, 0], [1, 0, 1]])
-    reward = torch.tensor([[0.0, 1, NAN], [0.2, NAN, 0.1]])
-    got = otb_advantages(reward, torch.tensor([4, 4]), mask, pi.log(), square)
-    first = (1 * 0.5 + 0.3 * 0.5) / 1.0  # W = 1 - 1 + .5 for both
-    w = torch.tensor([0.5 + 1 - 1.6 + 0.6, 0.5 + 1 - 0.8 + 0.3])
-    second = (1 * w[0] + 0.1 * w[1]) / w.sum()
-    expected = torch.tensor([[1 - first, 1 - second, 0], [0.3 - first, 0, 0.1 - second]])
-    torch.testing.assert_close(got, expected)
-    apart = otb_advantages(reward, torch.tensor([4, 5]), mask, pi.log(), square)
-    assert apart.abs().sum() == 0
 
 
 def test_distillation():

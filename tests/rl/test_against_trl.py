@@ -6,13 +6,14 @@ log-probabilities and masks. Losses and their gradients on all parameters are co
 
 import pytest
 import torch
+from torch.distributions import Categorical
 
 from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
 from searchgym.rl.advantages.grpo import grpo_advantages
 from searchgym.rl.advantages.rloo import rloo_advantages
 from searchgym.rl.losses.cispo import cispo_loss
 from searchgym.rl.losses.dpo import dpo_loss
-from searchgym.rl.losses.entropy import entropy_loss, token_entropy
+from searchgym.rl.losses.entropy import entropy_loss
 from searchgym.rl.losses.gspo import gspo_loss
 from searchgym.rl.losses.kl import kl_loss
 from searchgym.rl.losses.ppo import ppo_loss
@@ -147,7 +148,7 @@ def test_entropy_bonus(tmp_path):
     width = batch["completion_ids"].shape[1]
     logits = trainer.model(ids, attention_mask=attention, logits_to_keep=width + 1).logits
     mask = batch["completion_mask"]
-    loss, _ = entropy_loss(token_entropy(logits[:, :-1]), mask)
+    loss, _ = entropy_loss(Categorical(logits=logits[:, :-1]).entropy(), mask)
     torch.testing.assert_close(BONUS * loss, theirs, atol=1e-6, rtol=1e-5)
 
 

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 
 from searchgym.rl.advantages.distillation import distillation_advantages
 from searchgym.rl.advantages.grpo_steps import grpo_step_advantages
-from searchgym.rl.advantages.otb import otb_advantages
 from searchgym.rl.advantages.ppo import (
     bi_level_ppo_advantages,
     ppo_advantages,
     turn_ppo_advantages,
 )
-from searchgym.rl.advantages.reinforce import reinforce_token_advantages
 from searchgym.rl.advantages.reinforce_pp import reinforce_pp_advantages
 from searchgym.rl.advantages.reinforce_pp_baseline import reinforce_pp_baseline_advantages
 from searchgym.rl.advantages.remax import remax_advantages
@@ -33,7 +31,7 @@ from searchgym.rl.losses.opmd import opmd_loss
 from searchgym.rl.losses.ppo import ppo_loss
 from searchgym.rl.losses.reinforce import reinforce_loss
 from searchgym.rl.losses.sapo import sapo_loss
-from searchgym.rl.losses.sft import raft_loss, sft_loss
+from searchgym.rl.losses.sft import sft_loss
 from searchgym.rl.losses.tis import tis_loss
 from searchgym.rl.losses.topr import topr_loss
 from searchgym.rl.losses.value import value_loss
@@ -117,7 +115,6 @@ LOSSES = {
     "opmd": lambda b: opmd_loss(b.x, b.adv, b.mask),
     "dpo": lambda b: dpo_loss(b.x, b.old, b.mask, b.pairs),
     "sft": lambda b: sft_loss(b.x, b.mask),
-    "raft": lambda b: raft_loss(b.x, b.mask, b.outcome, threshold=0.0),
     "kl-k1": lambda b: kl_loss(b.x, b.old, b.mask, "k1"),
     "kl-k3": lambda b: kl_loss(b.x, b.old, b.mask, "k3", aggregate="seq-mean-token-mean"),
     "kl-k3+": lambda b: kl_loss(b.x, b.old, b.mask, "k3+", weight=b.scale),
@@ -126,7 +123,6 @@ LOSSES = {
     "value-turns": lambda b: value_loss(b.x, b.reward, b.old, turn_starts(b.turn, b.mask)),
 }  # fmt: skip
 TOKEN_ADVANTAGES = {
-    "reinforce": lambda b: reinforce_token_advantages(b.reward, b.mask, baseline=0.3, gamma=0.9),
     "reinforce++": lambda b: reinforce_pp_advantages(
         b.reward, b.mask, kl=kl(b.x, b.old, "k1"), beta=0.1, gamma=0.9
     ),
@@ -134,7 +130,6 @@ TOKEN_ADVANTAGES = {
     "grpo-steps": lambda b: grpo_step_advantages(
         b.reward, turn_ends(b.turn, b.mask), b.group, b.mask
     ),
-    "otb": lambda b: otb_advantages(b.reward, b.group, b.mask, -b.scale, b.square),
     "ppo": lambda b: ppo_advantages(b.reward, b.value, b.mask, gamma=0.9, lam=0.8)[0],
     "ppo-returns": lambda b: ppo_advantages(b.reward, b.value, b.mask, gamma=0.9, lam=0.8)[1],
     "turn-ppo": lambda b: turn_ppo_advantages(b.reward, b.value, b.turn, b.mask, lam=0.8)[0],

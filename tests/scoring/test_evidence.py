@@ -5,9 +5,6 @@ import math
 import pytest
 
 from searchgym.scoring.evidence import (
-    all_at,
-    average_precision,
-    hit_at,
     mean_defined,
     ndcg_at,
     precision_at,
@@ -27,13 +24,8 @@ def test_against_values_worked_out_by_hand() -> None:
     assert precision_at(RANKED, gold) == pytest.approx(2 / 5)
     assert precision_at(["a", "a", "x"], gold) == pytest.approx(1 / 2)
     assert precision_at([], gold) == 0.0
-    assert (hit_at(RANKED, {"b"}, 2), hit_at(RANKED, {"b"}, 3)) == (0.0, 1.0)
-    assert (all_at(RANKED, {"a", "b"}, 2), all_at(RANKED, {"a", "b"}, 3)) == (0.0, 1.0)
     assert reciprocal_rank(RANKED, {"b", "c"}) == pytest.approx(1 / 3)
     assert reciprocal_rank(RANKED, {"b"}, 2) == 0.0
-    # Precision 1/1 at "a", 2/3 at "b", nothing for "z"; three gold ids.
-    assert average_precision(RANKED, gold) == pytest.approx((1 + 2 / 3) / 3)
-    assert average_precision(RANKED, gold, 2) == pytest.approx(1 / 3)
 
 
 def test_ndcg_with_grades() -> None:
@@ -47,14 +39,11 @@ def test_ndcg_with_grades() -> None:
 
 
 def test_a_repeated_id_counts_once_at_its_first_place() -> None:
-    assert average_precision(["a", "a", "a"], {"a", "b"}) == 0.5
     assert ndcg_at(["a", "a"], {"a": 1, "b": 1}, 2) == pytest.approx(1 / (1 + 1 / math.log2(3)))
     assert recall_at(["a", "a"], {"a", "b"}) == 0.5
 
 
-@pytest.mark.parametrize(
-    "metric", [recall_at, precision_at, hit_at, all_at, reciprocal_rank, average_precision]
-)
+@pytest.mark.parametrize("metric", [recall_at, precision_at, reciprocal_rank])
 def test_without_gold_nothing_is_defined(metric) -> None:  # type: ignore[no-untyped-def]
     assert math.isnan(metric(RANKED, ()))
     assert math.isnan(ndcg_at(RANKED, {"a": 0}))

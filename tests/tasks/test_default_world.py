@@ -12,7 +12,6 @@ from searchgym.corpora.render import render
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.tasks.audit import verify
 from searchgym.tasks.build import build_tasks
-from searchgym.tasks.splits import shared_entities, split_disjoint
 from searchgym.worlds.generate import generate
 from searchgym.worlds.loader import load_schema
 
@@ -69,15 +68,6 @@ def test_rings_have_treewidth_two(audited):
     assert rings
     assert {t.difficulty.treewidth for t in rings} == {2}
     assert {t.difficulty.treewidth for t in tasks if t.meta["shape"] != "ring"} == {1}
-
-
-def test_splits_of_one_world_keep_most_tasks(audited):
-    world, _, tasks, _ = audited
-    parts = split_disjoint(tasks, (0.8, 0.1, 0.1), world.schema)
-    assert shared_entities(*parts, world.schema) == {}
-    assert [len(p) for p in parts[1:]] == [152, 152]
-    print("train keeps", len(parts[0]) / len(tasks))
-    assert len(parts[0]) > 0.3 * len(tasks)
 
 
 def test_namesakes_and_lookalikes_do_not_make_answers_ambiguous():

@@ -6,16 +6,10 @@ import pytest
 
 from searchgym.errors import DataError, TaskError
 from searchgym.tasks.records import task_from_dict, task_to_dict
-from searchgym.tasks.splits import (
-    entities_of,
-    shared_entities,
-    split_disjoint,
-)
 from searchgym.tasks.taskset import TaskSet
 from searchgym.types import Task
 
 from .conftest import COUNTS
-from .tiny import SCHEMA
 
 
 def test_save_and_load_round_trip(built, tmp_path):
@@ -60,29 +54,3 @@ def test_a_broken_line_is_named(tmp_path, line, message):
     path.write_text('{"id": "a", "question": "?", "answers": ["x"]}\n' + line + "\n")
     with pytest.raises(DataError, match=message):
         TaskSet.load(path)
-
-
-def test_splits_share_no_entity_but_hubs(built):
-    _, _, tasks = built
-    train, dev, test = split_disjoint(tasks, (0.6, 0.2, 0.2), SCHEMA, seed=1)
-    assert shared_entities(train, dev, test, SCHEMA) == {}
-    quota = round(0.2 * len(tasks))
-    assert len(dev) == len(test) == quota
-    assert len(train) > 0
-    assert {t.split for t in train} == {"train"}
-    assert {t.split for t in test} == {"test"}
-    hubs = frozenset({"country"})
-    assert entities_of(next(t for t in test if entities_of(t, hubs)), hubs)
-
-
-def test_shared_entities_are_reported(built):
-    _, _, tasks = built
-    assert shared_entities(tasks, tasks, [], SCHEMA)["train/dev"]
-
-
-def test_impossible_splits(built):
-    _, _, tasks = built
-    with pytest.raises(TaskError, match="sum to 1"):
-        split_disjoint(tasks, (0.5, 0.1, 0.1), SCHEMA)
-    with pytest.raises(TaskError, match="no reasoning graph"):
-        split_disjoint([Task("a", "?", ("x",))], (1.0, 0.0, 0.0), SCHEMA)

@@ -10,8 +10,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..ops.mask import masked
-from ..ops.returns import reward_to_go
 from ..ops.shapes import require_rows
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Slot
@@ -22,18 +20,6 @@ def reinforce_advantages(reward: Tensor, baseline: float = 0.0) -> Tensor:
     require_rows(reward=reward)
     adv = reward.detach() - baseline
     return torch.where(torch.isnan(adv), torch.zeros_like(adv), adv)
-
-
-def reinforce_token_advantages(
-    reward: Tensor, mask: Tensor, *, baseline: float = 0.0, gamma: float = 1.0
-) -> Tensor:
-    """(B, T) the reward to go from each token on, minus ``baseline``.
-
-    Args:
-        reward: (B, T), e.g. from ``ops.mask.at_last_token``.
-        gamma: discount per unmasked token.
-    """
-    return masked(reward_to_go(reward, mask, gamma) - baseline, mask)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Unpack
 
-import torch
 from torch import Tensor
 
 from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
@@ -13,13 +12,6 @@ from ..ops.mask import masked, masked_mean
 from ..slots.batch import Batch, Output, Totals
 from ..slots.protocols import Result
 from .base import WeightedLoss
-
-
-def token_entropy(logits: Tensor) -> Tensor:
-    """(B, T) entropies in nats of (B, T, V) logits; a logit of -inf is a token of probability 0."""
-    logp = logits.log_softmax(-1)
-    finite = torch.where(logp > -torch.inf, logp, torch.zeros_like(logp))
-    return -(logp.exp() * finite).sum(-1)
 
 
 def entropy_loss(

@@ -1,4 +1,4 @@
-"""Readers of files: which one a file is for is told by its first record."""
+"""Readers of trajectory files; the first record of a file decides which one reads it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import chat, search_r1, searchgym, verifiers, verifiers_traces
 JSON_FORMATS: tuple[ModuleType, ...] = (
     searchgym, search_r1, verifiers, verifiers_traces, chat,
 )  # fmt: skip
-"""In the order they are asked; each has ``NAME``, ``fits(value)`` and ``read(value)``."""
+"""Formats in the order they are asked; each has ``NAME``, ``fits(value)`` and ``read(value)``."""
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 LOG = "search_r1_log"
 MOST_LINE = 64 << 20
@@ -61,7 +61,7 @@ class RecordBytes(NamedTuple):
     offset: int
     data: bytes
     then: int | None
-    """Where to go on reading after it; None within a line that holds several records."""
+    """Offset at which to go on reading after it; None within a line that holds several records."""
 
 
 def blocks(path: Path, kind: str, start: int = 0) -> Iterator[RecordBytes]:

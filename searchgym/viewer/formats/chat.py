@@ -14,7 +14,7 @@ NAME = "openai_chat"
 
 
 def fits(value: Mapping[str, Any]) -> bool:
-    """Whether a first record is of this kind."""
+    """Return whether a first record is of this kind."""
     found = value.get("messages")
     return isinstance(found, list) and all(isinstance(m, Mapping) and "role" in m for m in found)
 

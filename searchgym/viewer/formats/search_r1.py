@@ -16,7 +16,7 @@ from .tagged import answer_of, turns_of
 NAME = "search_r1"
 _QUESTION = re.compile(r"Question:\s*(.*?)\s*(?:<\|im_end\|>|\nassistant\b|\n|\Z)", re.DOTALL)
 _PREFIX = re.compile(rb"^\(\w+ pid=\d+[^)]*\) ?", re.MULTILINE)
-"""What Ray puts before the lines of its workers."""
+"""Prefix that Ray puts before the lines of its workers."""
 _RULE = b"-" * 32
 _GOLDEN = b"Golden answers:"
 _FIELD = re.compile(
@@ -32,7 +32,7 @@ _ARRAY = re.compile(r"^array\((.*?)(?:, dtype=\w+)?\)$", re.DOTALL)
 
 
 def fits(value: Mapping[str, Any]) -> bool:
-    """Whether a first record is of this kind."""
+    """Return whether a first record is of this kind."""
     return {"input", "output", "score"} <= set(value)
 
 
@@ -51,7 +51,7 @@ def read(value: Mapping[str, Any]) -> Record:
 
 
 def is_log(path: Path) -> bool:
-    """Whether a text file holds such prints."""
+    """Return whether a text file holds such prints."""
     with path.open("rb") as file:
         for line in file:
             if _GOLDEN in line:

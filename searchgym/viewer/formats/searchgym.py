@@ -13,11 +13,10 @@ from ..record import Observation, Record, ShownHit, Token, ViewedTurn
 NAME = "searchgym"
 COUNTS = frozenset(MEASURES).difference(FINAL)
 """Measures of an episode that the record tells in other ways."""
-TOOL_OF = {"Search": "search", "Access": "access"}
 
 
 def fits(value: Mapping[str, Any]) -> bool:
-    """Whether a first record is of this kind."""
+    """Return whether a first record is of this kind."""
     return {"schema_version", "snapshot", "segments", "turns"} <= set(value)
 
 

@@ -14,7 +14,7 @@ _KNOWN = frozenset({"example_id", "id", "reward", "total_ms", "generation_ms", "
 
 
 def fits(value: Mapping[str, Any]) -> bool:
-    """Whether a first record is of this kind."""
+    """Return whether a first record is of this kind."""
     return {"prompt", "completion", "reward"} <= set(value)
 
 

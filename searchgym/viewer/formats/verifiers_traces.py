@@ -26,13 +26,13 @@ _BETWEEN = re.compile(r"[\s,:]*")
 
 
 def fits(value: Mapping[str, Any]) -> bool:
-    """Whether a first record is of this kind."""
+    """Return whether a first record is of this kind."""
     return {"env", "task", "traces"} <= set(value)
 
 
 def pieces(line: bytes) -> list[tuple[int, int]]:
-    """Where the traces of an episode's line begin and end, in bytes; the whole line where there is
-    none, or where it is broken."""
+    """Return where the traces of an episode's line begin and end, in bytes; the whole line where
+    there is none, or where it is broken."""
     text = line.decode("utf-8", "surrogateescape")
     try:
         spans = list(_traces(text))

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..slots.records import Floats
-from .admission import AdmissionControl
-from .waiting import Late, Waiting
+from searchgym.rl.asynchronous.admission import AdmissionControl
+from searchgym.rl.asynchronous.waiting import Late, Waiting
+from searchgym.rl.slots.records import Floats
 
 Ints = NDArray[np.int64]
 

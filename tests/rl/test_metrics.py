@@ -85,7 +85,7 @@ def test_statistics_of_every_loss_are_explained(name: str) -> None:
     if isinstance(loss, UpdateWide):
         batch.notes.update(loss.prepare(batch, output, {}))
     _, stats = loss(output, batch, batch.totals, {})
-    assert metrics.undocumented(loss_metrics(loss.name, stats)) == []
+    assert undocumented(loss_metrics(loss.name, stats)) == []
 
 
 def test_asynchronous_names() -> None:
@@ -105,7 +105,7 @@ def _row(mask: Any) -> Any:
 def test_minimal_and_supervised_and_candidate_names(tmp_path: Path, make_arena: Any) -> None:
     lm, policy = player()
     (step,) = minimal.grpo(setting(), lm, policy, minimal.Config(steps=1, tasks=2, group=2))
-    assert metrics.undocumented(step) == []
+    assert undocumented(step) == []
     assert {"grad_norm", "clip_frac", "frac_reward_zero_std"} <= step.keys()
 
     run = SftTrainer(blank(), encode(tokenizer(), [("a", "b")] * 4, 50), SftConfig(steps=1))

@@ -5,23 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from ..cards import Card, card
-from ..corpora.corpus import KG_PREFIX
-from ..corpora.data import data_directory, graph_sets, how_to_get
-from ..errors import DataError, unknown
+from ..cards import Card
+from ..corpora.data import data_directory, how_to_get
+from ..errors import DataError
 from .files import load_kg
 from .graph import KnowledgeGraph
-
-
-def load_kg_set(
-    name: str, data_dir: str | Path | None = None, *, splits: Collection[str] | None = None
-) -> KnowledgeGraph:
-    """A graph of the catalogue. ``DataError`` if there is none of this name, or its files are not
-    on this machine (saying how to get them)."""
-    known = graph_sets()
-    if name not in known:
-        raise DataError(f"{unknown('knowledge graph', name, known)}; your own: '{KG_PREFIX}PATH'")
-    return load_kg_card(card("corpora", name), data_dir, splits=splits)
 
 
 def load_kg_card(

@@ -218,7 +218,7 @@ def test_folders_of_other_things_are_refused(encoder: SentenceEncoder, tmp_path:
         build_dense(corpus, encoder, folder, shard=20)
     (folder / "manifest.json").unlink()
     with pytest.raises(EngineError, match="is not finished: run the build again"):
-        build_engine({"name": "dense", "index": str(folder)}, corpus)
+        build_engine({"name": "dense", "index": str(folder), "encoder": encoder}, corpus)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("do not touch")
     with pytest.raises(EngineError, match=r"holds other files \(thesis.txt\)"):

@@ -73,8 +73,8 @@ test: export SEARCHGYM_NEEDS_CHROMIUM = 1
 test: check browser $(PEERS_STAMP) ## Everything CI checks: lint, formatting, types, tests
 	$(PYTEST) $(WORKERS) $(ARGS)
 
-readme: $(STAMP) ## Write the catalogue's tables into README.md
-	$(BIN)/searchgym list --into README.md
+readme: $(STAMP) ## Write the catalogue's tables into CATALOGUE.md
+	$(BIN)/searchgym list --into CATALOGUE.md
 
 api: $(STAMP) ## Write the reference of the public names into build/api/
 	$(BIN)/python -m searchgym.site.api build/api

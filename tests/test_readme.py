@@ -12,11 +12,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CATALOGUE = (ROOT / "CATALOGUE.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 ENVS = (ROOT / "envs" / "README.md").read_text(encoding="utf-8")
 OF_ENVS = re.findall(r"```python\n(.*?)```", ENVS, re.DOTALL)
 PAGES = [
     ROOT / "README.md",
+    ROOT / "CATALOGUE.md",
     *(ROOT / kind / "README.md" for kind in ("envs", "corpora", "agents", "notebooks")),
 ]
 
@@ -62,12 +64,12 @@ def test_the_tree_names_every_package() -> None:
     )
 
 
-def test_every_command_is_in_the_readme() -> None:
+def test_every_command_is_in_the_catalogue() -> None:
     import typer
 
     from searchgym.cli.main import build
 
-    table = README.partition("## The command line")[2].partition("## ")[0]
+    table = CATALOGUE.partition("## The command line")[2].partition("## ")[0]
     for name in typer.main.get_command(build()).commands:  # type: ignore[attr-defined]
         assert re.search(rf"`(searchgym )?{name}\b", table), f"`searchgym {name}` is not described"
 
@@ -82,7 +84,7 @@ def test_engines_and_algorithms_of_the_catalogue_are_in_the_tables() -> None:
     from searchgym.engines.registry import ENGINES
     from searchgym.rl.recipe_files import shipped
 
-    tables = README.partition("## What there is")[2].partition("<!-- end of list -->")[0]
+    tables = CATALOGUE.partition("## What there is")[2].partition("<!-- end of list -->")[0]
     assert len(shipped()) > 30
     for name in (*ENGINES, *shipped(), *cards("envs"), *cards("corpora")):
         assert re.search(rf"^\| (searchgym/)?{re.escape(name)} \|", tables, re.MULTILINE), name
@@ -93,10 +95,7 @@ def test_the_citation_names_this_version() -> None:
 
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"version: {__version__}\n" in cited
-    assert f"version = {{{__version__}}}" in README
-    title = re.search(r'^title: "(.+)"$', cited, re.MULTILINE)
-    assert title is not None
-    assert f"{{{title[1]}}}" in README
+    assert re.search(r'^title: "(.+)"$', cited, re.MULTILINE)
 
 
 def test_the_two_commands_exist() -> None:

@@ -22,7 +22,7 @@ def list_all(
         typer.Argument(help="envs, corpora, agents, recipes, engines, dialects, rewards or all."),
     ] = "all",
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print Markdown tables, as in the README.")
+        bool, typer.Option("--markdown", help="Print Markdown tables, as in CATALOGUE.md.")
     ] = False,
     into: Annotated[
         Path | None, typer.Option(help="Put the Markdown tables into this file, between its marks.")

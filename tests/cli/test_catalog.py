@@ -1,4 +1,4 @@
-"""``list`` and ``show``, and the README's tables, which are made by ``list``."""
+"""``list`` and ``show``, and the catalogue's tables, which are made by ``list``."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def test_show_what_is_in_an_environment(cli: Cli) -> None:
     assert facts["oracle"][-1].startswith("<answer>")
 
 
-def test_the_readmes_tables_are_true(cli: Cli) -> None:
+def test_the_catalogues_tables_are_true(cli: Cli) -> None:
     tables = cli("list", "--markdown").out.strip()
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = readme.partition(BEGIN)[2].partition(END)[0].strip()
+    page = (ROOT / "CATALOGUE.md").read_text(encoding="utf-8")
+    shown = page.partition(BEGIN)[2].partition(END)[0].strip()
     assert shown == tables, "the catalogue has changed; run: make readme"
 
 

@@ -74,8 +74,9 @@ def load_object(path: str) -> Any:
     if not name or not module:
         raise CardError(f"{path!r} is not of the form 'package.module:Name'")
     check_allowed(path)
+    imported = _imported(module, path)
     try:
-        loaded = getattr(_imported(module, path), name)
+        loaded = functools.reduce(getattr, name.split("."), imported)
     except AttributeError as error:
         raise CardError(f"cannot load {path!r}: {error}") from error
     remember(path, loaded)

@@ -130,6 +130,7 @@ def train(
         "model": model, "env": env, "steps": steps, "lr": lr, "lora": lora,
         "lora-alpha": lora_alpha, "lora-targets": lora_targets, "dtype": dtype, "device": device,
         "renderer": renderer, "teacher": teacher, "log": log, "resume": resume or None,
+        "trust": trust or None,
     }  # fmt: skip
     if card is None or is_recipe(card):
         if seed is not None and len(seed) > 1:

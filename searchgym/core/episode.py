@@ -610,8 +610,8 @@ class Episode:
     ) -> Episode:
         """The episode a snapshot was taken of, replayed.
 
-        A snapshot may come from an untrusted file, so it may name registered items only,
-        and import paths that have been loaded in this process already.
+        A snapshot may come from an untrusted file, so it may name registered items only. Parts of
+        a reward of one's own are passed by ``reward``, or need ``trust``.
 
         Args:
             snapshot: Snapshot that :meth:`snapshot` returned.

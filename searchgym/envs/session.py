@@ -90,7 +90,8 @@ class Session:
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
         """The tools that :meth:`call` may name, with JSON schemas of their arguments."""
-        return self.env.rules.tools if self.episode.config.search_enabled else ()
+        config = self.episode.config
+        return config.rules.tools if config.search_enabled else ()
 
     @property
     def done(self) -> bool:
@@ -139,10 +140,10 @@ class Session:
         return Step("", 0.0, True) if self.done else self.step(self._said(Answer(text)))
 
     def _said(self, action: Action) -> str:
-        dialect = get_dialect(self.env.rules.dialect)
+        dialect = get_dialect(self.episode.config.rules.dialect)
         if type(action) not in dialect.renders:
             raise EpisodeError(
-                f"the dialect {self.env.rules.dialect!r} cannot say {type(action).__name__}; make "
+                f"the dialect {dialect.name!r} cannot say {type(action).__name__}; make "
                 "the environment with dialect='json_tools'"
             )
         return dialect.render_action(action)

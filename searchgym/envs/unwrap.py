@@ -20,6 +20,12 @@ from .search import SearchEnv
 
 TRANSPARENT = (wrappers.OrderEnforcing, wrappers.PassiveEnvChecker, wrappers.Autoreset)
 """Wrappers that watch over the calls of ``step`` and ``reset`` and change no episode."""
+HANDLED = (
+    *TRANSPARENT, wrappers.TimeLimit, wrappers.RecordEpisodeStatistics, gym.RewardWrapper,
+    gym.Wrapper,
+)  # fmt: skip
+"""Wrappers whose own ``step`` and ``reset`` are carried over or change nothing; a subclass that
+overrides them is refused."""
 INSTEAD = {
     gym.ObservationWrapper: "instructions=… or dialect=… change what agents read",
     gym.ActionWrapper: "dialect=… changes how agents' texts are read",
@@ -86,19 +92,8 @@ def _made(env: str | EnvSpec) -> gym.Env[Any, Any]:
 def _carry_over(layer: Any, env: SearchEnv) -> None:
     """Give ``env`` the effect of one wrapper."""
     kind = type(layer)
-    if isinstance(layer, TRANSPARENT):
-        return
-    if isinstance(layer, wrappers.TimeLimit):
-        limits = [env.time_limit, layer._max_episode_steps]
-        env.time_limit = min(limit for limit in limits if limit is not None)
-    elif isinstance(layer, wrappers.RecordEpisodeStatistics):
-        env.on_end = (*env.on_end, partial(_record, layer))
-    elif isinstance(layer, gym.RewardWrapper):
-        transform: Any = layer.reward
-        env.reward_transforms = (*env.reward_transforms, transform)
-    elif all(getattr(kind, name) is getattr(gym.Wrapper, name) for name in _OWN):
-        return
-    else:
+    base: Any = next(base for base in HANDLED if isinstance(layer, base))
+    if any(getattr(kind, name) is not getattr(base, name) for name in _OWN):
         told = getattr(layer, "instead", None) or next(
             (text for base, text in INSTEAD.items() if isinstance(layer, base)),
             "give its effect by keywords (reward=, tools=, curriculum=, …) or by a subclass of "
@@ -108,6 +103,22 @@ def _carry_over(layer: Any, env: SearchEnv) -> None:
             f"{kind.__name__} acts in step and reset, which trainers and evaluation do not call, "
             f"so it would have no effect; pass the environment without it: {told}"
         )
+    if isinstance(layer, wrappers.TimeLimit):
+        limits = [env.time_limit, layer._max_episode_steps]
+        env.time_limit = min(limit for limit in limits if limit is not None)
+    elif isinstance(layer, wrappers.RecordEpisodeStatistics):
+        env.on_end = (*env.on_end, partial(_record, layer))
+    elif isinstance(layer, gym.RewardWrapper):
+        if any(getattr(hook, "func", None) is _record for hook in env.on_end):
+            raise CardError(
+                f"{kind.__name__} stands outside RecordEpisodeStatistics, which would record the "
+                "rewards before it, and episodes keep those after it: wrap the other way round"
+            )
+        # a record of an episode tells transforms apart by the function's name
+        named: Any = layer
+        plain = kind.reward is wrappers.TransformReward.reward
+        transform: Any = named.func if plain else named.reward
+        env.reward_transforms = (*env.reward_transforms, transform)
 
 
 def _record(layer: Any, episode: Episode) -> None:

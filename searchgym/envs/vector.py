@@ -293,9 +293,14 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         """Set an attribute of the environment that all slots share.
 
         Raises:
-            CardError: values that differ by slot: the slots are one environment.
+            CardError: values that differ by slot, since the slots are one environment, or another
+                number of them.
         """
-        given = values if isinstance(values, (list, tuple)) else [values]
+        given = values if isinstance(values, (list, tuple)) else [values] * self.num_envs
+        if len(given) != self.num_envs:
+            raise CardError(
+                f"{name!r} takes one value or a list of {self.num_envs}, got {len(given)}"
+            )
         if any(value != given[0] for value in given):
             raise CardError(
                 f"all slots share one environment, so {name!r} has one value; got {given!r:.80}"

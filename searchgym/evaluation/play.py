@@ -21,6 +21,7 @@ from ..envs.unwrap import search_env
 from ..errors import EvaluationError, SearchGymError
 from ..seeding import derive
 from ..types import Agent, Task
+from ..utils.processes import Channel, ParentGoneError
 from .meter import Meter
 from .metrics import Row, row_of
 
@@ -181,26 +182,27 @@ def _start(process: Any) -> None:
 def _work(connection: Connection, build: Build, how: How) -> None:
     """Run a worker: build, ask for questions, hand back what is finished."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends us
+    parent = Channel(connection)
 
     def questions() -> Iterator[Question]:
         while True:
-            connection.send(("next", None))
-            if (question := connection.recv()) is None:
+            parent.send(("next", None))
+            if (question := parent.recv()) is None:
                 return
             yield question
 
-    with suppress(EOFError, ConnectionError):  # the parent has gone
+    with suppress(ParentGoneError):
         try:
             agent, env = build()
             env = fixed(search_env(env))
-            play(agent, env, questions(), how, lambda done: connection.send(("finished", done)))
-            connection.send(("usage", usage_of(agent)))
+            play(agent, env, questions(), how, lambda done: parent.send(("finished", done)))
+            parent.send(("usage", usage_of(agent)))
         except SearchGymError as error:
-            connection.send(("failed", str(error)))
-        except (EOFError, ConnectionError):
+            parent.send(("failed", str(error)))
+        except ParentGoneError:
             raise
         except Exception:  # whatever it is, the parent raises it, with its traceback
-            connection.send(("failed", traceback.format_exc()))
+            parent.send(("failed", traceback.format_exc()))
 
 
 def usage_of(agent: Agent) -> dict[str, float]:

@@ -3,7 +3,6 @@ definition, import path, options and source digest."""
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import sys
@@ -11,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
+
+from ..utils import trust
 
 _HERE = "searchgym.rewards."
 TURN = ("search", "access", "call", "invalid", "evidence")
@@ -29,11 +30,8 @@ REWARDS: Mapping[str, str] = {
 def source_digest(measure: Any) -> str:
     """``sha256:…`` of the source text of a function, or of an object's class; ``""`` where there is
     none, as for what was typed into an interpreter."""
-    try:
-        text = inspect.getsource(definition(measure))
-    except (OSError, TypeError):
-        return ""
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+    digest = trust.source_digest(definition(measure))
+    return f"sha256:{digest}" if digest else ""
 
 
 def told(measure: Any) -> str:

@@ -74,7 +74,7 @@ def _gives_nothing(estimator: Any, change: Any) -> bool:
     batch = change(sample_batch(0, signals=sorted(estimator.requires)))
     try:
         advantage = copy.deepcopy(estimator).estimate(batch, {}).adv
-    except Exception:  # an estimator that random batches do not suit: nothing is known of it
-        return False
+    except (RuntimeError, ValueError, IndexError, KeyError):
+        return False  # random batches do not suit the estimator: nothing is known of it
     mask = batch.mask if advantage.ndim == 2 else batch.mask.any(1)
     return bool((advantage[mask] == 0).all())

@@ -6,7 +6,6 @@ A file has one entry per slot (``advantage``, ``loss``, …), the tables ``[trai
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -14,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .. import objects
 from ..cards import catalog
 from ..errors import CardError, unknown
 from ..objects import bare_hint
@@ -94,9 +94,7 @@ def document(spec: str | Path) -> RecipeDoc | None:
 
 def is_path(spec: str | Path) -> bool:
     """Check whether a recipe is named by the path of a file rather than by a shipped name."""
-    text = os.fspath(spec)
-    separators = {os.sep, os.altsep or os.sep, "/"}
-    return isinstance(spec, Path) or text.endswith(".toml") or any(s in text for s in separators)
+    return isinstance(spec, Path) or spec.endswith(".toml") or objects.is_path(spec)
 
 
 def _path(spec: str | Path) -> Path:

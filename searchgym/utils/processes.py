@@ -1,4 +1,4 @@
-"""Maps a function over items in several processes; results come in order."""
+"""Maps over items in several processes, and the worker's end of a pipe to its parent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,37 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import TypeVar
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class ParentGoneError(Exception):
+    """Raised when the process at the other end of a worker's pipe has ended."""
+
+
+class Channel:
+    """Worker's end of a pipe. Only its own failures mean that the parent has gone: a connection
+    that an agent or an engine loses is an error like any other, to be told to the parent."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def send(self, message: Any) -> None:
+        """Send a message; ``ParentGoneError`` if nothing reads it."""
+        try:
+            self._connection.send(message)
+        except (EOFError, ConnectionError) as error:
+            raise ParentGoneError from error
+
+    def recv(self) -> Any:
+        """Wait for the next message; ``ParentGoneError`` if none will come."""
+        try:
+            return self._connection.recv()
+        except (EOFError, ConnectionError) as error:
+            raise ParentGoneError from error
 
 
 def mapped(work: Callable[[T], R], things: Sequence[T], processes: int = 1) -> Iterator[R]:

@@ -45,7 +45,8 @@ def test_every_registered_form_is_one_record(name: str) -> None:
     forms = [name, {"use": base, **options}, {"use": name}, made, get_dialect(name)]
     assert {json.dumps(to_json(reference(form))) for form in forms} == {json.dumps(name)}
     assert made.name == get_dialect(name).name == name
-    assert get_dialect(name) is get_dialect({"use": base, **options}) or flags
+    if not flags:
+        assert get_dialect(name) is get_dialect({"use": base})
     assert reference(type(made)) == base
 
 

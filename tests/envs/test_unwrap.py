@@ -22,7 +22,7 @@ from gymnasium.wrappers import (
 import searchgym as sg
 from searchgym.agents.scripted import ConstantAgent, FirstHitAgent
 from searchgym.corpora.corpus import Corpus
-from searchgym.errors import CardError, EvaluationError
+from searchgym.errors import CardError, EpisodeError, EvaluationError
 from searchgym.types import Passage, Task
 
 CORPUS = Corpus(
@@ -231,3 +231,55 @@ def test_vector_environments_pickle_and_answer_calls():
 def test_an_unknown_keyword_suggests_the_environments_own():
     with pytest.raises(CardError, match="Did you mean 'search_enabled'"):
         sg.SearchEnv(serch_enabled=False)
+
+
+class Loud(gym.RewardWrapper):
+    """Has a ``step`` of its own, which nobody would call."""
+
+    def reward(self, reward):
+        return reward
+
+    def step(self, action):
+        return super().step(action)
+
+
+class Late(TimeLimit):
+    """Has a ``reset`` of its own."""
+
+    def reset(self, **options):
+        return super().reset(**options)
+
+
+def double(reward):
+    return 2 * reward
+
+
+def tenfold(reward):
+    return 10 * reward
+
+
+@pytest.mark.parametrize("make", [Loud, lambda e: Late(e, 3)], ids=["reward", "limit"])
+def test_a_subclass_of_a_known_wrapper_with_a_step_of_its_own_is_refused(make):
+    with pytest.raises(CardError, match=r"(Loud|Late) acts in step and reset"):
+        sg.evaluate(FirstHitAgent(), make(env()))
+
+
+def test_records_tell_reward_transforms_apart():
+    from searchgym.envs.unwrap import search_env
+
+    episode = search_env(TransformReward(env(), double)).start(0)
+    (name,) = episode.config.to_json()["reward_transforms"]
+    assert name.endswith("double")
+    saved = episode.snapshot()
+    restored = type(episode).restore(saved, reward_transforms=[double])
+    assert restored.config.reward_transforms == (double,)
+    with pytest.raises(EpisodeError, match="double"):
+        type(episode).restore(saved, reward_transforms=[tenfold])
+
+
+def test_statistics_within_a_reward_wrapper_are_refused_by_name():
+    with pytest.raises(CardError, match="wrap the other way round"):
+        sg.evaluate(FirstHitAgent(), TransformReward(RecordEpisodeStatistics(env()), double))
+    outside = RecordEpisodeStatistics(TransformReward(env(), double))
+    result = sg.evaluate(FirstHitAgent(), outside)
+    assert list(outside.return_queue) == [2 * row.em for row in result.rows]

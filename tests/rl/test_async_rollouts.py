@@ -171,9 +171,16 @@ def test_a_worker_that_hangs_is_an_error(folders: list[Path]) -> None:
         trainer.advance()
 
 
+def cut_off() -> Any:
+    raise ConnectionResetError("the server hung up")
+
+
 def test_a_worker_says_what_is_wrong(folders: list[Path]) -> None:
     trainer, rollouts = run(folders, partial(make, fail=True))
     with rollouts, pytest.raises(EngineError, match="RuntimeError: there is no such model"):
+        trainer.advance()
+    trainer, rollouts = run(folders, cut_off)
+    with rollouts, pytest.raises(EngineError, match="ConnectionResetError: the server hung up"):
         trainer.advance()
     trainer, rollouts = run(folders, lambda: make())
     with rollouts, pytest.raises(EngineError, match="make must be an importable function"):

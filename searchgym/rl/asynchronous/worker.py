@@ -12,6 +12,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -19,6 +20,7 @@ from pickle import PicklingError
 from typing import Any, NamedTuple
 
 from ...errors import EngineError
+from ...utils.processes import Channel, ParentGoneError
 from ..packing import Packed, pack, unpack
 from ..slots.records import Group, TaskPlan, Workers
 from ..slots.registry import make as make_slot
@@ -61,6 +63,7 @@ def build_workers(make: Make, number: int) -> Workers:
 def serve(connection: Connection, make: Make, rollout: Any, folder: str, number: int = 0) -> None:
     """Run a worker: build the policy, then play jobs until the trainer is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the trainer's business
+    trainer = Channel(connection)
     try:
         workers, strategy = build_workers(make, number), make_slot("rollout", rollout)
         policy, held = workers.policy, -1
@@ -75,16 +78,17 @@ def serve(connection: Connection, make: Make, rollout: Any, folder: str, number:
 
         policy.refresh = refresh
         refresh()
-        connection.send("ready")
+        trainer.send("ready")
         while True:
-            job: Job = connection.recv()
+            job: Job = trainer.recv()
             begun = time.perf_counter()
             groups = strategy.collect(job.plans, replace(workers, coef=dict(job.coef)))
-            connection.send(WorkerAnswer(list(map(pack, groups)), time.perf_counter() - begun))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
+            trainer.send(WorkerAnswer(list(map(pack, groups)), time.perf_counter() - begun))
+    except ParentGoneError:
         shutil.rmtree(folder, ignore_errors=True)  # the trainer was killed: nobody else will
     except Exception:  # whatever it is, the trainer raises it, with its traceback
-        connection.send(traceback.format_exc())
+        with suppress(ParentGoneError):
+            trainer.send(traceback.format_exc())
 
 
 @dataclass

@@ -2,24 +2,22 @@
 
 ``requests()`` returns the requests to the policy, ``act`` takes its text and returns tool calls,
 ``receive`` takes their results. The driver runs the calls: at once (single environment), in one
-batch for many episodes (vector environment), or through a queue. An episode is its config plus the
-log of its inputs, so fork, snapshot, resume and golden replay are one mechanism: replay.
+batch for many episodes (vector environment), or through a queue. What an episode holds and tells is
+in ``state.py``, how it is copied and recorded in ``replay.py``.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-from ..dialects.base import Dialect, Opening, View, get_dialect
+from ..dialects.base import Dialect, Opening
 from ..errors import EpisodeError
 from ..rewards.outcome import Outcome, measures
 from ..seeding import derive
-from ..tools.base import Toolbox, state_text, states_of, with_own_state
+from ..tools.base import Toolbox, state_text, with_own_state
 from ..types import (
-    TERMINAL,
     Access,
     Action,
     Answer,
@@ -37,145 +35,23 @@ from ..types import (
     ToolCall,
     ToolResult,
     Turn,
-    TurnRequest,
 )
-from ..utils.trust import registered_only
-from .contexts import Contexts, cut_hits
 from .rules import TOKEN_COUNTERS, EpisodeConfig, page_parts, show_part
-
-Phase = Literal["act", "receive", "done"]
-SNAPSHOT_VERSION = 1
+from .state import EpisodeState, cut_hits
 
 
-class Episode:
+class Episode(EpisodeState):
     """One question, from the first request to an answer or an exhausted budget.
 
-    ``phase`` is ``"act"`` (text is awaited), ``"receive"`` (results of ``pending`` are awaited) or
-    ``"done"``. Calling out of order raises ``EpisodeError``.
+    Calling :meth:`act` or :meth:`receive` out of order (see ``phase``) raises ``EpisodeError``.
     """
 
-    __slots__ = (  # thousands of episodes are alive at once
-        "_asks", "_attempts", "_calls", "_dialect", "_events", "_gold", "_held", "_hidden",
-        "_holds", "_left", "_news", "_open", "_pages_read", "_results", "_rules", "_state_keys",
-        "_tool_names", "_tool_state", "_tools", "_weights", "answer", "config", "contexts", "end",
-        "new_evidence",
-        "parent", "parts", "pending", "phase", "queries", "retries", "seen", "turns",
-    )  # fmt: skip
+    __slots__ = ()  # thousands of episodes are alive at once
 
     def __init__(self, config: EpisodeConfig, *, parent: tuple[str, int] | None = None) -> None:
-        self.config = config
-        self.parent = parent
-        self.phase: Phase = "act"
-        self.turns: list[Turn] = []
-        self.queries = 0
-        self.retries = 0
-        self.pending: tuple[ToolCall, ...] = ()
-        self.seen: dict[str, None] = {}
-        """Ids of all passages shown so far, in order."""
-        self._rules = config.rules
-        self._dialect: Dialect = get_dialect(self._rules.dialect)
-        self._weights = self._rules.reward.effective(config.params)
-        self._hidden = self._rules.reward.hidden(self._weights)
-        self._holds = self._rules.reward.holds
-        self._held = 0.0  # reward of turns that a final gate keeps until the end
-        self._gold = frozenset(config.task.evidence)
-        self._left = set(self._gold)
-        self._events: list[tuple[Any, ...]] = []
-        self._open: Opened | None = None
-        self._calls: tuple[ToolCall, ...] = ()
-        self._results: list[Any] = []
-        self._attempts = 0
-        self._tool_state: dict[str, str] = {}  # JSON texts
-        self._pages_read: dict[str, int] = {}
-        self._news = 0
-        self.end: End | None = None
-        """Reason it ended; ``None`` while it runs."""
-        self.answer = ""
-        """The answer; empty until it is given."""
-        self.parts: dict[str, float] | None = None
-        """The measures of the finished episode (:attr:`Outcome.parts`); ``None`` while it runs."""
-        self.new_evidence = 0
-        """Gold passages that the turn which is being measured showed for the first time."""
-        self._tools = self._rules.tools if config.search_enabled else ()
-        self._tool_names = frozenset(t.name for t in self._tools)
-        self._state_keys = {t.name: t.shares for t in self._tools if t.shares}
-        self._asks = not self._tool_names <= {"access"}
-        self.contexts = Contexts()
-        role = "planner" if self._rules.delegate else "agent"
-        self.contexts.open(role)
+        super().__init__(config, parent=parent)
+        self.contexts.open("planner" if self._rules.delegate else "agent")
         self._introduce(config.task.question, "question")
-
-    # --- asking -------------------------------------------------------------------------------
-    @property
-    def turns_left(self) -> int:
-        return self._rules.max_turns - len(self.turns)
-
-    @property
-    def queries_left(self) -> int | None:
-        """Searches and tool calls still allowed; ``None``: unlimited; 0 also when there is nothing
-        to ask or time is up."""
-        rules = self._rules
-        if not self._asks or rules.max_turns - len(self.turns) <= 1:
-            return 0
-        limit = rules.max_queries
-        return None if limit is None else limit - self.queries
-
-    def requests(self) -> tuple[TurnRequest, ...]:
-        """Requests to the policy now: one request while ``phase == "act"``, else none."""
-        if self.phase != "act":
-            return ()
-        top, rules = self.contexts.active, self._rules
-        return (
-            TurnRequest(
-                self.config.episode_id,
-                len(self.turns),
-                top,
-                self.contexts.role(top),
-                self.contexts.visible(top),
-                "",
-                self._dialect.stop,
-                self._tools,
-                None,
-                rules.dialect if isinstance(rules.dialect, str) else self._dialect,
-                self.turns_left,
-                self.queries_left,
-                rules.max_parallel,
-                rules.may_abstain,
-                rules.max_queries if self._asks else 0,
-            ),
-        )
-
-    def observation(self, context: int = 0) -> str:
-        """The visible part of a context as one text."""
-        return self.contexts.render(context)
-
-    def shown(self) -> str:
-        """The visible part of the context whose turn it is."""
-        return self.contexts.render(self.contexts.active)
-
-    @property
-    def delta(self) -> str:
-        """Text the environment wrote since the policy's last action (stubs are old news)."""
-        new = self.contexts.segments[self._news :]
-        if len(new) == 1:
-            parts = new[0].parts
-            only = parts[0] if len(parts) == 1 else None
-            return only if isinstance(only, str) else new[0].text
-        return "".join([s.text for s in new if s.kind != "stub"])
-
-    def _view(self) -> View:
-        rules, role = self._rules, self.contexts.role(self.contexts.active)
-        return View(
-            tools=self._tools,
-            max_parallel=rules.max_parallel,
-            k=rules.k,
-            turns_left=self.turns_left,
-            queries_left=self.queries_left,
-            judge=rules.judge,
-            delegate=rules.delegate and role == "planner",
-            role=role,
-            may_abstain=rules.may_abstain,
-        )
 
     def _introduce(self, text: str, kind: str) -> None:
         # an executor's part is the dialect's to explain: a prompt speaks of the whole question
@@ -201,7 +77,7 @@ class Episode:
                 f"act(context={context}) while phase is {self.phase!r} and context {active} is "
                 f"asked; look at requests() first"
             )
-        self._events.append(("act", active, text))
+        self.events.append(("act", active, text))
         limit = self._rules.max_action_chars
         if len(text) > limit:
             text = text[:limit]
@@ -222,7 +98,7 @@ class Episode:
         """End the episode with ``infra_error`` because the agent cannot be reached."""
         if self.phase != "act":
             raise EpisodeError(f"fail() while phase is {self.phase!r}; it stands in for act()")
-        self._events.append(("fail", (failure,)))
+        self.events.append(("fail", (failure,)))
         active = self.contexts.active
         self._open = Opened(
             len(self.turns), active, self.contexts.role(active), self.contexts.visible_ids(active),
@@ -333,7 +209,7 @@ class Episode:
             if type(result) is not ToolResult or result.state is not None:
                 break
         else:  # the usual case: no failure, no state
-            self._events.append(("receive", tuple(results)))
+            self.events.append(("receive", tuple(results)))
             for call, result in zip(self.pending, results, strict=True):
                 self._results[call.position] = result
             self._observe(self._calls, self._results)
@@ -347,7 +223,7 @@ class Episode:
             else:  # a state is copied, so that nobody else can change it
                 kept = result if result.state is None else with_own_state(call.tool, result)
                 own.append(kept)
-        self._events.append(("receive", tuple(own)))
+        self.events.append(("receive", tuple(own)))
         for call, result in zip(self.pending, own, strict=True):
             self._results[call.position] = result
         if not failed:
@@ -500,102 +376,21 @@ class Episode:
                 return "max_tokens"
         return None
 
-    def outcome(self) -> Outcome | None:
-        """``None`` while the episode runs."""
-        if self.end is None:
-            return None
-        last = self.turns[-1]
-        return Outcome(self, last, last.calls, last.results, self.end)
-
-    @property
-    def public_parts(self) -> dict[str, float]:
-        """The latest turn's reward parts, as far as they may be shown while the episode runs; all
-        once it is over."""
-        parts = dict(self.turns[-1].reward_parts)
-        if self.end is None and not self._hidden.isdisjoint(parts):
-            for name in self._hidden:
-                if name in parts:
-                    del parts[name]
-                    if name != "evidence":  # an own part may say in detail what it is made of
-                        for detail in [n for n in parts if n.startswith(f"{name}.")]:
-                            del parts[detail]
-        return parts
-
-    @property
-    def self_search(self) -> bool:
-        """True if the policy writes its own search results, all in one text (``engine="self"``)."""
-        return bool(getattr(self._dialect, "self_search", False))
-
-    @property
-    def terminated(self) -> bool:
-        """Answered or refused; or, in self-search, over without an answer."""
-        return self.end in TERMINAL
-
-    @property
-    def truncated(self) -> bool:
-        """A budget ran out, or the infrastructure did. Never together with ``terminated``."""
-        return self.end is not None and self.end not in TERMINAL
-
-    @property
-    def evidence_total(self) -> int:
-        """Number of gold passages the task has."""
-        return len(self._gold)
-
-    @property
-    def evidence_found(self) -> int:
-        """Number of them that were shown."""
-        return len(self._gold) - len(self._left)
-
-    @property
-    def missing_evidence(self) -> tuple[str, ...]:
-        """Gold passages not shown yet, in hop order. Privileged: for oracles and signals."""
-        return tuple(e for e in self.config.task.evidence if e in self._left)
-
-    @property
-    def tool_states(self) -> dict[str, Any]:
-        """State of the tools in this episode: name (or ``ToolSpec.shares``) → JSON values. A
-        copy; for rewards and tests that look at the final state of a tool."""
-        return states_of(self._tool_state)
-
     # --- replay -------------------------------------------------------------------------------
+    # (imported when used: most episodes are only played)
     def fork(self, *, at: int | None = None, branch: int | None = None) -> Episode:
         """An independent copy after the first ``at`` turns (default: all). With ``branch``, from 1,
         later calls get fresh keys and the copy an id of its own, also where this one is a fork
         itself; without, the copy goes on exactly as this one would."""
-        at = len(self.turns) if at is None else at
-        if not 0 <= at <= len(self.turns):
-            raise EpisodeError(f"cannot fork at turn {at} of an episode with {len(self.turns)}")
-        config = self.config
-        if branch is not None:
-            if branch < 1:
-                raise EpisodeError(f"a branch is numbered from 1, got {branch}")
-            number = derive(config.branch, "fork", branch) if config.branch else branch
-            config = replace(config, branch=number, episode_id=f"{config.episode_id}~{branch}")
-        copy = Episode(config, parent=(self.config.episode_id, at))
-        copy._replay(self._events, turns=at)
-        return copy
+        from . import replay
 
-    def _replay(self, events: Sequence[tuple[Any, ...]], turns: int | None = None) -> None:
-        for event in events:
-            if turns is not None and len(self.turns) >= turns and event[0] != "receive":
-                return
-            if event[0] == "act":
-                self.act(event[2], context=event[1])
-            elif event[0] == "fail":
-                self.fail(*event[1])
-            else:
-                self.receive(event[1])
+        return replay.fork(self, at, branch)
 
     def snapshot(self) -> dict[str, Any]:
         """Config and log as JSON values; :meth:`restore` replays them."""
-        from ..utils.records import events_to_json
+        from . import replay
 
-        return {
-            "version": SNAPSHOT_VERSION,
-            "config": self.config.to_json(),
-            "events": events_to_json(self._events),
-            "parent": list(self.parent) if self.parent else None,
-        }
+        return replay.snapshot(self)
 
     @classmethod
     def restore(
@@ -628,27 +423,9 @@ class Episode:
             CardError: a part of the reward that is neither registered, given nor trusted, or whose
                 source has changed.
         """
-        from ..utils.records import events_from_json
+        from . import replay
 
-        if snapshot.get("version") != SNAPSHOT_VERSION:
-            raise EpisodeError(
-                f"snapshot version {snapshot.get('version')!r}, expected {SNAPSHOT_VERSION}"
-            )
-        parent = snapshot.get("parent")
-        with registered_only("this snapshot", trust=trust):
-            episode = cls(
-                EpisodeConfig.from_json(
-                    snapshot["config"],
-                    dialect,
-                    reward,
-                    trust=trust,
-                    scored=scored,
-                    reward_transforms=reward_transforms,
-                ),
-                parent=tuple(parent) if parent else None,
-            )
-            episode._replay(events_from_json(snapshot["events"]))
-        return episode
+        return replay.restore(cls, snapshot, dialect, reward, trust, scored, reward_transforms)
 
 
 def run_tools(episodes: Sequence[Episode], toolbox: Toolbox) -> None:

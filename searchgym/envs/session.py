@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..core.contexts import cut_hits
 from ..core.episode import Episode, run_tools
+from ..core.state import cut_hits
 from ..core.trajectory import evidence_recall
 from ..dialects.base import get_dialect
 from ..errors import EpisodeError, unknown

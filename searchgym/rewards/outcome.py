@@ -13,7 +13,7 @@ from ..scoring import score_answer
 from ..types import TERMINAL, Action, End, Hit, Invalid, Opened, Task, ToolCall, ToolResult, Turn
 
 if TYPE_CHECKING:
-    from ..core.episode import Episode
+    from ..core.state import EpisodeState
 
 MEASURES = (
     "em", "f1", "cover_em", "format", "evidence_recall", "searches", "accesses", "calls", "invalid",
@@ -36,7 +36,7 @@ class Outcome:
 
     def __init__(
         self,
-        episode: Episode,
+        episode: EpisodeState,
         opened: Opened | Turn,  # the open turn, or the last one of a finished episode
         calls: tuple[ToolCall, ...],
         results: tuple[Any, ...],
@@ -248,7 +248,9 @@ class Outcome:
         return f"Outcome(end={self._end!r}, answer={self.answer!r}, parts={self._episode.parts!r})"
 
 
-def measures(outcome: Outcome, episode: Episode, final: Mapping[str, float]) -> dict[str, float]:
+def measures(
+    outcome: Outcome, episode: EpisodeState, final: Mapping[str, float]
+) -> dict[str, float]:
     """The values of :data:`MEASURES` for a finished episode; ``final``: the end's parts."""
     gold = 0 if episode.self_search else episode.evidence_total  # who writes results shows none
     accesses = calls = invalid = 0.0

@@ -25,7 +25,7 @@ def save_checkpoint(run: TrainerState, path: str | os.PathLike[str]) -> None:
         DataError: the file cannot be written (disk full).
     """
     tensors: dict[str, Tensor] = {f"lm/{k}": v.contiguous() for k, v in run.lm.state_dict().items()}
-    for i, optimizer in enumerate(run.optimizers):
+    for i, optimizer in enumerate(run.updater.optimizers):
         tensors |= optimizer_tensors(optimizer, f"optimizer/{i}")
     if run.critic is not None:
         tensors |= {f"critic/{name}": value for name, value in run.critic.tensors().items()}
@@ -65,7 +65,7 @@ def load_checkpoint(run: TrainerState, path: str | os.PathLike[str]) -> None:
             "folder, or delete this one to start afresh"
         )
     run.lm.load_state_dict(under(tensors, "lm"))
-    for i, optimizer in enumerate(run.optimizers):
+    for i, optimizer in enumerate(run.updater.optimizers):
         load_optimizer(optimizer, tensors, f"optimizer/{i}")
     if run.critic is not None:
         run.critic.load_tensors(under(tensors, "critic"))

@@ -25,7 +25,7 @@ class TrainerState(Protocol):
     critic: Any
     monitor: Any
     processes: Any
-    optimizers: list[Any]
+    updater: Any
     steps: int
     metrics: dict[str, float]
 

@@ -50,13 +50,13 @@ def batch_of(recipe: Any, tasks: list[Task]) -> Batch:
     found: list[Batch] = []
     config = TrainConfig.of(Recipe.of(recipe), steps=1, tasks=4, lr=1e-3, seed=1)
     run = Trainer(env, lm, recipe, config, policy=policy)
-    update = run._update
+    update = run.updater.update
 
-    def watched(batch: Batch, coef: Any) -> Any:
+    def watched(batch: Batch, coef: Any, step: int) -> Any:
         found.append(batch)
-        return update(batch, coef)
+        return update(batch, coef, step)
 
-    run._update = watched  # type: ignore[method-assign]
+    run.updater.update = watched  # type: ignore[method-assign]
     list(run.train())
     return found[0]
 

@@ -13,7 +13,7 @@ from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan
 from searchgym.rl.slots.registry import make
-from searchgym.rl.trainer import Trainer
+from searchgym.rl.update import Updater
 from tests.policies.test_rows import TEXTS, Watched
 from tests.small import TASKS, episode
 
@@ -90,10 +90,10 @@ def test_a_trajectory_without_tokens_never_goes_through_the_model_alone() -> Non
     b = batch([1.0, 0.0], [0.0, 0.0])
     empty = Played(b.members[0].episode, ())
     b.members = [empty, b.members[0], b.members[1]]
-    trainer: Any = SimpleNamespace(
+    updater: Any = SimpleNamespace(
         processes=SimpleNamespace(shard=list), config=SimpleNamespace(tokens=1),
         _units=lambda batch: [[0], [1], [2]],
     )  # fmt: skip
-    parts = list(Trainer._micro_batches(trainer, b))
+    parts = list(Updater._micro_batches(updater, b))
     assert [any(b.members[i].rows for i in part) for part in parts] == [True, True]
     assert sorted(i for part in parts for i in part) == [0, 1, 2]

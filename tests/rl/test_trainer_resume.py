@@ -132,7 +132,7 @@ def test_muons_momentum_is_resumed(tmp_path: Path) -> None:
     there = [m["loss"] for m in alone.train()]
     first = trainer("grpo", out=tmp_path, **{**options, "steps": 2})
     here = [m["loss"] for m in first.train()]
-    assert len(first.optimizers) == 2
+    assert len(first.updater.optimizers) == 2
     second = trainer("grpo", out=tmp_path, **options)
     here += [m["loss"] for m in second.train()]
     assert here == there

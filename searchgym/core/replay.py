@@ -1,0 +1,103 @@
+"""Copies and records of an episode: its config and the log of its inputs, played again.
+
+An episode is determined by its config and the texts and results that it took, so fork, snapshot,
+resume and golden replay are one mechanism. They are called as methods of ``Episode``, which say
+what the arguments mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..dialects.base import Dialect
+from ..errors import EpisodeError
+from ..seeding import derive
+from ..utils.records import events_from_json, events_to_json
+from ..utils.trust import registered_only
+from .rules import EpisodeConfig
+
+if TYPE_CHECKING:
+    from .episode import Episode
+
+SNAPSHOT_VERSION = 1
+
+
+def fork(episode: Episode, at: int | None, branch: int | None) -> Episode:
+    """Copy an episode after its first ``at`` turns (:meth:`Episode.fork`).
+
+    Raises:
+        EpisodeError: it has no such turn, or ``branch`` is less than 1.
+    """
+    turns = len(episode.turns)
+    at = turns if at is None else at
+    if not 0 <= at <= turns:
+        raise EpisodeError(f"cannot fork at turn {at} of an episode with {turns}")
+    own = config = episode.config
+    if branch is not None:
+        if branch < 1:
+            raise EpisodeError(f"a branch is numbered from 1, got {branch}")
+        number = derive(own.branch, "fork", branch) if own.branch else branch
+        config = replace(own, branch=number, episode_id=f"{own.episode_id}~{branch}")
+    copy = type(episode)(config, parent=(own.episode_id, at))
+    _replay(copy, episode.events, turns=at)
+    return copy
+
+
+def snapshot(episode: Episode) -> dict[str, Any]:
+    """Return config and log as JSON values (:meth:`Episode.snapshot`)."""
+    return {
+        "version": SNAPSHOT_VERSION,
+        "config": episode.config.to_json(),
+        "events": events_to_json(episode.events),
+        "parent": list(episode.parent) if episode.parent else None,
+    }
+
+
+def restore(
+    cls: type[Episode],
+    snapshot: Mapping[str, Any],
+    dialect: Dialect | None,
+    reward: Any,
+    trust: bool,
+    scored: bool,
+    reward_transforms: Sequence[Callable[[float], float]],
+) -> Episode:
+    """Replay the episode a snapshot was taken of (:meth:`Episode.restore`).
+
+    Raises:
+        EpisodeError: another version's snapshot, or other ``reward_transforms``.
+        CardError: a part of the reward that is neither registered, given nor trusted, or whose
+            source has changed.
+    """
+    if snapshot.get("version") != SNAPSHOT_VERSION:
+        raise EpisodeError(
+            f"snapshot version {snapshot.get('version')!r}, expected {SNAPSHOT_VERSION}"
+        )
+    parent = snapshot.get("parent")
+    with registered_only("this snapshot", trust=trust):
+        config = EpisodeConfig.from_json(
+            snapshot["config"],
+            dialect,
+            reward,
+            trust=trust,
+            scored=scored,
+            reward_transforms=reward_transforms,
+        )
+        episode = cls(config, parent=tuple(parent) if parent else None)
+        _replay(episode, events_from_json(snapshot["events"]))
+    return episode
+
+
+def _replay(episode: Episode, events: Sequence[tuple[Any, ...]], turns: int | None = None) -> None:
+    """Feed logged inputs to an episode, until it has so many turns."""
+    for event in events:
+        if turns is not None and len(episode.turns) >= turns and event[0] != "receive":
+            return
+        if event[0] == "act":
+            episode.act(event[2], context=event[1])
+        elif event[0] == "fail":
+            episode.fail(*event[1])
+        else:
+            episode.receive(event[1])

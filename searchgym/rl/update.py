@@ -1,0 +1,193 @@
+"""The update of a training step: a batch with advantages becomes losses, gradients, new weights.
+
+A batch is split into mini-batches, one optimizer update each, and these into micro-batches, which
+go through the model together. Several processes share the micro-batches of an update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from ..errors import EngineError
+from ..llms.optimizers import optimizers_of, set_rate
+from ..policies.rows import TrainingRow
+from ..policies.trainable import TrainableLM
+from ..seeding import stream
+from ..utils.state_file import full_tensor
+from .measures import loss_metrics
+from .processes import SingleProcess
+from .recipe import Recipe
+from .slots.batch import Batch, Mean, Output, Totals, in_lines
+from .slots.protocols import Result, UpdateWide
+
+if TYPE_CHECKING:
+    from .trainer import TrainConfig
+
+
+class Updater:
+    """Changes the weights of ``lm`` by the recipe's losses; holds the optimizers.
+
+    Args:
+        lm: Model, as ``processes`` has wrapped it.
+        config: Options of the training; those of its update are read.
+    """
+
+    def __init__(
+        self, lm: TrainableLM, recipe: Recipe, config: TrainConfig, processes: SingleProcess
+    ) -> None:
+        self.lm, self.recipe, self.config, self.processes = lm, recipe, config, processes
+        self.optimizers = self._fresh_optimizers()
+
+    def update(self, batch: Batch, coef: Mapping[str, float], step: int) -> dict[str, float]:
+        """Make all updates on the batch of a step; returns metrics, means over updates.
+
+        Raises:
+            EngineError: a loss or gradient that is not finite.
+        """
+        config = self.config
+        if config.reset_optimizer:
+            self.optimizers = self._fresh_optimizers()
+        factor = coef.get("lr", 1.0)
+        set_rate(self.optimizers, factor)
+        sums: dict[str, float] = {}
+        updates = 0
+        for epoch in range(config.epochs):
+            for places in self._minibatches(batch, step, epoch):
+                part = batch.take(places)
+                self._prepare(part, coef)
+                for optimizer in self.optimizers:
+                    optimizer.zero_grad(set_to_none=True)
+                update = self._backward(part, coef)
+                norm = torch.nn.utils.clip_grad_norm_(self.lm.parameters(), config.max_norm)
+                update["grad_norm"] = float(full_tensor(norm))
+                if not all(np.isfinite(v) for v in (update["loss"], update["grad_norm"])):
+                    raise EngineError(
+                        f"step {step}: the loss is {update['loss']}, its gradient's norm "
+                        f"{update['grad_norm']}: lower the learning rate, or look at the rewards"
+                    )
+                for optimizer in self.optimizers:
+                    optimizer.step()
+                updates += 1
+                for name, value in update.items():
+                    sums[name] = sums.get(name, 0.0) + value
+        means = {name: value / updates for name, value in sums.items()}
+        return {**means, "lr": config.lr * factor}
+
+    def _prepare(self, batch: Batch, coef: Mapping[str, float]) -> None:
+        """Let losses that must do so look at the whole mini-batch, under the current weights."""
+        wide = [loss for loss in self.recipe.loss if isinstance(loss, UpdateWide)]
+        output = None
+        if any(loss.prepares_with_logp for loss in wide):
+            with torch.no_grad():
+                output = Output(batch_logp(self.processes, batch, self.lm.logp))
+        for loss in wide:
+            batch.notes |= loss.prepare(batch, output, coef)
+
+    def _backward(self, batch: Batch, coef: Mapping[str, float]) -> dict[str, float]:
+        """Accumulate one update's gradients over micro-batches; losses divide by ``totals``, so
+        that the parts add up to the whole. Returns metrics, weighted means."""
+        totals = batch.totals
+        sums: dict[str, float] = {"loss": 0.0}
+        counts: dict[str, float] = {}
+        shard = list(self._micro_batches(batch))
+        count = self.processes.all_reduce_max(len(shard))
+        for number in range(count):
+            # where others have more to do than this process, it goes along without effect
+            busy = number < len(shard)
+            part = batch.take(shard[number] if busy else _with_rows(batch)[:1])
+            tokens = part.totals.tokens
+            with self.processes.no_sync(last=number == count - 1):
+                loss, stats = self._loss(part, totals, coef)
+                # several processes' gradients are averaged, where a sum is wanted
+                (loss * (busy * self.processes.count)).backward()
+            sums["loss"] += busy * float(loss.detach())
+            for name, value in stats.items():
+                mean = value if isinstance(value, Mean) else Mean(value * tokens, tokens)
+                sums[name] = sums.get(name, 0.0) + busy * mean.total
+                counts[name] = counts.get(name, 0.0) + busy * mean.weight
+        sums, counts = self.processes.all_reduce_sum(sums), self.processes.all_reduce_sum(counts)
+        return {name: value / (counts.get(name) or 1.0) for name, value in sums.items()}
+
+    def _loss(self, batch: Batch, totals: Totals, coef: Mapping[str, float]) -> Result:
+        scored = self.lm.score(batch.rows, entropy=self.recipe.needs("entropy"))
+        width = batch.mask.shape[1]
+        logp = in_lines(scored.logp.cpu(), batch.members, width)
+        entropy = scored.entropy
+        if entropy is not None:
+            entropy = in_lines(entropy.cpu(), batch.members, width)
+        if batch.old_logp is None:  # nothing has been updated since the batch was played
+            batch.old_logp = logp.detach()
+        total = torch.zeros(())
+        metrics: dict[str, float | Mean] = {}
+        for loss in self.recipe.loss:
+            value, stats = loss(Output(logp, entropy), batch, totals, coef)
+            total = total + coef.get(loss.name, loss.weight) * value
+            metrics |= loss_metrics(loss.name, stats)
+        return total, metrics
+
+    def _minibatches(self, batch: Batch, step: int, epoch: int) -> Iterator[list[int]]:
+        """Yield the indices of each update's trajectories."""
+        if self.config.minibatches == 1:
+            yield list(range(len(batch)))
+            return
+        units = self._units(batch)
+        order = stream(self.config.seed, "minibatch", step, epoch).permutation(len(units))
+        for chosen in np.array_split(order, min(self.config.minibatches, len(units))):
+            yield sorted(i for u in chosen for i in units[int(u)])
+
+    def _micro_batches(self, batch: Batch) -> Iterator[list[int]]:
+        """Yield the indices of this process's trajectories that go through the model together:
+        those of similar length, so that there is little padding."""
+
+        def rows_of(unit: list[int]) -> list[TrainingRow]:
+            return [row for i in unit for row in batch.members[i].rows]
+
+        def length(unit: list[int]) -> int:
+            return max(map(len, rows_of(unit)), default=0)
+
+        part: list[int] = []
+        rows = longest = 0
+        for unit in sorted(self.processes.shard(self._units(batch)), key=length):
+            new = rows_of(unit)
+            wider = max(longest, length(unit))
+            if rows and wider * (rows + len(new)) > self.config.tokens:
+                yield part
+                part, rows, wider = [], 0, length(unit)
+            part, rows, longest = part + unit, rows + len(new), wider
+        if rows:
+            yield part
+
+    def _units(self, batch: Batch) -> list[list[int]]:
+        """Indices of trajectories that must stay together: each alone, or whole groups."""
+        if not any(getattr(loss, "whole_groups", False) for loss in self.recipe.loss):
+            return [[i] for i in range(len(batch))]
+        numbers = batch.group.tolist()
+        return [[i for i, g in enumerate(numbers) if g == n] for n in dict.fromkeys(numbers)]
+
+    def _fresh_optimizers(self) -> list[Optimizer]:
+        return optimizers_of(self.lm.model, self.config.lr, self.config.muon_lr)
+
+
+def batch_logp(
+    processes: SingleProcess, batch: Batch, model: Callable[[Sequence[TrainingRow]], Tensor]
+) -> Tensor:
+    """(N, T) log-probabilities under a model; each process computes its shard."""
+    width = batch.mask.shape[1]
+    indices = _with_rows(batch)
+    shard = processes.shard(indices)
+    part = batch.take(shard or indices[:1])
+    rows = in_lines(model(part.rows).cpu(), part.members, width)[: len(shard)]
+    logp = torch.zeros(batch.mask.shape)
+    logp[indices] = processes.all_gather_rows(rows, len(indices))
+    return logp
+
+
+def _with_rows(batch: Batch) -> list[int]:
+    """Indices of the trajectories that have tokens for a model to read."""
+    return [i for i, member in enumerate(batch.members) if member.rows]

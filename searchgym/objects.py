@@ -245,6 +245,7 @@ def article(noun: str) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a finite number (and not a truth value, which Python counts as one)."""
+    """Return True if a value is a finite number (and not a truth value, which Python counts as
+    one)."""
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
     return plain and math.isfinite(value)  # type: ignore[arg-type]

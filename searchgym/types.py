@@ -228,7 +228,7 @@ class Service(Protocol[Req, Res]):
     """Changes whenever answers may change; part of every cache key and result row."""
 
     def cache_key(self, request: Req, /) -> bytes | None:
-        """Equal keys mean equal answers; ``None`` means never share an answer."""
+        """Return a key: equal ones mean equal answers, ``None`` means never share an answer."""
         ...
 
     def run(self, batch: Sequence[Req], /) -> Sequence[Res | Failure]:
@@ -238,7 +238,7 @@ class Service(Protocol[Req, Res]):
 
 SearchEngine = Service[Query, Ranking]
 PageSource = Service[PageRequest, Page | None]
-"""``None``: no such page (the policy's mistake), as opposed to ``Failure``."""
+"""Source of pages; ``None``: no such page (the policy's mistake), as opposed to ``Failure``."""
 
 
 class ToolSpec(NamedTuple):

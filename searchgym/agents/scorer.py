@@ -112,7 +112,7 @@ class CandidateScorer(nn.Module):
 
 
 SEARCH_FORMS = 3
-"""The first columns are one-hot over forms; the first three of those are searches."""
+"""Number of forms that are searches: the first of the one-hot columns over forms."""
 
 
 def segment_log_softmax(logits: Tensor, state: Tensor, states: int) -> Tensor:

@@ -39,7 +39,7 @@ class Prompt(NamedTuple):
     key: int = 0
     episode_id: str = ""
     task: Task | None = None
-    """Only for engines that are told the task (``needs_task``)."""
+    """Task of the episode, needed only by engines that are told it (``needs_task``)."""
 
 
 class TextLookup(NamedTuple):
@@ -155,7 +155,7 @@ class SimToReal:
 
     @property
     def fingerprint(self) -> str:
-        """Everything that changes the texts."""
+        """Identifier of all settings that change the texts."""
         engine = self.engine.fingerprint if self.engine is not None else None
         return (
             f"sim-to-real({self.generator.fingerprint}, {engine}, real={self.real}, k={self.k}, "
@@ -180,7 +180,7 @@ class SimToReal:
 
     # --- writing ------------------------------------------------------------------------------
     def _stops(self, text: _Text) -> tuple[str, ...]:
-        """Behind every search as long as the engine may be asked, else only behind the answer."""
+        """Stop strings: after every search while the engine may be asked, else after the answer."""
         limit = self.max_searches
         if isinstance(self.real, int):
             limit = min(limit, self.real)

@@ -43,11 +43,12 @@ class GroupShares(NamedTuple):
     """Number of questions left out: they are to be refused, or nothing is known of what they
     need."""
     in_corpus: Share
-    """The corpus holds evidence and answer."""
+    """Share whose evidence and answer the corpus holds."""
     one_search: Share
-    """… and one search shows them."""
+    """Share whose evidence and answer are in the corpus and shown by one search."""
     within: Share
-    """… and so does the scripted searcher within the limit of turns."""
+    """Share whose evidence and answer one search shows, and so does the scripted searcher within
+    the limit of turns."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class Sought:
     """Query → ids it found: every scripted query tried so far."""
     titles: dict[str, str] = field(default_factory=dict)
     spent: bool = False
-    """No query is left that shows anything new."""
+    """True once no remaining query shows anything new."""
 
     @property
     def missing(self) -> frozenset[str]:
@@ -59,7 +59,7 @@ class Sought:
 
     @property
     def done(self) -> bool:
-        """All gold was shown; without gold, a passage that states an answer."""
+        """True if all gold was shown or, without gold, a passage that states an answer."""
         return not self.missing if self.gold else not self.stated_in.isdisjoint(self.shown)
 
     def queries(self) -> list[str]:

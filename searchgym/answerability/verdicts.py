@@ -30,7 +30,7 @@ REASONS = (NO_GOLD, NOWHERE, ELSEWHERE, UNFOUND, LATE)
 IN_CORPUS = frozenset({"", UNFOUND, LATE})
 """Reasons under which the corpus could answer."""
 MORE_TURNS = 6
-"""So many turns beyond the limit are tried, to tell "needs more turns" from "not retrieved"."""
+"""Turns tried beyond the limit, to tell "needs more turns" from "not retrieved"."""
 
 
 @dataclass(frozen=True, slots=True)

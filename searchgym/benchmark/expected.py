@@ -17,7 +17,7 @@ from ..evaluation.machine import versions
 from .table import SHOWN, TransferTable
 
 SCHEMA = 2
-"""1 was written by hand and held no arguments."""
+"""Version of the file format; version 1 was written by hand and held no arguments."""
 TRAITS = 3
 """Traits kept per agent and rung: those that explain most."""
 

@@ -79,7 +79,7 @@ def paired_difference(a: Results, b: Results, metric: str, despite: Sequence[str
 def drop_between(
     above: Results, below: Results, metric: str, joint: Joint
 ) -> tuple[Interval, bool]:
-    """``above`` minus ``below`` with its interval, and whether it is paired."""
+    """Return ``above`` minus ``below`` with its interval, and whether it is paired."""
     if _ids(above) == _ids(below):
         table = paired_difference(above, below, metric, ENGINE_ONLY)
         return crossed_interval(table, seed=joint.seed, bound=bound_of(metric)), True

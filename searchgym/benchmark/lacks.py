@@ -47,7 +47,7 @@ class Stratum(NamedTuple):
     points: Interval
     """Points that this stratum adds to ``Breakdown.explained``."""
     few: bool
-    """Fewer than :data:`FEW` questions on either side."""
+    """True if either side has fewer than :data:`FEW` questions."""
 
 
 class Breakdown(NamedTuple):

@@ -102,7 +102,7 @@ def _curves(learned: Mapping[str, Sequence[Learned]]) -> str:
 
 
 def cell_text(table: TransferTable, rung: str, agent: str, metric: str) -> str:
-    """``.123 [.100, .150]``, or a dash."""
+    """Text of a cell: ``.123 [.100, .150]``, or a dash."""
     found = table.cell(rung, agent, metric)
     if found is None or not found.n:
         return "–"

@@ -19,11 +19,12 @@ from .rungs import rungs_of
 from .table import TransferTable
 
 Maker = Callable[[SearchEnv, Sequence[Task]], Agent | None]
-"""Makes an agent for a rung, or None where it cannot play (an oracle without gold queries)."""
+"""Function that makes an agent for a rung, or None where it cannot play (an oracle without gold
+queries)."""
 Contender = Agent | Maker | Sequence[Agent | Maker]
 """An agent or its maker; several: the same recipe trained with several seeds."""
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], Any]]]
-"""``with progress(label, total) as advance: advance(n)``."""
+"""Progress display, used as ``with progress(label, total) as advance: advance(n)``."""
 
 
 def oracle(env: SearchEnv, tasks: Sequence[Task]) -> Agent | None:

@@ -37,7 +37,7 @@ class Rung:
     """Largest number of questions, drawn at random by the evaluation's seed, the same for every
     agent; None: all."""
     above: str = ""
-    """The rung it is one step away from: what changed is what the drop is due to."""
+    """Rung that this one is one step away from: the drop is due to that step."""
     asks: str = ""
     """The rung whose questions it asks, of the same corpus and tasks; "": its own."""
     step: str = ""
@@ -45,7 +45,8 @@ class Rung:
     cost: int = 0
     """Rungs of low cost are played first; 0: generated passages and BM25."""
     make: Callable[..., Any] = SearchEnv
-    """Makes the environment from ``keywords``: ``SearchEnv``, a subclass, or what returns one."""
+    """Maker of the environment from ``keywords``: ``SearchEnv``, a subclass, or what returns
+    one."""
 
     def env(self) -> SearchEnv:
         """Make the environment in which they are asked; wrappers are carried over or refused."""

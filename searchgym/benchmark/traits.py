@@ -127,7 +127,7 @@ def _unseen(text: str, known: frozenset[str]) -> float:
 
 
 def _ranks(env: SearchEnv, tasks: Sequence[Task]) -> list[list[float]]:
-    """Per task, the rank of each gold passage for the question, infinity where beyond DEPTH or
+    """Ranks of each task's gold passages for its question; infinity for ranks beyond ``DEPTH`` and
     where the engine failed."""
     batch = [
         Query(t.question, DEPTH, CallContext(derive(0, t.id), t.id, {}, None, t)) for t in tasks

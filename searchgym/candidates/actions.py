@@ -19,7 +19,7 @@ class Candidate(NamedTuple):
 
     action: Action
     form: str
-    """One of ``FORMS``."""
+    """Form of the action, one of ``FORMS``."""
     text: str
     """The query, or the answer."""
     norm: str
@@ -36,13 +36,13 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CandidateLimits:
-    """How many candidates of each sort a state offers."""
+    """Largest number of candidates of each sort that a state offers."""
 
     answers: int = 150
     question_mentions: int = 4
     passage_mentions: int = 8
     words: int = 12
-    """Longer spans are not offered as answers."""
+    """Largest number of words in a span that is offered as an answer."""
 
 
 DEFAULT_LIMITS = CandidateLimits()

@@ -154,7 +154,7 @@ def _lead(doc: TokenizedPassage) -> list[int]:
 
 
 class ComparedPage(NamedTuple):
-    """What comparing needs of a retrieved page, beside the page itself."""
+    """A retrieved page together with the features that comparing it with another needs."""
 
     doc: TokenizedPassage
     cover: NDArray[np.float32]
@@ -279,8 +279,8 @@ def polar_columns(question: Question, found: Sequence[ComparedPage]) -> NDArray[
 
 
 def _shared_value(question: Question, a: ComparedPage, b: ComparedPage) -> tuple[float, float]:
-    """How near to the relation words is a value both pages give; how much nearer is the nearest
-    value that only one of them gives (positive: the answers differ)."""
+    """Return the score of the best value that both pages give, by its nearness to the relation
+    words, and the difference from the best value of either page (positive: the answers differ)."""
     scores: list[dict[str, float]] = []
     for page in (a, b):
         mine: dict[str, float] = {}

@@ -25,7 +25,7 @@ from .vectors import Vectors, VectorStore
 
 SCALE = 254.0
 Progress = Callable[[int, int], None]
-"""Called with (texts done, texts to do)."""
+"""Function called with (texts done, texts to do)."""
 
 
 def bundled_model() -> Path:

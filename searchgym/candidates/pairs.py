@@ -294,7 +294,8 @@ def _focus(
 
 
 def _apposed(doc: TokenizedPassage) -> NDArray[np.bool_]:
-    """Whether a span is followed by ", a", ", the", "(" or a form of "is"."""
+    """Return True for each span followed by a form of "is", or by a comma and an article or an
+    auxiliary verb."""
     out = np.zeros(len(doc.spans), dtype=bool)
     lower, gap = doc.words.lower, doc.words.gap
     for row, found in enumerate(doc.spans):

@@ -85,9 +85,9 @@ class Question(NamedTuple):
     mentions: tuple[Found, ...]
     mention_texts: tuple[str, ...]
     in_mention: tuple[bool, ...]
-    """Per word: whether it belongs to a mention."""
+    """Mask of the words that belong to a mention."""
     wh: str
-    """One of ``WH`` or ""."""
+    """Question word, one of ``WH``, or ""."""
     wh_at: int
     """Word index of the wh-word, -1 if there is none."""
     focus: tuple[int, int]
@@ -95,16 +95,16 @@ class Question(NamedTuple):
     head: int
     """Word index of the focus phrase's head noun, -1 if there is none."""
     type: str
-    """One of ``TYPES``."""
+    """Type of the answer, one of ``TYPES``."""
     polar: bool
     """Answerable by yes or no."""
     alternatives: tuple[str, ...]
     """The two sides of "A or B", empty unless the question offers a choice."""
     norm: str
     close: tuple[float, ...]
-    """Per word: how near it stands to a mention, 1 beside one, 0 inside or far away. In "the
-    *population* of the *city where* X *stands*" the near words tie X to something unnamed, the far
-    ones say what is asked of that."""
+    """Nearness of each word to a mention: 1 beside one, 0 inside or far away. In "the *population*
+    of the *city where* X *stands*" the near words tie X to something unnamed, the far ones say what
+    is asked of that."""
 
     opening: int
     """Number of words that only open the question ("Give the name of"), 0 if nothing would be

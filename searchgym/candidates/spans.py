@@ -41,7 +41,7 @@ _AS = frozenset("as become became called named like into".split())
 
 
 def _dates(w: Words, body: int) -> Iterator[Found]:
-    """ "5 May 1990", "May 5, 1990", "May 1990", "May 5"."""
+    """Dates: "5 May 1990", "May 5, 1990", "May 1990", "May 5"."""
     n = len(w.lower)
     i = body
     while i < n:

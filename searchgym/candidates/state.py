@@ -17,7 +17,7 @@ class State(NamedTuple):
 
     question: str
     queries: tuple[str, ...]
-    """Everything searched so far, in order."""
+    """Queries searched so far, in order."""
     found: tuple[tuple[Passage, int, int], ...]
     """Each passage seen, first sighting only: (passage, rank from 0, number of the turn)."""
     turns_left: int

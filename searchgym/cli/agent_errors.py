@@ -16,7 +16,7 @@ from .output import say
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _CALLER = _PACKAGE / "evaluation" / "meter.py"
-"""All evaluated agents are called from here."""
+"""File from which all evaluated agents are called."""
 
 
 @contextmanager

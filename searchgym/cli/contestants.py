@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..candidates.encoder import WordEncoder
 
 Maker = Callable[[SearchEnv, Sequence[Task]], Agent | None]
-"""Makes an agent for the questions it will be asked, or None where it cannot play."""
+"""Function that makes an agent for the questions it will be asked, or None where it cannot play."""
 
 
 def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
@@ -152,7 +152,7 @@ def _candidate(weights: Path | None) -> Agent:
 
 @cache
 def _encoder() -> WordEncoder:
-    """One for all agents: its vectors take memory."""
+    """Return the word encoder that all agents share, because its vectors take memory."""
     from ..candidates.encoder import WordEncoder
     from ..corpora.data import data_directory
 

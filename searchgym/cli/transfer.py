@@ -357,7 +357,7 @@ def _print_steps(table: TransferTable) -> None:
 
 
 def _print_lacks(found: Sequence[dict[str, Any]]) -> None:
-    """Per agent and real rung, the trait that explains most."""
+    """Print a table of the traits that explain lost points, by agent and real rung."""
     rows = [
         {"rung": f["rung"], "agent": f["agent"], "F1 lost": f["lost"], "trait": f["trait"],
          "of it explained": "{mean:+.3f} [{low:+.3f}, {high:+.3f}]".format(**f["explained"])}

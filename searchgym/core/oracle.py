@@ -15,7 +15,8 @@ from ..types import Action, Answer, Hit, Passage, Search
 from .episode import Episode
 
 SELF_SEARCHES = 7
-"""Most searches of a self-search text that earn the full format score (8 thoughts)."""
+"""Largest number of searches in a self-search text that earns the full format score (8
+thoughts)."""
 
 
 def oracle_actions(episode: Episode) -> list[Action]:

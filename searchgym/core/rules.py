@@ -90,8 +90,8 @@ class Rules:
     page_chars: int = 25_000
     """Characters of an accessed page, or of a tool's own text, that are shown."""
     page_stub_chars: int | None = None
-    """If set, a page is shown in full for one turn and then replaced by this many characters
-    (ASearcher's two-level observation)."""
+    """Number of characters that replace a page after it was shown in full for one turn (ASearcher's
+    two-level observation); ``None`` keeps pages in full."""
     judge: bool = False
     delegate: bool = False
     may_abstain: bool = False
@@ -143,7 +143,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeConfig:
-    """Everything that determines an episode, given the policy's texts and the tools' results."""
+    """Settings that determine an episode, given the policy's texts and the tools' results."""
 
     task: Task
     rules: Rules
@@ -159,8 +159,8 @@ class EpisodeConfig:
     """Turns after which the episode is truncated unannounced, as by Gymnasium's ``TimeLimit``:
     instructions do not speak of it and tools still run in the last turn."""
     reward_transforms: tuple[Callable[[float], float], ...] = ()
-    """Applied to each turn's reward, in order, as by Gymnasium's ``TransformReward``. They are
-    functions: a snapshot names them, and cannot be restored."""
+    """Functions applied to each turn's reward, in order, as by Gymnasium's ``TransformReward``.
+    They are functions: a snapshot names them, and cannot be restored."""
 
     def to_json(self) -> dict[str, Any]:
         from ..tasks.records import task_to_dict

@@ -15,7 +15,7 @@ from ..errors import DataError
 from ..types import Page, Passage
 
 KG_PREFIX = "kg:"
-"""How a name of a corpus begins that is a knowledge graph's: ``corpus="kg:triples.tsv"``."""
+"""Prefix of the names of corpora that are knowledge graphs: ``corpus="kg:triples.tsv"``."""
 
 
 def is_files(source: str) -> bool:

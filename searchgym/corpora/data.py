@@ -35,7 +35,7 @@ class SetStatus(NamedTuple):
     summary: str
     folder: Path
     present: bool
-    """All of its files are there."""
+    """True if all of its files are there."""
     missing: tuple[str, ...]
     bytes: int
     digest_ok: bool | None

@@ -106,7 +106,7 @@ def compile_leads(t: EntityType, schema: Schema, phrasing: Phrasing) -> list[Lea
 
 
 def own_bits(schema: Schema) -> list[int]:
-    """Per property, its bit among the properties of its source type."""
+    """Return the bit of each property among the properties of its source type."""
     bits = [0] * len(schema.properties)
     for t in schema.types:
         for i, p in enumerate(_own(schema, t)):

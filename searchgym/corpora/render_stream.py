@@ -21,7 +21,7 @@ from .render_forms import Phrasing
 from .render_pages import PageRenderer
 
 Progress = Callable[[int, int], None]
-"""Called with (pages done, pages in all) after every chunk."""
+"""Function called with (pages done, pages in all) after every chunk."""
 _quote = json.encoder.encode_basestring
 
 

@@ -12,8 +12,8 @@ from .base import Driver
 
 
 class PerTask(Driver):
-    """Each task is played at the difficulty of its level, e.g. easy ones without tools (as in UR²,
-    arXiv 2508.06165, which gives tools to hard questions only).
+    """Curriculum in which each task is played at the difficulty of its level, e.g. easy ones
+    without tools (as in UR², arXiv 2508.06165, which gives tools to hard questions only).
 
     Args:
         levels: Level → parameters. Levels are compared as texts, so that TOML's keys will do.

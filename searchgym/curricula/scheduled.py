@@ -12,7 +12,7 @@ from .schedules import Exponential, Schedule, Steps, make_schedule
 
 
 class Scheduled(Driver):
-    """Each parameter follows a schedule of its own; tasks are chosen by another curriculum.
+    """Curriculum in which each parameter follows its own schedule; another one chooses the tasks.
 
     ``params``: name → ``searchgym.curricula.schedules`` schedule, number or ``{"kind": "linear" |
     "exponential" | "steps", …}``. A step is ``episodes_per_step`` finished episodes (a training

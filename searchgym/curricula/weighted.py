@@ -50,7 +50,7 @@ class ByWeight:
         self._tasks = None
 
     def params(self, task: Task | None = None) -> Mapping[str, float]:
-        """None: such a curriculum only chooses tasks."""
+        """Return no parameters: such a curriculum only chooses tasks."""
         return {}
 
 

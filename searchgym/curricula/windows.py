@@ -13,7 +13,10 @@ from .base import Driver
 
 
 class ByWindow(Driver):
-    """After each ``window`` episodes of the present place :meth:`look` is told their mean return.
+    """A curriculum that moves by windows of episodes.
+
+    Whenever ``window`` episodes of the present place have ended, :meth:`look` is told their mean
+    return.
 
     Episodes that began at another place are not counted, so it may drive many slots at once.
     """
@@ -26,7 +29,7 @@ class ByWindow(Driver):
         self.seen, self.total = 0, 0.0
 
     def places(self) -> Sequence[Mapping[str, float]]:
-        """Wherever :meth:`own` may be."""
+        """Return all places at which :meth:`own` may be."""
         raise NotImplementedError
 
     def look(self, mean: float) -> None:

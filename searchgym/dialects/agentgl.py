@@ -41,7 +41,7 @@ _MEANING = {
 
 
 class AgentGL(TagDialect):
-    """No options: searches, the four graph tools, answers."""
+    """Searches, the four graph tools and answers. The dialect has no options."""
 
     BASE: ClassVar[str] = "agentgl"
     FLAGS: ClassVar[tuple[str, ...]] = ()

@@ -21,7 +21,8 @@ DOCUMENT_CHARS = 5_000
 
 
 class ASearcher(TagDialect):
-    """Every policy text begins inside a thought: ``reasoning </think> <search> q </search>``."""
+    """ASearcher's dialect, in which every policy text begins inside a thought: ``reasoning </think>
+    <search> q </search>``."""
 
     BASE: ClassVar[str] = "asearcher"
     FLAGS: ClassVar[tuple[str, ...]] = ("parallel", "judge", "delegate", "tools")

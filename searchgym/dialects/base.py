@@ -21,7 +21,7 @@ class View(NamedTuple):
 
     tools: tuple[ToolSpec, ...]
     max_parallel: int
-    """Most queries one turn may hold."""
+    """Largest number of queries in one turn."""
     k: int
     """Passages shown per query."""
     turns_left: int
@@ -38,7 +38,7 @@ class Opening(NamedTuple):
     """Opening text of an episode."""
 
     instructions: str
-    """Empty where the question's text is the whole prompt."""
+    """Instructions of the prompt; empty where the question's text is the whole prompt."""
     question: str
     whole: bool
     """True if ``question`` is a prompt around the question."""

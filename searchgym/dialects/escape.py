@@ -44,7 +44,8 @@ def loosely(name: str) -> str:
 
 
 _LESS: Final = "<\ufe64\uff1c"
-"""``<`` and what Unicode's compatibility form (NFKC), which some tokenizers read, makes it."""
+"""Signs that are ``<``, or become it by Unicode's compatibility form (NFKC), which some
+tokenizers read."""
 _BAR: Final = "|\uff5c"
 
 
@@ -83,7 +84,8 @@ def _lookalikes(names: Iterable[str]) -> re.Pattern[str]:
                 signs[plain] = signs.get(plain, "") + sign
 
     def spelt(ends: set[str]) -> str:
-        """Any of these ends of names in any spelling; what they begin with is read once."""
+        """Return a pattern for any of these ends of names in any spelling; common beginnings are
+        matched once."""
         parts = sorted({end[:n] for end in ends for n in range(1, 5)} & signs.keys())
         ways = [
             f"[{re.escape(signs[part])}][{INVISIBLE}]*+"

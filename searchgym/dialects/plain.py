@@ -43,7 +43,8 @@ def _line(words: Sequence[str]) -> re.Pattern[str]:
 
 
 def _lookalike(words: Sequence[str]) -> re.Pattern[str]:
-    """Looser than ``_line`` on purpose: other blanks, invisible characters, Unicode case."""
+    """Pattern looser than ``_line`` on purpose: other blanks, invisible characters, Unicode
+    case."""
     keywords = "|".join(map(loosely, words))
     return re.compile(
         rf"^(?=(?:[^\S\n]|[{INVISIBLE}])*+(?:{keywords})(?:[^\S\n]|[{INVISIBLE}])*+:)",
@@ -52,8 +53,8 @@ def _lookalike(words: Sequence[str]) -> re.Pattern[str]:
 
 
 class Plain(Described):
-    """Minimal. Observations are lines that can never look like an action. Option ``tools``: calls
-    of any other tool, ``call: {"name": …, "arguments": {…}}``."""
+    """Minimal dialect. Observations are lines that can never look like an action. Option ``tools``:
+    calls of any other tool, ``call: {"name": …, "arguments": {…}}``."""
 
     BASE: ClassVar[str] = "plain"
     FLAGS: ClassVar[tuple[str, ...]] = ("tools",)

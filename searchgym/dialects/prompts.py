@@ -33,15 +33,16 @@ PLACEHOLDERS: Mapping[str, Callable[[View], str]] = {
     ),
     "max_parallel": lambda view: str(view.max_parallel),
 }  # fmt: skip
-"""Besides ``question`` and ``instructions`` (what the dialect itself would say): ``tools``, a JSON
-signature per line; ``tool_names``, separated by commas; and the environment's keywords."""
+"""Placeholders of a template besides ``question`` and ``instructions`` (what the dialect itself
+would say): ``tools``, a JSON signature per line; ``tool_names``, separated by commas; and the
+environment's keywords."""
 KNOWN = frozenset({"question", "instructions", *PLACEHOLDERS})
 
 
 class _Template(NamedTuple):
     texts: tuple[str, ...]
     names: tuple[str, ...]
-    """One between each two texts."""
+    """Names of the placeholders, one between each two texts."""
 
 
 def opening_of(prompt: str | None, dialect: Dialect, view: View, question: str) -> Opening:

@@ -86,7 +86,7 @@ class SelfSearch(SearchR1):
     BASE: ClassVar[str] = "search_r1_self"
     FLAGS: ClassVar[tuple[str, ...]] = ("quoted",)
     self_search: ClassVar[bool] = True
-    """Tells an episode that the policy searches within its own text."""
+    """True tells an episode that the policy searches within its own text."""
 
     def __init__(self, *, quoted: bool = False) -> None:
         super().__init__(quoted=quoted)

@@ -34,7 +34,7 @@ _KINDS: dict[str, type] = {
     "answer": Answer,
 }
 MAX_QUERIES = 64
-"""Most queries a turn can hold in any dialect; episodes usually allow far fewer."""
+"""Largest number of queries in a turn of any dialect; episodes usually allow far fewer."""
 MAX_THOUGHTS = 64
 """Thoughts that get a span; a megabyte of tiny ones is not worth a hundred thousand records."""
 

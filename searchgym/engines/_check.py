@@ -24,7 +24,7 @@ def fault(
     marks: NDArray[np.uint64],
     passages: int,
 ) -> int:
-    """0 for an index that ``bm25_index.BM25Index`` describes, else a place in ``FAULTS``.
+    """Return 0 for an index that ``bm25_index.BM25Index`` describes, else a place in ``FAULTS``.
 
     Lengths and types are taken to be right: indptr (terms + 1,), largest and rows (terms,), data
     and indices (postings,), marks (long, ⌈passages / 64⌉, 2).

@@ -38,7 +38,7 @@ STOPWORDS: Mapping[str, frozenset[str]] = {
 }
 WORD = r"\w+"
 LONGEST_TOKEN = 255
-"""Longer runs of word characters are not words (Lucene's limit); they are not indexed."""
+"""Largest length of a word (Lucene's limit); longer runs of word characters are not indexed."""
 _CACHED_TOKENS = 1 << 20
 _CACHED_LENGTH = 64
 

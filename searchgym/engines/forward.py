@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from .rows import ENOUGH_ROWS, STEP, Rows, one_thread
 
 Progress = Callable[[int, int], None]
-"""Called with (done, to do)."""
+"""Function called with (done, to do)."""
 WIDTH = 8
 _TOKENISED_AT_ONCE = 2048
 

@@ -101,7 +101,7 @@ def _is_about(note: Any, ids: set[str]) -> bool:
 
 
 def _mean(ranks: Sequence[int], mean: Mean) -> Fraction:
-    """Exact, so that equal means are equal whatever they were made of."""
+    """Return the exact mean, so that equal means are equal whatever they were made of."""
     if mean == "harmonic":
         return len(ranks) / sum((Fraction(1, r) for r in ranks), Fraction(0))
     return Fraction(sum(ranks), len(ranks))

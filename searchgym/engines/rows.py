@@ -17,7 +17,7 @@ from typing import Any
 STEP = 8
 """Multiples of so many rows are looked at."""
 ENOUGH_ROWS = 56
-"""Enough on every CPU."""
+"""Number of rows that is enough on every CPU."""
 
 
 @dataclass(frozen=True, slots=True)

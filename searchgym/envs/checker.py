@@ -124,7 +124,7 @@ def _strings(value: Any) -> list[str]:
 
 
 def _no_leaks(env: SearchEnv, seed: int) -> None:
-    """Before anything was retrieved, neither answer nor evidence id is anywhere to be seen."""
+    """Check that neither answer nor evidence id is shown before anything was retrieved."""
     observation, info = env.reset(seed=seed)
     task = env.episode.config.task
     question = normalise_answer(task.question)

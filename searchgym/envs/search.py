@@ -78,9 +78,9 @@ class SearchEnv(gym.Env[Any, str]):
         self.time_limit: int | None = None
         """Turns after which an episode is truncated unannounced; set for ``TimeLimit``."""
         self.on_end: tuple[Callable[[Episode], object], ...] = ()
-        """Called with every episode that ends; set for ``RecordEpisodeStatistics``."""
+        """Functions called with every episode that ends; set for ``RecordEpisodeStatistics``."""
         self.reward_transforms: tuple[Callable[[float], float], ...] = ()
-        """Applied to each turn's reward, in order; set for ``TransformReward``."""
+        """Functions applied to each turn's reward, in order; set for ``TransformReward``."""
         self.action_space = FreeText(MAX_TEXT)
         self.observation = observation
         """Kind of observation: "text" or "messages"."""

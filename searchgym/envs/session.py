@@ -74,7 +74,7 @@ class Session:
     # --- what the policy is asked -------------------------------------------------------------
     @property
     def prompt(self) -> str:
-        """Everything the policy sees now, as one text."""
+        """Prompt that the policy sees now, as one text."""
         return self.episode.observation(self.episode.contexts.active)
 
     @property

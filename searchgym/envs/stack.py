@@ -1,5 +1,5 @@
-"""Many infos into one, laid out as Gymnasium's ``VectorEnv._add_info`` does, but column by column:
-at a thousand slots the per-item version costs as much as the search."""
+"""Stacking of many infos into one, laid out as by Gymnasium's ``VectorEnv._add_info``, but column
+by column: at a thousand slots the per-item version costs as much as the search."""
 
 from __future__ import annotations
 

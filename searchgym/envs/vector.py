@@ -77,7 +77,7 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         self._episodes: list[Episode | None] = [None] * num_envs
         self._streams: list[np.random.Generator | None] = [None] * num_envs
         self._playing: list[SearchEnv] = [self.env] * num_envs
-        """Whose tools each slot's episode calls: ``env``, or that of another split."""
+        """Environment whose tools each slot's episode calls: ``env``, or that of another split."""
         self._one_toolbox = True
         self._finished = [False] * num_envs
         if gc_freeze:
@@ -261,7 +261,8 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         return [request for e in self.episodes for request in e.requests()]
 
     def oracle(self) -> list[list[str]]:
-        """Per slot, the actions that solve its episode from where it stands (privileged)."""
+        """Return, for each slot, the actions that solve its episode from where it stands
+        (privileged)."""
         pairs = zip(self.episodes, self._playing, strict=True)
         return [oracle_texts(episode, env.corpus.passage) for episode, env in pairs]
 

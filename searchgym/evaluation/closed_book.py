@@ -22,7 +22,7 @@ COLUMNS = ("em", "f1", "cover_em", "judge")
 
 
 def plays(mode: str, agent: Agent, env: SearchEnv) -> tuple[bool, bool]:
-    """(with tools, closed book): what is played.
+    """Return a pair (with tools, closed book) that says what is played.
 
     ``"auto"`` plays both where asking again is free, and only with tools where it may cost money:
     with agents that count their usage (model servers) and with foreign ones, unless they say
@@ -52,8 +52,9 @@ def beside(result: EvalResult, closed: EvalResult) -> EvalResult:
 
 
 def boundary(opened: Sequence[Row], closed: Sequence[Row]) -> Confusion | None:
-    """Not searching, against knowing the answer (``decisions.knowledge_boundary``), over questions
-    that have one; None if the agent answers none of them by heart, so that there is no boundary.
+    """Return the confusion of not searching against knowing the answer, over answerable questions
+    (``decisions.knowledge_boundary``); None if the agent answers none of them by heart, so that
+    there is no boundary.
     """
     known = solvable([row for row in closed if not row.should_abstain])
     if not any(known.values()):

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from ..errors import EvaluationError
 
 IGNORED = ("agent", "batch", "questions", "environment.data_dir", "instructions", "tokens", "judge")
-"""The agent is what is compared, and who counts its tokens is its own; the batch size and the
-folder of the data move nothing; questions are paired one by one; instructions follow from the
-rules. The judge matters only where its verdicts are compared."""
+"""Settings that may differ. The agent is what is compared, and who counts its tokens is its own;
+the batch size and the folder of the data change no result; questions are paired one by one;
+instructions follow from the rules. The judge matters only where its verdicts are compared."""
 BEHIND = {"judge": "judge", "tokens_in": "tokens", "tokens_out": "tokens"}
 """Metric → the ignored setting that matters to it after all."""
 SHOWN = 6

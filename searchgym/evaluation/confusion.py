@@ -15,13 +15,13 @@ class Confusion(NamedTuple):
     """Counts of questions, by what was decided and what was right to decide."""
 
     hits: int
-    """Decided so, and right."""
+    """Number of positive decisions that were right."""
     false_alarms: int
-    """Decided so, and wrong."""
+    """Number of positive decisions that were wrong."""
     missed: int
-    """Not decided so where it would have been right."""
+    """Number of negative decisions where a positive one would have been right."""
     rejected: int
-    """Not decided so, and rightly."""
+    """Number of negative decisions that were right."""
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[bool, bool]]) -> Confusion:

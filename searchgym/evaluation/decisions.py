@@ -1,4 +1,4 @@
-"""Did the agent know when to refuse, and when it need not search?"""
+"""Measures of the agent's decisions to refuse and to search."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Abstention(NamedTuple):
     """Refusals on a set that mixes questions with and without an answer."""
 
     refusals: Confusion
-    """Refused, against should have been refused. Its ``precision`` says how far a refusal can be
-    trusted, ``recall`` how many unanswerable questions were caught, ``false_alarm_rate`` how many
-    answerable ones were given up."""
+    """Confusion of having refused against having had to refuse. Its ``precision`` says how far a
+    refusal can be trusted, ``recall`` how many unanswerable questions were caught,
+    ``false_alarm_rate`` how many answerable ones were given up."""
     answered: Interval
     """Mean metric over the answerable questions that were not refused (selective accuracy)."""
     invented: int
@@ -65,7 +65,7 @@ def solvable(
 
 
 def knowledge_boundary(rows: Sequence[Row], known: Mapping[str, bool]) -> Confusion:
-    """Not searching, against knowing the answer; its ``f1`` is AdaSearch's F1_aware.
+    """Confusion of not searching against knowing the answer; its ``f1`` is AdaSearch's F1_aware.
 
     An agent that always searches scores 0, one that searches exactly where it must scores 1.
     ``known`` is :func:`solvable` of the same agent. Episodes lost to the infrastructure, or on

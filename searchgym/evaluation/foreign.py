@@ -25,7 +25,7 @@ class RunScores(NamedTuple):
     means: Scores
     questions: int
     missing: int
-    """Judged questions that the run lacks; they score 0."""
+    """Number of judged questions that the run lacks; they score 0."""
 
 
 def score_run(run: Run, qrels: Qrels, k: int | None = None) -> RunScores:

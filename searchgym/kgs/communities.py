@@ -135,7 +135,7 @@ class CommunitySearch:
             self._joint.append(np.sqrt(2 + 2 * vectors.affinity(fine, coarse, parent)))
 
     def descend(self, scores: Floats, beam: float = BEAM) -> list[list[int]]:
-        """Per level, the communities that survive a query's ``scores``, best first."""
+        """Return, for each level, the communities that survive a query's ``scores``, best first."""
         if not beam >= 1:
             raise EngineError(f"the beam must be at least 1, got {beam}")
         kept: list[list[int]] = []

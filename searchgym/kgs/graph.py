@@ -36,7 +36,7 @@ class KnowledgeGraph:
 
     name: str
     ids: Sequence[str]
-    """Unique, as the source has them."""
+    """Ids of the entities, unique, as the source has them."""
     titles: Sequence[str]
     """Unique names: what results print, and what an agent can say back."""
     labels: Sequence[str]

@@ -83,8 +83,8 @@ def practised(seed: int, facts: Iterable[int]) -> bool:
 
 
 def lessons(made: SearchEnv, knowledge: Knowledge) -> Lessons:
-    """Everything a knower of these facts reads about its world. ``DataError`` where that is
-    nothing."""
+    """Return the texts that a knower of these facts reads about its world; ``DataError`` if there
+    are none."""
     world, corpus, recipe = world_of(made), made.corpus, knowledge.recipe
     knowledge.sure_of(world)
     assert isinstance(corpus, GeneratedCorpus)

@@ -30,13 +30,14 @@ from .run import MAX_TOKENS
 TASKS = {"simple": 100, "chain-2": 100, "chain-3": 100}
 """Questions asked; of the chains about half are left out, see :func:`practised`."""
 TURN_TOKENS = 112
-"""Most tokens of one turn outside self-search: a thought of three facts, and an action."""
+"""Largest number of tokens in a turn outside self-search: a thought of three facts, and an
+action."""
 GREEDY = Sampling(max_tokens=TURN_TOKENS, temperature=0.0)
 
 
 def questions_for(recipe: KnowerRecipe, most: int) -> dict[str, int]:
-    """So many questions of one, two and three hops each; a world too small for them is asked half
-    as many, and half again. ``TaskError`` if it has not even one of each."""
+    """Return numbers of questions of one, two and three hops: ``most`` of each, halved until the
+    world is large enough for them. ``TaskError`` if it has not even one of each."""
     while True:
         tasks = dict.fromkeys(TASKS, most)
         try:
@@ -54,13 +55,13 @@ class QuestionGroup(NamedTuple):
 
     hops: int
     knowledge: str
-    """taught | backward (all taught, but some fact is asked for from its object, which
-    ``inverse=False`` leaves out) | untaught, shown (the model was shown that it does not know) |
-    untaught."""
+    """Knowledge of the facts: taught | backward (all taught, but some fact is asked for from its
+    object, which ``inverse=False`` leaves out) | untaught, shown (the model was shown that it does
+    not know) | untaught."""
 
 
 class Measured(NamedTuple):
-    """Everything, by groups of questions."""
+    """Measurements of a knower, by groups of questions."""
 
     closed_book: Mapping[QuestionGroup, Interval]
     """Exact match without search."""

@@ -20,8 +20,8 @@ class Asked(NamedTuple):
 
 
 class _Spelling(Voice):
-    """Makes the choices it is told, the first option where it is told nothing, and remembers how
-    many options there were."""
+    """Wording that makes the choices it is told, the first option where it is told nothing, and
+    remembers how many options there were."""
 
     def __init__(self, ctx: Context, choices: list[int]) -> None:
         super().__init__(ctx, "train", 0)

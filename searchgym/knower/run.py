@@ -24,7 +24,8 @@ from .lessons import lessons
 from .recipe import KnowerRecipe, world_of
 
 MAX_TOKENS = 384
-"""Most tokens of a row and of one text by the model, which may be a whole self-search episode."""
+"""Largest number of tokens in a row and in one text by the model, which may be a whole self-search
+episode."""
 
 
 class Knower(NamedTuple):
@@ -38,7 +39,7 @@ class Knower(NamedTuple):
     tokens: int
     """Read in training, without padding."""
     seconds: float
-    """Spent in optimiser steps, earlier sessions of a resumed run included."""
+    """Seconds spent in optimiser steps, earlier sessions of a resumed run included."""
 
 
 def make_knower(

@@ -33,7 +33,7 @@ class HopWording(NamedTuple):
     found: str
     """Object that the fact leads to; "" where that was not taught."""
     page: int
-    """Whose page a good engine would show; -1 where only the taught fact would tell."""
+    """Entity whose page a good engine would show; -1 where only the taught fact would tell."""
 
 
 class Writer:
@@ -83,7 +83,7 @@ class Writer:
 
     # --- parts --------------------------------------------------------------------------------
     def _hops(self, path: Path) -> list[HopWording]:
-        """Up to the first one that was not taught."""
+        """Return the hops of a path up to the first one that was not taught."""
         known = self._ctx.names.given(path.start)
         assert known is not None, "questions begin with a name"
         here, hops = path.start, list[HopWording]()
@@ -112,7 +112,8 @@ class Writer:
         return self._ctx.names.name(step.value) if step.inverse else self._pages.written(step.fact)
 
     def _shown(self, hop: HopWording) -> Ranking:
-        """What the knower itself would find: nothing where that would give the fact away."""
+        """Ranking that the knower itself would find: empty where a page would give the fact
+        away."""
         if hop.page < 0:
             return ()
         return (Hit(self._pages.corpus[hop.page], 1.0),)

@@ -36,7 +36,7 @@ class Sampling(NamedTuple):
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
-    """0: no limit."""
+    """Number of most likely tokens to sample from; 0: no limit."""
     stop: tuple[str, ...] = ()
     """Generation ends with the first of these; it is kept in the text."""
 
@@ -90,7 +90,7 @@ class Generator(Protocol):
         ...
 
     def cache_key(self, request: GenRequest, /) -> bytes | None:
-        """``None`` unless the same request surely gives the same text."""
+        """Return a key if the same request surely gives the same text, else ``None``."""
         ...
 
     def run(self, batch: Sequence[GenRequest], /) -> Sequence[Completion | Failure]:

@@ -124,7 +124,7 @@ class ChatClient:
 
     @property
     def model(self) -> str:
-        """Its name; asked of the server if it was not given."""
+        """Name of the model; the server is asked if it was not given."""
         if self._model is None:
             name = self.wire.wait(only_model(self.wire))
             if isinstance(name, Failure):
@@ -145,7 +145,7 @@ class ChatClient:
 
     @property
     def usage(self) -> dict[str, float]:
-        """So far: ``requests`` answered by the server, ``cached`` ones, ``failures``,
+        """Usage so far: ``requests`` answered by the server, ``cached`` ones, ``failures``,
         ``prompt_tokens``, ``completion_tokens`` (as the server counts), and their ``cost`` in US
         dollars."""
         with self._guard:

@@ -76,7 +76,7 @@ class OpenAIGenerator:
 
     @property
     def model(self) -> str:
-        """Its name; asked of the server if it was not given."""
+        """Name of the model; the server is asked if it was not given."""
         return self._model or self._settled()._model  # type: ignore[return-value]
 
     @property
@@ -127,7 +127,7 @@ class OpenAIGenerator:
 
     # --- finding out --------------------------------------------------------------------------
     def _settled(self) -> Self:
-        """Itself, probed. ``EngineError`` if the server cannot be asked."""
+        """Return the generator itself, probed. ``EngineError`` if the server cannot be asked."""
         if self._facts is None and (down := self.wire.wait(self._settle())) is not None:
             raise EngineError(f"cannot find out what the server can do: {down.message}")
         return self

@@ -24,7 +24,7 @@ class EndpointSupport(NamedTuple):
     """Temperature has an effect."""
     takes_seed: bool = False
     seed: bool = False
-    """Equal seeds give equal text."""
+    """True if equal seeds give equal text."""
     top_p: bool = False
     top_k: bool = False
     logp: bool = False

@@ -89,7 +89,7 @@ class Codec:
         return text
 
     def describe(self) -> str:
-        """Everything that decides which ids a text becomes, for digests."""
+        """Describe all that decides which ids a text becomes, for digests."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         words = backend.to_str() if backend is not None else json.dumps(self.tokenizer.get_vocab())
         return json.dumps([words, getattr(self.tokenizer, "chat_template", None)], default=str)

@@ -17,7 +17,8 @@ _FOLLOW = {"dynamic", "longrope"}
 
 
 def follows_the_longest(config: Any) -> int | None:
-    """Up to how many tokens positions do not depend on other rows; ``None``: they never do."""
+    """Return the number of tokens up to which positions do not depend on other rows; ``None``: they
+    never do."""
     rope = getattr(config, "rope_parameters", None) or {}
     found = [rope, *(r for r in rope.values() if isinstance(r, Mapping))]
     name = "original_max_position_embeddings"

@@ -52,7 +52,7 @@ class SftConfig:
     clip: float = 1.0
     """Clipping threshold of AdamW's gradients (L2 norm)."""
     max_tokens: int = 768
-    """Longer examples are left out."""
+    """Largest number of tokens of an example; longer ones are left out."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -117,16 +117,16 @@ class SftTrainer:
         self.model, self.examples, self.config = model, examples, config
         self.step = 0
         self.seconds = 0.0
-        """Spent in steps, over all sessions of the run."""
+        """Seconds spent in steps, over all sessions of the run."""
         self.optimizers = optimizers_of(model, config.lr, config.muon_lr, weight_decay=0.01)
         self._order: tuple[int, list[list[int]]] = (-1, [])
 
     def weights(self) -> dict[str, Tensor]:
-        """All that is trained or held still, by name: what a checkpoint keeps."""
+        """Weights of a checkpoint by name, both trained and frozen ones."""
         return dict(self.model.named_parameters())
 
     def settle(self) -> None:
-        """Called before the model is saved: weights that are made of others are made now."""
+        """Compute the weights that are made of others; called before the model is saved."""
 
     def advance(self) -> Progress:
         """Make one optimizer step on the next batch."""

@@ -72,7 +72,8 @@ class CausalLMPolicy(ExternalPolicy):
             memory=memory,
         )
         self.refresh: Callable[[], object] | None = None
-        """Called before each batch of turns; where weights come from elsewhere, it fetches them."""
+        """Function called before each batch of turns; it fetches weights that come from
+        elsewhere."""
 
     @property
     def fingerprint(self) -> str:
@@ -95,8 +96,9 @@ class CausalLMPolicy(ExternalPolicy):
         return int(getattr(self.generator, "version", 0))
 
     def weights_changed(self, weights: Mapping[str, Any] | None = None) -> int:
-        """After a training step: the new version. ``weights``: a state dict for a generator that
-        holds a copy of its own (vLLM); none for one that shares the trainer's model."""
+        """Tell the generator of a training step and return the new version. ``weights``: a state
+        dict for a generator that holds a copy of its own (vLLM); none for one that shares the
+        trainer's model."""
         generator: Any = self.generator
         needed = "version" if weights is None else "update_weights"
         if not hasattr(generator, needed):

@@ -162,7 +162,8 @@ class ExternalPolicy:
 
     @cached_property
     def _vocabulary(self) -> int | None:
-        """One more than the highest id of the renderer's tokenizer, if it has one."""
+        """Size of the vocabulary: the highest id of the renderer's tokenizer, if it has one, plus
+        1."""
         ask = getattr(getattr(self.renderer, "tokenizer", None), "get_vocab", None)
         return None if ask is None else max(ask().values()) + 1
 

@@ -38,7 +38,7 @@ class Spelt(NamedTuple):
 
 @runtime_checkable
 class Renderer(Protocol):
-    """Owned by a policy; not to be confused with the dialect, which knows nothing of tokens.
+    """Renderer of a policy; not to be confused with the dialect, which knows nothing of tokens.
 
     One that has options says in an attribute ``fingerprint`` what decides the ids of a prompt; of
     others the class counts.
@@ -91,8 +91,8 @@ class PlainRenderer:
 
 
 class BareRenderer(PlainRenderer):
-    """Everything but the instructions, which never change: for small models that were trained
-    without them, whose time is short."""
+    """Renderer of all but the instructions, which never change: for small models that were trained
+    without them."""
 
     def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
         kept = tuple(s for s in request.segments if s.kind != "instructions")

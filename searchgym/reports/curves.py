@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..errors import MissingExtraError
 
 POINTS = 120
-"""Most points of a line; longer runs are thinned to means of neighbouring steps."""
+"""Largest number of points of a line; longer runs are thinned to means of neighbouring steps."""
 
 
 class CurvePoint(NamedTuple):

@@ -132,7 +132,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything on a page, in order."""
+    """Contents of a report page, in order."""
 
     title: str
     kind: str

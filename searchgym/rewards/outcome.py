@@ -71,7 +71,7 @@ class Outcome:
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """Whatever else the task's maker noted."""
+        """Further entries noted by the task's maker."""
         return self._episode.config.task.meta
 
     @property
@@ -142,7 +142,7 @@ class Outcome:
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
-        """Their results, in the same order."""
+        """Results of the turn's calls, in the same order."""
         return self._results
 
     @property
@@ -233,7 +233,7 @@ class Outcome:
         return MappingProxyType(parts)
 
     def __eq__(self, other: object) -> bool:
-        """Equal are outcomes with the same end, answer and parts."""
+        """Return True for outcomes with the same end, answer and parts."""
         if not isinstance(other, Outcome):
             return NotImplemented
         return self._compared() == other._compared()

@@ -78,7 +78,7 @@ class Part:
     measure: Any
     """A function of an outcome, or an object with the methods of :class:`RewardPart`."""
     weight: float = 1.0
-    """Unused in a gate."""
+    """Weight of the part; unused in a gate."""
     gates: bool = False
     use: str = ""
     """Name in the registry or import path; ``""``: neither leads to it."""

@@ -40,7 +40,7 @@ LORA = ("rank", "alpha", "targets")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that a run is made of, as JSON values.
+    """Complete description of a run as JSON values.
 
     Raises:
         CardError: an unknown or impossible option, or a method that compares members of a group

@@ -60,7 +60,7 @@ class Config:
     max_norm: float = 1.0
     """Gradient clipping threshold (L2 norm)."""
     eps: float = 1e-6
-    """Added to a group's standard deviation."""
+    """Number added to a group's standard deviation."""
     seed: int = 0
 
 

@@ -12,7 +12,7 @@ from .slots.records import Group, Played, Purpose, TaskPlan
 Packed = list[
     tuple[dict[str, Any], tuple[TrainingRow, ...], Purpose, int | None, Mapping[str, float]]
 ]
-"""Per member: the episode's snapshot, its rows, purpose, parent and usage."""
+"""Members of a group, each as the episode's snapshot, its rows, purpose, parent and usage."""
 
 
 def pack(group: Group) -> Packed:

@@ -48,7 +48,7 @@ class SingleProcess:
         """Wrap the model so that gradients are averaged over processes."""
 
     def shard(self, items: Sequence[T]) -> list[T]:
-        """This process's items: every ``count``-th."""
+        """Return this process's items: every ``count``-th."""
         return list(items[self.index :: self.count])
 
     def all_gather_groups(self, plans: Sequence[Any], shard: Sequence[Group]) -> list[Group]:

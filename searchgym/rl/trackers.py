@@ -88,8 +88,8 @@ TRACKERS: Mapping[str, Callable[[Path, Mapping[str, Any], int], Tracker]] = {
 
 
 def require(names: Sequence[str]) -> None:
-    """Before anything is loaded: ``CardError`` for an unknown name, ``MissingExtraError`` for a
-    package that is not installed."""
+    """Check names before anything is loaded: ``CardError`` for an unknown one,
+    ``MissingExtraError`` for a package that is not installed."""
     for name in names:
         if name not in TRACKERS:
             raise CardError(unknown("tracker", name, TRACKERS))

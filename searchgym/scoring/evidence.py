@@ -1,4 +1,4 @@
-"""Was the evidence found? Retrieval metrics over passage ids, as trec_eval defines them.
+"""Retrieval metrics of evidence over passage ids, as trec_eval defines them.
 
 ``ranked`` is best first; a repeated id counts at its first place only. Without gold every metric is
 ``nan``: such queries have nothing to find and must be left out of means, not counted as failures.

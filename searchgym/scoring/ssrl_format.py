@@ -1,4 +1,4 @@
-"""How well a self-search text is formed: SSRL's score (arXiv 2508.10874), rule for rule.
+"""Format score of a self-search text: SSRL's (arXiv 2508.10874), rule for rule.
 
 The rules read the policy's own text and nothing else, so nothing a passage says can earn it.
 """
@@ -18,10 +18,10 @@ PLACEHOLDERS = {
     "information": "your information",
     "answer": "your answer",
 }
-"""What the instructions write where the policy should write something of its own."""
+"""Placeholders in the instructions, for which the policy should write something of its own."""
 MAX_THOUGHTS = 8
 ENOUGH_THOUGHTS = 2
-"""From here on the number of thoughts no longer raises the score."""
+"""Number of thoughts from which on further ones no longer raise the score."""
 
 
 def ssrl_format(text: str) -> float:
@@ -63,7 +63,7 @@ def _well_formed(text: str) -> bool:
 
 
 def _answered(tags: list[str]) -> bool:
-    """Whether each search between the first thought and the answer has information after it."""
+    """Return True if each search is directly followed by a block of information."""
     i = 0
     while i < len(tags):
         if tags[i] == "search":

@@ -163,7 +163,7 @@ class Batcher(Generic[Req, Res]):
         return entry
 
     def _forget(self, entry: _Entry) -> None:
-        """Later equal requests start anew."""
+        """Forget a request: later equal ones start anew."""
         if entry.key is not None and self._by_key.get(entry.key) is entry:
             del self._by_key[entry.key]
 

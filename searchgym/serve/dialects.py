@@ -23,7 +23,8 @@ class Shape(NamedTuple):
     scored: bool
     """True if ``score`` follows in each item."""
     envelope: Envelope
-    """nested ``{"result": [[…], …]}``, single ``{"result": […]}``, list ``[…]``, rllm's object."""
+    """Envelope: nested ``{"result": [[…], …]}``, single ``{"result": […]}``, list ``[…]``, rllm's
+    object."""
 
 
 def contents(passage: Passage) -> str:

@@ -99,7 +99,7 @@ class Board:
         self._asked += queries
 
     def batch(self, size: int) -> None:
-        """The engine was called for ``size`` queries."""
+        """Count a call of the engine for ``size`` queries."""
         with self._guard:
             self._called.add(size)
 

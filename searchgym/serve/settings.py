@@ -16,11 +16,11 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything about serving except what is served. ``SearchGymError`` for impossible values."""
+    """Settings of a server, apart from what it serves. ``SearchGymError`` for impossible values."""
 
     host: str = "127.0.0.1"
     port: int = 8000
-    """0: any free port; the server says which."""
+    """Port to listen on; 0: any free port, which the server names."""
     workers: int = 1
     dialect: str = "auto"
     default_k: int = 3

@@ -23,8 +23,8 @@ from .solver import Solver
 class Reject:
     task: Task
     reason: str
-    """"no graph", "not unique", "answer differs", "answerable", "not stated", "wrong fact" or
-    "not retrieved"."""
+    """Reason of the rejection: "no graph", "not unique", "answer differs", "answerable", "not
+    stated", "wrong fact" or "not retrieved"."""
     detail: str
 
 
@@ -39,7 +39,7 @@ class AuditReport:
     """Fingerprint of the engine the proof holds for."""
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Per family: "built", "kept" and one number per reason, families in order."""
+        """Counts by family: "built", "kept" and one number per reason, families in order."""
         found: dict[str, Counter[str]] = {}
         for task in (*self.kept, *(r.task for r in self.rejected)):
             found.setdefault(task.family, Counter())["built"] += 1

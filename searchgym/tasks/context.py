@@ -34,7 +34,8 @@ def both_sides(phrases: Phrases) -> bool:
 
 
 class Context:
-    """Shared by the families while a task set is built; nothing in it depends on wording."""
+    """Context shared by the families while a task set is built; nothing in it depends on
+    wording."""
 
     def __init__(self, world: World, corpus: GeneratedCorpus) -> None:
         self.world, self.corpus = world, corpus
@@ -44,7 +45,7 @@ class Context:
         self.invertible = [p.is_relation and both_sides(p.inverse) for p in self.schema.properties]
         self.of_type = [world.entities_of(i).tolist() for i in range(len(self.schema.types))]
         self.memo: dict[Any, Any] = {}
-        """What families work out once per world, under keys of their own."""
+        """Results that families work out once per world, under keys of their own."""
         self._pages: dict[int, int] = {}
         self._steps: dict[int, tuple[PathStep, ...]] = {}
         self._tokens: dict[int, frozenset[str]] = {}
@@ -82,7 +83,7 @@ class Context:
         return self.page(fact) >= 0
 
     def usable_as_value(self, step: PathStep) -> bool:
-        """Whether a step may end a question: its outcome is clear to a reader."""
+        """Return True if a step may end a question: its outcome is clear to a reader."""
         if step.inverse or self.prop(step.property).is_relation:
             return self.names.clear(step.value)
         return True
@@ -102,7 +103,7 @@ class Context:
         return found
 
     def leads_on(self, step: PathStep) -> bool:
-        """Whether a step leads to an entity from which further steps can be taken."""
+        """Return True if a step leads to an entity from which further steps can be taken."""
         return step.inverse or self.prop(step.property).is_relation
 
     def walk(

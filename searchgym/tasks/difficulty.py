@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import TypeVar
 
 EXACT_NODES = 12
-"""Up to this size the dynamic programme over subsets (2^n states) is used."""
+"""Largest number of nodes for which the dynamic programme over subsets (2^n states) is used."""
 
 
 def treewidth(edges: Iterable[tuple[str, str]]) -> int:

@@ -20,7 +20,7 @@ Render = Callable[[Voice], str]
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Everything but the wording. ``render`` writes the question with a given voice."""
+    """A task without its wording. ``render`` writes the question with a given voice."""
 
     family: str
     graph: ReasoningGraph
@@ -37,7 +37,7 @@ class Draft:
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """Equal signatures ask the same thing, in whatever order or words."""
+        """Signature of the question; equal ones ask the same thing, in whatever order or words."""
         nodes = {n.id: (n.value if n.given else "?") for n in self.graph.nodes}
         edges = sorted(
             (nodes[e.subject], e.property, nodes[e.object], e.fact) for e in self.graph.edges
@@ -137,8 +137,8 @@ class Sketch:
         self._evidence.setdefault(self._ctx.corpus[page].id, self._ctx.names.title(entity))
 
     def query(self, known: int, step: PathStep) -> str:
-        """What an agent that knows one end of a step can search for: the name of the page that
-        states the fact; or, where only the object is known, its name and what is sought."""
+        """Query of an agent that knows one end of a step: the name of the page that states the
+        fact; or, where only the object is known, its name and what is sought."""
         title = self._ctx.names.title(known)
         if not step.inverse:
             return title

@@ -22,7 +22,7 @@ from .wording import Voice, capitalised, clause, indefinite, listed
 
 MOST_CONSTRAINTS = 3
 WIDEST = 12
-"""Most candidates of the narrowest constraint, so that a search can start there."""
+"""Largest number of candidates of the narrowest constraint, so that a search can start there."""
 
 _BOTH = Phrases(
     (

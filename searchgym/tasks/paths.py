@@ -48,7 +48,7 @@ class Path(NamedTuple):
 
 
 class FactGroup(NamedTuple):
-    """Everything one relation links to one thing."""
+    """All facts by which one relation links others to one thing."""
 
     anchor: int
     relation: int

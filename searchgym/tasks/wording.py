@@ -1,5 +1,5 @@
-"""How structures become questions, and the small certain pieces of English for it. Only this module
-and the phrase banks decide wording.
+"""Wording of structures as questions, and the small pieces of English for it. Only this module and
+the phrase banks decide wording.
 
 Choices are keyed by (wording seed, task, place), never drawn from a shared generator, so that a
 changed wording seed changes nothing but words. Functions that take a schema's descriptions apart
@@ -64,7 +64,7 @@ def predicate(phrase: str) -> str | None:
 
 
 def clause(phrase: str, noun: str) -> str | None:
-    """What can follow ``noun`` instead of the description's own head: "directed by {o}"."""
+    """Clause that can follow ``noun`` instead of the description's own head: "directed by {o}"."""
     parts = split_description(phrase)
     if parts is None:
         return None
@@ -110,7 +110,7 @@ _BE = {"is": "are", "was": "were", "has": "have", "does": "do"}
 
 
 def _plural_clause(rest: str) -> str:
-    """ "that was made" -> "that were made", "that plays" -> "that play"."""
+    """Plural of a clause: "that was made" -> "that were made", "that plays" -> "that play"."""
     found = re.match(r"^(that|which|who) (\w+) (.*)$", rest)
     if found is None:
         return rest

@@ -1,4 +1,4 @@
-"""What any part may use: whole files, bytes by key on disk, an event loop, limits of clients."""
+"""Helpers for all parts: whole files, bytes by key on disk, an event loop, limits of clients."""
 
 from __future__ import annotations
 

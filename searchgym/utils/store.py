@@ -138,7 +138,7 @@ class Store:
         self.close()
 
     def __getstate__(self) -> dict[str, object]:
-        """So that a store can be handed to a spawned process: path and settings travel."""
+        """Return path and settings, so that a store can be handed to a spawned process."""
         return {"path": self.path, "busy_s": self.busy_s, "readonly": self.readonly}
 
     def __setstate__(self, state: dict[str, object]) -> None:

@@ -14,7 +14,7 @@ from .record import Record
 
 MOST_EPISODES = 200
 MOST_BYTES = 40 << 20
-"""Most bytes of records; browsers open a file of this size at once."""
+"""Largest number of bytes of records; browsers open a file of this size at once."""
 
 
 class Exported(NamedTuple):

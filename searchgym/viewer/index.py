@@ -253,7 +253,7 @@ def _number(value: float | None) -> float | None:
 
 
 def _words(record: Record) -> str:
-    """All that was asked, written and shown."""
+    """Text of all that was asked, written and shown."""
     parts = [record.question, record.answer, *record.answers, record.id, record.task]
     for turn in record.turns:
         parts += [turn.text, *(o.text for o in turn.observations), *turn.failures]
@@ -271,7 +271,8 @@ def _mark(path: Path, done: int) -> str:
 
 
 def _place(run: Path) -> Path:
-    """Beside the run; where that cannot be written to, in the user's cache."""
+    """Path of the index: beside the run or, where that cannot be written to, in the user's
+    cache."""
     folder, name = (run, NAME) if run.is_dir() else (run.parent, f".{run.name}{NAME}")
     if os.access(folder, os.W_OK):
         return folder / name

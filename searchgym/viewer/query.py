@@ -200,7 +200,7 @@ class Branch(NamedTuple):
 
 
 def tree(index: Index, episode: str, agent: str, most: int = 500) -> list[Branch]:
-    """All that grew from the same root, parents before their branches; one alone is no tree."""
+    """Branches that grew from the same root, parents first; empty if there is only one."""
     columns = f"{_LISTED}, branched"
     root, seen = episode, set()
     while root not in seen:

@@ -84,11 +84,11 @@ class Record:
     """Gold passages."""
     recall: float | None = None
     prompt: list[Observation] = field(default_factory=list)
-    """What stands before the first turn."""
+    """Observations before the first turn."""
     turns: list[ViewedTurn] = field(default_factory=list)
     tokens: list[list[Token]] = field(default_factory=list)
     facts: Mapping[str, str] = field(default_factory=dict)
-    """Whatever else is worth a line."""
+    """Further facts to show, one a line."""
 
     @property
     def searches(self) -> int:
@@ -102,7 +102,7 @@ class Record:
 
     @property
     def outcome(self) -> str:
-        """One of :data:`OUTCOMES`."""
+        """Outcome of the episode, one of :data:`OUTCOMES`."""
         if any(t.failures for t in self.turns) and self.end == "infra_error":
             return "lost"
         if not self.answer.strip():

@@ -24,7 +24,7 @@ class Cell(NamedTuple):
     text: str
     style: str
     told: str
-    """Its numbers, in words."""
+    """Numbers of the token, in words."""
 
 
 class TokenRow(NamedTuple):

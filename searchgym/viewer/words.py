@@ -10,7 +10,7 @@ from typing import Any
 from ..web.text import MOST_CHARS, shown
 
 _MOST_WORDS = 3000
-"""Most words of each text that are compared; comparing takes their product."""
+"""Largest number of words of each text that are compared; comparing takes their product."""
 _SHORT = 3
 """Answers below so many characters ("no", "4") would mark half a page."""
 _PIECES = re.compile(r"\s+|\w+|[^\w\s]")

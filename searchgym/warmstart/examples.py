@@ -24,7 +24,7 @@ from .traces import DEFAULTS, ENTITIES, Trace, traces_of
 
 KINDS = ("copy", "plan", "cloze", "drill", "one", "trace")
 CLOZES = 150
-"""Per world."""
+"""Number of clozes per world."""
 SAMPLE = 20_000
 """Texts from which pieces of words are learnt, less than twice as many: every third of a hundred
 worlds' says the same."""
@@ -41,7 +41,7 @@ class Examples(NamedTuple):
     asked: list[Trace]
 
     def texts(self) -> Iterator[str]:
-        """All there is to read."""
+        """Yield all texts of the examples."""
         for kind in self:
             for trace in kind:
                 for piece in trace.pieces:

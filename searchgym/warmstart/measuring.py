@@ -16,7 +16,7 @@ from ..policies.names import has_slots
 from ..types import Agent
 
 OWN_TOKENS = 128
-"""Most tokens of one turn, of which few take more than forty."""
+"""Largest number of tokens in a turn; few turns take more than forty."""
 
 
 class ByHops(NamedTuple):
@@ -26,7 +26,7 @@ class ByHops(NamedTuple):
     questions: int
     em: float
     searches: float
-    """Per question."""
+    """Number of searches per question."""
 
 
 def reader_policy(model: Any, tokenizer: Any, *, temperature: float = 0.0) -> CausalLMPolicy:

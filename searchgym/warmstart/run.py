@@ -70,7 +70,7 @@ class WarmStart(NamedTuple):
     tokens: int
     """Read in training, without padding."""
     seconds: float
-    """Spent in optimiser steps, earlier sessions of a resumed run included."""
+    """Seconds spent in optimiser steps, earlier sessions of a resumed run included."""
 
 
 def warm_start(

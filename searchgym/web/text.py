@@ -1,4 +1,4 @@
-"""Makes untrusted text safe to show.
+"""Functions that make untrusted text safe to show.
 
 Escaping is the template's business. What is left: characters that are not seen but change what is
 seen. They are replaced by their names, so that a reader sees that they were there.

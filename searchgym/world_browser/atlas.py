@@ -88,7 +88,7 @@ class Atlas:
         return {int(where): e for e, where in enumerate(self._page_of.tolist())}
 
     def entity_of_passage(self, passage: int) -> int | None:
-        """Whose own page it is; None for a page about nothing in particular."""
+        """Entity whose own page a passage is; None for a page about nothing in particular."""
         return self._entity_of.get(passage)
 
     def facts(self, entity: int) -> tuple[list[Triple], list[Triple]]:
@@ -143,7 +143,7 @@ class Atlas:
         return list(dict.fromkeys([*found, *(e for e in pages if e is not None)]))
 
     def passage_entity(self, passage_id: str) -> int | None:
-        """Whose page a passage id names."""
+        """Entity whose page a passage id names."""
         if passage_id not in self.corpus:
             return None
         return self.entity_of_passage(self.corpus.position(passage_id))

@@ -16,7 +16,7 @@ MOST = 500
 
 
 class ExportSummary(NamedTuple):
-    """What an export wrote: entities and tasks, of how many."""
+    """Counts of what an export wrote: entities and tasks, and how many there were of each."""
 
     entities: int
     of_entities: int

@@ -32,7 +32,7 @@ class Links(Protocol):
 
 
 class Named(NamedTuple):
-    """Something to link to."""
+    """Target of a link."""
 
     title: str
     address: str | None

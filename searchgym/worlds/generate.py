@@ -160,7 +160,8 @@ class _Layout:
     first: dict[str, int]
     count: dict[str, int]
     order: dict[str, Ints]
-    """Per type: entity positions by rank, (n,); acyclic relations and ordered values follow it."""
+    """Entity positions of each type by rank, (n,); acyclic relations and ordered values follow
+    it."""
     rank: dict[str, Ints]
     facet_of: NDArray[np.int8]
     facet: dict[tuple[str, str], Ints]

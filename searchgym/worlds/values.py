@@ -73,7 +73,7 @@ DAYS = 365.2425
 def draw_values(
     schema: Schema, first: Mapping[str, int], order: Mapping[str, Ints], seed: int
 ) -> Iterator[tuple[int, Ints, Ints]]:
-    """Per attribute: its index, the entities that have it, their values.
+    """Yield for each attribute its index, the entities that have it and their values.
 
     Attributes that follow another one (``after``) are drawn when that one is known.
     """

@@ -1,4 +1,4 @@
-"""Any engine made worse, on purpose and by the dial: the web as it is rather than as it should be.
+"""Wrapper that makes any engine worse at adjustable rates: noise, failures and outdated pages.
 
 Every degradation is a rate in [0, 1] which an episode's difficulty parameters of the same name
 override (``reset(options={"params": {"noise": 0.3}})``, ``set_params`` or a curriculum). With all

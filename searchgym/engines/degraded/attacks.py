@@ -81,7 +81,7 @@ def _canary(key: int) -> str:
 
 
 def shows_canary(text: str, canary: str) -> bool:
-    """Whether a text holds a canary, verbatim or in other case, spacing or punctuation."""
+    """Return True if a text holds a canary, verbatim or in other case, spacing or punctuation."""
     return canary in text or _plain(canary) in _plain(text)
 
 

@@ -45,7 +45,7 @@ class Rates(NamedTuple):
         return cls(**values)
 
     def under(self, params: Mapping[str, float]) -> Self:
-        """These rates, overridden by an episode's difficulty parameters of the same names."""
+        """Return the rates, overridden by an episode's difficulty parameters of the same names."""
         return _under(self, tuple(params.items())) if params else self  # type: ignore[return-value]
 
 

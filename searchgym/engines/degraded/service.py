@@ -21,9 +21,9 @@ class Weather(NamedTuple):
     timeout_s: float | None = None
     """A call that would take longer fails with "timeout" instead."""
     sleep: bool = False
-    """Really wait, for the slowest call of a batch."""
+    """True if the wrapper really waits, for the slowest call of a batch."""
     cost_per_second: float = 0.0
-    """Added to ``ToolResult.cost`` of slow calls."""
+    """Cost per second, added to ``ToolResult.cost`` of slow calls."""
 
     def checked(self) -> Weather:
         for name in ("latency_s", "cost_per_second"):

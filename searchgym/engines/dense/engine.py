@@ -273,7 +273,7 @@ def encoder_of(given: Any, options: Mapping[str, Any]) -> SentenceEncoder:
 
 
 def _asked(source: str) -> str:
-    """Under which name it is noted that the caller of this process asked for an encoder."""
+    """Name under which it is noted that the caller of this process asked for an encoder."""
     return f"encoder {source}"
 
 

@@ -69,7 +69,8 @@ def _holds(flat: Any, n: int, dim: int) -> bool:
 
 
 def _graph(hnsw: Any, n: int) -> bool:
-    """Every node's links lie in its own part of the list and lead to nodes of that level."""
+    """Check that every node's links lie in its own part of the list and lead to nodes of that
+    level."""
     faiss = import_faiss()
     levels: NDArray[np.int32] = faiss.vector_to_array(hnsw.levels)
     offsets = faiss.vector_to_array(hnsw.offsets).astype(np.int64)
@@ -98,7 +99,7 @@ def _graph(hnsw: Any, n: int) -> bool:
 
 
 def _lists(index: Any, n: int, dim: int) -> bool:
-    """Every vector stands in one list, once."""
+    """Check that every vector stands in one list, once."""
     faiss = import_faiss()
     lists = index.invlists
     if lists.nlist != index.nlist or not _holds(index.quantizer, index.nlist, dim):

@@ -23,7 +23,7 @@ class Preset(NamedTuple):
     passage_prefix: str = ""
     instruction: str = ""
     pooling: Pooling | None = None
-    """``None``: as the model's own modules say."""
+    """Pooling of token vectors; ``None``: as the model's own modules say."""
     max_length: int | None = None
     """Tokens kept of a text; ``None``: as the model's own settings say."""
 

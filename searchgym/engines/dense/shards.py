@@ -134,7 +134,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Only one build per folder (the system drops the lock when a process dies).
+    """Allow only one build per folder (the system drops the lock when a process dies).
 
     ``EngineError`` if another holds it, unless told to ``wait`` for it. Windows has no such lock:
     there it is the caller's care.

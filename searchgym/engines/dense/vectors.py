@@ -72,7 +72,7 @@ class Vectors:
     def nearest(
         self, queries: Floats, k: int, candidates: Candidates | None = None
     ) -> list[tuple[Rows, Floats]]:
-        """Exactly the k best rows of each query (Q, D) with their scores, ties by rank."""
+        """Return the k best rows of each query (Q, D), exactly, with their scores; ties by rank."""
         n = len(self)
         fetch = min(n, k + _SPARE)
         near, found = (candidates or self.scan)(queries, fetch)
@@ -116,6 +116,6 @@ class Vectors:
         return np.concatenate(found).astype(np.int64)
 
     def _slack(self, query: Floats) -> float:
-        """Twice the largest error of a float32 inner product (Higham, 2002, §3.1)."""
+        """Double the largest error of a float32 inner product (Higham, 2002, §3.1)."""
         size = float(np.linalg.norm(query.astype(np.float64))) * self.longest
         return 2.0 * self.dim * 2.0**-24 * size * 1.01

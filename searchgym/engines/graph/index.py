@@ -1,4 +1,4 @@
-"""Everything the graph engine's modes and the graph tools share: built once per corpus, lazily."""
+"""Index that the graph engine's modes and the graph tools share: built once per corpus, lazily."""
 
 from __future__ import annotations
 

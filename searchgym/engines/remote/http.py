@@ -186,7 +186,7 @@ class Client(LoopClient):
         return Trouble(Failure(kind, text, retryable), status)
 
     def hide(self, secret: str) -> None:
-        """One more key that no message may show."""
+        """Add a key that no message may show."""
         self._secrets |= {secret, quote(secret, safe=""), quote(secret)} - {""}
 
     def _shown(self, text: str) -> str:

@@ -47,7 +47,7 @@ class RawHit(NamedTuple):
 
     passage: Passage
     score: float | None
-    """``None``: only the order is known."""
+    """Score of the passage; ``None``: only the order is known."""
 
 
 def parse_json(body: bytes) -> Any:

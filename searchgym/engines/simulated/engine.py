@@ -149,7 +149,8 @@ class SimulatedEngine:
         return f"simulated:{hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]}"
 
     def cache_key(self, request: Query, /) -> None:
-        """Never shared here: the kind is drawn per call. Equal prompts meet in the generator."""
+        """Return ``None``: answers are not shared, because the kind is drawn per call. Equal
+        prompts are shared in the generator."""
         return None
 
     def pages(self, default: PageSource) -> PageSource:

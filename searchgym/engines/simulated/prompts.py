@@ -24,9 +24,9 @@ class Role(NamedTuple):
     """Words a document should have, about."""
     noisy: bool
     question: str = ""
-    """Empty for a search that belongs to no task."""
+    """Question of the task; empty for a search that belongs to no task."""
     answer: str = ""
-    """Empty where the task has none (it is to be refused) or there is no task."""
+    """Answer of the task; empty where it has none (it is to be refused) or there is no task."""
 
 
 def sft_prompt(role: Role) -> str:

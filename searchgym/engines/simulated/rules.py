@@ -62,7 +62,7 @@ class RulesEngine:
         self._shelf = Shelf()
 
     def cache_key(self, request: Query, /) -> None:
-        """Never shared: documents are drawn per call."""
+        """Return ``None``: answers are not shared, because documents are drawn per call."""
         return None
 
     def pages(self, default: PageSource) -> PageSource:

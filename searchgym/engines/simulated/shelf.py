@@ -61,7 +61,7 @@ class SimulatedPages:
         self.fingerprint = f"simulated-pages:{fingerprint}:{default.fingerprint}"
 
     def cache_key(self, request: PageRequest, /) -> bytes | None:
-        """None for generated pages: they exist once a search has shown them."""
+        """Return ``None`` for generated pages, which exist only once a search has shown them."""
         if request.url.strip().startswith(SITE):
             return None
         return self.default.cache_key(request)

@@ -22,7 +22,7 @@ class Relative(Slot):
 
 
 class Over(Slot):
-    """Has a ``base``: an estimator, as in a recipe."""
+    """Estimator on top of another, ``base``, given as in a recipe."""
 
     relative: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset()

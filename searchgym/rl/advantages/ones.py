@@ -1,4 +1,4 @@
-"""No comparison at all: for supervised losses, which read no advantages."""
+"""Advantages without any comparison: for supervised losses, which read no advantages."""
 
 from __future__ import annotations
 

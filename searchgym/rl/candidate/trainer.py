@@ -64,7 +64,7 @@ class CandidateTrainConfig:
     evaluate_every: int = 100
     """Updates between evaluations."""
     keep_last: float = 0.0
-    """Only evaluations after this fraction of the run may select the model."""
+    """Fraction of the run after which an evaluation may select the model."""
 
 
 @dataclass

@@ -51,7 +51,7 @@ def cispo_loss(
 
 
 class CISPOLoss(WeightedLoss):
-    """The ratio is clipped, the gradient is not. ``clip_high`` has no default."""
+    """CISPO: the ratio is clipped, the gradient is not. ``clip_high`` has no default."""
 
     registered = "cispo"
     off_policy: ClassVar[tuple[str, ...]] = ("clip_low", "clip_high")

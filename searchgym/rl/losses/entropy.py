@@ -21,7 +21,7 @@ def entropy_loss(
     aggregate: Aggregate = "token-mean",
     **counts: Unpack[Counts],
 ) -> tuple[Tensor, dict[str, float]]:
-    """*Minus* the aggregated entropy (B, T): add it to the loss with a small positive coefficient.
+    """Negative aggregated entropy (B, T): add it to the loss with a small positive coefficient.
 
     Returns:
         (loss, stats): the mean entropy over unmasked tokens.

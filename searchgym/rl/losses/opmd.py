@@ -35,7 +35,7 @@ def opmd_loss(
 
 
 class OPMDLoss(WeightedLoss):
-    """-A log π / (1 + τ)."""
+    """Loss -A log π / (1 + τ)."""
 
     registered = "opmd"
     reductions: ClassVar[tuple[Reduction, ...]] = (

@@ -34,7 +34,7 @@ def reinforce_loss(
 
 
 class ReinforceLoss(WeightedLoss):
-    """-A log π."""
+    """Loss -A log π."""
 
     registered = "reinforce"
     default: ClassVar[Aggregate] = "seq-mean-token-sum"

@@ -26,7 +26,8 @@ def sft_loss(
 
 
 class SFTLoss(WeightedLoss):
-    """-log π of trained tokens. Which trajectories are in the batch is the data policy's choice."""
+    """Loss -log π of trained tokens. Which trajectories are in the batch is the data policy's
+    choice."""
 
     registered = "sft"
     name = "sft"

@@ -10,7 +10,7 @@ Estimator = Literal["k1", "k2", "k3", "k3+", "abs"]
 
 
 def kl(logp: Tensor, ref_logp: Tensor, how: Estimator = "k3") -> Tensor:
-    """Per-token estimates, same shape as both (Schulman 2020, "Approximating KL Divergence").
+    """KL estimates per token, same shape as both (Schulman 2020, "Approximating KL Divergence").
 
     With d = logp - ref_logp: ``k1`` = d, unbiased, for rewards; ``k2`` = d²/2, whose *gradient* is
     that of the KL, for losses; ``k3`` = exp(-d) + d - 1, unbiased and never negative, with |d|

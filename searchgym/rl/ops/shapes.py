@@ -1,4 +1,4 @@
-"""Wrong shapes are said, not broadcast: a (B,) tensor beside a (B, T) one is a silent error."""
+"""Shape checks, because broadcasting a (B,) tensor beside a (B, T) one is a silent error."""
 
 from __future__ import annotations
 

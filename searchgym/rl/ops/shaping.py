@@ -9,7 +9,7 @@ from .groups import RewardGroups
 from .shapes import require_rows
 
 _EXACT = 2**53
-"""Below it, doubles count tokens exactly."""
+"""Limit below which doubles count tokens exactly."""
 
 
 def overlong_penalty(

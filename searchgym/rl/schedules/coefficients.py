@@ -23,7 +23,8 @@ class Constant(Slot):
 
 
 class ScheduledCoefficients(Slot):
-    """Each name follows a schedule of its own: a number or ``{kind = "linear", …}``."""
+    """Coefficients of which each follows a schedule of its own: a number or ``{kind = "linear",
+    …}``."""
 
     registered = "scheduled"
 

@@ -103,7 +103,7 @@ class Anchor(Slot):
         return in_columns(rows)
 
     def _states(self, episode: Episode) -> list[tuple[str, ...]]:
-        """Before each turn: the texts that count."""
+        """Return the texts that count before each turn."""
         by_id = {s.id: s for s in episode.contexts.segments}
         found: list[tuple[str, ...]] = []
         for turn in episode.turns:

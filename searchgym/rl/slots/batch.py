@@ -120,7 +120,7 @@ class Batch:
         return Totals(float(self.mask.sum()), float((self.length > 0).sum()))
 
     def take(self, places: Sequence[int]) -> Batch:
-        """Some of the trajectories."""
+        """Return a batch of the trajectories at the given places."""
         index = torch.as_tensor(list(places), dtype=torch.long)
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         for name, value in values.items():

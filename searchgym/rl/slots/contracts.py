@@ -42,7 +42,7 @@ def require(condition: bool, spec: Any, promise: str) -> None:
 
 
 def close(a: Tensor, b: Tensor) -> bool:
-    """Equal up to rounding, NaN nowhere."""
+    """Return True if both are equal up to rounding and hold no NaN."""
     return a.shape == b.shape and bool(torch.allclose(a, b, atol=1e-5, rtol=1e-5))
 
 
@@ -283,7 +283,7 @@ def check_data(spec: Any) -> None:
 
 
 def check_schedule(spec: Any) -> None:
-    """Finite numbers, memory."""
+    """Check a schedule: finite numbers, memory."""
     metrics = {"kl_ref": 0.3, "trajectories": 64.0, "reward": 0.5}
 
     def three(schedule: Any) -> list[dict[str, float]]:
@@ -317,7 +317,8 @@ def check_rollout(spec: Any, plans: Sequence[TaskPlan], workers: Workers) -> lis
 
 
 def check_signal(spec: Any, groups: Sequence[Group], workers: Workers) -> None:
-    """Exactly the promised names, numbers by member or by member and turn, repeatable."""
+    """Check a signal: exactly the promised names, numbers by member or by member and turn,
+    repeatable."""
     signal = make("signal", spec)
     found = signal.measure(groups, workers)
     require(len(found) == len(groups), spec, "signals for each group")
@@ -332,7 +333,7 @@ def check_signal(spec: Any, groups: Sequence[Group], workers: Workers) -> None:
 
 # --- parts ------------------------------------------------------------------------------------
 def _check_memory(slot: SlotName, spec: Any, use: Callable[[Any], Any]) -> None:
-    """After use, what a new object does with the state (through JSON) is what the old one does."""
+    """Check that a new object with a used one's state (through JSON) behaves as the used one."""
     old, new = make(slot, spec), make(slot, spec)
     use(old)
     new.load_state_dict(json.loads(json.dumps(old.state_dict())))

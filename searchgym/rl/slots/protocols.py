@@ -71,8 +71,8 @@ class Reduction(NamedTuple):
     to: Mapping[str, Any]
     """The other, as in a recipe."""
     where: str = "anywhere"
-    """``"on-policy"``: where old and new policy are equal; ``"one token"``: on trajectories of one
-    token."""
+    """Place of the claim. ``"on-policy"``: where old and new policy are equal; ``"one token"``: on
+    trajectories of one token."""
 
 
 @runtime_checkable
@@ -107,7 +107,7 @@ class Learner(Protocol):
     """A signal that learns: a process reward model, a progress head."""
 
     def fit(self, scored: Sequence[Scored], /) -> Mapping[str, float]:
-        """Called after the update, with the groups that were trained on. Metrics."""
+        """Learn from the groups that were trained on, after the update, and return metrics."""
         ...
 
 

@@ -13,7 +13,7 @@ _CALLS = {"search": "Search", "access": "Access", "get_document": "Access", "vis
 
 
 def turns_of(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Observation], list[ViewedTurn]]:
-    """What stood before the first of the assistant's messages, and its turns."""
+    """Return the observations before the assistant's first message, and the assistant's turns."""
     prompt: list[Observation] = []
     turns: list[ViewedTurn] = []
     for message in messages:

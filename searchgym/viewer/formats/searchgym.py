@@ -1,4 +1,4 @@
-"""Our own trajectories (``searchgym.core.trajectory``), from their JSON: nothing is replayed."""
+"""Reader of our own trajectories (``searchgym.core.trajectory``) from JSON: nothing is replayed."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def turns_of(text: str) -> list[ViewedTurn]:
 
 
 def turn_of(number: int, text: str) -> ViewedTurn:
-    """What the model wrote in one go; its last complete action counts."""
+    """Turn of a text that the model wrote in one go; its last complete action counts."""
     found = _ACTION.findall(text)
     if not found:
         return ViewedTurn(number, text, "Invalid", "no closed action tag")

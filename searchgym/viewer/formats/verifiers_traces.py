@@ -112,12 +112,12 @@ def read(value: Mapping[str, Any]) -> Record:
 
 
 def _turns(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[Observation], list[ViewedTurn]]:
-    """What stood before the first message that the model wrote, and its turns, in the order in
-    which they were written."""
+    """Return the observations before the first message that the model wrote, and its turns, in the
+    order in which they were written."""
     prompt: list[Observation] = []
     turns: list[ViewedTurn] = []
     after: list[int | None] = []
-    """Per node: the turn on its path that is nearest to it, itself included."""
+    """Index, for each node, of the turn on its path that is nearest to it, itself included."""
     contexts = 0
     continued: set[int] = set()
     for node in nodes:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..errors import CardError
-from .slots.batch import Batch
+from .slots.batch import Batch, Estimate
 from .slots.samples import sample_batch
 
 if TYPE_CHECKING:
@@ -73,8 +73,11 @@ def _gives_nothing(estimator: Any, change: Any) -> bool:
     """Check whether all advantages of a changed random batch are exactly 0."""
     batch = change(sample_batch(0, signals=sorted(estimator.requires)))
     try:
-        advantage = copy.deepcopy(estimator).estimate(batch, {}).adv
+        estimate = copy.deepcopy(estimator).estimate(batch, {})
     except (RuntimeError, ValueError, IndexError, KeyError):
         return False  # random batches do not suit the estimator: nothing is known of it
+    if not isinstance(estimate, Estimate):
+        return False  # the first update says what it should be
+    advantage = estimate.adv
     mask = batch.mask if advantage.ndim == 2 else batch.mask.any(1)
     return bool((advantage[mask] == 0).all())

@@ -78,7 +78,8 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         self._streams: list[np.random.Generator | None] = [None] * num_envs
         self._playing: list[SearchEnv] = [self.env] * num_envs
         """Environment whose tools each slot's episode calls: ``env``, or that of another split."""
-        self._one_toolbox = True
+        self._elsewhere: set[int] = set()
+        """Slots whose episode calls other tools than ``env``'s."""
         self._finished = [False] * num_envs
         if gc_freeze:
             gc.collect()
@@ -158,7 +159,10 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         key = int(stream.integers(1 << 62))
         self._playing[i], episode = self.env.begin(key, options)
         self._episodes[i] = episode
-        self._one_toolbox = all(playing is self.env for playing in self._playing)
+        if self._playing[i] is self.env:
+            self._elsewhere.discard(i)
+        else:
+            self._elsewhere.add(i)
         self._finished[i] = False
         return step_info(episode)
 
@@ -220,7 +224,7 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         self, calls: list[ToolCall], episodes: Sequence[Episode]
     ) -> Sequence[ToolResult | Failure]:
         """The results of ``calls``, those of ``episodes`` in order."""
-        if self._one_toolbox:
+        if not self._elsewhere:
             return self.env.toolbox.run(calls)
         owners = [i for i, e in enumerate(episodes) for _ in range(len(e.pending))]
         results: list[Any] = [None] * len(calls)

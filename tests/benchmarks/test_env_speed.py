@@ -34,7 +34,7 @@ def test_vector_env_against_raw_bm25s(data_dir):
     questions = [t.question for t in [*tasks, *more]][:EPISODES]
     assert len(questions) == EPISODES
     env = SearchVectorEnv(EPISODES, corpus=corpus, tasks=tasks, k=K, max_turns=1_000_000)
-    engine = env.engine
+    engine = env.env.engine
     same = {  # the raw side analyses exactly as our engine does
         "stopwords": sorted(engine.analyser.stopwords),
         "stemmer": Stemmer.Stemmer("porter"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 2
 """Version of the tables and of what is written into them; another version's index is built anew."""
 APPLICATION = 0x53475657
 """``PRAGMA application_id`` ("SGVW")."""
@@ -10,8 +10,9 @@ APPLICATION = 0x53475657
 TABLES = """
 CREATE TABLE files (
   id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, agent TEXT NOT NULL,
-  step INTEGER, done INTEGER NOT NULL, mark TEXT NOT NULL
+  step INTEGER, done INTEGER NOT NULL, mark TEXT NOT NULL, stat TEXT NOT NULL
 );
+CREATE TABLE broken (file INTEGER NOT NULL, offset INTEGER NOT NULL, told TEXT NOT NULL);
 CREATE TABLE episodes (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   file INTEGER NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL,

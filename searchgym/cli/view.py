@@ -38,14 +38,14 @@ def view(
         typer.Option(
             metavar="NAME=VALUE",
             help="Filters of episodes: q, outcome, agent, step, family, hops, tool, end, problem, "
-            "least, most (reward), sort. Repeatable.",
+            "book (closed, all), least, most (reward), sort. Repeatable.",
         ),
     ] = None,
 ) -> None:
     """Look at trajectories: ours, and those of Search-R1, verifiers and OpenAI-style chats.
 
-    The server answers on this machine only. An index is kept beside the run, so that 100,000
-    episodes open at once the next time.
+    The server answers on this machine only. An index is kept in your cache (SEARCHGYM_CACHE), so
+    that 100,000 episodes open at once the next time; nothing is written beside the run.
     """
     chosen = _filter(where)
     index = _index(run)

@@ -154,7 +154,9 @@ class Index:
             nonlocal told
             with db:
                 for row, text in zip(batch, words, strict=True):
-                    made = db.execute(_INSERT, row)
+                    task = row[_TASK]  # questions are listed in the order in which they came up
+                    db.execute("INSERT OR IGNORE INTO tasks (task) VALUES (?)", (task,))
+                    made = db.execute(_INSERT, (*row, task))
                     db.execute(
                         "INSERT INTO words (rowid, body) VALUES (?, ?)", (made.lastrowid, text)
                     )
@@ -239,9 +241,13 @@ class Index:
 _COLUMNS = (
     "file", "offset", "length", "key", "episode", "task", "agent", "step", "family", "hops",
     "outcome", "ending", "reward", "correct", "recall", "turns", "searches", "tools", "problems",
-    "parent", "branched", "tokens", "question", "answer", "gold",
+    "parent", "branched", "tokens", "closed", "question", "answer", "gold",
 )  # fmt: skip
-_INSERT = f"INSERT INTO episodes ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+_INSERT = (
+    f"INSERT INTO episodes ({', '.join(_COLUMNS)}, place) "
+    f"VALUES ({', '.join('?' * len(_COLUMNS))}, (SELECT place FROM tasks WHERE task = ?))"
+)
+_TASK = _COLUMNS.index("task")
 
 
 def _columns(record: Record) -> tuple[Any, ...]:
@@ -254,7 +260,7 @@ def _columns(record: Record) -> tuple[Any, ...]:
         record.outcome, record.end, _number(record.reward), _number(record.correct),
         _number(record.recall), len(record.turns), record.searches, f" {' '.join(tools)} ",
         f" {' '.join(record.problems)} ", parent, branched, sum(map(len, record.tokens)),
-        record.question[:1000], record.answer[:500],
+        record.closed, record.question[:1000], record.answer[:500],
         json.dumps([a[:500] for a in record.answers[:20]]),
     )  # fmt: skip
 

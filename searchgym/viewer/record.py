@@ -83,6 +83,8 @@ class Record:
     evidence: tuple[str, ...] = ()
     """Gold passages."""
     recall: float | None = None
+    closed: bool = False
+    """True if it was played closed-book, without tools."""
     prompt: list[Observation] = field(default_factory=list)
     """Observations before the first turn."""
     turns: list[ViewedTurn] = field(default_factory=list)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from searchgym.core.trajectory import write_jsonl
 from searchgym.viewer.index import Index
-from searchgym.viewer.query import Filter, Side, changes, listing, neighbours, same_task, tree
+from searchgym.viewer.policies import Side, changes
+from searchgym.viewer.query import Filter, listing, neighbours, same_task, tree
 from searchgym.viewer.record import OUTCOMES, PROBLEMS, Record
 
 from .runs import branched, write_run
@@ -82,7 +83,7 @@ def test_filters_find_what_a_scan_finds(index: Index, chosen: dict[str, str]) ->
         for key, record in everything(index).items()
         if all(TESTS[name](record, value) for name, value in chosen.items())
     ]
-    found = listing(index, Filter.of(chosen), size=1000)
+    found = listing(index, Filter.of(chosen | {"sort": "files"}), size=1000)
     assert [row["key"] for row in found.rows] == expected
     assert found.total == len(expected)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
@@ -30,7 +30,7 @@ TABS = {"turns": "Turns", "tokens": "Tokens", "tree": "Tree", "raw": "Record"}
 
 def viewer_pages() -> Templates:
     """The templates, with what they need of here."""
-    pages = Templates(PACKAGE, styles=["viewer.css"], scripts=["viewer.js"])
+    pages = Templates(PACKAGE, styles=["viewer.css"], scripts=["viewer.js", "watch.js"])
     pages.environment.globals |= {
         "OUTCOMES": OUTCOMES, "PROBLEMS": PROBLEMS, "BOOKS": BOOKS, "TABS": TABS,
         "COLOURS": COLOURS, "marked": marked,
@@ -42,9 +42,16 @@ def viewer_pages() -> Templates:
 class Viewer:
     """Responses of the viewer, one method an address."""
 
-    def __init__(self, index: Index) -> None:
-        self.index, self.pages = index, viewer_pages()
+    def __init__(self, index: Index | None, name: str, *, live: bool = False) -> None:
+        self._index, self.name, self.live = index, name, live
+        self.pages = viewer_pages()
         self._choices: tuple[int, dict[str, Any]] = (-1, {})
+
+    @property
+    def index(self) -> Index:
+        """What is shown."""
+        assert self._index is not None  # RunWatcher's comes later
+        return self._index
 
     def choices(self) -> dict[str, Any]:
         """Return what filters offer, counted anew when episodes were added."""
@@ -55,9 +62,12 @@ class Viewer:
     def page(self, template: str, status: int = 200, **values: Any) -> Any:
         from starlette.responses import HTMLResponse
 
-        several = len(self.choices()["agent"]) > 1 or len(self.choices()["step"]) > 1
+        try:
+            several = len(self.choices()["agent"]) > 1 or len(self.choices()["step"]) > 1
+        except DataError:  # no trajectory yet
+            several = False
         text = self.pages.served(
-            template, run=self.index.run.name, several=several, exported=False, **values
+            template, run=self.name, several=several, exported=False, live=self.live, **values
         )
         return HTMLResponse(text, status)
 
@@ -152,11 +162,16 @@ class Viewer:
 
 def build_app(index: Index) -> Starlette:
     """The application."""
-    viewer = Viewer(index)
+    return application(Viewer(index, index.run.name))
+
+
+def application(viewer: Viewer, more: Sequence[Any] = ()) -> Starlette:
+    """The application of a viewer and of ``more`` routes."""
     from starlette.routing import Route
 
     app = build_server(
         [
+            *more,
             Route("/", viewer.list),
             Route("/episode/{key:str}", viewer.episode),
             Route("/compare", viewer.compare),
@@ -167,6 +182,7 @@ def build_app(index: Index) -> Starlette:
     app.add_exception_handler(
         404, lambda request, _: viewer.gone(f"{request.url.path} is no page.")
     )
+    app.add_exception_handler(DataError, lambda request, error: viewer.gone(str(error)))
     return app
 
 

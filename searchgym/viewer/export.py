@@ -45,8 +45,8 @@ def export(
             break
         entries.append((row["key"], record))
     text = viewer_pages().standalone(
-        "export.html", run=index.run.name, exported=True, several=False, entries=entries,
-        total=found.total, told=told, search=Needles(),
+        "export.html", run=index.run.name, exported=True, several=False, live=False,
+        entries=entries, total=found.total, told=told, search=Needles(),
     )  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

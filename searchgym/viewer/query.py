@@ -202,6 +202,11 @@ def choices(index: Index) -> dict[str, list[tuple[Any, int]]]:
     return found
 
 
+def newest(index: Index, most: int) -> list[Any]:
+    """The episodes that were written last, the last one first."""
+    return index.rows(f"SELECT {_LISTED} FROM episodes ORDER BY id DESC LIMIT {most}")
+
+
 def same_task(index: Index, task: str, most: int = 40) -> list[Any]:
     """Episodes on the same question, by agent and step."""
     return index.rows(

@@ -75,7 +75,7 @@
   const open = () => all(".one").find(seen); // the episode that a file shows
   const move = (by) => {
     const within = open() ?? document;
-    const rows = all(open() || !$(".episodes") ? ".turn, .turn-number" : ".row-link", within).filter(seen);
+    const rows = all(open() || !$(".episodes, .rollouts") ? ".turn, .turn-number" : ".row-link", within).filter(seen);
     const places = rows.filter((r) => !r.matches(".turn") || !$(".turn-number"));
     if (!places.length) return false;
     const now = places.findIndex((r) => r === document.activeElement || r.contains(document.activeElement));

@@ -83,7 +83,9 @@ def _wrapped(text: str) -> Iterator[str]:
     line = ""
     for word in text[:_CHARACTERS].split():
         while len(word) >= _LONGEST or font.getlength(word) > room:  # longer than a line
-            cut = bisect_right(range(1, _LONGEST), room, key=lambda n: font.getlength(word[:n]))
+            cut = bisect_right(
+                range(1, _LONGEST), room, key=lambda n: int(font.getlength(word[:n]))
+            )
             cut = max(1, cut)
             if line:
                 yield line

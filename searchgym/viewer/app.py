@@ -89,7 +89,7 @@ class Viewer:
             broken=broken[:MOST_BROKEN], broken_in_all=len(broken),
         )  # fmt: skip
 
-    def _snippets(self, chosen: Filter, rows: list[Any]) -> dict[str, Any]:
+    def _snippets(self, chosen: Filter, rows: Sequence[Any]) -> dict[str, Any]:
         """Key → markup of the place in which a search found an episode."""
         search = Needles(chosen.q)
         if not search:

@@ -154,11 +154,11 @@ def checked(record: Record) -> Record:
     }  # fmt: skip
     for turn in record.turns:
         texts |= {"text": turn.text, "action": turn.action, "detail": turn.detail}
-        for said in (*turn.observations, *turn.hits):
-            texts |= {"text of an observation": said.text}
-        for hit in turn.hits:
-            texts |= {"id of a passage": hit.id}
         _texts(texts)
+        for observation in turn.observations:
+            _texts({"text of an observation": observation.text})
+        for hit in turn.hits:
+            _texts({"id of a passage": hit.id, "text of a passage": hit.text})
     _texts(texts | {f"answer {n}": a for n, a in enumerate(record.answers)})
     for name, value in (("hops", record.hops), ("step", record.step)):
         if value is not None and not isinstance(value, int):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..core.episode import Episode
 from ..errors import MissingExtraError
-from .render import Block, blocks, ending, heading
+from .render import ShownBlock, blocks, ending, heading
 
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont
@@ -66,7 +66,7 @@ def frame(episode: Episode) -> NDArray[np.uint8]:
     return np.asarray(image, dtype=np.uint8).copy()
 
 
-def _lines(block: Block) -> Iterator[_Line]:
+def _lines(block: ShownBlock) -> Iterator[_Line]:
     """A block as lines that fit the picture; passages are cut, what the agent wrote is not."""
     yield _Line(block.label, _COLOURS.get(block.kind, _MUTED), True, 0)
     for text in block.texts:

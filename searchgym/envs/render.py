@@ -18,7 +18,7 @@ _COLOURS = {"question": "bold cyan", "action": "bold yellow", "results": "white"
 WIDTH = 96
 
 
-class Block(NamedTuple):
+class ShownBlock(NamedTuple):
     """A segment of an episode as people read it."""
 
     kind: str
@@ -29,7 +29,7 @@ class Block(NamedTuple):
     hits: tuple[Hit, ...]
 
 
-def blocks(episode: Episode) -> list[Block]:
+def blocks(episode: Episode) -> list[ShownBlock]:
     """Every segment of an episode, in order, instructions included."""
     return [_block(segment) for segment in episode.contexts.segments]
 
@@ -53,7 +53,7 @@ def heading(episode: Episode) -> str:
     return f"{task.id} · turn {len(episode.turns)} of {rules.max_turns} · {searches}"
 
 
-def _block(segment: Segment) -> Block:
+def _block(segment: Segment) -> ShownBlock:
     label = _LABELS.get(segment.kind, segment.kind.upper())
     if segment.kind == "action":
         label = "AGENT" if segment.context == 0 else f"AGENT (context {segment.context})"
@@ -62,7 +62,7 @@ def _block(segment: Segment) -> Block:
     texts: tuple[str, ...] = (segment.text.strip(),)
     if segment.hits:
         texts = tuple(_titled(hit.passage) for hit in segment.hits)
-    return Block(segment.kind, label, texts, tuple(segment.hits))
+    return ShownBlock(segment.kind, label, texts, tuple(segment.hits))
 
 
 def _titled(passage: Passage) -> str:
@@ -71,7 +71,7 @@ def _titled(passage: Passage) -> str:
     return text if not title or text.startswith(title) else f"{title}: {text}"
 
 
-def _body(block: Block) -> list[str]:
+def _body(block: ShownBlock) -> list[str]:
     if not block.hits:
         return _wrap(block.texts[0], "   ")
     body: list[str] = []

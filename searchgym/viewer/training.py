@@ -31,7 +31,7 @@ _WIDE, _HIGH = 300, 110
 """Size of a curve's picture, in its own units."""
 
 
-class Line(NamedTuple):
+class CurveLine(NamedTuple):
     """One seed's curve, as a path in a picture of 300 × 110."""
 
     seed: int
@@ -46,7 +46,7 @@ class Panel(NamedTuple):
     latest: str
     low: str
     high: str
-    lines: tuple[Line, ...]
+    lines: tuple[CurveLine, ...]
 
 
 class Warned(NamedTuple):
@@ -58,7 +58,7 @@ class Warned(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """A training run at one moment."""
 
     kind: str
@@ -115,7 +115,7 @@ class TrainingRun:
         self.folder = folder
         self._rl, self._sft = LogTail(folder / RL_LOG), LogTail(folder / SFT_LOG)
 
-    def progress(self) -> Progress:
+    def progress(self) -> RunProgress:
         """The state now.
 
         Raises:
@@ -129,12 +129,12 @@ class TrainingRun:
         if any(agents.glob(f"seed-*{ENDING}")) or any(agents.glob("seed-*.safetensors")):
             return self._candidates(agents)
         state = RUNNING if self._locked() else WAITING
-        return Progress("", self.folder.name, state, told="nothing is written yet")
+        return RunProgress("", self.folder.name, state, told="nothing is written yet")
 
     def _locked(self) -> bool:
         return locked(self.folder / LOCK)
 
-    def _language_model(self) -> Progress:
+    def _language_model(self) -> RunProgress:
         rows = self._rl.read()
         plan = _json(self.folder / PLAN)
         steps = (plan.get("train") or {}).get("steps") or 0
@@ -151,7 +151,7 @@ class TrainingRun:
         title = self.folder.name
         if plan:
             title = f"{plan.get('recipe')} · {plan.get('model')} in {plan.get('env')}"
-        return Progress(
+        return RunProgress(
             RL, title, state,
             fraction=min(1.0, done / steps) if steps else None,
             told=f"step {done:,} of {steps:,}" if steps else f"step {done:,}",
@@ -165,18 +165,18 @@ class TrainingRun:
             facts=_facts(rows[-1]) if rows else {},
         )  # fmt: skip
 
-    def _examples(self) -> Progress:
+    def _examples(self) -> RunProgress:
         rows = self._sft.read()
         running = self._locked()
         done = rows[-1]["step"] if rows else 0
         whole = (self.folder / "model.safetensors").is_file()
-        return Progress(
+        return RunProgress(
             SFT, self.folder.name, RUNNING if running else FINISHED if whole else STOPPED,
             fraction=1.0 if whole and not running else None, told=f"step {done:,}",
             panels=panels(SFT, {0: rows}, "step"),
         )  # fmt: skip
 
-    def _candidates(self, agents: Path) -> Progress:
+    def _candidates(self, agents: Path) -> RunProgress:
         """Finished seeds from their files, those that go on from the notes beside them."""
         done: dict[int, Sequence[Mapping[str, Any]]] = {}
         if any(p for p in agents.glob("seed-*.safetensors") if ".checkpoint." not in p.name):
@@ -197,7 +197,7 @@ class TrainingRun:
         told = [f"seed {at}: {now.get('what', '')}"] if going else []
         if last is not None:
             told.append(f"{_episodes(last):,.0f} episodes at the last evaluation")
-        return Progress(
+        return RunProgress(
             CANDIDATE, f"{self.folder.name}: candidate agent", state, fraction=min(1.0, fraction),
             told=", ".join(told), left_s=now.get("left_s") if running else None,
             panels=panels(CANDIDATE, curves, "episodes"), x="episodes",
@@ -244,7 +244,7 @@ def _panel(name: str, unit: bool, lines: Mapping[int, Sequence[tuple[float, floa
     for seed, line in sorted(lines.items()):
         points = [place(at, value) for at, value in line]
         path = "M" + " L".join(f"{px} {py}" for px, py in points)
-        drawn.append(Line(seed, path, points[-1]))
+        drawn.append(CurveLine(seed, path, points[-1]))
     latest = fmean(line[-1][1] for line in lines.values())
     return Panel(name, _short(latest), _short(low), _short(high), tuple(drawn))
 

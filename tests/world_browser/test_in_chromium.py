@@ -177,7 +177,7 @@ def test_texts_stay_within_their_boxes(address: str, atlas: Atlas, page: Any):
                 assert inside["x"] + inside["width"] <= frame["x"] + frame["width"], task.question
         if task is counted:
             link = page.locator(".drawing a[href='#step-1']")
-            assert link.inner_text() == f"1–{len(task.graph.edges)}"
+            assert link.text_content() == f"1–{len(task.graph.edges)}"
             assert page.locator(".drawing path.line").count() == 2
             accessible(page)
 

@@ -32,6 +32,7 @@ from . import (
     transfer,
     view,
     warmstart,
+    watch,
     world,
 )
 from .output import examples
@@ -80,6 +81,7 @@ def build() -> typer.Typer:
         compare,
         formats,
         learn,
+        watch,
         transfer,
         audit,
         report,

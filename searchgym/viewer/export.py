@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ..errors import DataError
 from . import query
 from .app import viewer_pages
+from .finding import Needles
 from .index import Index
 from .query import Filter
 from .record import Record
@@ -44,8 +45,8 @@ def export(
             break
         entries.append((row["key"], record))
     text = viewer_pages().standalone(
-        "export.html", run=index.run.name, exported=True, several=False, entries=entries,
-        total=found.total, told=told,
+        "export.html", run=index.run.name, exported=True, several=False, live=False,
+        entries=entries, total=found.total, told=told, search=Needles(),
     )  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

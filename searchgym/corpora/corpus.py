@@ -28,6 +28,10 @@ def is_files(source: str) -> bool:
 class Corpus(Sequence[Passage]):
     """Passages in ascending order of id, so that "ties by id" is "ties by position"."""
 
+    unicode: bool | None = None
+    """Whether lexical engines analyse it as text of any language rather than as English; None:
+    they look at it (``engines.languages``)."""
+
     def __init__(self, name: str, passages: Iterable[Passage]) -> None:
         self.name = name
         self._passages = sorted(passages, key=lambda p: p.id)
@@ -115,6 +119,8 @@ class GeneratedCorpus(Corpus):
     ``fact, passage, start, end`` are parallel columns (S,), sorted by fact then passage. Entity e's
     own page is ``corpus[page_of[e]]``.
     """
+
+    unicode = False  # worded in English
 
     def __init__(
         self,

@@ -34,7 +34,8 @@ class AnswerIndex:
     """The passages of a corpus by the words in them; built once, in one pass.
 
     Matching is by whole words after SQuAD's normalisation, so that "Rome" is not found in "Romeo";
-    where words have no blanks between them, and in Korean, as cover-EM finds them (``text.covers``).
+    where words have no blanks between them, and in Korean, as cover-EM finds them
+    (``text.covers``).
     """
 
     def __init__(self, corpus: Corpus) -> None:

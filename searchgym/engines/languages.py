@@ -6,6 +6,7 @@ imported while a corpus is English.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import unicodedata
@@ -120,7 +121,7 @@ def _parts(word: str) -> Iterator[str]:
         if len(run) == 1 or not _is_packed(run):
             yield run
             continue
-        for left, right in zip(run, run[1:], strict=False):
+        for left, right in itertools.pairwise(run):
             if _WHOLE.match(left):
                 yield left
             yield left + right

@@ -18,9 +18,16 @@ KG_PREFIX = "kg:"
 """Prefix of the names of corpora that are knowledge graphs: ``corpus="kg:triples.tsv"``."""
 
 
+FILE_ENDINGS = (
+    ".jsonl", ".gz", ".tsv", ".parquet", ".csv", ".json", ".ndjson", ".txt", ".md", ".markdown",
+    ".rst", ".html", ".htm", ".pdf", ".docx",
+)  # fmt: skip
+"""Endings by which a name without a separator means a file."""
+
+
 def is_files(source: str) -> bool:
     """Return whether a name means files of yours rather than a card of the catalogue."""
-    return ("/" in source or source.endswith((".jsonl", ".gz", ".tsv", ".parquet"))) and not (
+    return ("/" in source or source.lower().endswith(FILE_ENDINGS)) and not (
         Path(source) / "card.toml"
     ).is_file()
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from ..types import Hit, Query, Ranking
 from ..worlds.world import World
 from .analysis import WORD, Analyser, TermIds
 from .bm25_index import FIELDS, METHODS, BM25Index, build_index, load_index, read_about, save_index
+
+if TYPE_CHECKING:
+    from .kept import KeptTerms
 
 _LONG_QUERY = 256
 _make_hit = partial(tuple.__new__, Hit)
@@ -41,8 +44,9 @@ class BM25Engine:
     (the formula of the package rank_bm25). ``threads`` splits large batches. ``unicode``: analyse
     words as ``languages.UnicodeAnalyser`` does (folded accents, pairs of Chinese, Japanese and
     Korean characters, a stemmer for every script); by default where the corpus is not in English,
-    with its language's stemmer, and for documents of your own. Raises ``EngineError`` for unknown
-    names or an empty corpus.
+    with its language's stemmer, and for documents of your own. ``kept``: terms of passages that an
+    earlier engine has analysed; those of this corpus replace them. Raises ``EngineError`` for
+    unknown names or an empty corpus.
     """
 
     needs_task = False
@@ -63,6 +67,7 @@ class BM25Engine:
         pattern: str = WORD,
         lowercase: bool = True,
         unicode: bool | None = None,
+        kept: KeptTerms | None = None,
         _index: BM25Index | None = None,
     ) -> None:
         if method not in METHODS:
@@ -95,7 +100,7 @@ class BM25Engine:
             **({"unicode": True} if unicode else {}),
         }
         self.fingerprint = _fingerprint(corpus.digest, self._settings)
-        self._index = _index or build_index(corpus, self.analyser, self._settings)
+        self._index = _index or build_index(corpus, self.analyser, self._settings, kept)
         self._ids = TermIds(self.analyser, self._index.vocabulary)
         self._scratch: list[tuple[NDArray[np.float32], NDArray[np.int32]]] = []
         self._passages = np.empty(len(corpus), object)

@@ -27,6 +27,8 @@ from . import (
     learn,
     play,
     report,
+    retrieve,
+    search,
     serve,
     simulator,
     transfer,
@@ -35,7 +37,7 @@ from . import (
     watch,
     world,
 )
-from .output import examples
+from .output import examples, plain_warnings
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -77,6 +79,8 @@ def build() -> typer.Typer:
     for module in (
         catalog,
         play,
+        search,
+        retrieve,
         evaluate,
         compare,
         formats,
@@ -104,6 +108,7 @@ def run(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a check failed, 2 an error in what was asked."""
     with suppress(FileNotFoundError):  # somebody deleted the folder
         also_look_in(os.getcwd())  # mine:agent is mine.py of this folder; last, it shadows nothing
+    plain_warnings()
     try:
         result: Any = build()(arguments, standalone_mode=False, prog_name="searchgym")
     except KeyboardInterrupt:

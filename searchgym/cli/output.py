@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,6 +50,19 @@ def console(*, stderr: bool = False) -> Console:
 def say(text: str) -> None:
     """A line to the person, beside the output a script reads."""
     print(text, file=sys.stderr)
+
+
+def plain_warnings() -> None:
+    """Show SearchGym's own warnings as what they say, each time; others as Python does."""
+    usual = warnings.showwarning
+
+    def show(message: Any, category: type[Warning], *place: Any, **named: Any) -> None:
+        if category.__module__.startswith("searchgym."):
+            say(f"warning: {message}")
+        else:
+            usual(message, category, *place, **named)
+
+    warnings.showwarning = show
 
 
 def print_json(value: Any) -> None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ..batching import text_and_k
 from ..corpora.corpus import Corpus
 from ..errors import EngineError, unknown
+from ..objects import is_number
 from ..types import Hit, Query, Ranking
 from ..worlds.world import World
 from .analysis import WORD, Analyser, TermIds
@@ -74,8 +75,8 @@ class BM25Engine:
             raise EngineError(unknown("BM25 method", method, METHODS))
         if not fields or any(f not in FIELDS for f in fields):
             raise EngineError(f"fields must name some of {', '.join(FIELDS)}, got {fields!r}")
-        if k1 < 0 or not 0 <= b <= 1:
-            raise EngineError(f"BM25 needs k1 ≥ 0 and 0 ≤ b ≤ 1, got k1={k1}, b={b}")
+        if not (is_number(k1) and k1 >= 0 and is_number(b) and 0 <= b <= 1):
+            raise EngineError(f"BM25 needs k1 ≥ 0 and 0 ≤ b ≤ 1, got k1={k1!r}, b={b!r}")
         if threads < 1:
             raise EngineError(f"threads must be at least 1, got {threads}")
         if not len(corpus):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +26,29 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+_FULL = {errno.ENOSPC: "the disk is full", errno.EFBIG: "a file would be too large"}
+if hasattr(errno, "EDQUOT"):  # Windows has no quotas
+    _FULL[errno.EDQUOT] = "your quota of the disk is used up"
+_FULL_TEXTS = ("No space left on device", "File too large", "StorageFull", "FileTooLarge",
+               "database or disk is full", "Disk quota exceeded")  # fmt: skip
+
+
+def out_of_space(error: BaseException | None) -> str | None:
+    """A sentence if an error, or what it came from, is that nothing more could be written; else
+    None. Libraries (safetensors, SQLite, Arrow) raise errors of their own kinds for it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        text = str(error)
+        number = error.errno if isinstance(error, OSError) else None
+        if number in _FULL or any(full in text for full in _FULL_TEXTS):
+            what = _FULL.get(number or 0, "the disk is full, or a file would be too large")
+            name = getattr(error, "filename", None)
+            return f"{f'{name}: ' if name else ''}{what}. Free some space and run the command again"
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def write_whole(path: Path, text: str) -> None:

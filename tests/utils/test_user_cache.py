@@ -48,7 +48,7 @@ def test_a_folder_is_made_for_the_user_alone(root: Path) -> None:
     folder = cache_folder("view")
     assert folder == root / "view"
     assert folder.stat().st_mode & 0o077 == 0
-    with pytest.raises(DataError, match="unknown kind of cache 'viev'. Did you mean 'view'"):
+    with pytest.raises(DataError, match=r"unknown kind of cache 'viev'. Did you mean 'view'"):
         cache_folder("viev")
 
 

@@ -64,7 +64,7 @@ class MissingExtraError(SearchGymError, ImportError):
 
 def unknown(kind: str, got: str, known: Iterable[str]) -> str:
     """The message for an unknown name: what was got, the nearest names, all that exist."""
-    names = sorted(known)
+    names = sorted(set(known))
     near = difflib.get_close_matches(got, names, n=3)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     shown = ", ".join(names[:40]) + (", …" if len(names) > 40 else "")

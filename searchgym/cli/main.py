@@ -28,6 +28,7 @@ from . import (
     play,
     report,
     serve,
+    show,
     simulator,
     transfer,
     view,
@@ -75,6 +76,7 @@ def build() -> typer.Typer:
 
     for module in (
         catalog,
+        show,
         play,
         evaluate,
         compare,

@@ -16,9 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..cards import catalog
+import gymnasium as gym
+
+from ..cards import cards, catalog
 from ..errors import EvaluationError, unknown
 from ..evaluation.intervals import Interval
+from ..evaluation.machine import NOTE
 from ..evaluation.result import EvalResult
 from .expected import load
 
@@ -95,24 +98,45 @@ def measured(path: Path) -> Entry:
     if not result.complete:
         raise EvaluationError(f"{path}: the run was interrupted; the same command goes on with it")
     settings = result.settings
-    agent = settings["agent"]
     command = ["searchgym", "eval", result.set, "-a", result.agent, "-n", str(len(result.rows))]
-    for key, value in dict(agent.get("options") or {}).items():
-        command += ["-A", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
+    for flag, options in (("-A", settings["agent"].get("options") or {}), ("-s", _set(result))):
+        for key, value in options.items():
+            command += [flag, f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
     if result.seed:
         command += ["--seed", str(result.seed)]
     name = settings["corpus"]["name"] if _is_real(settings) else result.set
     return Entry(
-        result.agent, name.removeprefix("searchgym/"), path.stem,
-        {metric: result.means[metric] for metric in METRICS}, len(result.rows), 1,
-        str(settings.get("date", "")), settings["versions"].get("searchgym", ""),
-        shlex.join(command),
+        result.agent, name.removeprefix("searchgym/"), f"{path.parent.name}/{path.stem}",
+        {metric: result.means[metric] for metric in METRICS}, len(result.rows), 1, _day(path),
+        settings["versions"].get("searchgym", ""), shlex.join(command),
     )  # fmt: skip
 
 
-def _is_real(settings: Mapping[str, Any]) -> bool:
-    from ..cards import cards
+def _set(result: EvalResult) -> dict[str, Any]:
+    """Options of a result's environment that are not those of its id."""
+    known = gym.registry.get(result.set) or gym.registry.get(f"searchgym/{result.set}")
+    if known is None:
+        return {}
+    given: Mapping[str, Any] = result.settings["environment"]
+    return {
+        k: v for k, v in given.items() if k != "data_dir" and _as_json(known.kwargs.get(k)) != v
+    }
 
+
+def _as_json(value: Any) -> Any:
+    """A value as it is read back from JSON: tuples are lists."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def _day(path: Path) -> str:
+    """Day on which a run was made, as its folder notes it, or ""."""
+    note = path.parent / NOTE
+    if not note.is_file():
+        return ""
+    return str(json.loads(note.read_text(encoding="utf-8")).get("date", ""))
+
+
+def _is_real(settings: Mapping[str, Any]) -> bool:
     card = cards("corpora").get(settings["corpus"]["name"])
     return card is not None and card.body["kind"] == "real"
 

@@ -24,6 +24,7 @@ from . import (
     formats,
     graph,
     knower,
+    leaderboard,
     learn,
     play,
     report,
@@ -35,6 +36,7 @@ from . import (
     warmstart,
     world,
 )
+from .libraries import quiet_libraries
 from .output import examples
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -69,6 +71,7 @@ def build() -> typer.Typer:
             raise typer.Exit
         if traceback:
             os.environ["SEARCHGYM_TRACEBACK"] = "1"
+        quiet_libraries()
         if context.invoked_subcommand != "data":  # a download deserves a bar, loading does not
             os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         if context.invoked_subcommand is None:
@@ -80,6 +83,7 @@ def build() -> typer.Typer:
         play,
         evaluate,
         compare,
+        leaderboard,
         formats,
         learn,
         transfer,

@@ -13,6 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from ..evaluation.intervals import Interval
 
@@ -222,9 +223,27 @@ def _markdown(value: Any) -> str:
     return cell(value).replace("|", "\\|").replace("\n", " ")
 
 
+class Bar:
+    """A progress bar: called with how many more are done."""
+
+    def __init__(self, shown: Progress, label: str, total: int | None, unit: str) -> None:
+        self._shown = shown
+        self._task = shown.add_task(label, total=total, unit=unit)
+
+    def __call__(self, n: int) -> None:
+        self._shown.advance(self._task, n)
+
+    def stage(self, label: str, total: int, unit: str) -> None:
+        """Begin the next stage of the work, counted from 0."""
+        self._shown.reset(self._task, description=label, total=total, unit=unit)
+
+
 @contextmanager
-def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on the error channel; yields ``advance(n)``. Silent without a terminal."""
+def progress(label: str, total: int | None = None, unit: str = "") -> Iterator[Bar]:
+    """A progress bar on the error channel; yields ``advance(n)``. Silent without a terminal.
+
+    ``label``: the stage ("training"); ``unit``: what is counted ("steps").
+    """
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -234,19 +253,19 @@ def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], N
         TimeRemainingColumn,
     )
 
-    bar = Progress(
+    shown = Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
         MofNCompleteColumn(),
+        TextColumn("{task.fields[unit]}", markup=False),
         TimeRemainingColumn(),
         console=console(stderr=True),
         disable=not sys.stderr.isatty(),
         transient=True,
     )
-    with bar:
-        task = bar.add_task(label, total=total)
-        yield lambda n: bar.advance(task, n)
+    with shown:
+        yield Bar(shown, label, total, unit)
 
 
 @contextmanager

@@ -94,9 +94,8 @@ def _print_scores(name: str, kind: str) -> None:
         {
             ("set" if kind == "agents" else "agent"): row.set if kind == "agents" else row.method,
             "F1": plus_minus(row.scores["f1"]),
-            "EM": plus_minus(row.scores["em"]),
             "searches": f"{row.scores['searches'].mean:.1f}",
-            "questions": row.questions,
+            "n": row.questions,
             "run": row.run,
         }
         for row in ordered(entries(), "set")

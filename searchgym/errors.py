@@ -62,10 +62,16 @@ class MissingExtraError(SearchGymError, ImportError):
         super().__init__(f'{what} needs an optional package: pip install "searchgym[{extra}]"')
 
 
+MANY = 25
+"""More names than an error lists where it can suggest some."""
+
+
 def unknown(kind: str, got: str, known: Iterable[str]) -> str:
     """The message for an unknown name: what was got, the nearest names, all that exist."""
     names = sorted(set(known))
     near = difflib.get_close_matches(got, names, n=3)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    if near and len(names) > MANY:
+        return f"unknown {kind} {got!r}.{hint} ({len(names)} are known)"
     shown = ", ".join(names[:40]) + (", …" if len(names) > 40 else "")
     return f"unknown {kind} {got!r}.{hint} Known: {shown or '(none)'}"

@@ -36,6 +36,7 @@ class Entry(NamedTuple):
 
     method: str
     set: str
+    """A real set, an environment, or a rung of the owner's ladder: "held-out world (candidate)"."""
     run: str
     """Where the scores are stored, and the run's name there: rows of one run were measured alike."""
     scores: Mapping[str, Interval]
@@ -80,11 +81,13 @@ def recorded(path: Path) -> list[Entry]:
         for row in run["table"]:
             cells.setdefault((row["rung"], row["agent"]), []).append(row)
         command = ["searchgym", run.get("command", "transfer"), *run["arguments"]]
+        kinds = {rung["name"]: rung["kind"] for rung in run["rungs"]}
         for (rung, agent), these in cells.items():
             scores = {row["metric"]: _interval(row) for row in these if row["metric"] in METRICS}
             rows.append(
                 Entry(
-                    agent, rung, f"{owner}/{name}", scores, these[0]["questions"],
+                    agent, rung if kinds.get(rung) == "real" else f"{rung} ({owner})",
+                    f"{owner}/{name}", scores, these[0]["questions"],
                     these[0]["seeds"], run.get("date", ""), run["versions"]["searchgym"],
                     shlex.join(command),
                 )

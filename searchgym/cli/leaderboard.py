@@ -84,10 +84,10 @@ def _print_rows(rows: list[Entry], best: bool) -> None:
         line["n"] = row.questions
         if best:
             line["rows"] = sets.count(row.set)
-        else:
+        elif one:
             line["run"] = row.run
         shown.append(line)
-    about = f"{sets[0]}: " if one else "Best method of each set: " if best else ""
+    about = f"{sets[0]}: " if one else "Best method of each set: " if best else "All rows: "
     print_table(f"{about}mean ± half of the 95 % interval", shown)
     console().print(
         "All methods of a set: searchgym leaderboard --set hotpotqa"

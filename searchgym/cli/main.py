@@ -36,6 +36,7 @@ from . import (
     warmstart,
     world,
 )
+from .help import arrange
 from .libraries import quiet_libraries
 from .output import examples
 
@@ -101,6 +102,7 @@ def build() -> typer.Typer:
     app.add_typer(graph.app, name="graph")
     app.add_typer(data.app, name="data")
     app.add_typer(simulator.app, name="simulator")
+    arrange(app)
     return app
 
 

@@ -23,9 +23,9 @@ PIPED_WIDTH = 160
 
 
 def examples(*commands: str) -> str:
-    """The closing lines of a help page: one example a paragraph, as rich needs it."""
+    """The closing lines of a help page, an example a line."""
     shown = [command.replace("[", r"\[") for command in commands]
-    return "\n\n".join(["[bold]Examples[/bold]", *(f"  $ {command}" for command in shown)])
+    return "\n".join(["[bold]Examples[/bold]", *(f"  $ {command}" for command in shown)])
 
 
 def group(about: str) -> typer.Typer:

@@ -2,10 +2,10 @@
 
 A page marks a figure by an HTML comment right behind it, which readers do not see::
 
-    reaches F1 0.269 [0.202, 0.337]<!-- figure: agents/candidate | ladder | hotpotqa | candidate | f1 -->
+    F1 0.269 [0.202, 0.337]<!-- figure: agents/candidate | ladder | hotpotqa | candidate | f1 -->
 
 that is: folder of an ``expected.json`` | run | rung | agent | metric. The interval may be left out,
-and a figure has as many decimals as the page likes. A whole table of a ladder stands between marks::
+and a figure has as many decimals as the page likes. A table of a whole ladder lies between marks::
 
     <!-- table: agents/candidate | ladder | candidate | rules -->
     …
@@ -207,4 +207,3 @@ def _bounds(row: Mapping[str, Any]) -> str:
 
 def _line(text: str, at: int) -> int:
     return text.count("\n", 0, at) + 1
-

@@ -36,9 +36,9 @@ class Entry(NamedTuple):
 
     method: str
     set: str
-    """A real set, an environment, or a rung of the owner's ladder: "held-out world (candidate)"."""
+    """A real set, an environment, or a rung of one ladder: "held-out world (candidate)"."""
     run: str
-    """Where the scores are stored, and the run's name there: rows of one run were measured alike."""
+    """Owner and name of the run: rows of one run were measured alike."""
     scores: Mapping[str, Interval]
     """Metric → mean with its 95 % interval, over seeds and questions."""
     questions: int
@@ -181,19 +181,19 @@ def markdown(rows: Sequence[Entry] | None = None) -> str:
                 "version", "run"]  # fmt: skip
         lines = [f"### {name}", "", _line(head), "|" + "---|" * len(head)]
         for row in (r for r in rows if r.set == name):
-            shown = [_bounds(row, "f1"), _bounds(row, "em"), _bounds(row, "evidence_recall", 2),
-                     _bounds(row, "searches", 2)]  # fmt: skip
-            lines.append(
-                _line([row.method, *shown, f"{row.questions:,}", str(row.seeds), row.date or "–",
-                       row.version, row.run])  # fmt: skip
-            )
+            shown = [_bounds(row, metric, places) for metric, places in _PLACES.items()]
+            about = [f"{row.questions:,}", str(row.seeds), row.date or "–", row.version, row.run]
+            lines.append(_line([row.method, *shown, *about]))
         parts.append("\n".join(lines))
     commands = {row.run: row.command for row in rows}
     told = [f"**{run}**\n\n```\n{command}\n```" for run, command in sorted(commands.items())]
     return "\n\n".join([*parts, "### Commands", *told]) + "\n"
 
 
-def _bounds(row: Entry, metric: str, places: int = 3) -> str:
+_PLACES = {"f1": 3, "em": 3, "evidence_recall": 2, "searches": 2}
+
+
+def _bounds(row: Entry, metric: str, places: int) -> str:
     """A mean and its interval, or a dash."""
     return format(row.scores[metric], f".{places}f") if metric in row.scores else "–"
 

@@ -155,9 +155,7 @@ def _environment(result: EvalResult) -> SearchEnv:
     return env
 
 
-def _played_again(
-    env: SearchEnv, result: EvalResult, played: Sequence[Trajectory]
-) -> list[str]:
+def _played_again(env: SearchEnv, result: EvalResult, played: Sequence[Trajectory]) -> list[str]:
     """Differences of the environment, and of what the recorded actions earn in it."""
     known = {task.id: task for task in env.tasks}
     strange = [row.task_id for row in result.rows if row.task_id not in known]
@@ -198,5 +196,3 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, float) and isinstance(b, float | int):
         return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12)
     return bool(a == b)
-
-

@@ -8,7 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import CardError, unknown
-from .output import JsonFlag, console, examples, markdown_table, print_json, print_lines, print_table
+from .output import (
+    JsonFlag,
+    console,
+    examples,
+    markdown_table,
+    print_json,
+    print_lines,
+    print_table,
+)
 
 BEGIN, END = "<!-- searchgym list --markdown -->", "<!-- end of list -->"
 KINDS_HELP = "envs, corpora, agents, recipes, engines, dialects, rewards or all"
@@ -16,9 +24,7 @@ KINDS_HELP = "envs, corpora, agents, recipes, engines, dialects, rewards or all"
 
 def list_all(
     what: Annotated[str | None, typer.Argument(metavar="KIND", help=f"{KINDS_HELP}.")] = None,
-    long: Annotated[
-        bool, typer.Option("--long", "-l", help="A table with all columns.")
-    ] = False,
+    long: Annotated[bool, typer.Option("--long", "-l", help="A table with all columns.")] = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print Markdown tables, as in CATALOGUE.md.")
     ] = False,

@@ -12,7 +12,6 @@ from ..errors import EvaluationError
 from .measured import spoken
 from .output import JsonFlag, console, examples, plus_minus, print_json, print_table, say
 
-
 AGAINST = "against"
 
 

@@ -17,7 +17,15 @@ from .agent_errors import agent_errors, report_failures, say_if_asked_differentl
 from .contestants import contestant
 from .measured import AgentResults, print_measured, records
 from .names import file_stem, named
-from .output import JsonFlag, examples, print_json, progress, say, working
+from .output import (
+    JsonFlag,
+    examples,
+    print_json,
+    print_table,
+    progress,
+    say,
+    working,
+)
 from .targets import EnvId, Overrides, Trust, make_search_env, overrides
 
 if TYPE_CHECKING:
@@ -32,7 +40,8 @@ def evaluate(
     agent: Annotated[
         list[str],
         typer.Option(
-            "--agent", "-a",
+            "--agent",
+            "-a",
             help="A card, weights, a model's folder or module:Class; NAME=… names it in tables. "
             "Repeatable.",
         ),
@@ -261,7 +270,7 @@ def spread(tasks: Sequence[Task], number: int | None) -> list[Task]:
 def _baselines(
     env: str, questions: int | None, seed: int, settings: list[str] | None, as_json: bool
 ) -> None:
-    from ..evaluation.baselines import baselines, print_baselines
+    from ..evaluation.baselines import baselines
 
     with working(f"building {env} …"):
         shared = make_search_env(env, settings)
@@ -272,7 +281,11 @@ def _baselines(
     if as_json:
         print_json(table)
     else:
-        print_baselines(table)
+        rows = [
+            {"agent": agent, **{family: f"{em:.2f}" for family, em in row.items()}}
+            for agent, row in table.items()
+        ]
+        print_table("Exact match by family", rows)
 
 
 def add_to(app: typer.Typer) -> None:

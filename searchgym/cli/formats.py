@@ -165,8 +165,8 @@ def _write_played(to: str, source: str, out: Path) -> int:
     path = _file(source)
     if path is None:
         raise DataError(
-            f"--to {to} takes a file of trajectories, DIR/AGENT.trajectories.jsonl, which 'searchgym "
-            f"eval {source} --out DIR' writes; {source} is no such file{bare_hint(source)}"
+            f"--to {to} takes trajectories: DIR/AGENT.trajectories.jsonl, as 'searchgym "
+            f"eval {source} --out DIR' writes it; {source} is no such file{bare_hint(source)}"
         )
     if to == "parquet":
         return write_trajectories(out, _trajectories(path))

@@ -272,7 +272,9 @@ def _finish(trainer: Trainer, plan: Plan, out: Path, as_json: bool) -> None:
         "steps": trainer.steps,
         "episodes": int(sum(row["episodes"] for row in rows)),
         "lost to infrastructure": int(sum(row["infra_errors"] for row in rows)),
-        "minutes of training": round(sum(row["rollout_s"] + row["update_s"] for row in rows) / 60, 2),
+        "minutes of training": round(
+            sum(row["rollout_s"] + row["update_s"] for row in rows) / 60, 2
+        ),
         **{
             f"{name}, {when}": _mean([row[name] for row in some if row.get(name) is not None])
             for name in ("reward", "em", "searches", "invalid")

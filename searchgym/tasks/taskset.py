@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from ..errors import DataError, TaskError
+from ..errors import DataError, TaskError, unknown_id
 from ..types import Task
 from .records import task_from_dict, task_to_dict
 
@@ -38,12 +37,7 @@ class TaskSet(Sequence[Task]):
         try:
             return self._position[task_id]
         except KeyError:
-            near = difflib.get_close_matches(task_id, self._position, n=3)
-            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-            first = next(iter(self._position), "(none)")
-            raise TaskError(
-                f"unknown task id {task_id!r}.{hint} There are {len(self):,}; the first is {first!r}"
-            ) from None
+            raise TaskError(unknown_id("task id", task_id, self._position)) from None
 
     def get(self, task_id: str) -> Task:
         """The task with this id; ``TaskError`` if unknown."""

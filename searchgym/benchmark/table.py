@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from ..evaluation.crossed import crossed_interval, crossed_p
-from ..evaluation.intervals import Interval, holm
+from ..evaluation.intervals import Interval, holm, mean_interval
 from ..evaluation.metrics import METRICS
 from ..evaluation.result import EvalResult
 from ..scoring.evidence import mean_defined
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
 SHOWN = ("em", "f1", "evidence_recall", "searches")
 """Metrics of the printed table; all others are in the JSON."""
+FEWEST_SEEDS = 3
+"""Fewest seeds from which an interval over seeds is computed: from two, Student's t gives intervals
+that reach beyond what is possible."""
 ALL_REAL = "real sets, averaged"
 """Stands for a rung where gains on all real sets are averaged, each set with the same weight."""
 
@@ -76,19 +81,26 @@ class TransferTable:
         self._cells = {k: v for k, v in self._cells.items() if k[:2] != (rung, agent)}
 
     def cell(self, rung: str, agent: str, metric: str) -> Interval | None:
-        """Mean and interval: over questions, and over seeds too where there are several. None
-        where the agent did not play (no oracle on real sets)."""
+        """Mean and interval: over questions, and over seeds too where there are three or more (two
+        say too little about others). None where the agent did not play (no oracle on real sets)."""
         found = self.results.get((rung, agent))
         if not found:
             return None
         key = (rung, agent, metric)
         if key not in self._cells:
-            self._cells[key] = (
-                found[0].means[metric]
-                if len(found) == 1
-                else crossed_interval(aligned(found, metric), seed=self.seed, unit=METRICS[metric])
-            )
+            self._cells[key] = self._over_seeds(found, metric)
         return self._cells[key]
+
+    def _over_seeds(self, found: Sequence[EvalResult], metric: str) -> Interval:
+        if len(found) == 1:
+            return found[0].means[metric]
+        values, unit = aligned(found, metric), METRICS[metric]
+        if len(found) < FEWEST_SEEDS:
+            return mean_interval(values.mean(axis=0), seed=self.seed, unit=unit)
+        interval = crossed_interval(values, seed=self.seed, unit=unit)
+        if not unit and values.size and np.nanmin(values) >= 0:  # counts are never negative
+            interval = interval._replace(low=max(0.0, interval.low))
+        return interval
 
     def each_seed(self, rung: str, agent: str, metric: str) -> list[float]:
         """The mean of every seed by itself; NaN where it has no value."""

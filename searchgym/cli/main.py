@@ -26,12 +26,14 @@ from . import (
     formats,
     graph,
     knower,
+    leaderboard,
     learn,
     play,
     report,
     retrieve,
     search,
     serve,
+    show,
     simulator,
     transfer,
     view,
@@ -39,6 +41,8 @@ from . import (
     watch,
     world,
 )
+from .help import arrange
+from .libraries import quiet_libraries
 from .output import examples, plain_warnings
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -73,6 +77,7 @@ def build() -> typer.Typer:
             raise typer.Exit
         if traceback:
             os.environ["SEARCHGYM_TRACEBACK"] = "1"
+        quiet_libraries()
         if context.invoked_subcommand != "data":  # a download deserves a bar, loading does not
             os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         if context.invoked_subcommand is None:
@@ -80,11 +85,13 @@ def build() -> typer.Typer:
 
     for module in (
         catalog,
+        show,
         play,
         search,
         retrieve,
         evaluate,
         compare,
+        leaderboard,
         formats,
         learn,
         watch,
@@ -104,6 +111,7 @@ def build() -> typer.Typer:
     app.add_typer(data.app, name="data")
     app.add_typer(cache.app, name="cache")
     app.add_typer(simulator.app, name="simulator")
+    arrange(app)
     return app
 
 

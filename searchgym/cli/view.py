@@ -117,6 +117,6 @@ def _index(run: Path) -> Index:
     from ..viewer.index import Index
 
     total = sum(source.path.stat().st_size for source in sources(run.resolve()))
-    with progress(f"indexing {run}", total) as advance:
+    with progress(f"indexing {run}", total, "bytes") as advance:
         index = Index(run, advance)
     return index

@@ -27,7 +27,7 @@ from .gains import (
 from .joint import Joint
 
 if TYPE_CHECKING:
-    from ..reports.figure import Figure
+    from ..charts.figure import Figure
 
 SHOWN = ("em", "f1", "evidence_recall", "searches")
 """Metrics of the printed table; all others are in the JSON."""

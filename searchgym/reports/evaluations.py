@@ -16,9 +16,10 @@ from ..evaluation.comparable import differing
 from ..evaluation.intervals import holm
 from ..evaluation.power import power_note
 from ..evaluation.result import Comparison, EvalResult, compare
+from ..evaluation.shown import label, numbers
 from . import scores
 from .episodes import Behind, Opener, section
-from .naming import closed_book, label, listed, named, percent, quoted
+from .naming import closed_book, listed, named, percent, quoted
 from .report import (
     Block,
     Column,
@@ -32,7 +33,6 @@ from .report import (
 )
 from .sources import Run
 
-__all__ = ["evaluation_report", "label"]
 METRIC = "f1"
 
 
@@ -144,7 +144,7 @@ def _overview(by_set: Mapping[str, Sequence[EvalResult]]) -> Section:
     table = Table("overview", f"{label(METRIC)} of every agent on every set", columns, rows,
                   scores.NOTE)  # fmt: skip
     marks = [
-        {"y": f"{name} ({len(own[0].rows):,})", "by": r.agent, **scores.numbers(r.means[METRIC])}
+        {"y": f"{name} ({len(own[0].rows):,})", "by": r.agent, **numbers(r.means[METRIC], METRIC)}
         for name, own in by_set.items() for r in own if r.means[METRIC].n
     ]  # fmt: skip
     figure = Figure(

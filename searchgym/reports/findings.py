@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..charts.palette import UNTRAINED
-from .naming import label, listed, percent, quoted
+from ..evaluation.shown import label
+from .naming import listed, percent, quoted
 from .report import Quantity
 from .sources import Run
 

@@ -12,8 +12,9 @@ from ..charts.figure import Figure
 from ..charts.forest import forest
 from ..charts.palette import UNTRAINED
 from ..evaluation.metrics import METRICS
+from ..evaluation.shown import label, limits
 from .findings import ALL_REAL, METRIC, Findings
-from .naming import label, listed, percent, quoted
+from .naming import listed, percent, quoted
 from .report import (
     Block,
     Column,
@@ -140,8 +141,10 @@ def _mark(cell: Mapping[str, Any]) -> dict[str, Any]:
     """Mean and interval; none of seeds that are too few, and none that is impossible."""
     if _few(cell):
         return {"mean": cell["mean"], "low": None, "high": None}
-    high = min(1.0, cell["high"]) if METRICS.get(cell["metric"], True) else cell["high"]
-    return {"mean": cell["mean"], "low": max(0.0, cell["low"]), "high": high}
+    least, most = limits(cell["metric"])
+    return {
+        "mean": cell["mean"], "low": max(least, cell["low"]), "high": min(most, cell["high"]),
+    }  # fmt: skip
 
 
 def _quantity(cell: Mapping[str, Any] | None) -> Quantity | None:
@@ -210,7 +213,7 @@ def _sets(names: Sequence[str]) -> str:
     return f"{len(names)} sets" if len(names) > 1 else "set"
 
 
-def figure_of(table: Mapping[str, Any], *, short: bool = False) -> Figure:
+def figure_of(table: Mapping[str, Any], *, short: bool = False, metric: str = METRIC) -> Figure:
     """Draw the ladder of one table (``TransferTable.to_json()``), for notebooks and pages.
 
     ``short``: of the agents that are there to be measured against only rules and oracle.
@@ -221,7 +224,8 @@ def figure_of(table: Mapping[str, Any], *, short: bool = False) -> Figure:
     kept = [a for a in agents if a in own or a in ("rules", "oracle")]
     chosen = _ordered(kept if short and len(kept) > 1 else agents)
     played = {c["rung"] for c in cells}
-    return ladder_figure(cells, chosen, [r for r in table["rungs"] if r["name"] in played])
+    rungs = [r for r in table["rungs"] if r["name"] in played]
+    return ladder_figure(cells, chosen, rungs, metric=metric)
 
 
 def _ladder(

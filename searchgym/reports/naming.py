@@ -1,27 +1,16 @@
-"""Names of agents and measures in reports, and sentences that list them."""
+"""Names of agents in reports, and sentences that list them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
 from ..charts.palette import CLOSED
 from ..evaluation.result import EvalResult
 
-LABELS: Mapping[str, str] = {
-    "em": "EM", "f1": "F1", "cover_em": "cover-EM", "evidence_recall": "evidence recall",
-    "evidence_precision": "evidence precision", "evidence_mrr": "evidence MRR",
-    "evidence_ndcg": "evidence nDCG", "invalid_rate": "share of invalid turns",
-    "truncated": "share of truncated episodes",
-}  # fmt: skip
 _FOLDERS = ("agents", "model", "models", "checkpoints")
 """Folders that runs keep weights in, and whose names say nothing."""
-
-
-def label(metric: str) -> str:
-    """Return the label of a metric in tables and figures."""
-    return LABELS.get(metric, metric.replace("_", " "))
 
 
 def short_name(agent: str) -> str:

@@ -34,9 +34,9 @@ class Quantity(NamedTuple):
             return None
         return cls(*(float(v) for v in values))
 
-    def clipped(self, high: float = math.inf) -> Quantity:
-        """Return it with an interval in [0, high]: no count is below 0, no rate above 1."""
-        return self._replace(low=max(0.0, self.low), high=min(high, self.high))
+    def within(self, least: float, most: float) -> Quantity:
+        """Return it with its interval cut at what is possible."""
+        return self._replace(low=max(least, self.low), high=min(most, self.high))
 
 
 class Link(NamedTuple):

@@ -13,14 +13,14 @@ from ..charts.figure import Figure
 from ..charts.forest import forest
 from ..charts.planes import cost_and_score, shares, steps
 from ..evaluation.frontier import frontier, point, within
-from ..evaluation.intervals import Interval, mean_interval
-from ..evaluation.metrics import METRICS, column
+from ..evaluation.intervals import Interval
+from ..evaluation.metrics import METRICS
 from ..evaluation.result import EvalResult
+from ..evaluation.shown import MAIN, family_rows, label, limits, numbers
 from .episodes import anchor
-from .naming import closed_book, label, listed, percent, quoted
+from .naming import closed_book, listed, percent, quoted
 from .report import LINKS, Column, Quantity, Section, Table
 
-SHOWN = ("em", "f1", "evidence_recall", "searches")
 ENDS = ("answered", "unanswered", "max_turns", "max_chars", "max_tokens", "infra_error")
 END_NAMES: Mapping[str, str] = {
     "unanswered": "ended without an answer", "max_turns": "out of turns",
@@ -45,21 +45,13 @@ def best_of(results: Sequence[EvalResult], metric: str = "f1") -> EvalResult:
     return max(agents, key=lambda r: mean_of(r, metric))
 
 
-def numbers(found: Interval, rate: bool = True) -> dict[str, Any]:
-    """Fields of a mark. No count is below 0, and no rate above 1, whatever a bootstrap says."""
-    return {
-        "mean": round(found.mean, 5), "low": round(max(0.0, found.low), 5),
-        "high": round(min(1.0, found.high) if rate else found.high, 5), "questions": found.n,
-    }  # fmt: skip
-
-
 def overall(results: Sequence[EvalResult], linked: bool = False) -> Section:
     """The main measures as a chart, all that differ as a table."""
     names = [r.agent for r in results]
-    shown = [m for m in SHOWN if any(r.means[m].n for r in results)]
+    shown = [m for m in MAIN if any(r.means[m].n for r in results)]
     drawn = [m for m in shown if len(results) == 1 or not _constant(results, m)] or shown[:1]
     rows = [
-        {"y": r.agent, "by": r.agent, "facet": label(m), **numbers(r.means[m], METRICS[m])}
+        {"y": r.agent, "by": r.agent, "facet": label(m), **numbers(r.means[m], m)}
         for m in drawn for r in results if r.means[m].n
     ]  # fmt: skip
     alt = "Scores of each agent. " + "; ".join(
@@ -73,7 +65,7 @@ def overall(results: Sequence[EvalResult], linked: bool = False) -> Section:
                 own_rows=True, rate=[label(m) for m in drawn if METRICS[m]]), tuple(rows),
     )  # fmt: skip
     known = [m for m in METRICS if any(r.means[m].n for r in results)]
-    alike = [m for m in known if m not in SHOWN and _constant(results, m)]
+    alike = [m for m in known if m not in MAIN and _constant(results, m)]
     note = (
         f"{NOTE} EM: the normalised answer equals an accepted one; cover-EM: it contains one."
         + _same(results, alike)
@@ -84,7 +76,7 @@ def overall(results: Sequence[EvalResult], linked: bool = False) -> Section:
         "means", "All measures", tuple(columns),
         tuple(
             {"measure": label(m),
-             **{r.agent: _cell(r.means[m], METRICS[m]) for r in results},
+             **{r.agent: _cell(r.means[m], m) for r in results},
              **({LINKS: leads} if linked else {})}
             for m in known if m not in alike
         ), note,
@@ -92,9 +84,9 @@ def overall(results: Sequence[EvalResult], linked: bool = False) -> Section:
     return Section("Scores", "", (figure, table))
 
 
-def _cell(found: Interval, rate: bool) -> Quantity | None:
+def _cell(found: Interval, metric: str) -> Quantity | None:
     quantity = Quantity.of(found)
-    return quantity and quantity.clipped(1.0 if rate else float("inf"))
+    return quantity and quantity.within(*limits(metric))
 
 
 def _constant(results: Sequence[EvalResult], metric: str) -> bool:
@@ -152,25 +144,6 @@ def families(
     )  # fmt: skip
     figure = family_figure(results, metric)
     return Section("By family", "", (figure, table) if figure else (table,))
-
-
-def family_rows(results: Sequence[EvalResult], metric: str) -> list[dict[str, Any]]:
-    """A mark for each family and agent, families in alphabetical order."""
-    counts = Counter(row.family for row in results[0].rows)
-    rows: list[dict[str, Any]] = []
-    for family in sorted(counts):
-        for result in results:
-            names = np.array([row.family for row in result.rows])
-            found = mean_interval(
-                column(result.rows, metric)[names == family], seed=result.seed,
-                unit=METRICS[metric],
-            )  # fmt: skip
-            if found.n:
-                rows.append({
-                    "y": f"{family} ({counts[family]})", "by": result.agent, "family": family,
-                    **numbers(found, METRICS[metric]),
-                })  # fmt: skip
-    return rows
 
 
 def family_figure(

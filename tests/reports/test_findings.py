@@ -13,6 +13,7 @@ import pytest
 
 from searchgym.charts.figure import to_csv
 from searchgym.evaluation.result import EvalResult
+from searchgym.evaluation.shown import limits
 from searchgym.reports.ladders import figure_of
 from searchgym.reports.naming import named, short_name
 from searchgym.reports.page import report_of, save_figures
@@ -159,9 +160,11 @@ def test_two_seeds_are_shown_without_an_interval_over_them() -> None:
     assert [r["value"] for r in own if r["rung"] == "nq" and "value" in r] == [0.1, 0.3]
 
 
-def test_no_count_is_below_zero() -> None:
-    assert Quantity(1.18, -0.66, 3.05).clipped() == Quantity(1.18, 0.0, 3.05)
-    assert Quantity(0.9, 0.5, 1.3).clipped(1.0) == Quantity(0.9, 0.5, 1.0)
+def test_no_count_is_below_zero_and_no_rate_above_one() -> None:
+    wide = Quantity(0.9, -0.66, 3.05)
+    assert wide.within(*limits("searches")) == Quantity(0.9, 0.0, 3.05)
+    assert wide.within(*limits("f1")) == Quantity(0.9, 0.0, 1.0)
+    assert wide.within(*limits("reward")) == wide, "a reward may take points away"
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])

@@ -73,7 +73,8 @@ class Figure:
     @cached_property
     def chart(self) -> altair.TopLevelMixin:
         """The wide chart."""
-        return self.draw()  # type: ignore[no-any-return]
+        drawn: altair.TopLevelMixin = self.draw()
+        return drawn
 
     def spec(self, narrow: bool = False) -> dict[str, Any]:
         """Vega-Lite, with colours as CSS variables; the page sets the title itself."""

@@ -44,8 +44,8 @@ def forest(
         style = _Style(by, x_title, unit, width, own_rows, zero, narrow)
         if narrow and not own_rows and len(by) > 1:
             for place in dict.fromkeys(r["y"] for r in marks):
-                there = [[r for r in part if r["y"] == place] for part in (marks, rings)]
-                panels.append(style.panel(*there, title=place, whole=[*marks, *rings]))
+                there, below = ([r for r in part if r["y"] == place] for part in (marks, rings))
+                panels.append(style.panel(there, below, title=place, whole=[*marks, *rings]))
         else:
             panels.append(style.panel(marks, rings, title=facet or "", whole=[*marks, *rings]))
     if len(panels) == 1:

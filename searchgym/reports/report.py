@@ -32,7 +32,8 @@ class Quantity(NamedTuple):
         values = [found.get(name) for name in cls._fields[:3]]
         if any(v is None or not math.isfinite(v) for v in values):
             return None
-        return cls(*(float(v) for v in values))
+        mean, low, high = (float(v) for v in values)
+        return cls(mean, low, high)
 
     def within(self, least: float, most: float) -> Quantity:
         """Return it with its interval cut at what is possible."""

@@ -207,7 +207,7 @@ def costs(results: Sequence[EvalResult]) -> Section:
 
 
 def _budgets(results: Sequence[EvalResult], most: int) -> Figure:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"x": budget, "series": r.agent, "mean": round(i.mean, 5), "low": round(i.low, 5),
          "high": round(i.high, 5)}
         for r in results

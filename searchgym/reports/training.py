@@ -270,13 +270,15 @@ def _finding(chart: Chart, groups: Sequence[RunGroup], kind: str, x: str) -> str
             assert start is not None
             assert last is not None
             name = label(measure, kind)
+            form = ".2f" if is_rate(measure) else ".3g"
+            first, end = format(start.mean, form), format(last.mean, form)
             if _longest([group]) < 2:
-                parts.append(f"{name} is {last.mean:.3g}")
+                parts.append(f"{name} is {end}")
             elif not _moves(start, last):
-                parts.append(f"{name} stays at {last.mean:.3g}")
+                parts.append(f"{name} stays at {end}")
             else:
                 verb = "rises" if last.mean > start.mean else "falls"
-                parts.append(f"{name} {verb} from {start.mean:.3g} to {last.mean:.3g}")
+                parts.append(f"{name} {verb} from {first} to {end}")
         who = f"{quoted(group.name)}: " if len(groups) > 1 else ""
         out.append(who + listed(parts))
     told = "; ".join(out)

@@ -97,7 +97,7 @@ def test_evaluations_are_not_smoothed(climbed: Path, tmp_path: Path) -> None:
     )
     learning = next(f for f in report_of([tmp_path]).figures if f.name == "learning")
     assert [r["mean"] for r in learning.rows if r["measure"] == "F1" and "mean" in r] == f1
-    assert learning.title == "F1 rises from 0 to 1 within 11 training episodes"
+    assert learning.title == "F1 rises from 0.00 to 1.00 within 11 training episodes"
     assert learning.caption.startswith("As logged, without smoothing")
 
 

@@ -48,7 +48,7 @@ _CONFIG: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-WIDE, NARROW = 110, 44
+WIDE, NARROW = 96, 40
 """Characters of a title's line over a wide and a narrow chart."""
 Draw = Callable[..., Any]
 """Function that returns an Altair chart; ``narrow=True`` asks for one of about 300 pixels."""

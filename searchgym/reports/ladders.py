@@ -13,7 +13,7 @@ from ..charts.forest import forest
 from ..charts.palette import UNTRAINED
 from ..evaluation.metrics import METRICS
 from ..evaluation.shown import label, limits
-from .findings import ALL_REAL, METRIC, Findings
+from .findings import ALL_REAL, METRIC, MOST_SETS, Findings
 from .naming import listed, percent, quoted
 from .report import (
     Block,
@@ -191,26 +191,22 @@ def ladder_figure(
 
 
 def _finding(rows: Sequence[Mapping[str, Any]], focus: str, metric: str) -> str:
-    """The focus at both ends of the ladder, and where rules are better."""
+    """Where the focus beats rules, and its score on the first set and on the first real one."""
     own = {str(r["rung"]): r for r in rows if r["by"] == focus}
     rules = {str(r["rung"]): r for r in rows if r["by"] == "rules"}
     if not own:
         return f"{label(metric)} by set"
-    first, last = next(iter(own)), list(own)[-1]
-    told = f"{quoted(focus)} has {label(metric)} {own[first]['mean']:.2f} in {first}"
-    if first != last:
-        told += f" and {own[last]['mean']:.2f} in {last}"
+    real = [n for n, r in own.items() if r["facet"] == KINDS["real"]]
+    ends = dict.fromkeys([next(iter(own)), *(real[:1] or list(own)[-1:])])
+    scores = listed([f"{own[n]['mean']:.2f} on {n}" for n in ends])
     if focus == "rules" or not (shared := [n for n in own if n in rules]):
-        return told
-    lost = [n for n in shared if own[n]["mean"] < rules[n]["mean"]]
-    if not lost:
-        return f"{told}: above rules on {'all' if len(shared) > 1 else 'this'} {_sets(shared)}"
-    where = listed(lost) if len(lost) <= 3 else f"{len(lost)} of {len(shared)} sets"
-    return f"{told}; rules are better on {where}"
-
-
-def _sets(names: Sequence[str]) -> str:
-    return f"{len(names)} sets" if len(names) > 1 else "set"
+        return f"{quoted(focus)} has {label(metric)} {scores}"
+    lost = [n for n in shared if own[n]["mean"] <= rules[n]["mean"]]
+    won, count = len(shared) - len(lost), len(shared)
+    told = f"{quoted(focus)} beats rules on {won} of {count} set{'s' * (count > 1)}"
+    if won and lost and len(lost) <= MOST_SETS:
+        told += f", not on {listed(lost)}"
+    return f"{told}: {label(metric)} {scores}"
 
 
 def figure_of(table: Mapping[str, Any], *, short: bool = False, metric: str = METRIC) -> Figure:

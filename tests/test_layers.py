@@ -19,8 +19,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
     "errors", "seeding", "text", "types", "batching", "utils", "web", "objects", "cards",
-    "scoring", "curricula", "dialects", "rewards", "llms", "worlds", "corpora", "kgs", "tasks",
-    "engines", "tools", "core", "candidates", "envs", "wrappers", "agents", "policies",
+    "charts", "scoring", "curricula", "dialects", "rewards", "llms", "worlds", "corpora", "kgs",
+    "tasks", "engines", "tools", "core", "candidates", "envs", "wrappers", "agents", "policies",
     "evaluation", "answerability", "rl", "warmstart", "knower", "reports", "benchmark",
     "world_browser", "viewer", "serve", "site", "cli", "__main__",
 )  # fmt: skip

@@ -23,6 +23,7 @@ PACKAGES = (
     "searchgym.engines",
     "searchgym.knower",
     "searchgym.llms",
+    "searchgym.charts",
     "searchgym.reports",
     "searchgym.rewards",
     "searchgym.tools",

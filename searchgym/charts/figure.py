@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import altair
 
 Row = Mapping[str, Any]
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 SCALE = 2.0
 """Pixels of a PNG per point."""
 _FONT = "system-ui, 'DejaVu Sans', sans-serif"
@@ -46,6 +48,12 @@ _CONFIG: Mapping[str, Any] = {
 }  # fmt: skip
 
 
+WIDE, NARROW = 96, 40
+"""Characters of a title's line over a wide and a narrow chart."""
+Draw = Callable[..., Any]
+"""Function that returns an Altair chart; ``narrow=True`` asks for one of about 300 pixels."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """A chart with what is said about it."""
@@ -53,26 +61,39 @@ class Figure:
     name: str
     """Stem of its files."""
     title: str
+    """The finding, as a sentence without a full stop."""
     caption: str
     """Explanation of how to read the figure."""
     alt: str
     """Text alternative for those who cannot see the figure."""
-    chart: altair.TopLevelMixin
+    draw: Draw
     rows: tuple[Row, ...]
     """The data behind it, one record per mark."""
 
     @cached_property
-    def spec(self) -> dict[str, Any]:
-        """Vega-Lite, with colours as CSS variables."""
-        found: dict[str, Any] = self.chart.to_dict()
+    def chart(self) -> altair.TopLevelMixin:
+        """The wide chart."""
+        drawn: altair.TopLevelMixin = self.draw()
+        return drawn
+
+    def spec(self, narrow: bool = False) -> dict[str, Any]:
+        """Vega-Lite, with colours as CSS variables; the page sets the title itself."""
+        drawn = self.draw(narrow=True) if narrow else self.chart
+        found: dict[str, Any] = drawn.to_dict()
         found["config"] = {**found.get("config", {}), **_CONFIG}
         found["description"] = self.alt
         return found
 
-    def themed(self, scheme: Scheme = "light") -> dict[str, Any]:
-        """Vega-Lite with a scheme's colours and background."""
-        spec: dict[str, Any] = resolved(self.spec, scheme)
+    def themed(self, scheme: Scheme = "light", narrow: bool = False) -> dict[str, Any]:
+        """Vega-Lite with a scheme's colours, its background and the title."""
+        spec: dict[str, Any] = resolved(self.spec(narrow), scheme)
         spec["background"] = resolved("var(--chart-paper)", scheme)
+        spec["padding"] = 12
+        lines = textwrap.wrap(self.title, NARROW if narrow else WIDE)
+        spec["title"] = {
+            "text": lines, "fontSize": 15, "anchor": "start", "frame": "bounds", "offset": 14,
+            "color": resolved(INK, scheme),
+        }  # fmt: skip
         return spec
 
     def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, Any]:
@@ -85,14 +106,14 @@ class Figure:
             "text/plain": self.alt,
         }
 
-    def svg(self, scheme: Scheme | None = "light") -> str:
-        """An SVG picture; None: with colours as CSS variables, for the page."""
-        spec = self.spec if scheme is None else self.themed(scheme)
+    def svg(self, scheme: Scheme | None = "light", narrow: bool = False) -> str:
+        """An SVG picture; None: with colours as CSS variables and without title, for the page."""
+        spec = self.spec(narrow) if scheme is None else self.themed(scheme, narrow)
         drawn: str = renderer().vegalite_to_svg(spec)
         return drawn
 
-    def png(self, scheme: Scheme = "light") -> bytes:
-        drawn: bytes = renderer().vegalite_to_png(self.themed(scheme), scale=SCALE)
+    def png(self, scheme: Scheme = "light", narrow: bool = False) -> bytes:
+        drawn: bytes = renderer().vegalite_to_png(self.themed(scheme, narrow), scale=SCALE)
         return drawn
 
     def csv(self) -> str:
@@ -117,13 +138,31 @@ class Figure:
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """Rows as CSV; what is not finite or not there is an empty field."""
+    """Rows as CSV; what is not finite or not there is an empty field.
+
+    A text that a spreadsheet would run as a formula gets an apostrophe in front (OWASP, CSV
+    injection); numbers are left as they are.
+    """
     names = list(dict.fromkeys(name for row in rows for name in row))
     file = io.StringIO(newline="")
-    writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: "" if v is None else v for k, v in clean(row).items()} for row in rows)
+    writer = csv.writer(file)  # lines end as in RFC 4180: else a lone \r would not be quoted
+    writer.writerow([_cell(name) for name in names])
+    writer.writerows([_cell(clean(row).get(name)) for name in names] for row in rows)
     return file.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    risky = isinstance(value, str) and value.startswith(_FORMULA) and not _is_number(value)
+    return f"'{value}" if risky else value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text)) and text[-1:].isdigit()
+    except ValueError:
+        return False
 
 
 def clean(row: Row) -> dict[str, Any]:
@@ -134,7 +173,7 @@ def clean(row: Row) -> dict[str, Any]:
     }
 
 
-def charts() -> Any:
+def altair_module() -> Any:
     """Altair; ``MissingExtraError`` where it is missing."""
     try:
         import altair

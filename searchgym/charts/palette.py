@@ -8,7 +8,7 @@ get values written in. The first three series colours are Okabe and Ito's. All k
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 Scheme = Literal["light", "dark"]
@@ -52,3 +52,40 @@ def resolved(value: Any, scheme: Scheme) -> Any:
     if isinstance(value, list):
         return [resolved(inner, scheme) for inner in value]
     return value
+
+
+_ROLES = {
+    "trained": SERIES[0], "untrained": SERIES[4], "rules": SERIES[1], "oracle": SERIES[2],
+}  # fmt: skip
+_BARS = ("random", "first-hit", "best-sentence", "majority", "always-yes", "always-refuse")
+"""Agents that others are measured against."""
+CLOSED = " (closed book)"
+"""Ends the name of an agent that was asked without tools."""
+UNTRAINED = " untrained"
+"""Ends the name of what an agent was before its training."""
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
+
+
+def colours(names: Sequence[str]) -> list[str]:
+    """Return a colour for each name: agents that every table has keep theirs, and those that others
+    are measured against are grey."""
+    taken = {_ROLES[n] for n in names if n in _ROLES}
+    # The colours of rules and oracle are given to others last, so that an agent's is the same
+    # in the figures that show them and in those that do not.
+    free = [c for c in SERIES if c not in taken] or list(SERIES)
+    free.sort(key=[_ROLES["rules"], _ROLES["oracle"]].__contains__)
+    out, given = [], 0
+    for name in names:
+        if name in _ROLES:
+            out.append(_ROLES[name])
+        elif name in _BARS or name.endswith((CLOSED, UNTRAINED)):
+            out.append(REST)
+        else:
+            out.append(free[given % len(free)])
+            given += 1
+    return out
+
+
+def shapes(names: Sequence[str]) -> list[str]:
+    """Return a shape for each name, so that colour is never the only difference."""
+    return [SHAPES[i % len(SHAPES)] for i in range(len(names))]

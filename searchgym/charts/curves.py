@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from ..errors import MissingExtraError
 
+ENOUGH = 3
+"""Seeds from which on an interval over them is shown: of two, Student's t makes one that reaches 13
+standard errors to each side."""
 POINTS = 120
 """Largest number of points of a line; longer runs are thinned to means of neighbouring steps."""
 
@@ -20,21 +23,30 @@ class CurvePoint(NamedTuple):
     mean: float
     low: float
     high: float
-    """A 95 % interval over seeds by Student's t; with one seed the mean itself."""
+    """A 95 % interval over seeds by Student's t; with fewer than three seeds, whose interval would
+    say next to nothing, the mean itself."""
     seeds: int
 
 
-def smoothed(values: Sequence[float | None], weight: float = 0.2) -> list[float]:
-    """The moving average in which the newest value weighs ``weight`` (at the beginning: the plain
-    mean so far). Nulls repeat the last value."""
-    out: list[float] = []
-    mean, seen = float("nan"), 0
-    for value in values:
-        if value is not None:
-            seen += 1
-            share = max(weight, 1 / seen)
-            mean = value if seen == 1 else (1 - share) * mean + share * value
-        out.append(mean)
+def span_of(points: int) -> int:
+    """Return how many neighbouring points of a line of so many are averaged: a tenth of them, an
+    odd number; 1 (none but the point itself) below ten points."""
+    return 1 if points < 10 else max(3, points // 10 // 2 * 2 + 1)
+
+
+def centred(values: Sequence[float | None], span: int) -> list[float]:
+    """Return the mean of the ``span`` values around each (odd; nulls and NaN are left out).
+
+    Near the ends the window is narrower, and the same to both sides: a line that rises evenly stays
+    where it is, which a window that looks back only would move.
+    """
+    half, n = span // 2, len(values)
+    out = []
+    for i in range(n):
+        reach = min(half, i, n - 1 - i)
+        near = values[i - reach : i + reach + 1]
+        known = [v for v in near if v is not None and not math.isnan(v)]
+        out.append(fmean(known) if known else math.nan)
     return out
 
 
@@ -63,7 +75,7 @@ def over_seeds(lines: Iterable[Sequence[tuple[float, float]]]) -> list[CurvePoin
 
 def _interval(values: Sequence[float]) -> tuple[float, float, float]:
     mean = fmean(values)
-    if len(values) < 2:
+    if len(values) < ENOUGH:
         return mean, mean, mean
     try:
         from scipy.special import stdtrit

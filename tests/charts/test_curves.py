@@ -9,14 +9,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from searchgym.reports.curves import ends, over_seeds, smoothed, thinned
+from searchgym.charts.curves import centred, ends, over_seeds, span_of, thinned
 
 numbers = st.floats(-1e6, 1e6)
 
 
-def test_smoothing() -> None:
-    assert smoothed([1.0, 3.0, None, 2.0], weight=0.5) == [1.0, 2.0, 2.0, 2.0]
-    assert math.isnan(smoothed([None, 1.0])[0])
+def test_the_centred_mean_by_hand() -> None:
+    assert centred([1.0, 3.0, None, 2.0, 6.0], 3) == [1.0, 2.0, 2.5, 4.0, 6.0]
+    assert centred([1.0, 2.0, 3.0], 1) == [1.0, 2.0, 3.0]
+    assert math.isnan(centred([None, 1.0], 3)[0])
+
+
+@given(st.floats(-10, 10), st.floats(-10, 10), st.integers(1, 60), st.integers(0, 9))
+def test_a_line_that_rises_evenly_stays_where_it_is(
+    start: float, slope: float, points: int, half: int
+) -> None:
+    """At its end, too, where a window that looks back lags behind."""
+    line = [start + slope * i for i in range(points)]
+    assert centred(line, 2 * half + 1) == pytest.approx(line, abs=1e-9)
+
+
+def test_the_span_is_odd_and_a_tenth_of_the_line() -> None:
+    assert [span_of(n) for n in (1, 9, 10, 40, 100, 120)] == [1, 1, 3, 5, 11, 13]
 
 
 @given(st.lists(numbers, min_size=1, max_size=400), st.integers(1, 50))
@@ -37,7 +51,7 @@ def test_thinning_leaves_out_what_is_missing() -> None:
 
 
 @settings(deadline=None)  # scipy takes seconds to load
-@given(st.lists(numbers, min_size=2, max_size=8))
+@given(st.lists(numbers, min_size=3, max_size=8))
 def test_intervals_over_seeds_are_student_t(values: list[float]) -> None:
     (point,) = over_seeds([[(1.0, v)] for v in values])
     half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
@@ -47,9 +61,14 @@ def test_intervals_over_seeds_are_student_t(values: list[float]) -> None:
     assert point.mean - point.low == pytest.approx(half, rel=1e-5, abs=1e-6)
 
 
-def test_the_interval_of_two_seeds_by_hand() -> None:
+def test_two_seeds_have_no_interval() -> None:
     (point,) = over_seeds([[(0, 1.0)], [(0, 3.0)]])
-    assert point.high - point.mean == pytest.approx(12.706205)  # t(.975, 1) × √2 / √2
+    assert (point.mean, point.low, point.high, point.seeds) == (2.0, 2.0, 2.0, 2)
+
+
+def test_the_interval_of_three_seeds_by_hand() -> None:
+    (point,) = over_seeds([[(0, 1.0)], [(0, 2.0)], [(0, 3.0)]])
+    assert point.high - point.mean == pytest.approx(4.302653 / 3**0.5)  # t(.975, 2) × 1 / √3
 
 
 def test_seeds_of_unequal_length() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.reports.palette import SCHEMES, SERIES, Scheme, css, resolved
+from searchgym.charts.palette import SCHEMES, SERIES, Scheme, css, resolved
 
 # Machado, Oliveira and Fernandes (2009), severity 1.0, on linear RGB
 SEEN: dict[str, Any] = {

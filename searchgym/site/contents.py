@@ -6,16 +6,18 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import textwrap
 import tomllib
 import typing
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
 from ..benchmark import expected
+from ..benchmark.rungs import REAL_SETS
 from ..cards import Card, cards
 from ..curricula import CURRICULA
 from ..dialects.base import DIALECTS
@@ -26,6 +28,7 @@ from ..objects import load_known
 from ..rewards import REWARDS, Reward
 from ..rl import recipe_files
 from ..tools import TOOLS
+from ..types import Passage
 from .picture import picture
 from .scores import FILE, MEASURES, generated
 
@@ -34,14 +37,18 @@ EXAMPLES: Mapping[str, int] = tomllib.loads((HERE / "examples.toml").read_text("
 """The seed of each environment's example, chosen for a question that is quickly understood."""
 WORLD, TASKS = 400, 8
 """Entities of the example's world, and its questions a family."""
+_SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 _ROLE = re.compile(r":\w+:`~?([^`]+)`")
 NOT_SHOWN = "corpus", "world", "self"
 """Parameters that an engine is given by its environment."""
 
 
 def environments() -> list[dict[str, Any]]:
-    """Every environment: its card, the sections of its page, an example and its scores."""
-    return [environment(card) for card in cards("envs").values()]
+    """Every environment in the order of ``examples.toml``, then those with real questions."""
+    found = [environment(card) for card in cards("envs").values()]
+    order = [*EXAMPLES, *REAL_SETS]
+    names = [env["name"] if env["generated"] else env["kwargs"]["corpus"] for env in found]
+    return [env for _, env in sorted(zip(names, found, strict=True), key=lambda p: order.index(p[0]))]
 
 
 def environment(card: Card) -> dict[str, Any]:
@@ -96,6 +103,8 @@ def example(card: Card) -> dict[str, Any]:
     seed = EXAMPLES[card.folder.name]
     env.reset(seed=seed)
     task = env.episode.config.task
+    told = [node.value for node in task.graph.nodes if node.value] if task.graph else []
+    told += task.answers
     turns: list[dict[str, Any]] = []
     reward = 0.0
     for action in env.oracle():
@@ -103,7 +112,7 @@ def example(card: Card) -> dict[str, Any]:
         hits = [env.corpus.passage(hit) for hit in info["hits"]]
         turns.append(
             {"action": action.strip(), "reward": reward, "delta": info["delta"],
-             "hits": [{"title": p.title, "text": p.text, "gold": p.id in task.evidence}
+             "hits": [{"title": p.title, "pieces": excerpt(p, told), "gold": p.id in task.evidence}
                       for p in hits]}
         )  # fmt: skip
     return {
@@ -111,6 +120,18 @@ def example(card: Card) -> dict[str, Any]:
         "turns": turns, "picture": picture(task), "action_space": str(env.action_space),
         "observation_space": str(env.observation_space),
     }  # fmt: skip
+
+
+def excerpt(passage: Passage, told: Sequence[str]) -> list[tuple[str, bool]]:
+    """Sentences of a passage that name something else of the reasoning, else its beginning; in
+    pieces, each with whether it is such a name."""
+    names = [name for name in told if name not in passage.title]
+    kept = [s for s in _SENTENCE.split(passage.text) if any(name in s for name in names)]
+    text = " … ".join(kept) or textwrap.shorten(passage.text, 150, placeholder=" …")
+    if not names:
+        return [(text, False)]
+    marks = re.split("(" + "|".join(map(re.escape, names)) + ")", text)
+    return [(piece, bool(i % 2)) for i, piece in enumerate(marks) if piece]
 
 
 def recipes() -> list[dict[str, Any]]:

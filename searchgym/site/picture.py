@@ -66,7 +66,8 @@ def picture(task: Task) -> Picture | None:
     boxes = []
     for node in graph.nodes:
         role = "answer" if node.id == graph.answer else "given" if node.given else "hidden"
-        text = node.value or (answer if role == "answer" else "no such thing")
+        unknown = "stated nowhere" if task.should_abstain else answer
+        text = node.value or unknown
         if several.get(node.id, 1) > 1:
             text = f"{several[node.id]} of them"
         boxes.append(_box(role, node.type, text, places[node.id]))

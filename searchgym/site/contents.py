@@ -168,7 +168,7 @@ def _options(called: Any) -> dict[str, str]:
     return {
         name: "required" if p.default is p.empty else repr(p.default)
         for name, p in inspect.signature(called).parameters.items()
-        if name not in NOT_SHOWN and p.kind is p.KEYWORD_ONLY
+        if name not in NOT_SHOWN and not name.startswith("_") and p.kind is p.KEYWORD_ONLY
     }
 
 

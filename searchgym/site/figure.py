@@ -20,7 +20,7 @@ RUN, BAR, METRIC = "ladder", "rules", "f1"
 NAMES: Mapping[str, str] = {
     "source world": "its own world",
     "held-out world": "unseen names",
-    "held-out wording": "unseen names and phrasings",
+    "held-out wording": "and unseen phrasings",
     "other schema": "another kind of world",
     "noisy engine": "noisy search results",
     "hostile engine": "misleading pages planted",
@@ -68,8 +68,8 @@ def title(found: list[Row]) -> tuple[str, str]:
     better = sum(row.trained > row.rules for row in real)
     where = f"all {better}" if better == len(real) else f"{better} of {len(real)}"
     return (
-        "Trained only in invented worlds, the agent scores higher",
-        f"than hand-written rules on {where} real question sets",
+        "Trained only in invented worlds, the agent scores",
+        f"above hand-written rules on {where} real question sets",
     )
 
 
@@ -81,9 +81,7 @@ def draw(run: Mapping[str, Any]) -> dict[str, str]:
     template = (HERE / "templates" / "dumbbell.svg").read_text(encoding="utf-8")
     seeds = next(c["seeds"] for c in run["table"] if c["agent"] == run["arguments"][0])
     asked = sorted({row.questions for row in found})
-    note = f"Means of {seeds} seeds; {asked[-1]} questions a row"
-    if len(asked) > 1:
-        note += f" (the fewest: {asked[0]})"
+    note = f"Means of {seeds} seeds, {' to '.join(map(str, asked[:: len(asked) - 1 or 1]))} questions"
     return {
         scheme: jinja2.Template(template, trim_blocks=True, lstrip_blocks=True).render(
             rows=found, title=title(found), note=note, colour=colours

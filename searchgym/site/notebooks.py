@@ -9,12 +9,14 @@ import os
 import re
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 from .. import __version__
 
 CACHE = Path("build") / "notebooks"
+_OUTPUT = re.compile(r"(?:^    .*\n(?:[ \t]*\n(?=    ))*)+", re.MULTILINE)
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -53,17 +55,18 @@ def pages(root: Path, docs: Path, *, run: bool) -> Iterator[tuple[Path, str]]:
         note = f"*This page is the notebook `notebooks/{path.name}`, "
         note += "as it ran.*" if shown is kept else "not run for this build.*"
         head, _, rest = text.partition("\n")
-        yield Path("notebooks", f"{path.stem}.md"), f"{head}\n\n{note}\n{_indented(rest)}"
+        yield Path("notebooks", f"{path.stem}.md"), f"{head}\n\n{note}\n{_fenced(rest)}"
 
 
-def _indented(text: str) -> str:
-    """Outputs, which nbconvert writes as indented blocks, as fenced ones that keep their place."""
-    text = _ESCAPES.sub("", text)
-    return re.sub(
-        r"(?:^    .*\n(?:[ \t]*\n(?=    ))*)+",
-        lambda m: "```{.text .output}\n" + re.sub(r"^    ", "", m[0], flags=re.M) + "```\n",
-        text, flags=re.MULTILINE,
-    )  # fmt: skip
+def _fenced(text: str) -> str:
+    """Outputs, which nbconvert writes as indented blocks, as fenced blocks without colours."""
+    outside = re.split(r"(^```.*?^```$)", _ESCAPES.sub("", text), flags=re.M | re.S)
+    outside[::2] = [_OUTPUT.sub(_fence, part) for part in outside[::2]]
+    return "".join(outside)
+
+
+def _fence(block: re.Match[str]) -> str:
+    return "```{.text .output}\n" + textwrap.dedent(block[0]).strip("\n") + "\n```\n"
 
 
 def _digest(path: Path) -> str:

@@ -78,9 +78,7 @@ def test_the_tree_names_every_package() -> None:
     missing = sorted(name for name in folders if f"{name}/" not in tree)
     named = set(re.findall(r"^  ([a-z]\w+)/ ", tree, re.MULTILINE))
     assert not missing, f"the tree does not name {missing}"
-    assert named <= folders, (
-        f"the tree names {sorted(named - folders)}, which are not there"
-    )
+    assert named <= folders, f"the tree names {sorted(named - folders)}, which are not there"
 
 
 def test_every_command_is_in_the_catalogue() -> None:

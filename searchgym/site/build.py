@@ -103,8 +103,13 @@ def environment_of_templates() -> Any:
     )  # fmt: skip
     names = ("recipes", "engines", "rewards", "tools", "dialects", "curricula", "costs", "sections")
     jinja.globals |= {name: getattr(contents, name) for name in names}
-    jinja.globals |= {"environments": contents.environments(), "leaderboard": leaderboard,
-                      "api_packages": api.PACKAGES, "root": ROOT, "notebooks": notebooks.titles(ROOT)}
+    jinja.globals |= {
+        "environments": contents.environments(),
+        "leaderboard": leaderboard,
+        "api_packages": api.PACKAGES,
+        "root": ROOT,
+        "notebooks": notebooks.titles(ROOT),
+    }
     return jinja
 
 

@@ -48,7 +48,9 @@ def environments() -> list[dict[str, Any]]:
     found = [environment(card) for card in cards("envs").values()]
     order = [*EXAMPLES, *REAL_SETS]
     names = [env["name"] if env["generated"] else env["kwargs"]["corpus"] for env in found]
-    return [env for _, env in sorted(zip(names, found, strict=True), key=lambda p: order.index(p[0]))]
+    return [
+        env for _, env in sorted(zip(names, found, strict=True), key=lambda p: order.index(p[0]))
+    ]
 
 
 def environment(card: Card) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..benchmark import expected
-from ..cards import catalog, cards
+from ..cards import cards, catalog
 from ..reports.palette import SCHEMES
 
 HERE = Path(__file__).parent
@@ -81,7 +81,9 @@ def draw(run: Mapping[str, Any]) -> dict[str, str]:
     template = (HERE / "templates" / "dumbbell.svg").read_text(encoding="utf-8")
     seeds = next(c["seeds"] for c in run["table"] if c["agent"] == run["arguments"][0])
     asked = sorted({row.questions for row in found})
-    note = f"Means of {seeds} seeds, {' to '.join(map(str, asked[:: len(asked) - 1 or 1]))} questions"
+    note = (
+        f"Means of {seeds} seeds, {' to '.join(map(str, asked[:: len(asked) - 1 or 1]))} questions"
+    )
     return {
         scheme: jinja2.Template(template, trim_blocks=True, lstrip_blocks=True).render(
             rows=found, title=title(found), note=note, colour=colours

@@ -102,6 +102,7 @@ def execute(path: Path, into: Path) -> None:
         try:
             nbclient.NotebookClient(
                 notebook, timeout=900, kernel_name="this-python",
+                coalesce_streams=True,
                 resources={"metadata": {"path": str(work)}},
             ).execute()  # fmt: skip
         finally:

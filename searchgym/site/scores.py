@@ -89,7 +89,9 @@ def main() -> None:
         card = known[name]
         if not has_engine(card):
             print(f"{name}: only a language model can play it")
-        elif not generated(card) and not (data_directory() / card.body["kwargs"]["corpus"]).is_dir():
+        elif (
+            not generated(card) and not (data_directory() / card.body["kwargs"]["corpus"]).is_dir()
+        ):
             print(f"{name}: its data is not on this machine; left as it is")
         else:
             path = Path(card.folder / FILE)

@@ -69,7 +69,8 @@ RL: Mapping[str, Metric] = {
         "high: lower the temperature, warm start, or another dialect",
     ),
     "truncated": Metric(
-        "share of truncated episodes", "episodes ended by a budget / episodes", "share", "below 0.2",
+        "share of truncated episodes", "episodes ended by a budget / episodes", "share",
+        "below 0.2",
         "high: raise `max_turns`, `max_tokens` or the episode's budgets",
     ),
     "overflowed": Metric(
@@ -182,7 +183,8 @@ RL: Mapping[str, Metric] = {
     "rollouts/*": Metric(
         "rollout workers", "`dropped` groups since the last update, `workers_lost` in all, "
         "`trainer_idle` and `workers_idle`: shares of the time spent waiting", "groups; workers; "
-        "share", "idle shares below 0.3", "trainer idle: more workers; workers idle: a larger `eta`",
+        "share", "idle shares below 0.3",
+        "trainer idle: more workers; workers idle: a larger `eta`",
     ),
     "rollout_s": Metric("playing, seconds", "wall clock of rollouts and rewards", "s", "–",
                         "most of a step: larger batches, `reuse_tokens`, vLLM"),

@@ -38,7 +38,7 @@ def pages_of_the_repository() -> Iterator[Path]:
     yield from map(Path, ("CATALOGUE.md", "CHANGELOG.md", "notebooks/README.md"))
 
 
-class Source:
+class DocsFolder:
     """The folder that MkDocs reads. Links of what is written into it are made to hold there."""
 
     def __init__(self, folder: Path) -> None:
@@ -116,7 +116,7 @@ def environment_of_templates() -> Any:
 def write_source(folder: Path, *, run_notebooks: bool) -> None:
     """Write everything that MkDocs reads into ``folder``."""
     shutil.rmtree(folder, ignore_errors=True)
-    source, jinja = Source(folder / "docs"), environment_of_templates()
+    source, jinja = DocsFolder(folder / "docs"), environment_of_templates()
     for page in pages_of_the_repository():
         source.write(page, (ROOT / page).read_text(encoding="utf-8"))
     for template in sorted(p.relative_to(HERE / "pages") for p in (HERE / "pages").rglob("*.md")):

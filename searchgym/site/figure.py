@@ -31,7 +31,7 @@ NAMES: Mapping[str, str] = {
 """Rungs in words that need no glossary."""
 
 
-class Row(NamedTuple):
+class Dumbbell(NamedTuple):
     name: str
     real: bool
     rules: float
@@ -41,7 +41,7 @@ class Row(NamedTuple):
     questions: int
 
 
-def rows(run: Mapping[str, Any]) -> list[Row]:
+def rows(run: Mapping[str, Any]) -> list[Dumbbell]:
     """A row a rung, generated ones first; those that repeat another's questions are left out."""
     trained = run["arguments"][0]
     cells = {(c["rung"], c["agent"]): c for c in run["table"] if c["metric"] == METRIC}
@@ -53,7 +53,7 @@ def rows(run: Mapping[str, Any]) -> list[Row]:
             continue
         cell, rule = cells[name, trained], cells[name, BAR]
         shown = _heading(corpora[name].folder) if real else NAMES.get(name, name)
-        found.append(Row(shown, real, rule["mean"], cell["mean"], cell["low"], cell["high"],
+        found.append(Dumbbell(shown, real, rule["mean"], cell["mean"], cell["low"], cell["high"],
                          cell["questions"]))  # fmt: skip
     return sorted(found, key=lambda row: row.real)
 
@@ -62,7 +62,7 @@ def _heading(folder: Path) -> str:
     return (folder / "README.md").read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
 
 
-def title(found: list[Row]) -> tuple[str, str]:
+def title(found: list[Dumbbell]) -> tuple[str, str]:
     """What the figure shows, in two lines that hold for whatever was measured."""
     real = [row for row in found if row.real]
     better = sum(row.trained > row.rules for row in real)

@@ -18,7 +18,7 @@ WIDE, TALL, BESIDE, BELOW, EDGE = 186, 46, 14, 92, 8
 LETTERS = 25
 
 
-class Box(NamedTuple):
+class PlacedNode(NamedTuple):
     role: str
     """``given`` (named in the question), ``hidden`` or ``answer``."""
     kind: str
@@ -27,7 +27,7 @@ class Box(NamedTuple):
     y: int
 
 
-class Arrow(NamedTuple):
+class PlacedFact(NamedTuple):
     """A line from subject to object, with its label's place."""
 
     label: str
@@ -40,14 +40,14 @@ class Arrow(NamedTuple):
     computed: bool
 
 
-class Picture(NamedTuple):
+class PlacedGraph(NamedTuple):
     width: int
     height: int
-    boxes: tuple[Box, ...]
-    arrows: tuple[Arrow, ...]
+    boxes: tuple[PlacedNode, ...]
+    arrows: tuple[PlacedFact, ...]
 
 
-def picture(task: Task) -> Picture | None:
+def picture(task: Task) -> PlacedGraph | None:
     """Place a task's reasoning graph; None where the task has none."""
     graph = task.graph
     if graph is None or not graph.nodes:
@@ -78,11 +78,11 @@ def picture(task: Task) -> Picture | None:
     if not graph.answer:
         arrows += [_arrow("", places[node], places[""], True) for node in _read(graph)]
     height = len(rows) * BELOW - (BELOW - TALL)
-    return Picture(width + 2 * EDGE, height + 2 * EDGE, tuple(boxes), tuple(arrows))
+    return PlacedGraph(width + 2 * EDGE, height + 2 * EDGE, tuple(boxes), tuple(arrows))
 
 
-def _box(role: str, kind: str, text: str, place: tuple[int, int]) -> Box:
-    return Box(role, kind.replace("_", " "), shortened(text, LETTERS), *place)
+def _box(role: str, kind: str, text: str, place: tuple[int, int]) -> PlacedNode:
+    return PlacedNode(role, kind.replace("_", " "), shortened(text, LETTERS), *place)
 
 
 def _several(graph: ReasoningGraph) -> Mapping[str, int]:
@@ -117,7 +117,7 @@ def _rows(graph: ReasoningGraph) -> list[list[str]]:
     return [*rows, [""]] if not graph.answer else rows
 
 
-def _arrow(label: str, a: tuple[int, int], b: tuple[int, int], computed: bool) -> Arrow:
+def _arrow(label: str, a: tuple[int, int], b: tuple[int, int], computed: bool) -> PlacedFact:
     if a[1] == b[1]:  # side by side
         left = a[0] < b[0]
         x1, x2 = (a[0] + WIDE, b[0]) if left else (a[0], b[0] + WIDE)
@@ -127,4 +127,4 @@ def _arrow(label: str, a: tuple[int, int], b: tuple[int, int], computed: bool) -
         x1, x2 = a[0] + WIDE // 2, b[0] + WIDE // 2
         y1, y2 = (a[1] + TALL, b[1]) if down else (a[1], b[1] + TALL)
     words = label.replace("_", " ")
-    return Arrow(words, x1, y1, x2, y2, (x1 + x2) // 2, (y1 + y2) // 2 + 4, computed)
+    return PlacedFact(words, x1, y1, x2, y2, (x1 + x2) // 2, (y1 + y2) // 2 + 4, computed)

@@ -68,7 +68,7 @@ def measure(card: Card, agents: Sequence[str], names: Sequence[str]) -> dict[str
         for measure in MEASURES
         if (mean := result["means"].get(measure)) and mean["n"]
     ]  # fmt: skip
-    repeated = [agent if agent == name else WEIGHTS for agent, name in zip(agents, names)]
+    repeated = [a if a == name else WEIGHTS for a, name in zip(agents, names, strict=True)]
     return {
         "command": "eval",
         "arguments": arguments(card, repeated),

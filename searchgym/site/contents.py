@@ -22,8 +22,8 @@ from ..cards import Card, cards
 from ..curricula import CURRICULA
 from ..dialects.base import DIALECTS
 from ..engines.registry import ENGINES
-from ..envs.search import SearchEnv
 from ..envs.setup import Options
+from ..envs.unwrap import search_env
 from ..objects import load_known
 from ..rewards import REWARDS, Reward
 from ..rl import recipe_files
@@ -101,7 +101,7 @@ def example(card: Card) -> dict[str, Any]:
     tasks = {k: v if k == "at_most" else TASKS for k, v in card.body["kwargs"]["tasks"].items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fewer tasks than asked for: the world is small
-        env: SearchEnv = gym.make(card.id, world={"entities": WORLD}, tasks=tasks).unwrapped  # type: ignore[assignment]
+        env = search_env(gym.make(card.id, world={"entities": WORLD}, tasks=tasks))
     seed = EXAMPLES[card.folder.name]
     env.reset(seed=seed)
     task = env.episode.config.task
@@ -118,10 +118,19 @@ def example(card: Card) -> dict[str, Any]:
                       for p in hits]}
         )  # fmt: skip
     return {
-        "seed": seed, "question": task.question, "answers": task.answers, "family": task.family,
+        "program": program(card, tasks, seed), "question": task.question, "answers": task.answers, "family": task.family,
         "turns": turns, "picture": picture(task), "action_space": str(env.action_space),
         "observation_space": str(env.observation_space),
     }  # fmt: skip
+
+
+def program(card: Card, tasks: Mapping[str, Any], seed: int) -> str:
+    """What to type for an example's episode."""
+    asked = "".join(f"        {family!r}: {count},\n" for family, count in tasks.items())
+    return (
+        f"env = gym.make(\n    {card.id!r},\n    world={{'entities': {WORLD}}},\n"
+        f"    tasks={{\n{asked}    }},\n)\nobservation, info = env.reset(seed={seed})"
+    ).replace("'", '"')
 
 
 def excerpt(passage: Passage, told: Sequence[str]) -> list[tuple[str, bool]]:
@@ -150,7 +159,7 @@ def engines() -> list[dict[str, Any]]:
     for name, where in ENGINES.items():
         make = load_known(where) if isinstance(where, str) else where
         made = typing.get_type_hints(make)["return"]
-        module = inspect.getmodule(inspect.getmodule(make)).__doc__  # type: ignore[union-attr]
+        module = inspect.getdoc(inspect.getmodule(make))
         options = {**_options(make), **_options(made)}
         rows.append({"name": name, "text": markdown(inspect.getdoc(made) or module or ""),
                      "summary": _first(where, make), "options": options})  # fmt: skip

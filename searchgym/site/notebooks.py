@@ -60,12 +60,15 @@ def pages(root: Path, docs: Path, *, run: bool) -> Iterator[tuple[Path, str]]:
 
 def _fenced(text: str) -> str:
     """Outputs, which nbconvert writes as indented blocks, as fenced blocks without colours."""
-    outside = re.split(r"(^```.*?^```$)", _ESCAPES.sub("", text), flags=re.M | re.S)
+    text = _ESCAPES.sub("", text).replace("![png](", "![Picture that the cell draws](")
+    outside = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
     outside[::2] = [_OUTPUT.sub(_fence, part) for part in outside[::2]]
     return "".join(outside)
 
 
 def _fence(block: re.Match[str]) -> str:
+    if not block[0].strip():  # nbconvert puts an empty one around each picture
+        return "\n"
     return "```{.text .output}\n" + textwrap.dedent(block[0]).strip("\n") + "\n```\n"
 
 

@@ -88,6 +88,7 @@ def test_outputs_of_notebooks_are_fenced_and_code_is_left_alone() -> None:
     text = "```python\ndef f():\n    return 1\n```\n\n    \x1b[31m1\x1b[0m\n      2\n\nText.\n"
     fenced = "```{.text .output}\n1\n  2\n```\n"
     assert notebooks._fenced(text) == f"```python\ndef f():\n    return 1\n```\n\n{fenced}\nText.\n"
+    assert "output" not in notebooks._fenced("    \n    \n![png](a.png)\n    \n")
 
 
 def test_costs_have_a_command_each() -> None:

@@ -1,4 +1,4 @@
-"""TRL's ``GRPOTrainer`` on search episodes, by either of the two doors that it has for environments.
+"""TRL's ``GRPOTrainer`` on search episodes, by either of its two doors for environments.
 
 ``environment_factory``: TRL samples, and calls the environment's tools as methods. The model must
 have a chat template with tools; its last message is the answer::
@@ -200,7 +200,10 @@ class Rollout:
             run_episodes(episodes, policy, self.env.toolbox, batch=len(episodes))
         finally:
             model.train(training)
-        names = ("prompt_ids", "completion_ids", "logprobs", "env_mask", "return", "metrics")
+        names = (
+            "prompt_ids", "completion_ids", "logprobs", "env_mask", "searchgym_return",
+            "searchgym_metrics",
+        )  # fmt: skip
         rows: dict[str, list[Any]] = {name: [] for name in names}
         end = int(trainer.processing_class.eos_token_id)
         for episode in episodes:

@@ -120,7 +120,7 @@ def test_an_error_in_a_tool_of_ours_ends_training(tmp_path):
 
 
 def test_what_the_infrastructure_broke_is_neither_rewarded_nor_trained_on(tmp_path):
-    """A member whose engine is down has no advantage, and the others those of a group without it."""
+    """A member whose engine is down has no advantage; the others have those of a group of three."""
     advantages = []
 
     class Kept(Scripted):

@@ -68,12 +68,12 @@ def write(name: str, trajectories: Iterable[Trajectory], **describes: Any) -> An
         if not (episode.terminated or episode.truncated):
             continue
         turns = episode.turns
-        seen = [episode.fork(at) for at in range(len(turns))] + [episode]
+        seen = [episode.fork(at=at) for at in range(len(turns))] + [episode]
         buffers.append(
             EpisodeBuffer(
                 id=len(buffers),
                 seed=None,
-                observations=[one.shown for one in seen],
+                observations=[one.shown() for one in seen],
                 actions=[turn.text for turn in turns],
                 rewards=[turn.reward for turn in turns],
                 terminations=[False] * (len(turns) - 1) + [episode.terminated],

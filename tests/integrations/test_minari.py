@@ -58,6 +58,6 @@ def test_saved_trajectories_are_exported(tmp_path, cli):  # noqa: F811
     dataset = minari.load_dataset("searchgym/simple/oracle-v0")
     assert dataset.total_episodes == 4
     for ours, theirs in zip(episodes, dataset.iterate_episodes(), strict=True):
-        assert text(theirs.observations[-1]) == ours.shown
+        assert text(theirs.observations[-1]) == ours.shown()
         assert theirs.rewards.tolist() == [turn.reward for turn in ours.turns]
         assert theirs.terminations.tolist() == [True]

@@ -34,6 +34,7 @@ try:
     from openenv.core.env_server.http_server import create_app
     from openenv.core.env_server.interfaces import Environment
     from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+    from pydantic import Field
 except ImportError as missing:
     raise ImportError('searchgym.integrations.openenv needs: pip install "openenv>=0.10"') from (
         missing
@@ -54,11 +55,11 @@ class SearchObservation(Observation):  # type: ignore[misc]
     """The whole visible context."""
     delta: str = ""
     """What the environment wrote since the last action."""
-    stop: list[str] = []
+    stop: list[str] = Field(default_factory=list)
     """Strings after which generation should stop."""
     terminated: bool = False
     truncated: bool = False
-    info: dict[str, Any] = {}
+    info: dict[str, Any] = Field(default_factory=dict)
     """As in Gymnasium; the answers and the evidence are told at the end only."""
 
 

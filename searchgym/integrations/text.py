@@ -15,7 +15,7 @@ from ..llms.foreign import neutralise
 
 _COMMON = re.compile(
     r"<(?=/?s>|bos>|eos>|pad>|unk>|mask>|(?:start|end)_of_(?:turn|image)>|\|[^<>|\s]*\|>"
-    r"|[|｜][^<>\s]*[|｜]>|/?tool_calls?>|/?tool_response>|/?think>)"
+    r"|[|｜][^<>\s]*[|｜]>)"
     r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])",
     re.IGNORECASE,
 )

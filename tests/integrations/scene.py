@@ -24,6 +24,9 @@ class BrokenEngine:
     fingerprint = "broken"
     needs_task = False
 
+    def __init__(self, corpus: Any = None) -> None:
+        pass
+
     def cache_key(self, query: Any) -> None:
         return None
 

@@ -118,7 +118,8 @@ def example(card: Card) -> dict[str, Any]:
                       for p in hits]}
         )  # fmt: skip
     return {
-        "program": program(card, tasks, seed), "question": task.question, "answers": task.answers, "family": task.family,
+        "program": program(card, tasks, seed), "question": task.question,
+        "answers": task.answers, "family": task.family,
         "turns": turns, "picture": picture(task), "action_space": str(env.action_space),
         "observation_space": str(env.observation_space),
     }  # fmt: skip

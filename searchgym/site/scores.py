@@ -74,6 +74,14 @@ def measure(card: Card, agents: Sequence[str], names: Sequence[str]) -> dict[str
         "arguments": arguments(card, repeated),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "versions": {"searchgym": __version__},
+        "rungs": [
+            {
+                "name": set_name,
+                "kind": "generated" if generated(card) else "real",
+                "above": "",
+                "questions": table[0]["questions"],
+            }
+        ],
         "table": table,
     }
 

@@ -86,7 +86,7 @@ def check(text: str, root: Path | None = None) -> Page:
                       new.partition("<!--")[0].strip(), found["place"])
             )  # fmt: skip
     for found in _TABLE.finditer(text):
-        rows = ladder_table(*_parts(found["place"], 4), top).splitlines()
+        rows = _ladder(found["place"], top).splitlines()
         here = found["body"].strip().splitlines()
         count += sum(row.count("|") - 1 for row in rows[2:])
         first = _line(text, found.start("body"))
@@ -109,9 +109,7 @@ def rewritten(text: str, root: Path | None = None) -> str:
     top = root or catalog("envs").parent
     text = _FIGURE.sub(lambda found: _figure(found, _stored(found["place"], top)), text)
     return _TABLE.sub(
-        lambda found: (
-            f"{found['begin']}{ladder_table(*_parts(found['place'], 4), top)}\n{found['end']}"
-        ),
+        lambda found: f"{found['begin']}{_ladder(found['place'], top)}\n{found['end']}",
         text,
     )
 
@@ -133,6 +131,11 @@ def contradictions(path: Path) -> list[str]:
             if not row["low"] - 1e-4 <= row["mean"] <= row["high"] + 1e-4:
                 lines.append(f"{where}: mean {row['mean']} outside [{row['low']}, {row['high']}]")
     return lines
+
+
+def _ladder(place: str, root: Path) -> str:
+    folder, run, agent, beside = _parts(place, 4)
+    return ladder_table(folder, run, agent, beside, root)
 
 
 def ladder_table(folder: str, run: str, agent: str, beside: str, root: Path) -> str:

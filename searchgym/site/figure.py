@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..benchmark import expected
 from ..cards import cards, catalog
-from ..reports.palette import SCHEMES
+from ..charts.palette import SCHEMES
 
 HERE = Path(__file__).parent
 RUN, BAR, METRIC = "ladder", "rules", "f1"

@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from ..charts.curves import thinned
 from ..errors import DataError
-from ..reports.curves import thinned
 from ..reports.sources import CANDIDATE, PLAN, RL, RL_LOG, SFT, SFT_LOG, read_run
 from ..reports.training import MEANING, UNIT, label
 from ..rl.candidate.live import ENDING

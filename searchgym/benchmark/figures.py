@@ -49,7 +49,7 @@ class Drift(NamedTuple):
     place: str
 
 
-class Page(NamedTuple):
+class CheckedPage(NamedTuple):
     """What checking a page found."""
 
     figures: int
@@ -68,7 +68,7 @@ def pages(root: Path | None = None) -> list[Path]:
     return [path for path in found if path.is_file()]
 
 
-def check(text: str, root: Path | None = None) -> Page:
+def check(text: str, root: Path | None = None) -> CheckedPage:
     """Compare the marked figures of a page with the stored results.
 
     Raises:
@@ -101,7 +101,7 @@ def check(text: str, root: Path | None = None) -> Page:
             f"{len(_TABLE.findall(text))} around a table that ends in <!-- end of table -->"
         )
     bare = _TABLE.sub("", _FIGURE.sub("", text))
-    return Page(count, tuple(drifts), tuple(_UNMARKED.findall(bare)))
+    return CheckedPage(count, tuple(drifts), tuple(_UNMARKED.findall(bare)))
 
 
 def rewritten(text: str, root: Path | None = None) -> str:

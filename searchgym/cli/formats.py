@@ -164,7 +164,10 @@ def _write_played(to: str, source: str, out: Path) -> int:
 
     path = _file(source)
     if path is None:
-        raise DataError(f"{source} is no file; {to} is made of trajectories{bare_hint(source)}")
+        raise DataError(
+            f"--to {to} takes trajectories: DIR/AGENT.trajectories.jsonl, as 'searchgym "
+            f"eval {source} --out DIR' writes it; {source} is no such file{bare_hint(source)}"
+        )
     if to == "parquet":
         return write_trajectories(out, _trajectories(path))
     if to == "jsonl":

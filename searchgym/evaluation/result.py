@@ -165,7 +165,7 @@ class EvalResult:
             return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise EvaluationError(f"{path} does not exist; make it with 'searchgym eval'") from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, EvaluationError) as error:
             raise EvaluationError(f"{path}: not an evaluation result: {error}") from error
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ..errors import DataError
 from . import query
 from .app import viewer_pages
+from .finding import Needles
 from .index import Index
 from .query import Filter
 from .record import Record
@@ -50,8 +51,8 @@ def write(index: Index, path: Path, keys: Sequence[str], total: int) -> Exported
             break
         entries.append((key, record))
     text = viewer_pages().standalone(
-        "export.html", run=index.run.name, exported=True, several=False, entries=entries,
-        total=total, told=told,
+        "export.html", run=index.run.name, exported=True, several=False, live=False,
+        entries=entries, total=total, told=told, search=Needles(),
     )  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

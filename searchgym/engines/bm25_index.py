@@ -9,6 +9,7 @@ import math
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,9 @@ def build_index(
         return _pack(empty, np.zeros(0, np.int32), np.zeros(1, np.int64), vocabulary, len(corpus))
     method = settings["method"]
     level = logging.getLogger("bm25s").level
-    import bm25s
+    with warnings.catch_warnings():  # its tqdm asks for widgets, which nothing here needs
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        import bm25s
 
     logging.getLogger("bm25s").setLevel(level or logging.WARNING)  # its import sets DEBUG
     # "okapi" has rank_bm25's idf, which bm25s lacks: start from an idf that is never zero.

@@ -396,5 +396,9 @@ def test_tokens_say_what_they_add_up_to(page: Any, tmp_path: Path) -> None:
         cells = page.locator(".sums tbody td").all_inner_texts()
         assert cells == ["1", "3", "2", "-2.31", "+3.000"]
         assert page.locator(".panel .note").count() == 0
+        gaps = page.evaluate(
+            "[...document.querySelectorAll('.tokens .token')].map(t => getComputedStyle(t).margin)"
+        )
+        assert set(gaps) == {"0px"}, "tokens join to the text"
         page.goto(f"{address}/episode/{keys[1]}?tab=tokens")
         assert "Every advantage is 0" in page.locator(".panel .note").inner_text()

@@ -237,7 +237,7 @@ def _markdown(value: Any) -> str:
     return cell(value).replace("|", "\\|").replace("\n", " ")
 
 
-class Bar:
+class ProgressBar:
     """A progress bar: called with how many more are done."""
 
     def __init__(self, shown: Progress, label: str, total: int | None, unit: str) -> None:
@@ -253,7 +253,7 @@ class Bar:
 
 
 @contextmanager
-def progress(label: str, total: int | None = None, unit: str = "") -> Iterator[Bar]:
+def progress(label: str, total: int | None = None, unit: str = "") -> Iterator[ProgressBar]:
     """A progress bar on the error channel; yields ``advance(n)``. Silent without a terminal.
 
     ``label``: the stage ("training"); ``unit``: what is counted ("steps").
@@ -279,7 +279,7 @@ def progress(label: str, total: int | None = None, unit: str = "") -> Iterator[B
         transient=True,
     )
     with shown:
-        yield Bar(shown, label, total, unit)
+        yield ProgressBar(shown, label, total, unit)
 
 
 @contextmanager

@@ -109,7 +109,7 @@ class EpisodeServer:
             failed = False
         except (SearchGymError, TypeError) as error:
             text, structured, failed = str(error), {}, True
-        content = [TextContent(type="text", text=text)]
+        content: list[Any] = [TextContent(type="text", text=text)]
         return CallToolResult(
             content=content, structured_content=structured or None, is_error=failed
         )

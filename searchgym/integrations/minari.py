@@ -62,7 +62,7 @@ def write(name: str, trajectories: Iterable[Trajectory], **describes: Any) -> An
     import minari
     from minari.data_collector import EpisodeBuffer
 
-    buffers = []
+    buffers: list[Any] = []
     for trajectory in trajectories:
         episode = trajectory.replay()
         if not (episode.terminated or episode.truncated):

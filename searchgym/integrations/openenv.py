@@ -41,13 +41,13 @@ except ImportError as missing:
     )
 
 
-class SearchAction(Action):  # type: ignore[misc]
+class SearchAction(Action):
     """A policy's text, in the environment's dialect."""
 
     text: str
 
 
-class SearchObservation(Observation):  # type: ignore[misc]
+class SearchObservation(Observation):
     """What the policy sees after ``reset`` or ``step``; ``reward`` is ``None`` where the
     infrastructure failed."""
 
@@ -63,14 +63,14 @@ class SearchObservation(Observation):  # type: ignore[misc]
     """As in Gymnasium; the answers and the evidence are told at the end only."""
 
 
-class SearchState(State):  # type: ignore[misc]
+class SearchState(State):
     """Where the episode stands."""
 
     task_id: str | None = None
     turns_left: int = 0
 
 
-class OpenEnvEnvironment(Environment):  # type: ignore[misc, type-arg]
+class OpenEnvEnvironment(Environment):
     """One session of a client."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -213,7 +213,7 @@ def app(env: Any, *, tokenizer: Any = None, max_sessions: int = 64) -> Any:
     )
 
 
-class SearchClient(EnvClient[SearchAction, SearchObservation, SearchState]):  # type: ignore[misc]
+class SearchClient(EnvClient[SearchAction, SearchObservation, SearchState]):
     """A client whose actions and observations have types."""
 
     def _step_payload(self, action: SearchAction) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def llama_index(searcher: Searcher, k: int = 3) -> Any:
     except ImportError as error:
         raise _missing("LlamaIndex", "llama-index-core", error) from error
 
-    class LlamaIndexRetriever(BaseRetriever):  # type: ignore[misc]
+    class LlamaIndexRetriever(BaseRetriever):
         """Searches by SearchGym."""
 
         def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -103,7 +103,7 @@ def pyterrier(searcher: Searcher, k: int = 1000) -> Any:
     except ImportError as error:
         raise _missing("PyTerrier", "pyterrier", error) from error
 
-    class PyTerrierTransformer(pt.Transformer):  # type: ignore[misc]
+    class PyTerrierTransformer(pt.Transformer):
         """Searches by SearchGym."""
 
         def transform(self, inp: Any) -> Any:

@@ -31,7 +31,7 @@ except ImportError as missing:
     raise ImportError("searchgym.integrations.skyrl needs: pip install skyrl-gym") from missing
 
 
-class SkyRLEnv(BaseTextEnv):  # type: ignore[misc]
+class SkyRLEnv(BaseTextEnv):
     """One episode.
 
     Args:

@@ -41,7 +41,7 @@ except ImportError as missing:
 NAME = "searchgym-v1"
 
 
-class SearchGymTasksetConfig(vf.TasksetConfig):  # type: ignore[misc]
+class SearchGymTasksetConfig(vf.TasksetConfig):
     """Which environment, and with what keywords."""
 
     env: str = "SearchQA-v0"
@@ -53,17 +53,17 @@ class SearchGymTasksetConfig(vf.TasksetConfig):  # type: ignore[misc]
     seed: int = 0
 
 
-class SearchGymData(vf.TaskData):  # type: ignore[misc]
+class SearchGymData(vf.TaskData):
     """A task without its answer."""
 
     task_id: str
 
 
-class SearchGymTask(vf.Task[SearchGymData, vf.State, vf.TaskConfig]):  # type: ignore[misc]
+class SearchGymTask(vf.Task[SearchGymData, vf.State, vf.TaskConfig]):
     """A task, which the environment rewards."""
 
 
-class SearchGymTaskset(vf.Taskset[SearchGymTask, SearchGymTasksetConfig]):  # type: ignore[misc]
+class SearchGymTaskset(vf.Taskset[SearchGymTask, SearchGymTasksetConfig]):
     """The environment's tasks, in their order."""
 
     def load(self) -> Iterable[SearchGymTask]:
@@ -90,7 +90,7 @@ def made(config: SearchGymTasksetConfig) -> SearchEnv:
     return env
 
 
-class SearchGymHarnessConfig(vf.HarnessConfig):  # type: ignore[misc]
+class SearchGymHarnessConfig(vf.HarnessConfig):
     """Settings of :class:`SearchGymHarness`."""
 
     id: str = NAME
@@ -98,7 +98,7 @@ class SearchGymHarnessConfig(vf.HarnessConfig):  # type: ignore[misc]
     """Seconds that a turn may take."""
 
 
-class SearchGymHarness(vf.Harness[SearchGymHarnessConfig]):  # type: ignore[misc]
+class SearchGymHarness(vf.Harness[SearchGymHarnessConfig]):
     """Asks the model for a turn, in this process: without a sandbox, a program or a tool server."""
 
     APPENDS_SYSTEM_PROMPT = True
@@ -133,7 +133,7 @@ class SearchGymHarness(vf.Harness[SearchGymHarnessConfig]):  # type: ignore[misc
         return ProgramResult(int(answer.is_error), "", answer.text if answer.is_error else "")
 
 
-class SearchGymEnvConfig(vf.EnvConfig):  # type: ignore[misc]
+class SearchGymEnvConfig(vf.EnvConfig):
     """The one agent: who plays."""
 
     # without validation, which would look the harness up in this module while it is being made
@@ -142,7 +142,7 @@ class SearchGymEnvConfig(vf.EnvConfig):  # type: ignore[misc]
     )
 
 
-class SearchGymEnv(vf.Env[SearchGymEnvConfig]):  # type: ignore[misc]
+class SearchGymEnv(vf.Env[SearchGymEnvConfig]):
     """Plays a task's episode: the environment is the player's user."""
 
     def __init__(self, config: SearchGymEnvConfig) -> None:

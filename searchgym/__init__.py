@@ -91,9 +91,9 @@ _WHERE = {
 }  # fmt: skip
 """Module → the public names it defines."""
 _PACKAGES = (
-    "agents benchmark candidates cards corpora curricula dialects engines envs evaluation kgs "
-    "knower llms policies reports rewards rl scoring seeding serve tasks tools types viewer "
-    "warmstart worlds wrappers"
+    "agents benchmark candidates cards charts corpora curricula dialects engines envs evaluation "
+    "kgs knower llms policies reports rewards rl scoring seeding serve tasks tools types "
+    "viewer warmstart worlds wrappers"
 ).split()
 """Packages and modules that are attributes: ``sg.wrappers`` needs no import of its own."""
 

@@ -184,8 +184,9 @@ def draw(folder: Path) -> None:
             same = {"measure": panels[-1], "series": label}
             rows += [{**same, "x": x, "value": y, "seed": seed}
                      for seed, line in enumerate(lines) for x, y in line]  # fmt: skip
-            rows += [{**same, "x": p.x, "mean": p.mean, "low": p.low, "high": p.high,
-                      "seeds": p.seeds} for p in over_seeds(lines)]  # fmt: skip
+            rows += [{**same, "x": p.x, "mean": p.mean, "low": max(0.0, p.low),
+                      "high": min(1.0, p.high), "seeds": p.seeds}
+                     for p in over_seeds(lines)]  # fmt: skip
     told = ", ".join(f"{name} {gain.mean:+.3f}" for name, gain in gains.items())
     odd = [name for name, gain in gains.items() if gain.excludes(0)]
     title = f"A curriculum changes F1 for {', '.join(odd)}" if odd else (

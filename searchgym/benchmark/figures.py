@@ -49,7 +49,7 @@ class Drift(NamedTuple):
     place: str
 
 
-class Page(NamedTuple):
+class Stated(NamedTuple):
     """What checking a page found."""
 
     figures: int
@@ -68,7 +68,7 @@ def pages(root: Path | None = None) -> list[Path]:
     return [path for path in found if path.is_file()]
 
 
-def check(text: str, root: Path | None = None) -> Page:
+def check(text: str, root: Path | None = None) -> Stated:
     """Compare the marked figures of a page with the stored results.
 
     Raises:
@@ -86,7 +86,7 @@ def check(text: str, root: Path | None = None) -> Page:
                       new.partition("<!--")[0].strip(), found["place"])
             )  # fmt: skip
     for found in _TABLE.finditer(text):
-        rows = ladder_table(*_parts(found["place"], 4), top).splitlines()
+        rows = ladder_table(_parts(found["place"], 4), top).splitlines()
         here = found["body"].strip().splitlines()
         count += sum(row.count("|") - 1 for row in rows[2:])
         first = _line(text, found.start("body"))
@@ -101,7 +101,7 @@ def check(text: str, root: Path | None = None) -> Page:
             f"{len(_TABLE.findall(text))} around a table that ends in <!-- end of table -->"
         )
     bare = _TABLE.sub("", _FIGURE.sub("", text))
-    return Page(count, tuple(drifts), tuple(_UNMARKED.findall(bare)))
+    return Stated(count, tuple(drifts), tuple(_UNMARKED.findall(bare)))
 
 
 def rewritten(text: str, root: Path | None = None) -> str:
@@ -135,8 +135,12 @@ def contradictions(path: Path) -> list[str]:
     return lines
 
 
-def ladder_table(folder: str, run: str, agent: str, beside: str, root: Path) -> str:
-    """The Markdown table of a ladder: an agent's F1, another's beside it, gains and ratios."""
+def ladder_table(place: Sequence[str], root: Path) -> str:
+    """The Markdown table of a ladder: an agent's F1, another's beside it, gains and ratios.
+
+    ``place``: folder of the ``expected.json``, run, agent, and the agent beside it.
+    """
+    folder, run, agent, beside = place
     stored = _run(folder, run, root)
     cells = {(r["rung"], r["agent"]): r for r in stored["table"] if r["metric"] == "f1"}
     gains = {g["rung"]: g for g in stored["gains"] if g["agent"] == agent}

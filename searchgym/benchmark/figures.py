@@ -29,7 +29,7 @@ from .expected import load
 
 _NUMBER = r"[-+−]?\d*\.?\d+"
 _FIGURE = re.compile(
-    rf"(?P<mean>{_NUMBER})(?:(?P<gap>\s*)\[(?P<low>{_NUMBER}), (?P<high>{_NUMBER})\])?"
+    rf"(?<![\w.])(?P<mean>{_NUMBER})(?:(?P<gap>\s*)\[(?P<low>{_NUMBER}), (?P<high>{_NUMBER})\])?"
     r"(?P<after>[*_`]*\s*)<!-- figure: (?P<place>[^>]*?) -->"
 )
 _TABLE = re.compile(
@@ -110,7 +110,7 @@ def rewritten(text: str, root: Path | None = None) -> str:
     text = _FIGURE.sub(lambda found: _figure(found, _stored(found["place"], top)), text)
     return _TABLE.sub(
         lambda found: (
-            f"{found['begin']}{ladder_table(*_parts(found['place'], 4), top)}\n{found['end']}"
+            f"{found['begin']}{ladder_table(_parts(found['place'], 4), top)}\n{found['end']}"
         ),
         text,
     )

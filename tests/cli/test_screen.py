@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+import warnings
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from searchgym.cards import cards
+from searchgym.cli.libraries import quiet_libraries
 from searchgym.cli.listing import KINDS
 from searchgym.cli.main import build
 from searchgym.cli.names import named, short
-from searchgym.cli.output import cut, print_table
+from searchgym.cli.output import cut, print_table, progress
+from searchgym.cli.targets import env_id
 from searchgym.errors import CardError
 from tests.cli.conftest import SMALL, Cli, Done
 from tests.cli.test_main import commands
@@ -214,3 +219,36 @@ def test_commands_come_in_panels() -> None:
     out = CliRunner().invoke(build(), ["--help"], env={"COLUMNS": "80"}).output
     at = [out.index(f"─ {panel} ─") for panel in ("Look", "Measure", "Train", "Data and servers")]
     assert at == sorted(at)
+
+
+def test_other_libraries_are_asked_to_keep_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRANSFORMERS_VERBOSITY", raising=False)
+    monkeypatch.setenv("HF_HUB_VERBOSITY", "info")
+    monkeypatch.setattr(sys, "warnoptions", [])
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        quiet_libraries()
+        warnings.warn("an argument will go", FutureWarning, stacklevel=1)
+        warnings.warn("a warning of ours", UserWarning, stacklevel=1)
+    assert [str(w.message) for w in seen] == ["a warning of ours"]
+    assert os.environ["TRANSFORMERS_VERBOSITY"] == "error"
+    assert os.environ["HF_HUB_VERBOSITY"] == "info", "what the user has set stands"
+
+
+def test_a_bar_has_stages_and_units() -> None:
+    with progress("writing", 3, "worlds") as bar:
+        bar(3)
+        bar.stage("training", 10, "steps")
+        bar(4)
+        (task,) = bar._shown.tasks
+    assert (task.description, task.fields["unit"]) == ("training", "steps")
+    assert (task.completed, task.total) == (4, 10)
+
+
+def test_every_environment_is_made_by_its_short_id() -> None:
+    import gymnasium as gym
+
+    for card in cards("envs").values():
+        short_id = card.id.removeprefix("searchgym/")
+        assert gym.spec(f"searchgym:{short_id}").kwargs == gym.spec(card.id).kwargs
+        assert env_id(short_id) in (card.id, *card.body.get("aliases", ()))

@@ -250,5 +250,7 @@ def test_every_environment_is_made_by_its_short_id() -> None:
 
     for card in cards("envs").values():
         short_id = card.id.removeprefix("searchgym/")
-        assert gym.spec(f"searchgym:{short_id}").kwargs == gym.spec(card.id).kwargs
+        assert gym.spec(short_id).kwargs == gym.spec(card.id).kwargs
         assert env_id(short_id) in (card.id, *card.body.get("aliases", ()))
+    small = {"world": {"entities": 300}, "tasks": {"simple": 3}}
+    assert gym.make("searchgym:SimpleQA-v0", **small).reset(seed=0)[1]["task_id"]

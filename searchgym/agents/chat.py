@@ -18,6 +18,7 @@ from ..dialects.base import Dialect, View, get_dialect
 from ..dialects.escape import escape_controls
 from ..errors import DialectError, EngineError, EpisodeError
 from ..llms.openai_chat import ChatClient, ChatRequest, Said
+from ..objects import check_options
 from ..seeding import derive
 from ..types import Action, Failure, Invalid, Metered, Segment, TurnRequest
 
@@ -102,6 +103,7 @@ class ChatAgent(ABC):
             tries, cache, price_in, …
 
     Raises:
+        CardError: an option that it does not take.
         EngineError: no address, impossible options; from :meth:`act`: a refused key, an unknown
             model.
         EpisodeError: a request of an environment it cannot play (self-search, planners).
@@ -119,10 +121,8 @@ class ChatAgent(ABC):
                 f"{type(self).__name__} needs the address of a model server: base_url='http://127."
                 f"0.0.1:8000/v1' (--agent-set base_url=…), or the environment variable {ADDRESS}"
             )
-        try:
-            self.client = ChatClient(base_url, model or os.environ.get(MODEL) or None, **options)
-        except TypeError as error:
-            raise EngineError(f"{type(self).__name__}: {error}") from error
+        check_options(f"agent {type(self).__name__}", ChatClient, options, complete=False)
+        self.client = ChatClient(base_url, model or os.environ.get(MODEL) or None, **options)
         self.seed = seed
         self.wrong: Counter[str] = Counter()
         """Replies that were no action, by why."""

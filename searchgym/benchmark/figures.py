@@ -49,7 +49,7 @@ class Drift(NamedTuple):
     place: str
 
 
-class Stated(NamedTuple):
+class CheckedPage(NamedTuple):
     """What checking a page found."""
 
     figures: int
@@ -68,7 +68,7 @@ def pages(root: Path | None = None) -> list[Path]:
     return [path for path in found if path.is_file()]
 
 
-def check(text: str, root: Path | None = None) -> Stated:
+def check(text: str, root: Path | None = None) -> CheckedPage:
     """Compare the marked figures of a page with the stored results.
 
     Raises:
@@ -86,7 +86,7 @@ def check(text: str, root: Path | None = None) -> Stated:
                       new.partition("<!--")[0].strip(), found["place"])
             )  # fmt: skip
     for found in _TABLE.finditer(text):
-        rows = ladder_table(_parts(found["place"], 4), top).splitlines()
+        rows = _ladder(found["place"], top).splitlines()
         here = found["body"].strip().splitlines()
         count += sum(row.count("|") - 1 for row in rows[2:])
         first = _line(text, found.start("body"))
@@ -101,7 +101,7 @@ def check(text: str, root: Path | None = None) -> Stated:
             f"{len(_TABLE.findall(text))} around a table that ends in <!-- end of table -->"
         )
     bare = _TABLE.sub("", _FIGURE.sub("", text))
-    return Stated(count, tuple(drifts), tuple(_UNMARKED.findall(bare)))
+    return CheckedPage(count, tuple(drifts), tuple(_UNMARKED.findall(bare)))
 
 
 def rewritten(text: str, root: Path | None = None) -> str:
@@ -109,9 +109,7 @@ def rewritten(text: str, root: Path | None = None) -> str:
     top = root or catalog("envs").parent
     text = _FIGURE.sub(lambda found: _figure(found, _stored(found["place"], top)), text)
     return _TABLE.sub(
-        lambda found: (
-            f"{found['begin']}{ladder_table(_parts(found['place'], 4), top)}\n{found['end']}"
-        ),
+        lambda found: f"{found['begin']}{_ladder(found['place'], top)}\n{found['end']}",
         text,
     )
 
@@ -135,12 +133,13 @@ def contradictions(path: Path) -> list[str]:
     return lines
 
 
-def ladder_table(place: Sequence[str], root: Path) -> str:
-    """The Markdown table of a ladder: an agent's F1, another's beside it, gains and ratios.
+def _ladder(place: str, root: Path) -> str:
+    folder, run, agent, beside = _parts(place, 4)
+    return ladder_table(folder, run, agent, beside, root)
 
-    ``place``: folder of the ``expected.json``, run, agent, and the agent beside it.
-    """
-    folder, run, agent, beside = place
+
+def ladder_table(folder: str, run: str, agent: str, beside: str, root: Path) -> str:
+    """The Markdown table of a ladder: an agent's F1, another's beside it, gains and ratios."""
     stored = _run(folder, run, root)
     cells = {(r["rung"], r["agent"]): r for r in stored["table"] if r["metric"] == "f1"}
     gains = {g["rung"]: g for g in stored["gains"] if g["agent"] == agent}

@@ -31,7 +31,7 @@ FEWEST = 50
 SORTS = ("set", "method", *METRICS, "questions", "date")
 
 
-class ScoreRow(NamedTuple):
+class Entry(NamedTuple):
     """A method's scores on one set of questions, as one run measured them."""
 
     method: str
@@ -61,7 +61,7 @@ def submitted_files() -> list[Path]:
     return sorted(catalog("agents").glob("*/results/*.json"))
 
 
-def entries(results: Iterable[Path] = (), *, fewest: int = FEWEST) -> list[ScoreRow]:
+def entries(results: Iterable[Path] = (), *, fewest: int = FEWEST) -> list[Entry]:
     """All rows with at least ``fewest`` questions; ``results``: result files to add.
 
     Raises:
@@ -72,7 +72,7 @@ def entries(results: Iterable[Path] = (), *, fewest: int = FEWEST) -> list[Score
     return [entry for entry in found if entry.questions >= fewest]
 
 
-def recorded(path: Path) -> list[ScoreRow]:
+def recorded(path: Path) -> list[Entry]:
     """The rows of an ``expected.json`` file."""
     rows = []
     owner = path.parent.name
@@ -85,7 +85,7 @@ def recorded(path: Path) -> list[ScoreRow]:
         for (rung, agent), these in cells.items():
             scores = {row["metric"]: _interval(row) for row in these if row["metric"] in METRICS}
             rows.append(
-                ScoreRow(
+                Entry(
                     agent, rung if kinds.get(rung) == "real" else f"{rung} ({owner})",
                     f"{owner}/{name}", scores, these[0]["questions"],
                     these[0]["seeds"], run.get("date", ""), run["versions"]["searchgym"],
@@ -95,7 +95,7 @@ def recorded(path: Path) -> list[ScoreRow]:
     return rows
 
 
-def measured(path: Path) -> ScoreRow:
+def measured(path: Path) -> Entry:
     """The row of a result file, its means computed from the stored rows."""
     result = EvalResult.load(path)
     if not result.complete:
@@ -108,7 +108,7 @@ def measured(path: Path) -> ScoreRow:
     if result.seed:
         command += ["--seed", str(result.seed)]
     name = settings["corpus"]["name"] if _is_real(settings) else result.set
-    return ScoreRow(
+    return Entry(
         result.agent, name.removeprefix("searchgym/"), f"{path.parent.name}/{path.stem}",
         {metric: result.means[metric] for metric in METRICS}, len(result.rows), 1, _day(path),
         settings["versions"].get("searchgym", ""), shlex.join(command),
@@ -144,7 +144,7 @@ def _is_real(settings: Mapping[str, Any]) -> bool:
     return card is not None and card.body["kind"] == "real"
 
 
-def ordered(rows: Sequence[ScoreRow], by: str = "set", *, of: str | None = None) -> list[ScoreRow]:
+def ordered(rows: Sequence[Entry], by: str = "set", *, of: str | None = None) -> list[Entry]:
     """Rows sorted by a column: scores best first (fewest searches first), dates newest first.
 
     Args:
@@ -171,7 +171,7 @@ def ordered(rows: Sequence[ScoreRow], by: str = "set", *, of: str | None = None)
     return sorted(best, key=lambda row: getattr(row, by))
 
 
-def markdown(rows: Sequence[ScoreRow] | None = None) -> str:
+def markdown(rows: Sequence[Entry] | None = None) -> str:
     """The leaderboard as Markdown for the documentation: a table a set, best F1 first, and the
     command that repeats each run."""
     rows = ordered(entries() if rows is None else rows)
@@ -193,7 +193,7 @@ def markdown(rows: Sequence[ScoreRow] | None = None) -> str:
 _PLACES = {"f1": 3, "em": 3, "evidence_recall": 2, "searches": 2}
 
 
-def _bounds(row: ScoreRow, metric: str, places: int) -> str:
+def _bounds(row: Entry, metric: str, places: int) -> str:
     """A mean and its interval, or a dash."""
     return format(row.scores[metric], f".{places}f") if metric in row.scores else "–"
 
@@ -202,7 +202,7 @@ def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _mean(row: ScoreRow, metric: str, absent: float = -math.inf) -> float:
+def _mean(row: Entry, metric: str, absent: float = -math.inf) -> float:
     found = row.scores.get(metric)
     return absent if found is None or math.isnan(found.mean) else found.mean
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..charts.figure import to_csv
 from ..evaluation.crossed import crossed_interval, crossed_p
 from ..evaluation.intervals import Interval, holm, mean_interval
 from ..evaluation.metrics import METRICS
 from ..evaluation.result import EvalResult
+from ..evaluation.shown import frame, html_table
 from ..scoring.evidence import mean_defined
 from .gains import (
     Drop,
@@ -29,7 +30,9 @@ from .gains import (
 from .joint import Joint
 
 if TYPE_CHECKING:
-    from ..reports.figure import Figure
+    import pandas
+
+    from ..charts.figure import Figure
 
 SHOWN = ("em", "f1", "evidence_recall", "searches")
 """Metrics of the printed table; all others are in the JSON."""
@@ -54,7 +57,7 @@ class Contrast(NamedTuple):
     """Adjusted over the rungs on which the same two agents were compared."""
 
 
-@dataclass
+@dataclass(repr=False)
 class TransferTable:
     """Results by rung and agent; an agent trained with several seeds has several per rung."""
 
@@ -206,11 +209,36 @@ class TransferTable:
             if (interval := self.cell(rung, agent, metric)) is not None and interval.n
         ]  # fmt: skip
 
-    def figure(self) -> Figure:
-        """Draw the ladder: every agent's score on every rung, with its interval."""
+    def __repr__(self) -> str:
+        odd = "" if self.complete else ", interrupted"
+        return f"<TransferTable of {len(self.agents)} agents on {len(self.rungs)} rungs{odd}>"
+
+    def _repr_html_(self) -> str:
+        """Return F1 of every agent on every rung, for notebooks."""
+        rows = []
+        for rung in self.rungs:
+            found = [self.cell(rung, agent, "f1") for agent in self.agents]
+            cells = ["–" if c is None else format(c, ".2f") for c in found]
+            rows.append([f"{rung} ({self.questions(rung):,})", *cells])
+        return html_table(["set", *self.agents], rows, "F1, mean [95 % interval]")
+
+    def plot(self, metric: str = "f1") -> Figure:
+        """Draw every agent's score on every rung, with its interval.
+
+        Raises:
+            MissingExtraError: the extra ``report`` is missing.
+        """
         from ..reports.ladders import figure_of
 
-        return figure_of(self.to_json())
+        return figure_of(self.to_json(), metric=metric)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return a row for each rung, agent and metric, see :meth:`rows`.
+
+        Raises:
+            MissingExtraError: pandas is missing (extra ``frames``).
+        """
+        return frame(self.rows())
 
     def to_json(self, contrasts: Sequence[Contrast] = ()) -> dict[str, Any]:
         """The table, its comparisons and, per rung, the settings that move its numbers."""
@@ -244,12 +272,7 @@ class TransferTable:
         return path
 
     def save_csv(self, path: Path) -> Path:
-        rows = self.rows()
-        with path.open("w", encoding="utf-8", newline="") as file:
-            if rows:
-                writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-                writer.writeheader()
-                writer.writerows(rows)
+        path.write_bytes(to_csv(self.rows()).encode())
         return path
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, MissingExtraError
+from ..utils.user_cache import used
 
 Vectors = NDArray[np.int8]
 
@@ -28,6 +29,7 @@ class VectorStore:
             self.folder.mkdir(parents=True, exist_ok=True)
             for shard in sorted(self.folder.glob("*.safetensors")):
                 self._read(shard)
+                used(shard)
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -156,9 +156,9 @@ def _candidate(weights: Path | None) -> Agent:
 def _encoder() -> WordEncoder:
     """Return the word encoder that all agents share, because its vectors take memory."""
     from ..candidates.encoder import WordEncoder
-    from ..corpora.data import data_directory
+    from ..utils.user_cache import cache_folder
 
-    return WordEncoder(cache=data_directory().parent / "vectors")
+    return WordEncoder(cache=cache_folder("vectors"))
 
 
 def _language_model(folder: Path, options: Mapping[str, Any]) -> Maker:

@@ -113,7 +113,7 @@ def evaluate(
     options = overrides(agent_set, "--agent-set")
     judging = _judge(judge, out)
     entries = [
-        Entry(env, tuple(settings or ()), name, made_of[0], options, questions)
+        Entrant(env, tuple(settings or ()), name, made_of[0], options, questions)
         for name, made_of in named(agent).items()
     ]
     if out is not None and len({file_stem(entry.name) for entry in entries}) < len(entries):
@@ -137,8 +137,8 @@ def evaluate(
 
 
 def _players(
-    entries: Sequence[Entry], shared: SearchEnv, tasks: Sequence[Task]
-) -> list[tuple[Entry, Agent]]:
+    entries: Sequence[Entrant], shared: SearchEnv, tasks: Sequence[Task]
+) -> list[tuple[Entrant, Agent]]:
     """Make every agent before any plays; leave out, with a note, those that cannot play here.
 
     Raises:
@@ -157,7 +157,7 @@ def _players(
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entrant:
     """An agent and an environment as a person names them; builds both in any process."""
 
     env: str
@@ -192,7 +192,7 @@ class _How:
 
 
 def _measure(
-    entry: Entry, player: Agent, shared: SearchEnv, tasks: Sequence[Task], how: _How
+    entry: Entrant, player: Agent, shared: SearchEnv, tasks: Sequence[Task], how: _How
 ) -> AgentResults:
     """Every sample of an agent, with tools and without, as far as they are wanted."""
     from ..evaluation.closed_book import beside, plays
@@ -214,7 +214,7 @@ def _measure(
 
 
 def _one(
-    entry: Entry, player: Agent, shared: SearchEnv, tasks: Sequence[Task], how: _How, seed: int,
+    entry: Entrant, player: Agent, shared: SearchEnv, tasks: Sequence[Task], how: _How, seed: int,
     with_tools: bool,
 ) -> EvalResult:  # fmt: skip
     from ..evaluation.judge import judged

@@ -57,8 +57,8 @@ def arrange(app: typer.Typer) -> None:
         name: (number, panel)
         for number, (panel, name) in enumerate((p, n) for p, names in PANELS.items() for n in names)
     }
-    registered: list[Any] = [*app.registered_commands, *app.registered_groups]
-    for info in registered:
+    named: list[Any] = [*app.registered_commands, *app.registered_groups]
+    for info in named:
         info.rich_help_panel = place.get(_name(info), _LAST)[1]
     app.registered_commands.sort(key=lambda info: place.get(_name(info), _LAST)[0])
     _make_plain(app)

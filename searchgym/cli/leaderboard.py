@@ -11,7 +11,7 @@ from ..errors import EvaluationError
 from .output import JsonFlag, console, examples, plus_minus, print_json, print_table, say, working
 
 if TYPE_CHECKING:
-    from ..benchmark.leaderboard import ScoreRow
+    from ..benchmark.leaderboard import Entry
 
 
 def leaderboard(
@@ -63,11 +63,11 @@ def leaderboard(
         _print_rows(rows, best=of is None and sort is None)
 
 
-def _scores(row: ScoreRow) -> dict[str, Any]:
+def _scores(row: Entry) -> dict[str, Any]:
     return {metric: interval._asdict() for metric, interval in row.scores.items()}
 
 
-def _print_rows(rows: list[ScoreRow], best: bool) -> None:
+def _print_rows(rows: list[Entry], best: bool) -> None:
     if not rows:
         raise EvaluationError("no stored score has so many questions; --all shows the others")
     sets = [row.set for row in rows]

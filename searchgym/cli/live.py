@@ -42,7 +42,7 @@ def chosen(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
     return [
         *((n, label(n)) for n in SHOWN if n in metrics),
         *((n, f"reward part: {n.removeprefix('rewards/').replace('_', ' ')}") for n in parts),
-        *((n, f"KL logged by {n.removesuffix('/kl')}") for n in more),
+        *((n, f"KL of the loss {n.removesuffix('/kl')}") for n in more),
     ]
 
 

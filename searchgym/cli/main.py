@@ -13,8 +13,10 @@ import typer
 from .. import __version__
 from ..errors import SearchGymError
 from ..objects import also_look_in
+from ..utils.files import out_of_space
 from . import (
     audit,
+    cache,
     catalog,
     check,
     compare,
@@ -28,17 +30,20 @@ from . import (
     learn,
     play,
     report,
+    retrieve,
+    search,
     serve,
     show,
     simulator,
     transfer,
     view,
     warmstart,
+    watch,
     world,
 )
 from .help import arrange
 from .libraries import quiet_libraries
-from .output import examples
+from .output import examples, plain_warnings
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -82,11 +87,14 @@ def build() -> typer.Typer:
         catalog,
         show,
         play,
+        search,
+        retrieve,
         evaluate,
         compare,
         leaderboard,
         formats,
         learn,
+        watch,
         transfer,
         audit,
         report,
@@ -101,6 +109,7 @@ def build() -> typer.Typer:
     app.add_typer(corpus.app, name="corpus")
     app.add_typer(graph.app, name="graph")
     app.add_typer(data.app, name="data")
+    app.add_typer(cache.app, name="cache")
     app.add_typer(simulator.app, name="simulator")
     arrange(app)
     return app
@@ -110,6 +119,7 @@ def run(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a check failed, 2 an error in what was asked."""
     with suppress(FileNotFoundError):  # somebody deleted the folder
         also_look_in(os.getcwd())  # mine:agent is mine.py of this folder; last, it shadows nothing
+    plain_warnings()
     try:
         result: Any = build()(arguments, standalone_mode=False, prog_name="searchgym")
     except KeyboardInterrupt:
@@ -121,22 +131,29 @@ def run(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:  # `searchgym list | head`: the reader has gone, nothing to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except OSError as error:  # a folder that cannot be written, a file that is not there
-        if error.filename is None or os.environ.get("SEARCHGYM_TRACEBACK"):
-            raise
-        _fail(f"{error.filename}: {error.strerror}", BAD_INPUT)
-    except typer.Abort:
-        _fail("interrupted", INTERRUPTED)
     except Exception as error:
-        if not hasattr(error, "format_message"):  # not an error in the command line itself
-            raise
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context else "searchgym"
-        _fail(f"{error.format_message()} (try '{command} --help')", BAD_INPUT)
+        _say_of(error)
+        raise
     code = result if isinstance(result, int) else 0
     if code == INTERRUPTED:  # newer typer versions turn Ctrl-C into an exit code themselves
         _fail("interrupted", INTERRUPTED)
     sys.exit(code)
+
+
+def _say_of(error: Exception) -> None:
+    """Exit with one line where an error is the person's, or the disk's; return where it is ours."""
+    if isinstance(error, typer.Abort):
+        _fail("interrupted", INTERRUPTED)
+    if hasattr(error, "format_message"):  # an error in the command line itself
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "searchgym"
+        _fail(f"{error.format_message()} (try '{command} --help')", BAD_INPUT)
+    if os.environ.get("SEARCHGYM_TRACEBACK"):
+        return
+    if (full := out_of_space(error)) is not None:
+        _fail(full, BAD_INPUT)
+    if isinstance(error, OSError) and error.filename is not None:  # no such file, not writable
+        _fail(f"{error.filename}: {error.strerror}", BAD_INPUT)
 
 
 def _fail(message: str, code: int) -> None:

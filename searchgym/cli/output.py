@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -52,6 +53,19 @@ def console(*, stderr: bool = False) -> Console:
 def say(text: str) -> None:
     """A line to the person, beside the output a script reads."""
     print(text, file=sys.stderr)
+
+
+def plain_warnings() -> None:
+    """Show SearchGym's own warnings as what they say, each time; others as Python does."""
+    usual = warnings.showwarning
+
+    def show(message: Any, category: type[Warning], *place: Any, **named: Any) -> None:
+        if category.__module__.startswith("searchgym."):
+            say(f"warning: {message}")
+        else:
+            usual(message, category, *place, **named)
+
+    warnings.showwarning = show
 
 
 def print_json(value: Any) -> None:
@@ -223,7 +237,7 @@ def _markdown(value: Any) -> str:
     return cell(value).replace("|", "\\|").replace("\n", " ")
 
 
-class Bar:
+class ProgressBar:
     """A progress bar: called with how many more are done."""
 
     def __init__(self, shown: Progress, label: str, total: int | None, unit: str) -> None:
@@ -239,7 +253,7 @@ class Bar:
 
 
 @contextmanager
-def progress(label: str, total: int | None = None, unit: str = "") -> Iterator[Bar]:
+def progress(label: str, total: int | None = None, unit: str = "") -> Iterator[ProgressBar]:
     """A progress bar on the error channel; yields ``advance(n)``. Silent without a terminal.
 
     ``label``: the stage ("training"); ``unit``: what is counted ("steps").
@@ -265,7 +279,7 @@ def progress(label: str, total: int | None = None, unit: str = "") -> Iterator[B
         transient=True,
     )
     with shown:
-        yield Bar(shown, label, total, unit)
+        yield ProgressBar(shown, label, total, unit)
 
 
 @contextmanager

@@ -41,7 +41,7 @@ def add_to(app: typer.Typer) -> None:
         epilog=examples(
             "searchgym serve hotpotqa --engine bm25 --port 8000",
             "searchgym serve encyclopedia --engine graph",
-            "searchgym serve notes/ --index runs/notes -s engine.k1=1.2",
+            "searchgym serve notes/ --watch -s engine.k1=1.2",
             "searchgym serve hotpotqa --workers 2 --token s3cret --max-k 20",
             "searchgym serve hotpotqa --port 6002 --dialect zerosearch",
         )
@@ -66,9 +66,28 @@ def serve(
     max_k: Annotated[int, typer.Option(min=1, help="Most passages per query.")] = 1000,
     max_queries: Annotated[int, typer.Option(min=1, help="Most queries per request.")] = 512,
     max_body: Annotated[int, typer.Option(min=1, help="Largest request in bytes.")] = 1 << 20,
+    max_results: Annotated[
+        int, typer.Option(min=1, help="Most passages per answer: queries times k.")
+    ] = 1 << 14,
+    max_answer: Annotated[int, typer.Option(min=1, help="Largest answer in bytes.")] = 64 << 20,
+    max_connections: Annotated[
+        int | None,
+        typer.Option(min=1, help="Connections per process (default: 4096, or what ulimit allows)."),
+    ] = None,
+    read_timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds in which a request's head, and body, must come.")
+    ] = 20.0,
     token: Annotated[
         str | None,
-        typer.Option(envvar="SEARCHGYM_TOKEN", help="Ask for this bearer token."),
+        typer.Option(
+            envvar="SEARCHGYM_TOKEN",
+            help="Ask for this bearer token. Other users of this machine see it in the list of "
+            "processes: better set the environment variable.",
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A further name of this server in Host and Origin: a proxy's."),
     ] = None,
     index: Annotated[
         Path | None,
@@ -85,6 +104,9 @@ def serve(
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds to finish accepted requests in when told to end.")
     ] = 30.0,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Notice changes in a folder of documents.")
+    ] = False,
     split: Annotated[
         str | None, typer.Option(help="Split (default: train; real sets: public).")
     ] = None,
@@ -93,14 +115,21 @@ def serve(
 ) -> int:
     """Serve searches over HTTP to any agent that speaks a /retrieve dialect.
 
-    Routes: POST /retrieve, /access, /DIALECT/retrieve, /mcp; GET /healthz, /stats, /metrics.
+    Routes: GET / (a page to search from a browser), POST /retrieve, /access, /DIALECT/retrieve,
+    /mcp; GET /healthz, /stats, /metrics, /openapi.json (which describes them all).
     [bold]--set[/bold] gives engine options: -s engine.k1=1.2. SIGTERM finishes what was accepted.
+
+    Clients of the Model Context Protocol find the tools search and get_document at /mcp:
+    {"mcpServers": {"searchgym": {"type": "http", "url": "http://127.0.0.1:8000/mcp"}}}
+    (with a token, add "headers": {"Authorization": "Bearer TOKEN"}).
     """
+    from ..serve.hosts import is_loopback
     from ..serve.limits import Limits
     from ..serve.metrics import Board
     from ..serve.run import bind, supervise
     from ..serve.run import serve as run
-    from ..serve.settings import LOOPBACK, Settings
+    from ..serve.settings import Settings
+    from .search import is_documents
 
     given = overrides(settings)
     if wrong := sorted(set(given) - {"engine"}):
@@ -108,11 +137,12 @@ def serve(
     told = Settings(
         host=host, port=port, workers=workers, dialect=dialect,
         default_k=min(3, max_k) if k is None else k,
-        limits=Limits(max_body, max_queries, max_k), token=token, max_batch=max_batch,
-        max_wait_s=max_wait_ms / 1e3, max_in_flight=in_flight, deadline_s=deadline,
-        grace_s=grace,
+        limits=Limits(max_body, max_queries, max_k, max_results, max_answer), token=token,
+        max_batch=max_batch, max_wait_s=max_wait_ms / 1e3, max_in_flight=in_flight,
+        deadline_s=deadline, grace_s=grace, allowed_hosts=tuple(allow_host or ()),
+        max_connections=max_connections, read_s=read_timeout,
     )  # fmt: skip
-    if host not in LOOPBACK and token is None:
+    if not is_loopback(host) and token is None:
         say(f"warning: {host} can be reached from other machines, and there is no --token")
     source: dict[str, Any] = {
         "corpus": name,
@@ -120,7 +150,10 @@ def serve(
         "index": None if index is None else str(index),
         "split": split,
         "data_dir": None if data_dir is None else str(data_dir),
+        "watch": watch,
     }
+    if watch and (index is not None or not is_documents(name)):
+        raise SearchGymError("--watch is for a folder of documents, without --index")
 
     def announce(at: int) -> None:
         shown = f"[{host}]" if ":" in host else host
@@ -148,16 +181,36 @@ def run_worker() -> None:
 def _builder(source: Mapping[str, Any], settings: Settings) -> Callable[[Board], FastAPI]:
     def build(board: Board) -> FastAPI:
         from ..serve.app import build_app
+        from .search import is_documents
 
         data_dir = Path(source["data_dir"]) if source["data_dir"] else None
+        name = source["engine"]["name"]
+        if source["index"] is None and is_documents(source["corpus"]):
+            corpus, engine = _documents(source)
+            return build_app(engine, corpus, settings, board=board, method=name)
         with working(f"reading {source['corpus']} …"):
             corpus, world = _passages(source["corpus"], source["split"], data_dir)
-        name = source["engine"]["name"]
         with working(f"preparing {name} over {len(corpus):,} passages …"):
             engine = _engine(source, corpus, world)
         return build_app(engine, corpus, settings, board=board, method=name)
 
     return build
+
+
+def _documents(source: Mapping[str, Any]) -> tuple[Corpus, Any]:
+    """Documents and their engine from the user's cache; with ``watch``, ones that are exchanged
+    when the folder changes."""
+    from ..engines.folders import FolderIndex
+
+    with working(f"reading {source['corpus']} …"):
+        index = FolderIndex(source["corpus"], source["engine"])
+    if not source["watch"]:
+        return index.corpus, index.engine
+    from ..serve.watching import Watcher
+
+    watcher = Watcher(index)
+    watcher.start()
+    return watcher.corpus, watcher.engine
 
 
 def _passages(name: str, split: str | None, data_dir: Path | None) -> tuple[Corpus, World | None]:

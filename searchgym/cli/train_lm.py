@@ -112,10 +112,15 @@ def run(
     from ..rl.processes import launched  # not before it is known that torch is there
 
     with ExitStack() as silence:
-        if launched() > 1 and os.environ.get("RANK", "0") != "0":
+        if launched() > 1 and not main_process():
             silence.enter_context(redirect_stdout(_Nowhere()))
             silence.enter_context(redirect_stderr(_Nowhere()))
         _run(plan, out, seconds, log, as_json)
+
+
+def main_process() -> bool:
+    """Return whether this is the process that speaks, of those that ``torchrun`` started."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 class _Nowhere(io.TextIOBase):

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 from ..cards import Card, card, cards
 from ..errors import DataError, unknown
 from ..types import ABSTAIN, Passage, Split, Task
+from ..utils.user_cache import cache_root
 from .corpus import Corpus
 from .load import load_corpus, load_questions
 
@@ -51,13 +51,7 @@ def data_directory(data_dir: str | Path | None = None) -> Path:
     chosen = data_dir or os.environ.get("SEARCHGYM_DATA")
     if chosen:
         return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        cache = Path.home() / "Library" / "Caches"
-    elif sys.platform == "win32":
-        cache = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    else:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "searchgym" / "data"
+    return cache_root() / "data"
 
 
 def real_sets() -> list[str]:

@@ -218,10 +218,10 @@ def generate_world(found: Card, options: Options) -> GeneratedWorld:
     recipe = {**found.body.get("world", {}), **(options.world or {})}
     wording = {**found.body.get("wording", {}), **(options.wording or {})}
     schema = load_schema(found.folder / recipe.pop("schema", "schema.toml"))
-    seed = derive(int(recipe.pop("seed", 0)), "split", options.split)
+    seed = derive(_seed(recipe, "world"), "split", options.split)
     recipe.pop("tasks", None)
     phrasing = wording.pop("phrasing", "heldout" if options.split == "test" else "train")
-    wording_seed = int(wording.pop("seed", 0))
+    wording_seed = _seed(wording, "wording")
     if wording.pop("paraphrases", False):
         from ..worlds.paraphrases import FILE, paraphrased
 
@@ -230,6 +230,13 @@ def generate_world(found: Card, options: Options) -> GeneratedWorld:
     name = f"{found.id}-{options.split}"
     corpus = render(world, wording_seed=wording_seed, phrasing=phrasing, name=name, **wording)
     return GeneratedWorld(world, corpus, phrasing, seed, wording_seed)
+
+
+def _seed(options: dict[str, Any], what: str) -> int:
+    seed = options.pop("seed", 0)
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise CardError(f"seed of a {what} must be a whole number, got {seed!r}")
+    return seed
 
 
 def _generated(found: Card, options: Options) -> Components:

@@ -26,6 +26,7 @@ from typing import IO, Any, Self
 from ..core.trajectory import from_line
 from ..errors import DataError, EvaluationError
 from ..types import Task
+from ..utils.files import writing
 from ..utils.trust import registered_only
 from .comparable import differing, told
 from .metrics import Row, row_of
@@ -147,9 +148,10 @@ class Journal:
     def add(self, played: Sequence[tuple[Row, str]]) -> None:
         """Record finished episodes, each a row and a trajectory's line; on disk on return."""
         lines = [line.encode() for _, line in played]
-        self._file.write(b"".join(lines))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with writing(self.path):
+            self._file.write(b"".join(lines))
+            self._file.flush()
+            os.fsync(self._file.fileno())
         for (row, _), line in zip(played, lines, strict=True):
             self.rows[row.task_id] = row
             self._where[row.task_id] = (self._end, len(line))

@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..errors import EvaluationError
+from ..errors import CardError, EvaluationError
 from ..llms.openai_chat import ChatClient, ChatRequest
+from ..objects import check_options
 from ..types import Failure, Task
 from .confusion import Confusion
 from .metrics import Row
@@ -64,9 +65,10 @@ class LLMJudge:
                 "--judge base_url=http://127.0.0.1:8000/v1,model=NAME"
             )
         try:
-            self.client = ChatClient(base_url, model, **options)
-        except TypeError as error:
-            raise EvaluationError(f"judge: {error}") from error
+            check_options("judge", ChatClient, options, complete=False)
+        except CardError as error:
+            raise EvaluationError(str(error)) from error
+        self.client = ChatClient(base_url, model, **options)
 
     @property
     def settings(self) -> dict[str, Any]:

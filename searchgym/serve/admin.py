@@ -13,6 +13,8 @@ from ..types import SearchEngine
 from .answering import Answerer
 from .limits import HttpError, check_token
 from .metrics import Board
+from .openapi import describe
+from .settings import Settings
 
 
 def add_admin(
@@ -21,11 +23,13 @@ def add_admin(
     corpus: Corpus,
     answerer: Answerer,
     board: Board,
-    token: str | None,
+    settings: Settings,
 ) -> None:
-    """Add ``/healthz``, ``/health`` (open to all), ``/stats`` and ``/metrics`` (with the token),
-    and JSON bodies for every error of the application."""
-    secret = token.encode() if token else None
+    """Add ``/healthz``, ``/health`` (open to all, but only those with the token learn what is
+    served), ``/stats``, ``/metrics`` and ``/openapi.json`` (with the token), and JSON bodies for
+    every error of the application."""
+    secret = settings.token.encode() if settings.token else None
+    described = describe(settings)
 
     def allowed(request: Request) -> None:
         check_token(request.headers.raw, secret)
@@ -35,8 +39,16 @@ def add_admin(
 
     @app.get("/healthz")
     @app.get("/health")
-    async def health() -> dict[str, Any]:
+    async def health(request: Request) -> dict[str, Any]:
+        try:
+            allowed(request)
+        except HttpError:
+            return {"status": "ok"}
         return {"status": "ok", **served}
+
+    @guarded.get("/openapi.json")
+    async def openapi() -> dict[str, Any]:
+        return described
 
     @guarded.get("/stats")
     async def stats() -> dict[str, Any]:
@@ -60,7 +72,8 @@ def add_admin(
     async def unmatched(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         kind = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http")
-        detail = f"{error.detail}: {request.method} {request.url.path}; try POST /retrieve"
+        asked = f"{request.method:.20} {request.url.path:.100}"
+        detail = f"{error.detail}: {asked}; try POST /retrieve, or GET /openapi.json"
         return JSONResponse({"error": kind, "detail": detail}, error.status_code, error.headers)
 
     app.add_exception_handler(HttpError, refused)

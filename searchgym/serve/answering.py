@@ -71,7 +71,7 @@ class Answerer:
         asked again is another attempt then (``CallContext.attempt``)."""
         queries = [Query(text, k, _context(text, self._tries.get(text, 0))) for text in texts]
         found: Sequence[Ranking | Failure]
-        if self._quick(texts):
+        if self._quick(texts, k):
             loop = asyncio.get_running_loop()
             future: asyncio.Future[Sequence[Ranking | Failure]] = loop.create_future()
             self._turn.append((queries, future))
@@ -100,11 +100,12 @@ class Answerer:
                 if len(self._tries) > _REMEMBERED:
                     del self._tries[next(iter(self._tries))]
 
-    def _quick(self, texts: Sequence[str]) -> bool:
+    def _quick(self, texts: Sequence[str], k: int) -> bool:
         cost = self.seconds_per_query
         if cost is None:
             return False
         size = len(texts) + sum(map(len, texts)) / 400  # long queries cost by their length
+        size *= 1 + k / 100  # and every hit is an object to be made
         return cost * size < INLINE_SECONDS
 
     def _answer_turn(self) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
@@ -19,10 +20,12 @@ from ..corpora.corpus import Corpus
 from ..engines.pages import CorpusPages, pages_of
 from ..errors import MissingExtraError
 from ..types import CallContext, Failure, Page, PageRequest, PageSource, SearchEngine
+from .addresses import Addresses
 from .answering import Answerer
 from .asking import decode, reader, texts
 from .dialects import DIALECTS
-from .documents import ResponseWriter, encode_json
+from .documents import ResponseWriter, encode_json, texts_bytes
+from .hosts import HostCheck
 from .limits import (
     JSON_TYPE,
     HttpError,
@@ -34,6 +37,7 @@ from .limits import (
 )
 from .mcp import Mcp
 from .metrics import Board, now
+from .outbox import LARGE, Large, Outbox, send_large
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -44,20 +48,28 @@ _PACKED_TYPE = (b"content-type", b"application/msgpack")
 _PAGE_CONTEXT = CallContext(0, "", {})
 LAST_CALLS_S = 2.0
 """Seconds that a stopping server waits for engine calls whose requests were given up."""
-Reply = tuple[int, bytes, tuple[bytes, bytes], int]
-"""Status, body, content type header, number of queries answered."""
+LARGE_AT_ONCE = 4
+"""How many answers of the largest size may be in memory at the same time."""
+Reply = tuple[int, bytes | Large, tuple[bytes, bytes], int]
+"""Status, body (or how to encode it), content type header, number of queries answered."""
 
 
 Handler = Callable[[Scope, Any, Any], Awaitable[tuple[int, int]]]
 """Answers an ASGI request; status and number of queries answered."""
 
 
-def whole(answer: Callable[[bytes], Awaitable[Reply]], most: int) -> Handler:
-    """A handler that reads a body of at most ``most`` bytes, then answers it."""
+def whole(answer: Callable[[bytes], Awaitable[Reply]], most: int, outbox: Outbox) -> Handler:
+    """A handler that reads a body of at most ``most`` bytes, then answers it. Large answers are
+    encoded in a thread, as many at a time as fit into ``outbox``."""
 
     async def handle(scope: Scope, receive: Any, send: Any) -> tuple[int, int]:
         status, reply, kind, queries = await answer(await read_body(scope, receive, most))
-        await respond(send, status, reply, (kind,))
+        if isinstance(reply, bytes):
+            await respond(send, status, reply, (kind,))
+            return status, queries
+        async with outbox.room(reply.size):
+            body = await asyncio.to_thread(reply.encode)
+            await send_large(send, status, body, (kind,))
         return status, queries
 
     return handle
@@ -104,7 +116,9 @@ class Route:
             await refuse(send, HttpError(503, "shutting_down", gone))
         except Exception as error:
             LOG.exception("%s failed", self.name)
-            await refuse(send, HttpError(500, "internal", f"{type(error).__name__}: {error}"))
+            cause = error.__cause__  # names only: messages may hold paths of this machine
+            name = type(error).__name__ + (f" ({type(cause).__name__})" if cause else "")
+            await refuse(send, HttpError(500, "internal", f"{name}; the server's log says more"))
         finally:
             self._board.done(self.name, status, now() - start, queries)
 
@@ -124,6 +138,7 @@ def build_app(
         from starlette.routing import Route as StarletteRoute
 
         from .admin import add_admin
+        from .page import add_page
     except ImportError as error:
         raise MissingExtraError("the server (fastapi)", "serve") from error
     board = board or Board()
@@ -132,8 +147,10 @@ def build_app(
         max_queue=settings.max_queue, max_in_flight=settings.max_in_flight,
         deadline_s=settings.deadline_s,
     )  # fmt: skip
-    writer = ResponseWriter(method)
-    tools = Mcp(answerer, corpus, settings, board)
+    addresses = Addresses(corpus)
+    writer = ResponseWriter(method, settings.limits.response_bytes, addresses.shown)
+    tools = Mcp(answerer, corpus, settings, board, addresses)
+    outbox = Outbox(LARGE_AT_ONCE * settings.limits.response_bytes, settings.deadline_s)
     limits, source = settings.limits, pages or pages_of(engine, CorpusPages(corpus))
 
     @asynccontextmanager
@@ -152,7 +169,9 @@ def build_app(
     app = fastapi.FastAPI(
         title="SearchGym search server", version=__version__, lifespan=lifespan,
         docs_url=None, redoc_url=None,  # their pages load scripts from elsewhere
+        openapi_url=None,  # ours names every route, and is guarded
     )  # fmt: skip
+    app.add_middleware(HostCheck, hosts=settings.hosts)
     app.state.board, app.state.answerer = board, answerer
 
     def retrieval(name: str) -> Callable[[bytes], Awaitable[Reply]]:
@@ -162,7 +181,11 @@ def build_app(
             queries, k, shape, packed = read(body)
             rankings = await answerer.answer(queries, k)
             kind = _PACKED_TYPE if packed else JSON_TYPE
-            return 200, writer.write(shape, packed, queries, rankings), kind, len(queries)
+            size = writer.estimate(shape, rankings)
+            if size < LARGE:
+                return 200, writer.write(shape, packed, queries, rankings), kind, len(queries)
+            encode = partial(writer.write, shape, packed, queries, rankings)
+            return 200, Large(size, encode), kind, len(queries)
 
         return retrieve
 
@@ -174,7 +197,7 @@ def build_app(
             if "urls" not in asked:
                 raise HttpError(422, "no_urls", "the request needs 'urls', a list of texts")
             urls = texts(asked["urls"], "urls", limits)
-            requests = [PageRequest(url, _PAGE_CONTEXT) for url in urls]
+            requests = [PageRequest(addresses.own(url), _PAGE_CONTEXT) for url in urls]
             if isinstance(source, CorpusPages):  # from memory; other sources may wait for a network
                 found = run_batch(source, requests)
             else:
@@ -182,7 +205,11 @@ def build_app(
             for page in found:
                 if isinstance(page, Failure):
                     raise HttpError(503, page.kind, page.message)
-            return 200, encode_json({"result": [show(page) for page in found]}), JSON_TYPE, 0
+            size = texts_bytes((page.text for page in found if page), limits.response_bytes)
+            shown = {"result": [show(addresses.page(page)) for page in found]}
+            if size < LARGE:
+                return 200, encode_json(shown), JSON_TYPE, 0
+            return 200, Large(size, partial(encode_json, shown)), JSON_TYPE, 0
 
         return access
 
@@ -193,11 +220,12 @@ def build_app(
     for name in DIALECTS:
         prefix = "" if name == "auto" else f"/{name}"
         spoken = name if prefix else settings.dialect
-        add(f"{prefix}/retrieve", "retrieve", whole(retrieval(spoken), limits.body_bytes))
-        add(f"{prefix}/access", "access", whole(accessing(spoken), limits.body_bytes))
+        add(f"{prefix}/retrieve", "retrieve", whole(retrieval(spoken), limits.body_bytes, outbox))
+        add(f"{prefix}/access", "access", whole(accessing(spoken), limits.body_bytes, outbox))
     add("/mcp", "mcp", foreign(tools), ("GET", "POST", "DELETE"))
 
-    add_admin(app, engine, corpus, answerer, board, settings.token)
+    add_admin(app, engine, corpus, answerer, board, settings)
+    add_page(app)
     return app
 
 

@@ -39,8 +39,15 @@ def reader(name: str, limits: Limits, default_k: int) -> Callable[[bytes], Searc
             )
         flag = asked.get("return_scores")
         if flag is not None and not isinstance(flag, bool):
-            raise HttpError(422, "bad_field", f"'return_scores' is true or false, got {flag!r}")
-        return SearchRequest(queries, _k(asked, limits, default_k), shape_of(asked, packed), packed)
+            raise HttpError(422, "bad_field", f"'return_scores' is true or false, got {flag!r:.80}")
+        k = _k(asked, limits, default_k)
+        if len(queries) * k > limits.results:
+            raise HttpError(
+                413, "too_many_results",
+                f"{len(queries)} queries with k = {k} ask for {len(queries) * k:,} passages; this "
+                f"server gives {limits.results:,} at a time: send fewer queries, or a smaller k",
+            )  # fmt: skip
+        return SearchRequest(queries, k, shape_of(asked, packed), packed)
 
     return read
 
@@ -97,7 +104,7 @@ def _queries(asked: Mapping[str, Any], limits: Limits) -> list[str]:
                 "for several, send 'queries'"
             )  # fmt: skip
         return texts([query], "query", limits)
-    got = ", ".join(sorted(map(str, asked))[:8]) or "nothing"
+    got = ", ".join(f"{name:.40}" for name in sorted(asked)[:8]) or "nothing"
     raise HttpError(422, "no_query", f"the request needs 'queries' or 'query'; it has {got}")
 
 
@@ -107,13 +114,22 @@ def _k(asked: Mapping[str, Any], limits: Limits, default_k: int) -> int:
         if k is None:
             continue
         if isinstance(k, bool) or not isinstance(k, int) or k < 0:
-            raise HttpError(422, "bad_field", f"{name!r} must be a whole number from 1, got {k!r}")
+            raise HttpError(
+                422, "bad_field", f"{name!r} must be a whole number from 1, got {k!r:.80}"
+            )
         if k > limits.k:
             raise HttpError(
-                422, "k_too_large", f"{name}={k} is more than this server gives ({limits.k})"
+                422,
+                "k_too_large",
+                f"{name}={_short(k)} is more than this server gives ({limits.k})",
             )
         return k or default_k
     return default_k
+
+
+def _short(number: int) -> str:
+    """Write a number that a client sent, however long: Python refuses to print very long ones."""
+    return str(number) if number.bit_length() < 100 else f"a number of {number.bit_length()} bits"
 
 
 def _check_unicode(text: str, where: str) -> None:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 Scope = dict[str, Any]
 JSON_TYPE = (b"content-type", b"application/json")
+_LONGEST = 600
+"""Longest sentence of an error, in characters."""
 
 
 class Limits(NamedTuple):
@@ -17,6 +19,9 @@ class Limits(NamedTuple):
     body_bytes: int = 1 << 20
     queries: int = 512
     k: int = 1000
+    results: int = 1 << 14
+    """Most passages in one answer: queries times k."""
+    response_bytes: int = 64 << 20
 
 
 class HttpError(Exception):
@@ -31,6 +36,8 @@ class HttpError(Exception):
         **extra: Any,
     ) -> None:
         super().__init__(detail)
+        if len(detail) > _LONGEST:  # it may repeat what the client wrote
+            detail = f"{detail[:_LONGEST]} …"
         self.status, self.kind, self.detail, self.extra = status, kind, detail, extra
         self.headers = tuple(headers)
 
@@ -48,6 +55,15 @@ def unauthorized() -> HttpError:
         "this server needs the header 'Authorization: Bearer TOKEN' with its token",
         ((b"www-authenticate", b"Bearer"),),
     )
+
+
+def answer_too_large(most: int) -> HttpError:
+    """Return the response to a request whose answer would be larger than ``most`` bytes."""
+    return HttpError(
+        413, "answer_too_large",
+        f"the answer would be larger than {most:,} bytes; ask for fewer queries, a smaller k or "
+        "fewer pages at a time",
+    )  # fmt: skip
 
 
 def check_token(headers: Iterable[tuple[bytes, bytes]], token: bytes | None) -> None:

@@ -4,42 +4,41 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from .. import __version__
 from ..corpora.corpus import Corpus
 from ..errors import MissingExtraError
+from .addresses import Addresses
 from .answering import Answerer
 from .asking import texts
 from .dialects import contents
 from .documents import encode_json
-from .limits import HttpError, Scope
+from .limits import HttpError, Scope, read_body, respond
 from .metrics import Board
-from .settings import LOOPBACK, Settings
+from .settings import Settings
 
 _SNIPPET = 2000
-_TOOLS = {
-    "search": (
-        "query", "What to look for.",
-        "Search the corpus; returns docid, score and snippet of the best passages.",
-    ),
-    "get_document": (
-        "docid", "As search returns it.", "The full text of a document by its docid.",
-    ),
-}  # fmt: skip
-"""Name → its one argument, what that is, what the tool does."""
+_MOST_K = 100
+"""Most passages per search; a model's context has no room for more."""
+_MOST_CHARACTERS = 100_000
+"""Most characters of a document at a time."""
+_LONGEST_NAME = 256
+_INVALID_REQUEST, _PARSE_ERROR = -32600, -32700
 
 
 class Mcp:
-    """The protocol's endpoint as an ASGI application; :meth:`run` must be entered around it.
-
-    On this machine and without a token, requests of foreign web pages are refused by their Host and
-    Origin (DNS rebinding); elsewhere the token is what protects.
-    """
+    """The protocol's endpoint as an ASGI application; :meth:`run` must be entered around it."""
 
     def __init__(
-        self, answerer: Answerer, corpus: Corpus, settings: Settings, board: Board
+        self,
+        answerer: Answerer,
+        corpus: Corpus,
+        settings: Settings,
+        board: Board,
+        addresses: Addresses,
     ) -> None:
         try:
             from mcp.server.lowlevel import Server
@@ -49,9 +48,9 @@ class Mcp:
             raise MissingExtraError("the server's tools (mcp)", "serve") from error
 
         self._answerer, self._corpus, self._board = answerer, corpus, board
-        self._k, self._limits = settings.default_k, settings.limits
-        names = [f"[{name}]" if ":" in name else name for name in sorted(LOOPBACK)]
-        hosts = [host for name in names for host in (name, f"{name}:*")]
+        self._addresses, self._limits = addresses, settings.limits
+        self._k = min(settings.default_k, _MOST_K)
+        self._most_k = min(settings.limits.k, _MOST_K)
         server = Server(
             "searchgym", version=__version__, on_list_tools=self._list, on_call_tool=self._call
         )
@@ -60,11 +59,8 @@ class Mcp:
             stateless=True,
             json_response=True,
             max_request_body_size=settings.limits.body_bytes,
-            security_settings=TransportSecuritySettings(
-                enable_dns_rebinding_protection=settings.host in LOOPBACK and not settings.token,
-                allowed_hosts=hosts,
-                allowed_origins=[f"http://{host}" for host in hosts],
-            ),
+            # foreign hosts and origins are refused before, for all routes (``HostCheck``)
+            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
 
     def run(self) -> AbstractAsyncContextManager[None]:
@@ -72,58 +68,148 @@ class Mcp:
         return self._manager.run()
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        await self._manager.handle_request(scope, receive, send)
+        if scope["method"] != "POST":
+            await self._manager.handle_request(scope, receive, send)
+            return
+        body = await read_body(scope, receive, self._limits.body_bytes)
+        if (wrong := _wrong(scope, body)) is not None:
+            status, code, message = wrong
+            error = {"code": code, "message": message}
+            answer = {"jsonrpc": "2.0", "id": None, "error": error}
+            await respond(send, status, encode_json(answer))
+            return
+        given = False
+
+        async def again() -> Any:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._manager.handle_request(scope, again, send)
 
     async def _list(self, context: Any, params: Any) -> Any:
         from mcp.types import ListToolsResult, Tool
 
+        def tool(name: str, about: str, needed: str, properties: dict[str, Any]) -> Tool:
+            schema = {"type": "object", "properties": properties, "required": [needed]}
+            return Tool(name=name, description=about, input_schema=schema)
+
         return ListToolsResult(
             tools=[
-                Tool(
-                    name=name,
-                    description=description,
-                    input_schema={
-                        "type": "object",
-                        "properties": {argument: {"type": "string", "description": meaning}},
-                        "required": [argument],
+                tool(
+                    "search",
+                    "Search the corpus. Returns the best passages, each with docid, title, url, "
+                    f"score and snippet (the passage, at most {_SNIPPET} characters). A passage "
+                    "may be a part of a longer document: get_document shows all of it.",
+                    "query",
+                    {
+                        "query": {"type": "string", "description": "What to look for."},
+                        "k": {
+                            "type": "integer", "minimum": 1, "maximum": self._most_k,
+                            "default": self._k, "description": "How many passages.",
+                        },
                     },
-                )
-                for name, (argument, meaning, description) in _TOOLS.items()
+                ),
+                tool(
+                    "get_document",
+                    "The whole document that a passage belongs to: title, url and text, at most "
+                    f"{_MOST_CHARACTERS:,} characters at a time.",
+                    "docid",
+                    {
+                        "docid": {"type": "string", "description": "As search returns it."},
+                        "start": {
+                            "type": "integer", "minimum": 0, "default": 0,
+                            "description": "First character to show, to read a long text on.",
+                        },
+                    },
+                ),
             ]
-        )
+        )  # fmt: skip
 
     async def _call(self, context: Any, params: Any) -> Any:
         from mcp.shared.exceptions import MCPError
         from mcp.types import INVALID_PARAMS
 
-        if params.name not in _TOOLS:
-            known = ", ".join(_TOOLS)
-            raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r:.80}; there are {known}")
-        argument = _TOOLS[params.name][0]
-        value = (params.arguments or {}).get(argument)
+        given = params.arguments or {}
+        known = {"search": ("query", "k", self._k), "get_document": ("docid", "start", 0)}
+        if params.name not in known:
+            names = ", ".join(known)
+            raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r:.80}; there are {names}")
+        needed, also, default = known[params.name]
+        for name in given:
+            if name not in (needed, also):
+                said = f"{params.name} takes {needed!r} and {also!r}, not {name!r:.80}"
+                raise MCPError(INVALID_PARAMS, said)
+        value, number = given.get(needed), given.get(also, default)
         if not isinstance(value, str):
-            raise MCPError(INVALID_PARAMS, f"{params.name} needs {argument!r}, a text")
-        return await self._search(value) if params.name == "search" else self._document(value)
+            raise MCPError(INVALID_PARAMS, f"{params.name} needs {needed!r}, a text")
+        least, most = (1, self._most_k) if also == "k" else (0, 1 << 40)
+        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+            said = f"{also!r} is a whole number from {least} to {most}, got {number!r:.40}"
+            raise MCPError(INVALID_PARAMS, said)
+        if params.name == "search":
+            return await self._search(value, number)
+        return self._document(value, number)
 
-    async def _search(self, query: str) -> Any:
+    async def _search(self, query: str, k: int) -> Any:
         self._board.asked(1)
         try:
             texts([query], "query", self._limits)
-            (ranking,) = await self._answerer.answer([query], self._k)
+            (ranking,) = await self._answerer.answer([query], k)
         except HttpError as error:  # the tool failed, not the protocol
             return _failed(error.detail)
-        hits = [
-            {"docid": p.id, "score": float(score), "snippet": contents(p)[:_SNIPPET]}
-            for p, score in ranking
-        ]
+        hits = []
+        for found, score in ranking:
+            passage = self._addresses.shown(found)
+            hits.append(
+                {"docid": passage.id, "title": passage.title, "url": passage.url,
+                 "score": float(score), "snippet": contents(passage)[:_SNIPPET]}
+            )  # fmt: skip
         return _result(hits, {"result": hits})
 
-    def _document(self, docid: str) -> Any:
+    def _document(self, docid: str, start: int) -> Any:
         if docid not in self._corpus:
             return _failed(f"there is no document {docid!r:.200}")
         passage = self._corpus.passage(docid)
-        document = {"docid": docid, "text": contents(passage), "url": passage.url}
+        page = self._corpus.page(passage.url) if passage.url else None
+        whole = page is not None and docid in page.passage_ids
+        text = page.text if page is not None and whole else passage.text
+        ids = page.passage_ids if page is not None and whole else (docid,)
+        document = {
+            "docid": docid, "title": passage.title, "url": self._addresses.shown(passage).url,
+            "text": text[start : start + _MOST_CHARACTERS], "start": start,
+            "characters": len(text), "passages": len(ids),
+            "complete": start == 0 and len(text) <= _MOST_CHARACTERS,
+        }  # fmt: skip
         return _result(document, document)
+
+
+def _wrong(scope: Scope, body: bytes) -> tuple[int, int, str] | None:
+    """What is wrong with a message: status, JSON-RPC's code and a sentence. What is not JSON (NaN),
+    and ids and names that would be repeated in the answer whatever they are, are refused here."""
+    kinds = [value for name, value in scope["headers"] if name == b"content-type"]
+    if not kinds or kinds[0].split(b";")[0].strip().lower() != b"application/json":
+        return 400, _INVALID_REQUEST, "the Content-Type must be application/json"
+    try:
+        message = json.loads(body, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return 400, _PARSE_ERROR, "the body is not JSON"
+    if not isinstance(message, dict):
+        return 400, _INVALID_REQUEST, "the body must be one JSON-RPC message, an object"
+    known = message.get("id", 0)
+    numeric = isinstance(known, int) and not isinstance(known, bool) and abs(known) < 1 << 63
+    if not numeric and not (isinstance(known, str) and len(known) <= _LONGEST_NAME):
+        return 400, _INVALID_REQUEST, "an id is a whole number or a short text"
+    method = message.get("method", "")
+    if not isinstance(method, str) or len(method) > _LONGEST_NAME:
+        return 400, _INVALID_REQUEST, "a method is a short text"
+    return None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _result(value: Any, structured: dict[str, Any]) -> Any:

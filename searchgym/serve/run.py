@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
 import json
 import logging
 import os
+import select
 import shutil
 import signal
 import socket
@@ -16,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +33,8 @@ LOG = logging.getLogger("searchgym.serve")
 KEEP_ALIVE_S = 75
 _GIVE_UP_AFTER = 3
 _BACKLOG = 2048
+_SETTLE_S = 0.2
+"""Time in which requests that were sent before the end arrive."""
 Announce = Callable[[int], None]
 """Told the port once requests are answered."""
 
@@ -68,14 +73,31 @@ def serve(
     """Answer until SIGTERM or SIGINT, then finish what was accepted and return."""
     try:
         import uvicorn
+
+        from .connections import BoundedProtocol, ConnectionLimits, Door, most_connections
     except ImportError as error:
-        raise MissingExtraError("the server (uvicorn)", "serve") from error
+        raise MissingExtraError("the server (uvicorn, httptools)", "serve") from error
+
+    most = most_connections(settings.max_connections)
+    door = Door(ConnectionLimits(connections=most, read_s=settings.read_s))
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if self.started:
+                self.watch = asyncio.create_task(door.watch())
                 announce(bound.getsockname()[1])
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # What clients have sent is accepted, though uvicorn has not seen it yet: connections
+            # wait in the socket's queue, and requests in the system's buffers.
+            door.closing = True
+            await _drained(bound)
+            for server in self.servers:
+                server.close()
+            await asyncio.sleep(_SETTLE_S)
+            await super().shutdown(sockets)
+            self.watch.cancel()
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -97,11 +119,23 @@ def serve(
     gc.collect()
     gc.freeze()  # a corpus is millions of objects that no collection needs to look at again
     config = uvicorn.Config(
-        app, loop="auto", http="httptools", ws="none", lifespan="on", access_log=False,
-        log_level="warning", proxy_headers=False, server_header=False,
+        app, loop="auto", http=partial(BoundedProtocol, door=door),  # type: ignore[arg-type]
+        ws="none", lifespan="on", access_log=False, log_level="warning", proxy_headers=False,
+        server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S, timeout_graceful_shutdown=settings.grace_s,  # type: ignore[arg-type]
     )  # fmt: skip
     Server(config).run([bound])
+
+
+async def _drained(listening: socket.socket) -> None:
+    """Return once no connection waits to be accepted (after a second at most)."""
+    if not hasattr(select, "poll"):  # Windows
+        return
+    waiting = select.poll()
+    waiting.register(listening, select.POLLIN)
+    until = time.monotonic() + 1
+    while waiting.poll(0) and time.monotonic() < until:
+        await asyncio.sleep(0)
 
 
 def supervise(

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from ..errors import SearchGymError
 from .dialects import dialect
+from .hosts import is_loopback
 from .limits import Limits
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -33,20 +34,41 @@ class Settings:
     deadline_s: float = 60.0
     grace_s: float = 30.0
     """Seconds that a shutdown waits for requests that were accepted."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Further names by which clients may call the server: those of a proxy in front of it."""
+    max_connections: int | None = None
+    """Connections of each process; None: 4096, or as many as its files allow."""
+    read_s: float = 20.0
+    """Seconds in which a request's head must have arrived, and likewise its body."""
 
     def __post_init__(self) -> None:
         dialect(self.dialect)
         for name, least in (
             ("workers", 1), ("default_k", 1), ("max_batch", 1), ("max_queue", 1),
             ("max_in_flight", 1), ("port", 0), ("max_wait_s", 0), ("deadline_s", 0),
-            ("grace_s", 0),
+            ("grace_s", 0), ("read_s", 0.1), ("max_connections", 1),
         ):  # fmt: skip
-            if getattr(self, name) < least:
-                raise SearchGymError(f"{name} must be at least {least}, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise SearchGymError(f"{name} must be at least {least}, got {value}")
+        for name, value in self.limits._asdict().items():
+            if value < 1:
+                raise SearchGymError(f"limit {name} must be at least 1, got {value}")
         if self.default_k > self.limits.k:
             raise SearchGymError(f"k {self.default_k} is above the limit max_k {self.limits.k}")
         if self.token is not None and not (self.token.isascii() and self.token.strip()):
             raise SearchGymError("the token must be some ASCII characters, not blank")
+
+    @property
+    def hosts(self) -> tuple[str, ...] | None:
+        """Names that requests may call the server by; None if any.
+
+        On this machine and without a token, a page of the web could reach the server by a name of
+        its own (DNS rebinding); elsewhere the token is what protects.
+        """
+        if self.allowed_hosts or (is_loopback(self.host) and not self.token):
+            return (*self.allowed_hosts, *sorted(LOOPBACK), self.host)
+        return None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self) | {"limits": self.limits._asdict()})
@@ -54,4 +76,5 @@ class Settings:
     @classmethod
     def from_json(cls, text: str) -> Self:
         values: Mapping[str, Any] = json.loads(text)
-        return cls(**{**values, "limits": Limits(**values["limits"])})
+        names = tuple(values["allowed_hosts"])
+        return cls(**{**values, "limits": Limits(**values["limits"]), "allowed_hosts": names})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +28,29 @@ def writing(path: Path) -> Iterator[None]:
         raise DataError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
+_FULL = {errno.ENOSPC: "the disk is full", errno.EFBIG: "a file would be too large"}
+if hasattr(errno, "EDQUOT"):  # Windows has no quotas
+    _FULL[errno.EDQUOT] = "your quota of the disk is used up"
+_FULL_TEXTS = ("No space left on device", "File too large", "StorageFull", "FileTooLarge",
+               "database or disk is full", "Disk quota exceeded")  # fmt: skip
+
+
+def out_of_space(error: BaseException | None) -> str | None:
+    """A sentence if an error, or what it came from, is that nothing more could be written; else
+    None. Libraries (safetensors, SQLite, Arrow) raise errors of their own kinds for it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        text = str(error)
+        number = error.errno if isinstance(error, OSError) else None
+        if number in _FULL or any(full in text for full in _FULL_TEXTS):
+            what = _FULL.get(number or 0, "the disk is full, or a file would be too large")
+            name = getattr(error, "filename", None)
+            return f"{f'{name}: ' if name else ''}{what}. Free some space and run the command again"
+        error = error.__cause__ or error.__context__
+    return None
+
+
 def write_whole(path: Path, text: str) -> None:
     """Replace a file in one step: readers, also after a kill, see the old text or the new one.
 
@@ -40,6 +64,23 @@ def write_whole(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
+
+
+def locked(path: Path) -> bool:
+    """Return whether a process holds the lock file ``path`` of a :class:`FolderLock`. Writes
+    nothing; False where there is no such file."""
+    try:
+        with path.open("r", encoding="utf-8") as file:
+            holder = file.read().strip()
+            if not holder.isdecimal():
+                return False
+            os.kill(int(holder), 0)  # its process is gone: the lock need not be tried, which
+            _lock_file(file)  # would hinder a training that starts at this very moment
+    except (BlockingIOError, PermissionError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 class FolderLock:

@@ -8,11 +8,13 @@ world of arXiv 2601.14615: Zipf-like out-degrees, cardinalities, hierarchies wit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import WorldError
+from ..objects import is_number
 from ..seeding import stream
 from . import relations as rel
 from .names import add_homonyms, draw_names, draw_titles
@@ -49,7 +51,17 @@ def generate(
 
     Raises ``WorldError`` when the schema does not fit the size or an argument is out of range.
     """
-    if max_degree < 1 or zipf < 0 or popularity < 0:
+    for name, number in (
+        ("entities", entities), ("seed", seed), ("graph_seed", graph_seed),
+        ("names_seed", names_seed), ("values_seed", values_seed), ("max_degree", max_degree),
+    ):  # fmt: skip
+        if number is not None and (isinstance(number, bool) or not isinstance(number, Integral)):
+            raise WorldError(f"{name} of a world must be a whole number, got {number!r}")
+    if (
+        max_degree < 1
+        or not (is_number(zipf) and zipf >= 0 and is_number(popularity))
+        or (popularity < 0)
+    ):
         raise WorldError(
             f"needs max_degree >= 1, zipf >= 0 and popularity >= 0, got {max_degree}, {zipf}, "
             f"{popularity}"

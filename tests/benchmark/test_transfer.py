@@ -183,7 +183,9 @@ def test_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     html = written["html"].read_text(encoding="utf-8")
     assert "&lt;how&gt;" in html
     assert CORPUS.digest in html
-    assert "2,000 training episodes" not in html, "the ladder is what the summary is about"
+    summary = html.partition('class="lead"')[2].partition("</header>")[0]
+    assert "trained has F1 0.50 in" in summary
+    assert "2,000 training episodes" not in summary, "the ladder is what the summary is about"
     assert "F1 from" in html, "the learning curve in words"
     print_table(table, contrasts)
     out = capsys.readouterr().out

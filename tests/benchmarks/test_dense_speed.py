@@ -1,7 +1,7 @@
 """The dense engine beside plain sentence-transformers + FAISS in one run, and what it finds.
 
 The index of all 21,842 HotpotQA passages takes minutes to encode; it is kept under
-``SEARCHGYM_BENCH_CACHE`` (default ``~/.cache/searchgym/bench``) and continued where it was left.
+``SEARCHGYM_BENCH_CACHE`` (default: ``bench`` in the user's cache) and continued where it was left.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from searchgym.engines.dense.build import build_dense
 from searchgym.engines.dense.encoder import SentenceEncoder
 from searchgym.scoring.evidence import mean_defined, recall_at
 from searchgym.types import CallContext, Query
+from searchgym.utils.user_cache import cache_folder
 
 from .table import in_turn, show
 
@@ -32,8 +33,8 @@ SHARD = 1024
 
 
 def cache() -> Path:
-    home = os.environ.get("SEARCHGYM_BENCH_CACHE") or Path.home() / ".cache/searchgym/bench"
-    return Path(home).expanduser()
+    home = os.environ.get("SEARCHGYM_BENCH_CACHE")
+    return Path(home).expanduser() if home else cache_folder("bench")
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ async def talk(host: str, port: int, queries: list[str]) -> list[tuple[str, list
     for query in queries:
         body = json.dumps({"queries": [query], "topk": 3, "return_scores": True}).encode()
         writer.write(
-            b"POST /retrieve HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
         )
         head = await reader.readuntil(b"\r\n\r\n")

@@ -55,7 +55,7 @@ async def test_a_session_from_greeting_to_document(engine: BM25Engine, corpus: C
         found = await session.call_tool("search", {"query": "blue house"})
         items = json.loads(found.content[0].text)  # type: ignore[union-attr]
         assert items == found.structured_content["result"]  # type: ignore[index]
-        assert set(items[0]) == {"docid", "score", "snippet"}
+        assert set(items[0]) == {"docid", "title", "url", "score", "snippet"}
         ranking = engine.search(["blue house"], 3)[0]
         assert [(i["docid"], i["score"]) for i in items] == [
             (h.passage.id, h.score) for h in ranking

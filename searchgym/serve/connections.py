@@ -1,0 +1,269 @@
+"""Connections of one process: how many, how large a request's head may be, how long it may take.
+
+uvicorn's parser (httptools) bounds neither a request's head nor the time in which a request
+arrives. :class:`BoundedProtocol` does, before anything of the request is handed to the application,
+and one task (:meth:`Door.watch`) looks at all connections once a second, so that no request pays
+for a timer of its own. Importing this module imports
+uvicorn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from .limits import HttpError
+
+LOG = logging.getLogger("searchgym.serve")
+MOST_BY_DEFAULT = 4096
+_SPARE_FILES = 64
+"""Open files kept free for the engine, its index and connections that are turned away."""
+_LINGER_S, _LINGER_BYTES = 2.0, 1 << 20
+"""How long, and how much of it, a refused request is still read, so that its sender sees why: to
+close a socket with unread data resets the connection and may destroy the answer."""
+_STALLED_S = 60.0
+_LOG_EVERY_S = 10.0
+
+
+class ConnectionLimits(NamedTuple):
+    """What one process accepts. Times are in seconds."""
+
+    connections: int = MOST_BY_DEFAULT
+    head_bytes: int = 64 << 10
+    url_bytes: int = 8 << 10
+    headers: int = 100
+    read_s: float = 20.0
+    """Time in which a request's head must have arrived, and likewise its body."""
+    linger: int = _SPARE_FILES // 2
+    """Most refused connections that are still read at the same time."""
+
+
+def most_connections(wanted: int | None) -> int:
+    """How many connections this process may hold: what was asked for, or 4096, but fewer than the
+    operating system lets it open files (``ulimit -n``)."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return wanted or MOST_BY_DEFAULT
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if soft == resource.RLIM_INFINITY:
+        return wanted or MOST_BY_DEFAULT
+    folder = Path("/proc/self/fd")
+    used = len(os.listdir(folder)) if folder.is_dir() else _SPARE_FILES
+    room = max(8, soft - used - _SPARE_FILES)
+    if wanted is not None and wanted > room:
+        LOG.warning("%d connections asked for, %d files may be opened: %d", wanted, soft, room)
+    return min(wanted or MOST_BY_DEFAULT, room)
+
+
+class Door:
+    """The open connections of a process, and who was turned away."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self.closing = False
+        """True once the server has been told to end: every answer then closes its connection."""
+        self.open: set[BoundedProtocol] = set()
+        self.lingering: set[BoundedProtocol] = set()
+        self._counts: dict[str, int] = {}
+        self._told: dict[str, float] = {}
+
+    async def watch(self) -> None:
+        """Close connections that are too slow, for ever."""
+        while True:
+            await asyncio.sleep(1)
+            now = time.monotonic()
+            for connection in [*self.open, *self.lingering]:
+                connection.look(now)
+
+    def note(self, what: str) -> None:
+        """Count what was refused, and log it now and then: a flood must not fill the disk."""
+        self._counts[what] = self._counts.get(what, 0) + 1
+        now = time.monotonic()
+        if now - self._told.get(what, -_LOG_EVERY_S) >= _LOG_EVERY_S:
+            LOG.warning("%s (%d since the start)", what, self._counts[what])
+            self._told[what] = now
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """A connection whose requests have a bounded head and arrive in time."""
+
+    def __init__(self, *arguments: Any, door: Door, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.door, self.limits = door, door.limits
+        self.reading = ""
+        """What comes next: nothing yet (""), "head" or "body" of a request."""
+        self.due: float | None = None
+        """When what is being read must have arrived (``time.monotonic``)."""
+        self.refused = False
+        self._why: HttpError | None = None
+        self._fed = self._header_bytes = self._swallowed = 0
+        self._unsent, self._stalled_since = 0, 0.0
+
+    # --- the life of a connection -----------------------------------------------------------------
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Let it in, or say that there is no room."""
+        if len(self.door.open) >= self.limits.connections:
+            self.transport, self.flow = transport, FlowControl(transport)
+            most = self.limits.connections
+            self.door.note(f"connections turned away: {most} are open (--max-connections)")
+            self.refuse(
+                HttpError(
+                    503, "too_many_connections", f"{most} connections are open; try again later",
+                    ((b"retry-after", b"1"),),
+                )
+            )  # fmt: skip
+            return
+        super().connection_made(transport)
+        self.door.open.add(self)
+        self.due = time.monotonic() + self.limits.read_s
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self.door.open.discard(self)
+        self.door.lingering.discard(self)
+        self.due = None
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, at most as much of a head as is allowed."""
+        most = self.limits.head_bytes
+        while data and not self.refused:
+            room = max(1, most - self._fed + 1) if self.reading == "head" else most
+            piece, data = data[:room], data[room:]
+            if self.reading == "head":
+                self._fed += len(piece)
+            elif self.reading == "body" and self.cycle.response_complete:
+                self._swallow(len(piece))  # an answer was given before the request was read
+            try:
+                self.parser.feed_data(piece)
+            except httptools.HttpParserUpgrade:
+                pass  # there is nothing to upgrade to: it is answered as if it had not asked
+            except httptools.HttpParserError:
+                self.refuse(self._why or HttpError(400, "bad_request", "this is no HTTP request"))
+                self.door.note("requests refused that are no HTTP, or whose head is too large")
+            if self.reading == "head" and self._fed > most:
+                self.refuse(_head_too_large(most))
+        if self.refused:
+            self._swallow(len(data))
+        elif self.due is None and self.reading:
+            self.due = time.monotonic() + self.limits.read_s
+
+    def look(self, now: float) -> None:
+        """Close the connection if what is awaited of its client is overdue."""
+        unsent = self.transport.get_write_buffer_size()
+        if unsent and unsent >= self._unsent:
+            self._stalled_since = self._stalled_since or now
+            if now - self._stalled_since > _STALLED_S:
+                self.door.note("connections closed: the client did not read its answer")
+                self.transport.abort()
+                return
+        else:
+            self._stalled_since = 0.0
+        self._unsent = unsent
+        if self.due is None or now < self.due:
+            return
+        if self.refused:
+            self.transport.abort()
+        elif self.flow.read_paused:  # we do not let it send: earlier requests come first
+            self.due = now + self.limits.read_s
+        elif not self.reading:  # silent from the beginning
+            self.door.note("connections closed: no request came")
+            self.transport.close()
+        else:
+            self.door.note(f"connections closed: the {self.reading} of a request came too slowly")
+            late = f"the {self.reading} of the request did not come in {self.limits.read_s:g} s"
+            self.refuse(HttpError(408, "too_slow", late))
+
+    def shutdown(self) -> None:
+        """End after what has begun: a request that is coming in is awaited, shortly."""
+        if self.refused or not self.reading:
+            super().shutdown()
+            return
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
+        self.due = min(self.due or float("inf"), time.monotonic() + _LINGER_S)
+
+    # --- the parser's callbacks -------------------------------------------------------------------
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._unset_keepalive_if_required()
+        super().on_message_begin()
+        self.reading, self._fed, self._header_bytes = "head", 0, 0
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the address; too long a one ends the connection (414)."""
+        most = self.limits.url_bytes
+        if len(self.url) + len(url) > most:
+            self._why = HttpError(414, "url_too_long", f"the address is longer than {most} bytes")
+            raise self._why
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; too many, or too large ones together, end the connection (431)."""
+        self._header_bytes += len(name) + len(value) + 4
+        if len(self.headers) >= self.limits.headers or (
+            self._header_bytes > self.limits.head_bytes
+        ):
+            self._why = _head_too_large(self.limits.head_bytes, self.limits.headers)
+            raise self._why
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Hand the request to the application."""
+        self.reading, self.due = "body", None
+        super().on_headers_complete()
+        if self.door.closing:
+            self.cycle.keep_alive = False
+
+    def on_message_complete(self) -> None:
+        """Note that all of a request has come."""
+        super().on_message_complete()
+        self.reading, self.due, self._swallowed = "", None, 0
+
+    # --- refusing ---------------------------------------------------------------------------------
+    def refuse(self, error: HttpError) -> None:
+        """Send an error and read a little on before the connection is closed."""
+        if self.refused:
+            return
+        self.refused = True
+        self._unset_keepalive_if_required()
+        busy = self.cycle is not None and not self.cycle.response_complete
+        if busy and (self.cycle.response_started or not self.cycle.more_body or self.pipeline):
+            self.cycle.keep_alive = False  # an earlier request has its answer first
+            self.due = None
+            return
+        if busy:  # its body came too slowly; nobody is to answer it any more
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        phrase = HTTPStatus(error.status).phrase.encode()
+        lines = [b"HTTP/1.1 %d %b" % (error.status, phrase), b"content-type: application/json"]
+        lines += [b"%b: %b" % header for header in error.headers]
+        lines += [b"content-length: %d" % len(error.body), b"connection: close", b"", error.body]
+        self.transport.write(b"\r\n".join(lines))
+        self.door.open.discard(self)
+        if len(self.door.lingering) >= self.limits.linger or not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self.transport.write_eof()
+        self.door.lingering.add(self)
+        self.due = time.monotonic() + _LINGER_S
+
+    def _swallow(self, size: int) -> None:
+        self._swallowed += size
+        if self._swallowed > _LINGER_BYTES:
+            self.transport.abort()
+
+
+def _head_too_large(most: int, headers: int | None = None) -> HttpError:
+    also = "" if headers is None else f" or has more than {headers} headers"
+    return HttpError(431, "head_too_large", f"the request's head is larger than {most} bytes{also}")

@@ -1,0 +1,189 @@
+"""The user's cache: one folder for everything SearchGym keeps to save time, bounded in size.
+
+It is ``SEARCHGYM_CACHE`` or, without it, ``searchgym`` in the cache folder of the operating system
+(``XDG_CACHE_HOME``). Nothing in it is needed: what is deleted is computed again, or downloaded
+again. ``searchgym cache`` lists and clears it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import DataError, unknown
+
+VARIABLE = "SEARCHGYM_CACHE"
+FRESH_S = 600.0
+"""Entries used within this many seconds are never trimmed: a process may be reading them."""
+
+
+class CacheKind(NamedTuple):
+    """One kind of things that are kept."""
+
+    about: str
+    limit: int | None
+    """Most bytes; beyond it the entries that were used longest ago go. None: what the user asked
+    to be downloaded, which only he deletes."""
+    entry: str = "*"
+    """Glob pattern of its entries, each deleted as a whole."""
+
+
+KINDS: dict[str, CacheKind] = {
+    "data": CacheKind("data sets that 'searchgym data get' downloaded", None),
+    "vectors": CacheKind("word vectors of the sentence encoder", 1 << 30, "*/*"),
+    "view": CacheKind("indices of runs that the viewer opened", 1 << 30),
+    "folders": CacheKind("indices of folders of documents", 4 << 30),
+    "bench": CacheKind("indices that the benchmarks build", None),
+}
+"""Name → what is kept there."""
+
+
+class CacheSize(NamedTuple):
+    """How much of one kind is kept."""
+
+    kind: str
+    about: str
+    folder: Path
+    entries: int
+    bytes: int
+    limit: int | None
+
+
+def cache_root() -> Path:
+    """The user's cache folder of SearchGym. It need not exist."""
+    if chosen := os.environ.get(VARIABLE):
+        return Path(chosen).expanduser()
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "searchgym"
+
+
+def cache_folder(kind: str) -> Path:
+    """Return the folder for things of one kind (:data:`KINDS`), made and trimmed to its limit.
+
+    Only the user may enter it. Where the user's cache cannot be written, the folder is a temporary
+    one that is deleted when the process ends, and a warning says so.
+
+    Raises:
+        DataError: an unknown kind.
+    """
+    _known(kind)
+    folder = cache_root() / kind
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(13, "Permission denied", str(folder))
+    except OSError as error:
+        return _temporary(str(folder), error.strerror or str(error)) / kind
+    trim(kind)
+    return folder
+
+
+def used(entry: Path) -> None:
+    """Note that an entry was used just now, so that it is among the last to be trimmed."""
+    with suppress(OSError):
+        os.utime(entry)
+
+
+def trim(kind: str) -> int:
+    """Delete the entries of a kind that were used longest ago until the rest is within its limit.
+    Return the bytes freed. Entries used within :data:`FRESH_S` are kept."""
+    limit = _known(kind).limit
+    if limit is None:
+        return 0
+    found = [(*_size(entry), entry) for entry in _entries(kind)]
+    total, freed = sum(size for size, _, _ in found), 0
+    for size, last, entry in sorted(found, key=lambda row: (row[1], row[2])):
+        if total - freed <= limit or time.time() - last < FRESH_S:
+            break
+        _delete(entry)
+        freed += size
+    return freed
+
+
+def sizes() -> list[CacheSize]:
+    """One row per kind: entries and bytes."""
+    rows = []
+    for kind, (about, limit, _) in KINDS.items():
+        found = [_size(entry)[0] for entry in _entries(kind)]
+        rows.append(CacheSize(kind, about, cache_root() / kind, len(found), sum(found), limit))
+    return rows
+
+
+def clear(kind: str) -> int:
+    """Delete everything of a kind; return the bytes freed.
+
+    Raises:
+        DataError: an unknown kind, or a file that cannot be deleted.
+    """
+    _known(kind)
+    folder, freed = cache_root() / kind, 0
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        freed += _size(path)[0]
+        try:
+            _delete(path, strict=True)
+        except OSError as error:
+            raise DataError(f"{path} cannot be deleted: {error.strerror or error}") from error
+    return freed
+
+
+def _known(kind: str) -> CacheKind:
+    if kind not in KINDS:
+        raise DataError(unknown("kind of cache", kind, KINDS))
+    return KINDS[kind]
+
+
+def _entries(kind: str) -> Iterator[Path]:
+    folder = cache_root() / kind
+    return folder.glob(KINDS[kind].entry) if folder.is_dir() else iter(())
+
+
+def _size(entry: Path) -> tuple[int, float]:
+    """Bytes on disk of a file or folder, and when it was last used."""
+    total, last = 0, 0.0
+    files = [entry]
+    if entry.is_dir() and not entry.is_symlink():
+        files += entry.rglob("*")
+    for path in files:
+        with suppress(OSError):  # deleted meanwhile by another process
+            stat = path.lstat()
+            last = max(last, stat.st_mtime)
+            total += stat.st_size if not path.is_dir() else 0
+    return total, last
+
+
+def _delete(path: Path, *, strict: bool = False) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=not strict)
+        return
+    with suppress(OSError) if not strict else suppress(FileNotFoundError):
+        path.unlink()
+
+
+@cache
+def _temporary(wanted: str, why: str) -> Path:
+    """A folder in place of one that cannot be written; all kinds in it are made at once."""
+    made = Path(tempfile.mkdtemp(prefix="searchgym-cache-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    for kind in KINDS:
+        (made / kind).mkdir()
+    warnings.warn(
+        f"the cache {wanted} cannot be written ({why}): nothing is kept after this process. Set "
+        f"{VARIABLE} to a folder of yours",
+        stacklevel=3,
+    )
+    return made

@@ -1,0 +1,103 @@
+"""A disk that is full: one line and an exit code, what was written stays, and the same command
+goes on once there is room. A limit on the size of files stands for the full disk: the system
+refuses the write in the middle of a file just so (EFBIG in place of ENOSPC)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from searchgym.utils.files import out_of_space
+
+from .test_train_lm import options, world  # noqa: F401
+
+pytestmark = pytest.mark.timeout(120)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+_LIMITED = (
+    "import resource, sys\n"
+    "most = int(sys.argv.pop(1))\n"
+    "if most: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))\n"
+    "from searchgym.cli.main import run\n"
+    "run(sys.argv[1:])"
+)
+
+
+def limited(kilobytes: int, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command line in a process whose files can hold so much (0: anything)."""
+    return subprocess.run(
+        [sys.executable, "-c", _LIMITED, str(kilobytes << 10), *map(str, arguments)],
+        capture_output=True, text=True, cwd=ROOT, timeout=110,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line, of a command that failed."""
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    last = done.stderr.rstrip().splitlines()[-1]
+    assert last.startswith("searchgym: "), done.stderr
+    return last
+
+
+def test_eval(tmp_path: Path) -> None:
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    command = ["eval", "SearchQA-v0", "-a", "random", "-s", "world.entities=400", "-s",
+               'tasks={"simple": 40}', "--closed-book", "none", "--out"]  # fmt: skip
+    line = said(limited(16, *command, run))
+    assert "File too large" in line or "too large" in line
+    (file,) = run.glob("*.jsonl")
+    assert 0 < file.stat().st_size <= 16 << 10
+    for folder in (run, whole):
+        assert limited(0, *command, folder).returncode == 0
+    names = sorted(path.name for path in whole.glob("*.jsonl"))
+    assert names == sorted(path.name for path in run.glob("*.jsonl"))
+    for name in names:
+        assert (run / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_train_and_report(world: Path, tmp_path: Path) -> None:  # noqa: F811
+    run = tmp_path / "run"
+    line = said(limited(48, "train", "grpo", *options(world, "--steps", 2, "--out", run)))
+    assert "too large" in line
+    done = limited(0, "train", "grpo", *options(world, "--steps", 2, "--out", run))
+    assert done.returncode == 0, done.stderr
+    assert "too large" in said(limited(8, "report", run, "--out", tmp_path / "report.html"))
+    assert limited(0, "report", run, "--out", tmp_path / "report.html").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "the disk is full"),
+        (OSError(errno.ENOSPC, "No space left on device", "a/b"), "a/b: the disk is full"),
+        (OSError(errno.EFBIG, "File too large"), "a file would be too large"),
+        (sqlite3.OperationalError("database or disk is full"), "the disk is full"),
+        (RuntimeError("I/O error: No space left on device (os error 28)"), "the disk is full"),
+        (OSError(errno.ENOENT, "No such file or directory"), None),
+        (ValueError("full"), None),
+    ],
+)
+def test_what_counts_as_full(error: Exception, said: str | None) -> None:
+    for told in (error, _wrapped(error)):
+        found = out_of_space(told)
+        assert (found is None) == (said is None)
+        assert said is None or (found or "").startswith(said)
+
+
+def _wrapped(error: Exception) -> Exception:
+    try:
+        try:
+            raise error
+        except Exception as inner:
+            raise TypeError("while saving") from inner
+    except TypeError as outer:
+        return outer

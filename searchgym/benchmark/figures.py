@@ -29,7 +29,7 @@ from .expected import load
 
 _NUMBER = r"[-+−]?\d*\.?\d+"
 _FIGURE = re.compile(
-    rf"(?P<mean>{_NUMBER})(?:(?P<gap>\s*)\[(?P<low>{_NUMBER}), (?P<high>{_NUMBER})\])?"
+    rf"(?<![\w.])(?P<mean>{_NUMBER})(?:(?P<gap>\s*)\[(?P<low>{_NUMBER}), (?P<high>{_NUMBER})\])?"
     r"(?P<after>[*_`]*\s*)<!-- figure: (?P<place>[^>]*?) -->"
 )
 _TABLE = re.compile(

@@ -28,10 +28,10 @@ def test_list_names_everything(cli: Cli) -> None:
 
 
 def test_list_shows_tables(cli: Cli) -> None:
-    out = cli("list").out
+    out = cli("list", "all").out
     for title in ("Environments", "Corpora", "Agents", "Engines", "Dialects"):
         assert title in out
-    assert "searchgym/LongSearchQA-v0" in out
+    assert "LongSearchQA-v0" in out
     assert "Agents" not in cli("list", "engines").out
 
 

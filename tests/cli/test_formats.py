@@ -255,7 +255,7 @@ def test_mistakes_of_people_are_one_line(cli: Cli, tmp_path: Path) -> None:  # n
     wrong = cli("export", "SearchQA-v0", "--to", "trek", "-o", tmp_path / "x")
     assert (wrong.code, "Did you mean 'trec'" in wrong.err) == (2, True)
     none = cli("export", "SearchQA-v0", "--to", "trec", "-o", tmp_path / "x")
-    assert (none.code, "is no file" in none.err) == (2, True)
+    assert (none.code, "is no such file" in none.err) == (2, True)
     (tmp_path / "run").write_text("q1 Q0 d1 1 1.0 t\n")
     alone = cli("score", tmp_path / "run")
     assert (alone.code, "--env ENV" in alone.err) == (2, True)

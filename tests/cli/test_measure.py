@@ -31,7 +31,7 @@ def test_eval_is_reproducible_and_readable(cli: Cli) -> None:
     for result in (*first, *second):
         del result["seconds"]
     assert first == second
-    shown = cli("eval", "SearchQA-v0", "-a", "rules", *SMALL)
+    shown = cli("eval", "SearchQA-v0", "-a", "rules", "--full", *SMALL)
     assert "Exact match by family" in shown.out
     assert "evidence recall" in shown.out
     assert "23 questions are few" in shown.out + shown.err
@@ -40,10 +40,10 @@ def test_eval_is_reproducible_and_readable(cli: Cli) -> None:
 
 def test_refusals_are_shown_where_some_should_be(cli: Cli) -> None:
     mixed = ["-s", "world.entities=400", "-s", 'tasks={"simple": 8, "unanswerable": 4}']
-    shown = cli("eval", "SearchQA-v0", "-a", "oracle", "-a", "always-refuse", *mixed)
+    shown = cli("eval", "SearchQA-v0", "-a", "oracle", "-a", "always-refuse", "--full", *mixed)
     (refuse,) = [x for x in shown.out.split("Refusals")[1].splitlines() if "always-refuse" in x]
-    assert "0.500 [" in refuse  # F1 of refusing 12, of which 4 rightly
-    assert "1.000 [" in refuse  # all answerable ones refused, too
+    assert "0.50±" in refuse  # F1 of refusing 12, of which 4 rightly
+    assert "1.00±" in refuse  # all answerable ones refused, too
 
 
 def test_the_baselines_by_family(cli: Cli) -> None:
@@ -95,7 +95,7 @@ def test_the_closed_book_costs_nothing_unasked(
     monkeypatch.syspath_prepend(str(tmp_path))
     arguments = ("eval", "SimpleQA-v0", "-a", "paid_agent:Paid", *SMALL)
     once = cli(*arguments)
-    assert "em, closed book" in once.out
+    assert "closed-book EM" in once.out
     assert "closed book not asked of paid_agent:Paid" in once.err
     used = cli(*arguments, "--closed-book", "both", "--json").json[0]
     assert used["usage"]["requests"] == used["questions"]
@@ -149,7 +149,7 @@ def test_samples_and_workers(cli: Cli, tmp_path: Path) -> None:
     assert second.rows != EvalResult.load(tmp_path / "random.json").rows
     apart = ("eval", "SimpleQA-v0", "-a", "random", *SMALL, "--seed", 1, "--workers", 2, "--json")
     assert cli(*apart).json[0]["means"] == json.loads(json.dumps(_means(second)))
-    assert "All 3 samples of each question" in cli(*arguments, "--out", tmp_path).out
+    assert "All 3 samples of each question" in cli(*arguments, "--full", "--out", tmp_path).out
 
 
 def _means(result: EvalResult) -> dict[str, dict[str, object]]:
@@ -320,7 +320,7 @@ def test_results_are_compared_question_by_question(cli: Cli, tmp_path: Path) -> 
     assert "oracle" in done["frontier"]
     assert done["note"].startswith("20 questions are few")
     shown = cli("compare", *files)
-    assert "on the frontier" in shown.out
+    assert "Pareto front" in shown.out
     assert "20 questions are few" in shown.out + shown.err
 
 

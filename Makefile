@@ -24,7 +24,7 @@ export SEARCHGYM_DATA ?= $(abspath $(wildcard ../shared/data))
 # What does not depend on another runs beside it: Chromium and the peers install while mypy checks.
 MAKEFLAGS += --jobs=3
 
-.PHONY: help quickstart test browser check lint types format bench slow readme api clean vllm
+.PHONY: help quickstart test browser check lint types format bench slow readme docs clean vllm
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -73,12 +73,12 @@ test: export SEARCHGYM_NEEDS_CHROMIUM = 1
 test: check browser $(PEERS_STAMP) ## Everything CI checks: lint, formatting, types, tests
 	$(PYTEST) $(WORKERS) $(ARGS)
 
-readme: $(STAMP) ## Write the catalogue's tables into CATALOGUE.md
+readme: $(STAMP) ## Write the catalogue's tables into CATALOGUE.md, and draw README's figure
 	$(BIN)/searchgym list --into CATALOGUE.md
+	$(BIN)/python -m searchgym.site.figure
 
-api: $(STAMP) ## Write the reference of the public names into build/api/
-	$(BIN)/python -m searchgym.site.api build/api
-	@echo "build/api/index.html"
+docs: $(STAMP) ## Build the documentation into build/site/; runs notebooks that have changed
+	$(BIN)/python -m searchgym.site.build
 
 slow: $(STAMP) ## The tests that take minutes
 	$(PYTEST) -m slow $(ARGS)

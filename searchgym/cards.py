@@ -99,6 +99,8 @@ def card(kind: Kind, name: str) -> Card:
         return known[bare]
     if (folder := own_folder(name)) is not None:
         return read_card(folder, kind)
+    if is_path(bare) and not Path(bare).exists():
+        raise CardError(f"{name}: there is no such folder")
     if is_path(bare):
         raise CardError(f"{name} is no folder with a card.toml, and {kind}/ holds no such card")
     raise CardError(unknown(f"card in {kind}/", name, known) + bare_hint(name))

@@ -8,7 +8,7 @@ Errors are for people: what was got, what was expected, what to type next.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class SearchGymError(Exception):
@@ -62,10 +62,27 @@ class MissingExtraError(SearchGymError, ImportError):
         super().__init__(f'{what} needs an optional package: pip install "searchgym[{extra}]"')
 
 
+MANY = 25
+"""More names than an error lists where it can suggest some."""
+
+
 def unknown(kind: str, got: str, known: Iterable[str]) -> str:
     """The message for an unknown name: what was got, the nearest names, all that exist."""
-    names = sorted(known)
+    names = sorted(set(known))
     near = difflib.get_close_matches(got, names, n=3)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    if near and len(names) > MANY:
+        return f"unknown {kind} {got!r}.{hint} ({len(names)} are known)"
     shown = ", ".join(names[:40]) + (", …" if len(names) > 40 else "")
     return f"unknown {kind} {got!r}.{hint} Known: {shown or '(none)'}"
+
+
+def unknown_id(kind: str, got: str, known: Collection[str]) -> str:
+    """The message for an id that is none of very many: the nearest, how many there are, the first.
+
+    ``known`` in its own order.
+    """
+    near = difflib.get_close_matches(got, known, n=3)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    first = f"; the first is {next(iter(known))!r}" if known else ""
+    return f"unknown {kind} {got!r}.{hint} There are {len(known):,}{first}"

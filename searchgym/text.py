@@ -12,6 +12,31 @@ from typing import NamedTuple
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
+_HAN_KANA = r"\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+_HAN_KANA += r"\uf900-\ufaff\U00020000-\U0003ffff"
+UNSPACED = _HAN_KANA + r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+"""Scripts without blanks between words, as a regular expression's character set: Han, kana, Thai,
+Lao, Burmese, Khmer."""
+HANGUL = r"\uac00-\ud7a3"
+_BY_CHARACTER = re.compile(f"[{UNSPACED}{HANGUL}]|[^{UNSPACED}{HANGUL}\\s]+")
+# NFKC: full-width, half-width and presentation forms, jamo, and letters with marks of their own
+_FORMS = re.compile(
+    r"\w[\u0300-\u036f]+|[\u0591-\u06ff\u0900-\u0dff\u1100-\u11ff\u3000-\u30ff\u3130-\u318f"
+    r"\ua960-\ua97f\ud7b0-\ud7ff\uf900-\ufaff\ufb1d-\ufdff\ufe30-\ufefc\uff00-\uffef]+"
+)
+_MARKS = re.compile(  # punctuation that Latin script does not use; vowel points, tatweel
+    r"[\u3001-\u3004\u3008-\u3020\u3030\u30fb\u060c\u061b\u061f\u066a-\u066d\u06d4\u0964\u0965"
+    r"\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]"
+    rf"|(?<=[{UNSPACED}{HANGUL}])[\u00b7\u2010-\u2027]|[\u00b7\u2010-\u2027](?=[{UNSPACED}{HANGUL}])"
+)
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+_GAPS = re.compile(rf"(?<=[{_HAN_KANA}])\s+(?=[{_HAN_KANA}])")
+_OTHER = re.compile(r"[\u0300-\u036f\u0590-\u1fff\u2e80-\uffef\U00020000-\U0003ffff]")
+_PARTICLES = re.compile(  # what Korean writes without a blank after a noun
+    r"(?:은|는|이|가|을|를|의|에|에서|에게|께서|으로|로|와|과|도|만|까지|부터|이나|나|이다|이며|이고"
+    r"|입니다|이었다|였다)(?!\w)"
+)
+
 ABSTENTIONS = frozenset(
     {
         "unanswerable",
@@ -33,9 +58,26 @@ def normalise_answer(text: str) -> str:
 
     Lower-case, delete ASCII punctuation, replace the words a/an/the by a blank, collapse white
     space, in this order. ``"3.5"`` therefore becomes ``"35"`` and ``"The"`` becomes ``""``.
+
+    Characters of other scripts are first brought to one form (NFKC); their punctuation, the vowel
+    points of Arabic and Hebrew, and blanks between Chinese or Japanese characters are deleted.
     """
-    text = text.lower().translate(_PUNCTUATION)
+    text = text.lower()
+    if not text.isascii() and _OTHER.search(text):
+        text = _FORMS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text).lower()
+        text = _GAPS.sub("", _MARKS.sub("", text))
+    text = text.translate(_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())
+
+
+def answer_words(normalised: str) -> list[str]:
+    """The words of a normalised text as F1 counts them.
+
+    Where a script has no blanks between words, and in Korean, whose particles are written onto
+    words, every character counts as one, as in MLQA (Lewis et al., 2020) and KorQuAD (Lim et al.,
+    2019).
+    """
+    return normalised.split() if normalised.isascii() else _BY_CHARACTER.findall(normalised)
 
 
 def is_abstention(text: str) -> bool:
@@ -49,7 +91,7 @@ class Match(NamedTuple):
     exact: float
     """1.0 if the normalised texts are equal. Empty ones never match."""
     f1: float
-    """Token-multiset F1 of the normalised texts (SQuAD)."""
+    """Token-multiset F1 of the normalised texts (SQuAD); see :func:`answer_words`."""
     cover: float
     """1.0 if an answer stands in the prediction as whole words."""
 
@@ -62,7 +104,7 @@ def match(prediction: str, answers: Iterable[str]) -> Match:
         return Match(0.0, 0.0, 0.0)
     if got in golds:
         return Match(1.0, 1.0, 1.0)
-    return Match(0.0, _f1(got, golds), float(any(_covers(got, gold) for gold in golds)))
+    return Match(0.0, _f1(got, golds), float(any(covers(got, gold) for gold in golds)))
 
 
 def exact_match(prediction: str, answers: Iterable[str]) -> float:
@@ -77,17 +119,19 @@ def cover_match(prediction: str, answers: Iterable[str]) -> float:
     blanks between words (Chinese, Japanese, full-width forms) have no such edges. Gameable by
     listing answers, hence kept apart from ``exact_match``."""
     got = normalise_answer(prediction)
-    return float(any(_covers(got, gold) for gold in map(normalise_answer, answers) if gold))
+    return float(any(covers(got, gold) for gold in map(normalise_answer, answers) if gold))
 
 
-def _covers(text: str, words: str) -> bool:
+def covers(text: str, words: str) -> bool:
     """Return whether normalised ``words`` stand in a normalised text with an edge on either
-    side."""
+    side; a Korean particle may follow."""
     at = text.find(words)
     while at >= 0:
         end = at + len(words)
         if (at == 0 or _edge(text[at - 1], text[at])) and (
-            end == len(text) or _edge(text[end - 1], text[end])
+            end == len(text)
+            or _edge(text[end - 1], text[end])
+            or ("\uac00" <= text[end - 1] <= "\ud7a3" and _PARTICLES.match(text, end))
         ):
             return True
         at = text.find(words, at + 1)
@@ -101,17 +145,19 @@ def _edge(left: str, right: str) -> bool:
 
 def _joins(character: str) -> bool:
     """Return whether a character is part of a word that blanks delimit. Hangul is, though it is
-    wide."""
+    wide; Thai is not, though it is narrow."""
+    if _UNSPACED.match(character):
+        return False
     if unicodedata.east_asian_width(character) in "WF":
         return "\uac00" <= character <= "\ud7a3"
     return character.isalnum() or unicodedata.category(character)[0] == "M"
 
 
 def _f1(text: str, golds: Iterable[str]) -> float:
-    got = text.split()
+    got = answer_words(text)
     best = 0.0
     for answer in golds:
-        gold = answer.split()
+        gold = answer_words(answer)
         common = sum((Counter(got) & Counter(gold)).values())
         if common:
             best = max(best, 2 * common / (len(got) + len(gold)))

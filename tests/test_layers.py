@@ -19,10 +19,10 @@ PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
     "errors", "seeding", "text", "types", "batching", "utils", "web", "objects", "cards",
-    "scoring", "curricula", "dialects", "rewards", "llms", "worlds", "corpora", "kgs", "tasks",
-    "engines", "tools", "core", "candidates", "envs", "wrappers", "agents", "policies",
+    "charts", "scoring", "curricula", "dialects", "rewards", "llms", "worlds", "corpora", "kgs",
+    "tasks", "engines", "tools", "core", "candidates", "envs", "wrappers", "agents", "policies",
     "evaluation", "answerability", "rl", "warmstart", "knower", "reports", "benchmark",
-    "world_browser", "viewer", "serve", "site", "cli", "__main__",
+    "world_browser", "viewer", "serve", "integrations", "site", "cli", "__main__",
 )  # fmt: skip
 """Packages and the loose modules, lowest first."""
 

@@ -169,7 +169,7 @@ async def test_04_the_server_answers_with_and_without_scores() -> None:
     app = build_app(BM25Engine(CORPUS), CORPUS, Settings(), method="bm25")
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     shapes = {}
-    async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         for flag in (True, False):
             body = {"queries": ["painter Mira"], "topk": 1, "return_scores": flag}
             reply = await client.post("/retrieve", json=body)

@@ -1,4 +1,5 @@
-"""The README is true: its programs run, its links lead somewhere, its tree is the tree."""
+"""The README is true: its programs run and print what it says, its links lead somewhere; and the
+catalogue's tree is the tree."""
 
 from __future__ import annotations
 
@@ -46,6 +47,24 @@ def test_a_program_runs(program: str) -> None:
     assert done.stdout.strip()
 
 
+def test_the_output_is_what_the_program_prints() -> None:
+    (program, printed), *_ = re.findall(
+        r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=240,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout == printed
+
+
+def test_the_readme_is_short_and_its_first_table_of_contents_is_true() -> None:
+    assert len(README.splitlines()) <= 180
+    headings = {re.sub(r"[^a-z -]", "", h.lower()).replace(" ", "-") for h in
+                re.findall(r"^## (.+)$", README, re.MULTILINE)}  # fmt: skip
+    assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= headings
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8"))
@@ -54,14 +73,12 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_the_tree_names_every_package() -> None:
-    tree = README.rpartition("## The tree")[2]
+    tree = CATALOGUE.rpartition("## The tree")[2]
     folders = {p.name for p in (ROOT / "searchgym").iterdir() if (p / "__init__.py").is_file()}
     missing = sorted(name for name in folders if f"{name}/" not in tree)
     named = set(re.findall(r"^  ([a-z]\w+)/ ", tree, re.MULTILINE))
-    assert not missing, f"the README's tree does not name {missing}"
-    assert named <= folders, (
-        f"the README's tree names {sorted(named - folders)}, which are not there"
-    )
+    assert not missing, f"the tree does not name {missing}"
+    assert named <= folders, f"the tree names {sorted(named - folders)}, which are not there"
 
 
 def test_every_command_is_in_the_catalogue() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..corpora.corpus import Corpus
-from ..text import normalise_answer
+from ..text import answer_words, covers, normalise_answer
 from ..types import Passage, Task
 
 YES_NO = frozenset({"yes", "no"})
@@ -33,7 +33,9 @@ def is_aggregated(task: Task) -> bool:
 class AnswerIndex:
     """The passages of a corpus by the words in them; built once, in one pass.
 
-    Matching is by whole words after SQuAD's normalisation, so that "Rome" is not found in "Romeo".
+    Matching is by whole words after SQuAD's normalisation, so that "Rome" is not found in "Romeo";
+    where words have no blanks between them, and in Korean, as cover-EM finds them
+    (``text.covers``).
     """
 
     def __init__(self, corpus: Corpus) -> None:
@@ -41,21 +43,28 @@ class AnswerIndex:
         self._texts = [normalised(passage) for passage in corpus]
         self._places: dict[str, list[int]] = {}
         for place, text in enumerate(self._texts):
-            for word in set(text.split()):
+            for word in set(answer_words(text)):
                 self._places.setdefault(word, []).append(place)
 
     def places(self, answers: Iterable[str]) -> list[int]:
         """Positions of the passages in which an answer can be read, ascending."""
         found: set[int] = set()
         for answer in map(normalise_answer, answers):
-            lists = [self._places.get(word, []) for word in answer.split()]
+            lists = [self._places.get(word, []) for word in answer_words(answer)]
             if lists:
                 rarest = min(lists, key=len)
-                found.update(i for i in rarest if f" {answer} " in self._texts[i])
+                found.update(i for i in rarest if _states(self._texts[i], answer))
         return sorted(found)
 
     def readable(self, answers: Sequence[str], passages: Iterable[str]) -> bool:
         """Return whether one of these passages (by id) states an answer; absent ones state none."""
-        phrases = [f" {a} " for a in map(normalise_answer, answers) if a]
+        phrases = [a for a in map(normalise_answer, answers) if a]
         texts = [self._texts[self.corpus.position(p)] for p in passages if p in self.corpus]
-        return any(phrase in text for phrase in phrases for text in texts)
+        return any(_states(text, phrase) for phrase in phrases for text in texts)
+
+
+def _states(text: str, answer: str) -> bool:
+    """Return whether a passage, as :func:`normalised` gives it, states a normalised answer."""
+    if f" {answer} " in text:
+        return True
+    return answer_words(answer) != answer.split() and covers(text, answer)

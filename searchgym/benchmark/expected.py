@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import EvaluationError
 from ..evaluation.intervals import Interval
-from ..evaluation.machine import versions
+from ..evaluation.machine import today, versions
 from .table import SHOWN, TransferTable
 
 SCHEMA = 2
@@ -41,6 +41,7 @@ def record(
             )
     return {
         "arguments": list(arguments),
+        "date": today(),
         "versions": versions(),
         "absent": table.absent,
         "rungs": [{k: r[k] for k in ("name", "kind", "above", "questions")} for r in data["rungs"]],

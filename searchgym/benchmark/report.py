@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..reports.evaluations import label
+from ..evaluation.shown import label
 from ..reports.sources import CURVES
 from .table import SHOWN, Contrast, TransferTable
 

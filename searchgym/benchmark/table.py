@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from ..charts.figure import to_csv
 from ..evaluation.crossed import crossed_interval, crossed_p
-from ..evaluation.intervals import Interval, holm
+from ..evaluation.intervals import Interval, holm, mean_interval
 from ..evaluation.metrics import METRICS
 from ..evaluation.result import EvalResult
+from ..evaluation.shown import frame, html_table
 from ..scoring.evidence import mean_defined
 from .gains import (
     Drop,
@@ -27,10 +30,15 @@ from .gains import (
 from .joint import Joint
 
 if TYPE_CHECKING:
-    from ..reports.figure import Figure
+    import pandas
+
+    from ..charts.figure import Figure
 
 SHOWN = ("em", "f1", "evidence_recall", "searches")
 """Metrics of the printed table; all others are in the JSON."""
+FEWEST_SEEDS = 3
+"""Fewest seeds from which an interval over seeds is computed: from two, Student's t gives intervals
+that reach beyond what is possible."""
 ALL_REAL = "real sets, averaged"
 """Stands for a rung where gains on all real sets are averaged, each set with the same weight."""
 
@@ -49,7 +57,7 @@ class Contrast(NamedTuple):
     """Adjusted over the rungs on which the same two agents were compared."""
 
 
-@dataclass
+@dataclass(repr=False)
 class TransferTable:
     """Results by rung and agent; an agent trained with several seeds has several per rung."""
 
@@ -76,19 +84,26 @@ class TransferTable:
         self._cells = {k: v for k, v in self._cells.items() if k[:2] != (rung, agent)}
 
     def cell(self, rung: str, agent: str, metric: str) -> Interval | None:
-        """Mean and interval: over questions, and over seeds too where there are several. None
-        where the agent did not play (no oracle on real sets)."""
+        """Mean and interval: over questions, and over seeds too where there are three or more (two
+        say too little about others). None where the agent did not play (no oracle on real sets)."""
         found = self.results.get((rung, agent))
         if not found:
             return None
         key = (rung, agent, metric)
         if key not in self._cells:
-            self._cells[key] = (
-                found[0].means[metric]
-                if len(found) == 1
-                else crossed_interval(aligned(found, metric), seed=self.seed, unit=METRICS[metric])
-            )
+            self._cells[key] = self._over_seeds(found, metric)
         return self._cells[key]
+
+    def _over_seeds(self, found: Sequence[EvalResult], metric: str) -> Interval:
+        if len(found) == 1:
+            return found[0].means[metric]
+        values, unit = aligned(found, metric), METRICS[metric]
+        if len(found) < FEWEST_SEEDS:
+            return mean_interval(values.mean(axis=0), seed=self.seed, unit=unit)
+        interval = crossed_interval(values, seed=self.seed, unit=unit)
+        if not unit and values.size and np.nanmin(values) >= 0:  # counts are never negative
+            interval = interval._replace(low=max(0.0, interval.low))
+        return interval
 
     def each_seed(self, rung: str, agent: str, metric: str) -> list[float]:
         """The mean of every seed by itself; NaN where it has no value."""
@@ -194,11 +209,36 @@ class TransferTable:
             if (interval := self.cell(rung, agent, metric)) is not None and interval.n
         ]  # fmt: skip
 
-    def figure(self) -> Figure:
-        """Draw the ladder: every agent's score on every rung, with its interval."""
+    def __repr__(self) -> str:
+        odd = "" if self.complete else ", interrupted"
+        return f"<TransferTable of {len(self.agents)} agents on {len(self.rungs)} rungs{odd}>"
+
+    def _repr_html_(self) -> str:
+        """Return F1 of every agent on every rung, for notebooks."""
+        rows = []
+        for rung in self.rungs:
+            found = [self.cell(rung, agent, "f1") for agent in self.agents]
+            cells = ["–" if c is None else format(c, ".2f") for c in found]
+            rows.append([f"{rung} ({self.questions(rung):,})", *cells])
+        return html_table(["set", *self.agents], rows, "F1, mean [95 % interval]")
+
+    def plot(self, metric: str = "f1") -> Figure:
+        """Draw every agent's score on every rung, with its interval.
+
+        Raises:
+            MissingExtraError: the extra ``report`` is missing.
+        """
         from ..reports.ladders import figure_of
 
-        return figure_of(self.to_json())
+        return figure_of(self.to_json(), metric=metric)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return a row for each rung, agent and metric, see :meth:`rows`.
+
+        Raises:
+            MissingExtraError: pandas is missing (extra ``frames``).
+        """
+        return frame(self.rows())
 
     def to_json(self, contrasts: Sequence[Contrast] = ()) -> dict[str, Any]:
         """The table, its comparisons and, per rung, the settings that move its numbers."""
@@ -232,12 +272,7 @@ class TransferTable:
         return path
 
     def save_csv(self, path: Path) -> Path:
-        rows = self.rows()
-        with path.open("w", encoding="utf-8", newline="") as file:
-            if rows:
-                writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-                writer.writeheader()
-                writer.writerows(rows)
+        path.write_bytes(to_csv(self.rows()).encode())
         return path
 
 

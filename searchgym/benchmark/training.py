@@ -190,6 +190,7 @@ class SeedTrainer:
         from ..errors import DataError
         from ..evaluation.machine import note_machine
         from ..rl.candidate.greedy import GreedyPoint
+        from ..rl.candidate.live import ENDING, LiveNote
         from ..rl.candidate.trainer import CandidateTrainer
 
         arenas, dev = self.arenas(report)
@@ -207,9 +208,13 @@ class SeedTrainer:
                 )
                 checkpoint.unlink()
 
+        live = LiveNote(self.folder / f"seed-{seed}{ENDING}", [asdict(p) for p in run.curve])
+
         def watch(what: str, fraction: float, point: GreedyPoint | None) -> None:
+            told = asdict(point) if point is not None else None
+            live(what, fraction, told)
             if report is not None:
-                report(what, fraction, asdict(point) if point is not None else None)
+                report(what, fraction, told)
 
         note_machine(self.folder.parent)
         trained = run.run(watch, checkpoint)
@@ -221,6 +226,7 @@ class SeedTrainer:
             seconds=trained.seconds, bound=seconds,
         )  # fmt: skip
         checkpoint.unlink(missing_ok=True)
+        live.close()
         return Learned(agent, seed, curve, trained.episodes, trained.seconds, path)
 
     def arenas(self, report: Report | None = None) -> tuple[list[Arena], Arena]:

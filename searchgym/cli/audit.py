@@ -86,7 +86,7 @@ def audit(
         searches = build_engine(spec, passages, world)
     if searches.needs_task and "degraded" not in searches.fingerprint:
         raise EngineError(f"engine {engine!r} is told the answers: it says nothing of a corpus")
-    with progress("searching", len(chosen)) as advance:
+    with progress("searching", len(chosen), "questions") as advance:
         report = measure_answerability(
             chosen, passages, searches, k=k, turns=turns, name=name, progress=advance
         )

@@ -88,7 +88,7 @@ def _setting(name: str, split: str, settings: list[str] | None, data_dir: Path |
 def _write(atlas: Atlas, out: Path, limit: int) -> None:
     from ..world_browser.export import export
 
-    with progress("writing pages") as advance:
+    with progress("writing", unit="pages") as advance:
         wrote = export(atlas, out, most=limit, advance=advance)
     say(
         f"{wrote.entities:,} of {wrote.of_entities:,} entities and {wrote.tasks:,} of "

@@ -1,26 +1,30 @@
-"""``searchgym list`` and ``searchgym show``: the catalogue."""
+"""``searchgym list``: the catalogue, one line an item, and the tables of CATALOGUE.md."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any
 
-import gymnasium as gym
 import typer
 
-from ..cards import cards, read_card
 from ..errors import CardError, unknown
-from .output import JsonFlag, examples, markdown_table, print_facts, print_json, print_table
-from .targets import Overrides, env_id, make_search_env
+from .output import (
+    JsonFlag,
+    console,
+    examples,
+    markdown_table,
+    print_json,
+    print_lines,
+    print_table,
+)
 
 BEGIN, END = "<!-- searchgym list --markdown -->", "<!-- end of list -->"
+KINDS_HELP = "envs, corpora, agents, recipes, engines, dialects, rewards or all"
 
 
 def list_all(
-    what: Annotated[
-        str,
-        typer.Argument(help="envs, corpora, agents, recipes, engines, dialects, rewards or all."),
-    ] = "all",
+    what: Annotated[str | None, typer.Argument(metavar="KIND", help=f"{KINDS_HELP}.")] = None,
+    long: Annotated[bool, typer.Option("--long", "-l", help="A table with all columns.")] = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print Markdown tables, as in CATALOGUE.md.")
     ] = False,
@@ -29,12 +33,15 @@ def list_all(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List environments, corpora, agents, recipes, engines, dialects and parts of rewards."""
+    """List environments, corpora, agents, recipes, engines, dialects and parts of rewards.
+
+    Without KIND: the environments, and how many there are of everything else.
+    """
     from .listing import KINDS, TITLES
 
-    if what != "all" and what not in KINDS:
-        raise CardError(unknown("kind of thing", what, ["all", *KINDS]))
-    found = {kind: KINDS[kind]() for kind in KINDS if what in ("all", kind)}
+    if what not in (None, "all", *KINDS):
+        raise CardError(unknown("kind of thing", str(what), ["all", *KINDS]))
+    found = {kind: KINDS[kind]() for kind in KINDS if what in (None, "all", kind)}
     if as_json:
         print_json(found)
     elif markdown or into:
@@ -45,9 +52,28 @@ def list_all(
         else:
             into.write_text(between_marks(into.read_text(encoding="utf-8"), tables), "utf-8")
     else:
-        for kind, rows in found.items():
-            print_table(TITLES[kind], rows)
-            print()
+        shown = ["envs"] if what is None else list(found)
+        for place, kind in enumerate(shown):
+            if place:
+                print()
+            _print_kind(TITLES[kind], found[kind], long)
+        if what is None:
+            rest = ", ".join(f"{len(found[kind])} {kind}" for kind in found if kind != "envs")
+            console().print(
+                f"\nThere are also {rest}: searchgym list KIND. More about one item: "
+                "searchgym show ID."
+            )
+
+
+def _print_kind(title: str, rows: list[dict[str, Any]], long: bool) -> None:
+    rows = [{**row, "id": row["id"].removeprefix("searchgym/")} for row in rows]
+    if not long:
+        console().print(f"[bold]{title} ({len(rows)})[/bold]")
+        print_lines([(row["id"], row["summary"]) for row in rows])
+    elif "turns" in rows[0]:  # environments: the summaries are what the short list is for
+        print_table(title, rows, [name for name in rows[0] if name != "summary"])
+    else:
+        print_table(title, rows)
 
 
 def between_marks(text: str, tables: str) -> str:
@@ -59,119 +85,14 @@ def between_marks(text: str, tables: str) -> str:
     return f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}"
 
 
-def show(
-    name: Annotated[str, typer.Argument(metavar="ID", help="Any id that 'list' prints.")],
-    build: Annotated[
-        bool, typer.Option("--build", help="Build the environment and show what is in it.")
-    ] = False,
-    settings: Overrides = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Show one item: its card, what it is about, its spaces and options."""
-    facts, text = _describe(name)
-    if build:
-        facts |= _built(name, settings)
-    if as_json:
-        print_json({**facts, "description": text})
-        return
-    print_facts(name, facts)
-    if text:
-        print(f"\n{text}")
-
-
-def _describe(name: str) -> tuple[dict[str, Any], str]:
-    from ..rl.recipe_files import shipped
-    from .listing import KINDS, readme_summary
-
-    try:
-        return _environment(env_id(name))
-    except CardError as error:
-        not_an_env = error
-    for kind in ("corpora", "agents"):
-        if name in (known := cards(kind)):
-            card = known[name]
-            facts = {"id": card.id, "kind": kind, "summary": card.summary, **card.body}
-            return facts, readme_summary(card)
-    if name in shipped():
-        return _recipe(name)
-    for kind in ("engines", "dialects"):
-        for row in KINDS[kind]():
-            if row["id"] == name:
-                return {"kind": kind, **row}, ""
-    names = [row["id"].removeprefix("searchgym/") for rows in KINDS.values() for row in rows()]
-    raise CardError(unknown("id", name, names)) from not_an_env
-
-
-def _recipe(name: str) -> tuple[dict[str, Any], str]:
-    """The tables of a recipe, and what its ``[doc]`` says."""
-    from ..rl.recipe_files import document, read
-
-    doc = document(name)
-    assert doc is not None  # every shipped recipe has one
-    facts = {"id": name, "kind": "recipes", "summary": doc.summary, "source": doc.source}
-    parts = {"Formula": doc.formula, "Ours": doc.ours, "Notes": doc.notes, "Results": doc.results}
-    text = "\n\n".join(f"{title}: {part}" for title, part in parts.items() if part)
-    return {**facts, **read(name), "changes nothing": _idle(name)}, text
-
-
-def _idle(name: str) -> list[str]:
-    """Options that change nothing as the recipe is shipped."""
-    from ..rl.idle import idle_options
-    from ..rl.recipe import Recipe
-    from ..rl.slots.protocols import RunFacts
-
-    recipe = Recipe.of(name)
-    updates = int(recipe.train.get("epochs", 1)) * int(recipe.train.get("minibatches", 1))
-    turns, tokens = recipe.env.get("max_turns"), recipe.sampling.get("max_tokens")
-    longest = int(turns) * int(tokens) if turns and tokens else None
-    return sorted(idle_options(recipe, RunFacts(updates, longest)))
-
-
-def _environment(name: str) -> tuple[dict[str, Any], str]:
-    from ..envs.registration import ENTRY_POINT, ids_of
-    from ..envs.spaces import MAX_TEXT, FreeText
-    from .listing import readme_summary
-
-    spec = gym.spec(name)
-    facts: dict[str, Any] = {"id": name, "entry point": spec.entry_point}
-    text = ""
-    for card in cards("envs").values():
-        if name in ids_of(card):
-            also = [i for i in ids_of(card) if i != name]
-            facts |= {"also": also, "summary": card.summary, "folder": str(card.folder)}
-            text = readme_summary(read_card(card.folder, "envs"))
-    if spec.entry_point == ENTRY_POINT:
-        space = repr(FreeText(MAX_TEXT))
-        facts |= {"action space": space, "observation space": space}
-    return facts | {"kwargs": dict(spec.kwargs)}, text
-
-
-def _built(name: str, settings: list[str] | None) -> dict[str, Any]:
-    from collections import Counter
-
-    env = make_search_env(name, settings)
-    env.reset(seed=0)
-    return {
-        "passages": len(env.corpus),
-        "corpus digest": env.corpus.digest,
-        "questions": len(env.tasks),
-        "families": dict(Counter(task.family for task in env.tasks)),
-        "engine": env.engine.fingerprint,
-        "a question": env.episode.config.task.question,
-        "oracle": env.oracle(),
-    }
-
-
 def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
+    """Register the command."""
     app.command(
         "list",
-        epilog=examples("searchgym list", "searchgym list engines", "searchgym list envs --json"),
-    )(list_all)
-    app.command(
         epilog=examples(
-            "searchgym show SearchQA-v0",
-            "searchgym show searchgym/NQ-v0 --json",
-            "searchgym show MultiHopQA-v0 --build -s world.entities=2000",
-        )
-    )(show)
+            "searchgym list",
+            "searchgym list recipes",
+            "searchgym list envs --long",
+            "searchgym list envs --json",
+        ),
+    )(list_all)

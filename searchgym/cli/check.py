@@ -42,7 +42,7 @@ def check(
         raise CardError("name one environment or pass --all: searchgym check SearchQA-v0")
     names = env_ids() if everything else [env_id(env or "")]
     rows = []
-    with progress("checking", len(names)) as advance:
+    with progress("checking", len(names), "environments") as advance:
         for name in names:
             rows.append(_check(name, seeds, vector, settings, only=not everything))
             if not as_json:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..errors import EvaluationError
-from .output import JsonFlag, examples, print_json, print_table, say
+from .measured import spoken
+from .output import JsonFlag, console, examples, plus_minus, print_json, print_table, say
+
+AGAINST = "against"
 
 
 def compare(
@@ -52,8 +56,8 @@ def compare(
     best = {p.name for p in worth}
     rows: list[dict[str, Any]] = [
         {
-            "agent": c.a, "against": c.b, metric: c.mean_a, "against's": c.mean_b,
-            "difference": c.difference, "p": c.p, "p (Holm)": p,
+            "agent": c.a, metric: c.mean_a, AGAINST: c.mean_b, "difference": c.difference,
+            "p (Holm)": p,
         }
         for c, p in zip(found, adjusted, strict=True)
     ]  # fmt: skip
@@ -73,24 +77,32 @@ def compare(
             }
         )  # fmt: skip
         return
+    name = spoken(metric)
     print_table(
-        f"{metric} of {first.set}, paired over {found[0].difference.n:,} questions [95 % interval]",
-        [{**row, "difference": str(row["difference"])} for row in rows],
-    )
-    print_table(
-        f"{metric} against {cost}",
+        f"{name} of {first.set}, paired over {found[0].difference.n:,} questions [95 % interval]",
         [
             {
-                "agent": r.agent,
-                metric: str(r.means[metric]),
-                cost: str(r.means[cost]),
-                "on the frontier": str(i) in best,
+                "agent": row["agent"], name: f"{row[metric]:.3f}",
+                f"{name} of {first.agent}": f"{row[AGAINST]:.3f}",
+                "difference": format(row["difference"], "+.3f"),
+                "p (Holm)": f"{row['p (Holm)']:.4f}",
+            }
+            for row in rows
+        ],
+    )  # fmt: skip
+    print_table(
+        f"{name} against {spoken(cost)}; mean ± half of the 95 % interval",
+        [
+            {
+                "agent": r.agent, name: plus_minus(r.means[metric]),
+                spoken(cost): plus_minus(r.means[cost]),
+                "Pareto front": str(i) in best,
             }
             for i, r in enumerate(loaded)
         ],
-    )
+    )  # fmt: skip
     if note:
-        say(note)
+        say(textwrap.fill(note, console().width))
     for pair, differs in unlike.items():
         say(f"{pair} were asked differently: {told(differs)}; -A sets it for all agents of an eval")
 

@@ -61,6 +61,8 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
             f"{name!r} is a recipe, not an agent: it trains a language model "
             f"(searchgym train {name} --model MODEL); then pass the folder it writes"
         )
+    if is_path(name) and not Path(name).exists():
+        raise CardError(f"agent {name!r}: there is no such file or folder")
     names = [*known, "untrained", "majority"]
     raise CardError(
         f"{unknown('agent', name, names)}, a .safetensors file, the folder of a "

@@ -122,7 +122,7 @@ def _index_dense(passages: Corpus, out: Path, kind: str, options: dict[str, Any]
             encoder = encoder_of(options.pop("encoder", None), options)
     except TypeError as error:
         raise EngineError(f"engine 'dense': {error}") from error
-    with progress(f"encoding with {encoder.name}", len(passages)) as advance:
+    with progress(f"encoding with {encoder.name}", len(passages), "passages") as advance:
         done = 0
 
         def show(now: int, total: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -15,8 +14,18 @@ import typer
 from ..errors import CardError, EvaluationError
 from ..utils.trust import registered_only
 from .agent_errors import agent_errors, report_failures, say_if_asked_differently
+from .contestants import contestant
 from .measured import AgentResults, print_measured, records
-from .output import JsonFlag, examples, print_json, progress, say, working
+from .names import file_stem, named
+from .output import (
+    JsonFlag,
+    examples,
+    print_json,
+    print_table,
+    progress,
+    say,
+    working,
+)
 from .targets import EnvId, Overrides, Trust, make_search_env, overrides
 
 if TYPE_CHECKING:
@@ -31,7 +40,10 @@ def evaluate(
     agent: Annotated[
         list[str],
         typer.Option(
-            "--agent", "-a", help="A card, weights, a model's folder or module:Class. Repeatable."
+            "--agent",
+            "-a",
+            help="A card, weights, a model's folder or module:Class; NAME=… names it in tables. "
+            "Repeatable.",
         ),
     ] = ["rules"],  # noqa: B006  (typer copies it)
     agent_set: Annotated[
@@ -85,6 +97,9 @@ def evaluate(
         bool,
         typer.Option("--retry-lost", help="Play what the infrastructure ended once more."),
     ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print every table: cost, families, refusals, …")
+    ] = False,
     settings: Overrides = None,
     trust: Trust = False,
     as_json: JsonFlag = False,
@@ -97,16 +112,18 @@ def evaluate(
         raise EvaluationError("--fresh and --retry-lost speak of a folder: name it with --out")
     options = overrides(agent_set, "--agent-set")
     judging = _judge(judge, out)
-    entries = [Entry(env, tuple(settings or ()), name, options, questions) for name in agent]
-    if out is not None and len({_stem(name) for name in agent}) < len(agent):
+    entries = [
+        Entrant(env, tuple(settings or ()), name, made_of[0], options, questions)
+        for name, made_of in named(agent).items()
+    ]
+    if out is not None and len({file_stem(entry.name) for entry in entries}) < len(entries):
         raise EvaluationError(f"two of the agents {', '.join(agent)} would share one file")
     with working(f"building {env} …"):
-        made = make_search_env(env, settings)
-    shared = made
+        shared = make_search_env(env, settings)
     tasks = spread(shared.tasks, questions)
+    players = _players(entries, shared, tasks)
     found: list[AgentResults] = []
-    for entry in entries:
-        player = entry.agent_for(shared, tasks)
+    for entry, player in players:
         how = _How(seed, samples, batch, workers, closed_book, out, fresh, retry_lost, judging)
         with registered_only(out or "this file", trust=True) if trust else nullcontext():
             found.append(_measure(entry, player, shared, tasks, how))
@@ -114,33 +131,51 @@ def evaluate(
     if as_json:
         print_json(records(found, env))
     else:
-        print_measured(found, env)
+        print_measured(found, env, full=full)
     if out is not None:
         say(f"look at it: searchgym report {shlex.quote(str(out))} --open")
 
 
+def _players(
+    entries: Sequence[Entrant], shared: SearchEnv, tasks: Sequence[Task]
+) -> list[tuple[Entrant, Agent]]:
+    """Make every agent before any plays; leave out, with a note, those that cannot play here.
+
+    Raises:
+        CardError: none can, or one cannot be made.
+    """
+    makers = [(entry, contestant(entry.made_of, entry.options)) for entry in entries]
+    made = [(entry, make(shared, tasks)) for entry, make in makers]
+    players = [(entry, player) for entry, player in made if player is not None]
+    absent = [entry.name for entry, player in made if player is None]
+    if absent:
+        told = f"{', '.join(absent)}: needs gold queries, which {entries[0].env} lacks"
+        if not players:
+            raise CardError(f"agent {told}; try -a rules")
+        say(f"left out: {told}")
+    return players
+
+
 @dataclass(frozen=True)
-class Entry:
+class Entrant:
     """An agent and an environment as a person names them; builds both in any process."""
 
     env: str
     settings: tuple[str, ...]
     name: str
+    """In tables and files."""
+    made_of: str
+    """A card, a path or ``module:Class``."""
     options: Mapping[str, Any]
     questions: int | None
 
-    def agent_for(self, shared: SearchEnv, tasks: Sequence[Task]) -> Agent:
-        """The agent; ``CardError`` if it cannot play these tasks."""
-        from .contestants import contestant
-
-        player = contestant(self.name, self.options)(shared, tasks)
-        if player is None:
-            raise CardError(f"agent {self.name!r} needs gold queries, which {self.env} lacks")
-        return player
-
     def __call__(self) -> tuple[Agent, SearchEnv]:
         shared = make_search_env(self.env, self.settings)
-        return self.agent_for(shared, spread(shared.tasks, self.questions)), shared
+        tasks = spread(shared.tasks, self.questions)
+        player = contestant(self.made_of, self.options)(shared, tasks)
+        if player is None:
+            raise CardError(f"agent {self.name!r} needs gold queries, which {self.env} lacks")
+        return player, shared
 
 
 @dataclass(frozen=True)
@@ -157,7 +192,7 @@ class _How:
 
 
 def _measure(
-    entry: Entry, player: Agent, shared: SearchEnv, tasks: Sequence[Task], how: _How
+    entry: Entrant, player: Agent, shared: SearchEnv, tasks: Sequence[Task], how: _How
 ) -> AgentResults:
     """Every sample of an agent, with tools and without, as far as they are wanted."""
     from ..evaluation.closed_book import beside, plays
@@ -179,7 +214,7 @@ def _measure(
 
 
 def _one(
-    entry: Entry, player: Agent, shared: SearchEnv, tasks: Sequence[Task], how: _How, seed: int,
+    entry: Entrant, player: Agent, shared: SearchEnv, tasks: Sequence[Task], how: _How, seed: int,
     with_tools: bool,
 ) -> EvalResult:  # fmt: skip
     from ..evaluation.judge import judged
@@ -187,7 +222,7 @@ def _one(
 
     label = entry.name if with_tools else f"{entry.name}, closed book"
     path = None if how.out is None else _path(how.out, entry.name, how, seed, with_tools)
-    with progress(label, len(tasks)) as advance, agent_errors(entry.name):
+    with progress(label, len(tasks), "questions") as advance, agent_errors(entry.name):
         result = run(
             player, shared, name=entry.name, label=entry.env, tasks=tasks, seed=seed,
             batch=how.batch, search_enabled=None if with_tools else False, progress=advance,
@@ -200,7 +235,7 @@ def _one(
                 "with the same command")  # fmt: skip
         raise KeyboardInterrupt
     if how.judge is not None:
-        with progress(f"{label}, judge", len(tasks)) as advance:
+        with progress(f"{label}, judge", len(tasks), "answers") as advance:
             result = judged(result, tasks, how.judge, advance)
         if path is not None:
             result.save(path)
@@ -209,12 +244,8 @@ def _one(
 
 def _path(out: Path, agent: str, how: _How, seed: int, with_tools: bool) -> Path:
     """See ``searchgym.evaluation.journal``."""
-    name = _stem(agent) + ("" if with_tools else ".closed-book")
+    name = file_stem(agent) + ("" if with_tools else ".closed-book")
     return out / f"{name}{'' if seed == how.seed else f'.seed-{seed}'}.json"
-
-
-def _stem(agent: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", agent).strip("-")
 
 
 def _judge(given: Sequence[str] | None, out: Path | None) -> LLMJudge | None:
@@ -239,18 +270,22 @@ def spread(tasks: Sequence[Task], number: int | None) -> list[Task]:
 def _baselines(
     env: str, questions: int | None, seed: int, settings: list[str] | None, as_json: bool
 ) -> None:
-    from ..evaluation.baselines import baselines, print_baselines
+    from ..evaluation.baselines import baselines
 
     with working(f"building {env} …"):
         shared = make_search_env(env, settings)
-    with progress("baselines") as advance:
+    with progress("baselines", unit="episodes") as advance:
         table = baselines(
             shared, tasks=spread(shared.tasks, questions), seed=seed, progress=advance
         )
     if as_json:
         print_json(table)
     else:
-        print_baselines(table)
+        rows = [
+            {"agent": agent, **{family: f"{em:.2f}" for family, em in row.items()}}
+            for agent, row in table.items()
+        ]
+        print_table("Exact match by family", rows)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -259,6 +294,7 @@ def add_to(app: typer.Typer) -> None:
         "eval",
         epilog=examples(
             "searchgym eval SearchQA-v0",
+            "searchgym eval SearchQA-v0 -a rules -a mine=runs/x/agents/seed-0.safetensors --full",
             "searchgym eval MultiHopQA-v0 -a random -a rules -a oracle",
             "searchgym eval searchgym/HotpotQA-v0 -a my_package:MyAgent -n 100 --json",
             "searchgym eval SearchQA-v0 -a rules -s split=test --out runs/rules --workers 4",

@@ -27,6 +27,7 @@ PLAYED = {
     "browsecomp-plus": "a folder of BrowseComp-Plus run files",
     "parquet": "a table of trajectories",
     "jsonl": "trajectories as JSON lines, from a table",
+    "minari": "a Minari dataset, whose id --out names",
 }
 ASKED = {
     "qrels": "TREC judgements of the tasks' evidence",
@@ -164,7 +165,14 @@ def _write_played(to: str, source: str, out: Path) -> int:
 
     path = _file(source)
     if path is None:
-        raise DataError(f"{source} is no file; {to} is made of trajectories{bare_hint(source)}")
+        raise DataError(
+            f"--to {to} takes trajectories: DIR/AGENT.trajectories.jsonl, as 'searchgym "
+            f"eval {source} --out DIR' writes it; {source} is no such file{bare_hint(source)}"
+        )
+    if to == "minari":
+        from ..integrations import minari
+
+        return int(minari.write(out.as_posix(), _trajectories(path)).total_episodes)
     if to == "parquet":
         return write_trajectories(out, _trajectories(path))
     if to == "jsonl":

@@ -68,7 +68,7 @@ def knower(
     with working("generating …"):  # what the world cannot give is said before the training
         tasks = questions_for(recipe, questions) if questions else {}
     last: list[Progress] = []
-    with progress("training", steps) as advance, quiet_loading():
+    with progress("training", steps, "steps") as advance, quiet_loading():
 
         def report(now: Progress) -> None:
             advance(now.step - (last[0].step if last else 0))
@@ -84,8 +84,8 @@ def knower(
         "facts shown as unknown": len(made.knowledge.shown),
         "facts": made.facts,
         "tokens": made.tokens,
-        "minutes": round(made.seconds / 60, 1),
-        "accuracy of the last step": last[0].accuracy if last else None,
+        "minutes of training": round(made.seconds / 60, 1),
+        "share of next tokens right, last step": last[0].accuracy if last else None,
     }
     found: Measured | None = None
     if tasks:

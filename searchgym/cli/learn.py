@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,6 +116,9 @@ def train(
         ),
     ] = None,
     trust: Trust = False,
+    show: Annotated[
+        bool, typer.Option("--open", help="Follow the training in the browser (searchgym watch).")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:  # fmt: skip
     """Train a language model by a recipe, or an agent by its card.
@@ -124,7 +128,8 @@ def train(
     be passed to [bold]searchgym eval --agent[/bold], as what a card writes can.
     """
     from .targets import overrides
-    from .train_lm import is_recipe, plan_of, run
+    from .train_lm import is_recipe, main_process, plan_of, run
+    from .watch import watching
 
     own = {
         "model": model, "env": env, "steps": steps, "lr": lr, "lora": lora,
@@ -143,7 +148,10 @@ def train(
             seed=seed[0] if seed else None, changes=overrides(settings),
             values={"lora": adapters, **{name: own[name] for name in names}}, trust=trust,
         )  # fmt: skip
+        if show and "save_rollouts" not in plan.train:  # the page shows the newest
+            plan = replace(plan, train={**plan.train, "save_rollouts": 8})
         with ExitStack() as reading:
+            reading.enter_context(watching(folder, show and main_process()))
             if card is None:  # everything that is built now was named by the folder
                 reading.enter_context(
                     registered_only(folder / "run.json", trust=trust, sources=plan.sources)
@@ -155,7 +163,9 @@ def train(
             f"{', '.join(said)}: for language models, and {card!r} is none of their recipes; "
             "a card's own settings are changed by --set"
         )
-    _train_card(card, out or Path("runs/train"), seed, seconds, settings, as_json)
+    folder = out or Path("runs/train")
+    with watching(folder, show):
+        _train_card(card, folder, seed, seconds, settings, as_json)
 
 
 def _adapters(rank: int | None, alpha: int | None, targets: str | None) -> dict[str, Any] | None:
@@ -265,8 +275,6 @@ def quickstart(
     About five minutes on two CPU cores. Nothing is downloaded; without real sets the last rung is
     a smoke run on Python's own documentation. The same command goes on where it was interrupted.
     """
-    from dataclasses import replace
-
     from ..benchmark.quickstart import quickstart as run
     from ..benchmark.training import CandidateRecipe
 

@@ -8,7 +8,6 @@ from dataclasses import fields
 from typing import Any
 
 from ..cards import Card, cards
-from ..envs.registration import ids_of
 from ..envs.setup import Options
 
 Rows = list[dict[str, Any]]
@@ -23,7 +22,6 @@ def environments() -> Rows:
         rows.append(
             {
                 "id": card.id,
-                "also": [name for name in ids_of(card) if name != card.id],
                 "corpus": kwargs["corpus"],
                 "dialect": kwargs["dialect"],
                 "tools": list(kwargs["tools"]),

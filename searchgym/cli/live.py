@@ -28,6 +28,8 @@ _IF_ANY = ("overflowed", "length_cut", "infra_errors")
 _BARS = "▁▂▃▄▅▆▇█"
 _KEPT = 240
 _WIDTH = 24
+_AROUND = 14
+"""Lines of the display besides the rows of the table: title, bar, header, warnings, pace, note."""
 
 
 def chosen(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
@@ -37,7 +39,11 @@ def chosen(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
         n for n in metrics if n.startswith("rewards/") and n.removeprefix("rewards/") not in SHOWN
     ]
     more = [n for n in metrics if n.endswith("/kl") and not n.startswith("importance_")]
-    return [(n, label(n)) for n in SHOWN if n in metrics] + [(n, n) for n in (*parts, *more)]
+    return [
+        *((n, label(n)) for n in SHOWN if n in metrics),
+        *((n, f"reward part: {n.removeprefix('rewards/').replace('_', ' ')}") for n in parts),
+        *((n, f"KL of the loss {n.removesuffix('/kl')}") for n in more),
+    ]
 
 
 def sparkline(values: Sequence[float], width: int = _WIDTH) -> str:
@@ -148,13 +154,15 @@ class Screen:
         bar = Table.grid(padding=(0, 2))
         bar.add_row(
             ProgressBar(total=self.steps, completed=self.done, width=40),
-            f"{self.done}/{self.steps}", self._left(),
+            f"{self.done}/{self.steps} steps", self._left(),
         )  # fmt: skip
         table = Table(box=box.SIMPLE, pad_edge=False)
         for name, justify in (("", "left"), ("now", "right"), ("mean of 10", "right"),
-                              ("at first", "right"), ("course", "left")):  # fmt: skip
+                              ("start", "right"), ("trend", "left")):  # fmt: skip
             table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-        for name, shown in chosen(self.metrics):
+        # a display taller than the terminal cannot be redrawn in place
+        room = self._out.height - _AROUND if self.done < self.steps else None
+        for name, shown in chosen(self.metrics)[:room]:
             values = list(self.history[name])
             table.add_row(
                 escape(shown), _number(values[-1]), _number(_mean(values[-10:])),

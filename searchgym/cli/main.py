@@ -26,17 +26,24 @@ from . import (
     formats,
     graph,
     knower,
+    leaderboard,
     learn,
     play,
     report,
+    retrieve,
+    search,
     serve,
+    show,
     simulator,
     transfer,
     view,
     warmstart,
+    watch,
     world,
 )
-from .output import examples
+from .help import arrange
+from .libraries import quiet_libraries
+from .output import examples, plain_warnings
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -70,6 +77,7 @@ def build() -> typer.Typer:
             raise typer.Exit
         if traceback:
             os.environ["SEARCHGYM_TRACEBACK"] = "1"
+        quiet_libraries()
         if context.invoked_subcommand != "data":  # a download deserves a bar, loading does not
             os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         if context.invoked_subcommand is None:
@@ -77,11 +85,16 @@ def build() -> typer.Typer:
 
     for module in (
         catalog,
+        show,
         play,
+        search,
+        retrieve,
         evaluate,
         compare,
+        leaderboard,
         formats,
         learn,
+        watch,
         transfer,
         audit,
         report,
@@ -98,6 +111,7 @@ def build() -> typer.Typer:
     app.add_typer(data.app, name="data")
     app.add_typer(cache.app, name="cache")
     app.add_typer(simulator.app, name="simulator")
+    arrange(app)
     return app
 
 
@@ -105,6 +119,7 @@ def run(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a check failed, 2 an error in what was asked."""
     with suppress(FileNotFoundError):  # somebody deleted the folder
         also_look_in(os.getcwd())  # mine:agent is mine.py of this folder; last, it shadows nothing
+    plain_warnings()
     try:
         result: Any = build()(arguments, standalone_mode=False, prog_name="searchgym")
     except KeyboardInterrupt:

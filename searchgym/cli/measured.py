@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .output import print_table, say
+from .output import console, plus_minus, print_table, say
 
 if TYPE_CHECKING:
     from ..evaluation.intervals import Interval
@@ -38,26 +39,44 @@ class AgentResults(NamedTuple):
         return tuple(row for result in self.closed for row in result.rows)
 
 
-def print_measured(found: Sequence[AgentResults], env: str) -> None:
-    """Every table that says something."""
+def print_measured(found: Sequence[AgentResults], env: str, *, full: bool = False) -> None:
+    """One table and one verdict; ``full``: every table that says something."""
     from ..evaluation.power import power_note
 
     n, several = len(found[0].first.rows), len(found[0].shown)
     samples = f", the first of {several} samples" if several > 1 else ""
     print_table(
-        f"{env}: {n:,} questions{samples}, mean [95 % interval]", [_scores(m) for m in found]
+        f"{env}: {n:,} questions{samples}; mean ± half of the 95 % interval",
+        [_scores(m) for m in found],
     )
-    counters = ", ".join(dict.fromkeys(m.first.settings["tokens"] for m in found))
-    print_table(f"What it took, per question (tokens counted by: {counters})", _took(found))
+    out = console()
+    out.print(verdict(found), markup=False)
     for note in filter(None, (power_note(n), _unasked(found))):
-        say(note)
+        say(textwrap.fill(note, out.width))
+    if full:
+        _print_all(found)
+    elif out.is_terminal:
+        say("more: --full prints cost, families, refusals and every interval")
+
+
+def _print_all(found: Sequence[AgentResults]) -> None:
+    several = len(found[0].shown)
+    for title, metrics in (
+        ("Scores, mean [95 % interval]", ("em", "f1", "cover_em")),
+        ("Evidence, mean [95 % interval]",
+         ("evidence_recall", "evidence_precision", "evidence_ndcg")),
+    ):  # fmt: skip
+        rows = [
+            {"agent": m.first.agent, **{spoken(k): str(m.first.means[k]) for k in metrics}}
+            for m in found
+        ]
+        print_table(title, rows)
+    counters = ", ".join(dict.fromkeys(m.first.settings["tokens"] for m in found))
+    print_table(f"Cost per question (tokens counted by: {counters})", _took(found))
     if several > 1:
         print_table(f"All {several} samples of each question", [_sampled(m) for m in found])
-    families = sorted({f for m in found for f in m.first.by_family()})
-    if len(families) > 1:
-        by = {m.first.agent: m.first.by_family() for m in found}
-        rows = [{"family": f, **{agent: e.get(f) for agent, e in by.items()}} for f in families]
-        print_table("Exact match by family", rows)
+    if len({row.family for m in found for row in m.first.rows}) > 1:
+        print_table("Exact match by family", _families(found))
     optional = {
         "Used by the agents": [
             {"agent": m.first.agent, **m.first.usage} for m in found if m.first.usage
@@ -66,7 +85,7 @@ def print_measured(found: Sequence[AgentResults], env: str) -> None:
         "Refusals, where some questions have no answer": [
             _refusals(m.first) for m in found if any(r.should_abstain for r in m.first.rows)
         ],
-        "Not searching, where the agent knows the answer without (closed book)": [
+        "Does the agent search only for what it does not know?": [
             row for m in found for row in _boundary(m)
         ],
         "Episodes lost to the infrastructure, at their n-th search (not in the means)": [
@@ -78,7 +97,66 @@ def print_measured(found: Sequence[AgentResults], env: str) -> None:
             print_table(title, rows)
     if len(found) > 1:
         worth = ", ".join(p.name for p in _frontier(found))
-        say(f"not beaten at fewer searches: {worth}")
+        say(f"Pareto front (no agent scores better with fewer searches): {worth}")
+
+
+def verdict(found: Sequence[AgentResults]) -> str:
+    """One sentence: which agent leads in F1, and whether the next one is told apart from it."""
+    from ..evaluation.intervals import paired_interval
+
+    bounds = [m for m in found if _class(m).endswith(_KNOWS)]
+    ranked = sorted(
+        (m for m in found if m not in bounds), key=lambda m: -_mean(m.first.means["f1"])
+    )
+    if not ranked:
+        return f"Only {bounds[0].first.agent} played, which is told the evidence: an upper bound."
+    first = ranked[0].first
+    score = first.means["f1"]
+    if not score.n:
+        return f"{first.agent} has no measured question."
+    if len(ranked) == 1:
+        told = f"{first.agent}: F1 {score:.2f}"
+        if book := first.closed_book.get("f1"):
+            told += f"; {book.mean:.2f} without searching"
+    else:
+        second = ranked[1].first
+        gap = paired_interval(first.values("f1"), second.values("f1"), seed=first.seed)
+        told = f"{first.agent} leads with F1 {score.mean:.2f}, "
+        told += (
+            f"{gap.mean:.2f} [{gap.low:.2f}, {gap.high:.2f}] above {second.agent}"
+            if gap.excludes(0)
+            else f"but cannot be told apart from {second.agent} ({second.means['f1'].mean:.2f})"
+        )
+    if bounds:
+        bound = bounds[0].first
+        told += f"; {bound.agent}, an upper bound, has {bound.means['f1'].mean:.2f}"
+    return told + "."
+
+
+_KNOWS = "OracleAgent"
+
+
+def _class(m: AgentResults) -> str:
+    return str(m.first.settings["agent"]["class"])
+
+
+def _mean(interval: Interval) -> float:
+    return interval.mean if interval.n else -1.0
+
+
+def _families(found: Sequence[AgentResults]) -> list[dict[str, Any]]:
+    """Questions of each family, and every agent's exact match there, with its interval."""
+    from ..evaluation.metrics import means
+
+    rows = []
+    for family in sorted({row.family for m in found for row in m.first.rows}):
+        line: dict[str, Any] = {"family": family}
+        for m in found:
+            part = [row for row in m.first.rows if row.family == family]
+            line.setdefault("questions", len(part))
+            line[m.first.agent] = plus_minus(means(part, seed=m.first.seed)["em"])
+        rows.append(line)
+    return rows
 
 
 def records(found: Sequence[AgentResults], env: str) -> list[dict[str, Any]]:
@@ -120,15 +198,22 @@ def _record(m: AgentResults, env: str) -> dict[str, Any]:
 # --- rows of the tables -----------------------------------------------------------------------
 def _scores(m: AgentResults) -> dict[str, Any]:
     first = m.first
-    shown: dict[str, Any] = {"agent": first.agent, "em": str(first.means["em"])}
+    shown: dict[str, Any] = {"agent": first.agent}
+    for metric in ("em", "f1", *(("judge",) if _has_judge(first) else ())):
+        shown[spoken(metric)] = plus_minus(first.means[metric])
+    shown["recall"] = format(first.means["evidence_recall"].mean, ".2f")
+    if not first.means["evidence_recall"].n:
+        shown["recall"] = "–"
+    shown["searches"] = format(first.means["searches"].mean, ".2f")
     if m.opened:
         book = first.closed_book.get("em")
-        shown["em, closed book"] = "–" if book is None else str(book)
-    for metric in ("f1", "cover_em", *(("judge",) if _has_judge(first) else ())):
-        shown[metric.replace("_", "-")] = str(first.means[metric])
-    for metric in ("evidence_recall", "evidence_ndcg"):
-        shown[metric.replace("_", " ")] = str(first.means[metric])
+        shown["closed-book EM"] = "–" if book is None else format(book.mean, ".2f")
     return shown
+
+
+def spoken(metric: str) -> str:
+    """Name of a metric as people say it."""
+    return {"em": "EM", "f1": "F1", "cover_em": "cover-EM"}.get(metric, metric.replace("_", " "))
 
 
 def _took(found: Sequence[AgentResults]) -> list[dict[str, Any]]:
@@ -141,13 +226,13 @@ def _took(found: Sequence[AgentResults]) -> list[dict[str, Any]]:
         for name in names
         if name not in rare or any(m.first.means[name].mean > 0 for m in found)
     ]
-    forms = {"tokens_in": ".0f", "tokens_out": ".0f", "cost": ".5f"}
+    places = {"tokens_in": 0, "tokens_out": 0, "cost": 5}
     return [
         {
             "agent": m.first.agent,
             **{
                 name.replace("_", " "): ("$" if name == "cost" else "")
-                + format(m.first.means[name], forms.get(name, ".2f"))
+                + plus_minus(m.first.means[name], places.get(name, 2))
                 for name in used
             },
         }
@@ -166,7 +251,7 @@ def _samples(m: AgentResults) -> dict[str, Interval]:
 
 
 def _sampled(m: AgentResults) -> dict[str, Any]:
-    return {"agent": m.first.agent, **{k: str(v) for k, v in _samples(m).items()}}
+    return {"agent": m.first.agent, **{k: plus_minus(v) for k, v in _samples(m).items()}}
 
 
 def _refusals(result: EvalResult) -> dict[str, Any]:
@@ -177,10 +262,10 @@ def _refusals(result: EvalResult) -> dict[str, Any]:
         "F1": found.refusals.f1(),
         "precision": found.refusals.precision,
         "recall": found.refusals.recall,
-        "answerable refused": found.refusals.false_alarm_rate,
-        "exact match where answered": found.answered,
+        "wrongly refused": found.refusals.false_alarm_rate,
+        "EM if answered": found.answered,
     }
-    cells = {name: str(interval) for name, interval in shown.items()}
+    cells = {name: plus_minus(interval) for name, interval in shown.items()}
     return {"agent": result.agent, **cells, "invented": found.invented}
 
 
@@ -194,7 +279,7 @@ def _boundary(m: AgentResults) -> list[dict[str, Any]]:
     return [
         {
             "agent": m.first.agent,
-            "F1": str(found.f1()),
+            "F1": plus_minus(found.f1(), 3),
             "known, not searched": found.hits,
             "known, searched": found.missed,
             "unknown, not searched": found.false_alarms,

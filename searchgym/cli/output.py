@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
+
+    from ..evaluation.intervals import Interval
 
 Row = Mapping[str, Any]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
@@ -20,9 +24,9 @@ PIPED_WIDTH = 160
 
 
 def examples(*commands: str) -> str:
-    """The closing lines of a help page: one example a paragraph, as rich needs it."""
+    """The closing lines of a help page, an example a line."""
     shown = [command.replace("[", r"\[") for command in commands]
-    return "\n\n".join(["[bold]Examples[/bold]", *(f"  $ {command}" for command in shown)])
+    return "\n".join(["[bold]Examples[/bold]", *(f"  $ {command}" for command in shown)])
 
 
 def group(about: str) -> typer.Typer:
@@ -51,6 +55,19 @@ def say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def plain_warnings() -> None:
+    """Show SearchGym's own warnings as what they say, each time; others as Python does."""
+    usual = warnings.showwarning
+
+    def show(message: Any, category: type[Warning], *place: Any, **named: Any) -> None:
+        if category.__module__.startswith("searchgym."):
+            say(f"warning: {message}")
+        else:
+            usual(message, category, *place, **named)
+
+    warnings.showwarning = show
+
+
 def print_json(value: Any) -> None:
     """One JSON document; NaN becomes null, because JSON has none."""
     print(json.dumps(plain(value), ensure_ascii=False, indent=2))
@@ -72,38 +89,116 @@ def plain(value: Any) -> Any:
 
 
 def print_table(title: str, rows: Sequence[Row], columns: Sequence[str] | None = None) -> None:
-    """Rows as a table; columns are the first row's keys unless named."""
+    """Rows as a table; columns are the first row's keys unless named.
+
+    Words are never broken: rows whose longest words do not fit the terminal side by side are
+    printed one below the other, a line a column.
+    """
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
     names = list(columns or (rows[0] if rows else ()))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    for name in names:
-        number = bool(rows) and all(isinstance(r.get(name), (int, float)) for r in rows)
-        table.add_column(
-            escape(name), justify="right" if number else "left", overflow="fold", no_wrap=number
-        )
-    for row in rows:
-        table.add_row(*(escape(cell(row.get(name))) for name in names))
     out = console()
     out.print(f"[bold]{escape(title)}[/bold]")  # a table's own title is folded to its width
+    cells = [[cell(row.get(name)) for name in names] for row in rows]
+    widths = _widths([names, *cells], out.width)
+    if widths is None:
+        for first, *others in cells:
+            out.print(f"\n {escape(first)}")
+            _print_pairs(out, dict(zip(names[1:], others, strict=True)), indent=2)
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    for place, (name, width) in enumerate(zip(names, widths, strict=True)):
+        number = bool(rows) and all(isinstance(r.get(name), (int, float)) for r in rows)
+        ends = bool(rows) and all(c[place][-1:].isdigit() and "±" in c[place] for c in cells)
+        justify: Literal["left", "right"] = "right" if number or ends else "left"
+        table.add_column(escape(name), justify=justify, width=width)
+    for row in cells:
+        table.add_row(*map(escape, row))
     out.print(table)
+
+
+def _widths(rows: Sequence[Sequence[str]], total: int) -> list[int] | None:
+    """Widths of a table's columns within ``total``, no word broken; None where there are none.
+    Narrow columns get what they need first, so that the long texts are what wraps."""
+    from rich.cells import cell_len
+
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(_longest, column)) for column in columns]
+    spare = total - sum(widths) - _GAP * len(widths)
+    if spare < 0:
+        return None
+    wanted = [max(map(cell_len, column)) for column in columns]
+    for place in sorted(range(len(widths)), key=lambda i: wanted[i] - widths[i]):
+        more = min(wanted[place] - widths[place], spare)
+        widths[place] += more
+        spare -= more
+    return widths
+
+
+_GAP = 3
+"""Columns between two cells of a table."""
+
+
+def _longest(text: str) -> int:
+    """Width of the longest word of a text, in columns of the terminal."""
+    from rich.cells import cell_len
+
+    return max(map(cell_len, text.split()), default=1)
+
+
+def print_lines(rows: Sequence[tuple[str, str]]) -> None:
+    """Names and what each is, one pair a line; what is too long for the line ends in "…" after a
+    whole word."""
+    out = console()
+    wide = max(map(len, (name for name, _ in rows)), default=0)
+    for name, about in rows:
+        out.print(f"  {name:<{wide}}  {cut(about, out.width - wide - 4)}", markup=False)
+
+
+def cut(text: str, width: int) -> str:
+    """Return ``text`` where it fits into ``width`` columns, else its first whole words and "…"."""
+    import textwrap
+
+    return textwrap.shorten(text, max(width, 1), placeholder=" …")
 
 
 def print_facts(title: str, facts: Row) -> None:
     """Names and values, one pair a line."""
     from rich.markup import escape
-    from rich.table import Table
 
     out = console()
-    out.print(f"[bold]{escape(title)}[/bold]")
+    if title:
+        out.print(f"[bold]{escape(title)}[/bold]")
+    _print_pairs(out, facts)
+
+
+def plus_minus(interval: Interval, places: int = 2) -> str:
+    """Return a mean and half the width of its interval; a dash where there are no questions."""
+    if not interval.n:
+        return "–"
+    half = (interval.high - interval.low) / 2
+    return f"{interval.mean:.{places}f}±{half:.{places}f}"
+
+
+def _print_pairs(out: Console, facts: Row, indent: int = 0) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in facts.items():
-        grid.add_row(escape(name), escape(cell(value)))
+        grid.add_row(" " * indent + escape(name), escape(cell(value)))
     out.print(grid)
+
+
+def print_markdown(text: str) -> None:
+    """Markdown as the terminal can show it; images and raw HTML are left out."""
+    from rich.markdown import Markdown
+
+    console().print(Markdown(text, hyperlinks=False))
 
 
 def cell(value: Any) -> str:
@@ -142,9 +237,27 @@ def _markdown(value: Any) -> str:
     return cell(value).replace("|", "\\|").replace("\n", " ")
 
 
+class ProgressBar:
+    """A progress bar: called with how many more are done."""
+
+    def __init__(self, shown: Progress, label: str, total: int | None, unit: str) -> None:
+        self._shown = shown
+        self._task = shown.add_task(label, total=total, unit=unit)
+
+    def __call__(self, n: int) -> None:
+        self._shown.advance(self._task, n)
+
+    def stage(self, label: str, total: int, unit: str) -> None:
+        """Begin the next stage of the work, counted from 0."""
+        self._shown.reset(self._task, description=label, total=total, unit=unit)
+
+
 @contextmanager
-def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on the error channel; yields ``advance(n)``. Silent without a terminal."""
+def progress(label: str, total: int | None = None, unit: str = "") -> Iterator[ProgressBar]:
+    """A progress bar on the error channel; yields ``advance(n)``. Silent without a terminal.
+
+    ``label``: the stage ("training"); ``unit``: what is counted ("steps").
+    """
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -154,19 +267,19 @@ def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], N
         TimeRemainingColumn,
     )
 
-    bar = Progress(
+    shown = Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
         MofNCompleteColumn(),
+        TextColumn("{task.fields[unit]}", markup=False),
         TimeRemainingColumn(),
         console=console(stderr=True),
         disable=not sys.stderr.isatty(),
         transient=True,
     )
-    with bar:
-        task = bar.add_task(label, total=total)
-        yield lambda n: bar.advance(task, n)
+    with shown:
+        yield ProgressBar(shown, label, total, unit)
 
 
 @contextmanager

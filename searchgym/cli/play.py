@@ -10,13 +10,15 @@ from typing import Annotated
 import typer
 
 from .output import JsonFlag, examples, print_json, working
-from .targets import Overrides, make_search_env
+from .targets import Overrides, make_search_env, overrides
 
 PROMPT = "› "
 
 
 def play(
-    env: Annotated[str, typer.Argument(metavar="ENV", help="Environment to play.")] = "SearchQA-v0",
+    env: Annotated[
+        str, typer.Argument(metavar="ENV", help="Environment to play, or a folder to search in.")
+    ] = "SearchQA-v0",
     seed: Annotated[int | None, typer.Option(help="The same seed asks the same questions.")] = None,
     task: Annotated[str | None, typer.Option(help="Play the task of this id.")] = None,
     episodes: Annotated[
@@ -37,7 +39,13 @@ def play(
     from ..core.trajectory import Trajectory, write_jsonl
     from .game import Game
     from .output import console
+    from .search import is_documents, loop, searchable
 
+    if is_documents(env):  # documents without questions: a person looks around in them
+        with working(f"reading {env} …"):
+            corpus, searches = searchable(env, {"name": "bm25", **overrides(settings)})
+        loop(corpus, searches)
+        return
     with working(f"building {env} …"):
         made = make_search_env(env, settings, stepped=True, dialect="plain")
     interactive = sys.stdin.isatty()

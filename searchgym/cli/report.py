@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
 from .output import JsonFlag, examples, print_json, say, working
+
+if TYPE_CHECKING:
+    from ..reports.episodes import ShownEpisodes
 
 
 def report(
@@ -33,25 +38,56 @@ def report(
 ) -> None:
     """Make a report: summary, tables, curves, comparisons, settings, versions.
 
-    One self-contained HTML file: opens offline, prints, light and dark. Runs that differ in their
-    seed only become one curve with an interval.
+    One HTML file that opens offline, prints, light and dark. The episodes behind its numbers lie
+    beside it, in report.episodes.html. Runs that differ in their seed only become one curve with
+    an interval.
     """
     from ..reports.page import save_report
 
     page = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
+    opener = _Opener(page)
     with working("drawing …"):
-        written = save_report(runs, page, figures)
+        written = save_report(runs, page, figures, opener)
     if as_json:
-        print_json(written)
+        print_json({**written, **{path.name: path for path in opener.written}})
     else:
-        say(f"wrote {page}")
+        for path in (page, *opener.written):
+            say(f"wrote {path}")
         if figures is not None:
-            say(f"wrote {len(written) - 1} files into {figures}")
+            say(
+                f"wrote {len(written) - 1} files into {figures}; {figures / 'index.html'} shows all"
+            )
     if show:
         import webbrowser
 
         if not webbrowser.open(page.resolve().as_uri()):
             say(f"no browser was found: open {page.resolve()} in one")
+
+
+class _Opener:
+    """Writes the episodes behind a page's numbers into pages beside it, one for each run."""
+
+    def __init__(self, page: Path) -> None:
+        self.page = page
+        self.written: list[Path] = []
+
+    def __call__(
+        self, run: Path, wheres: Sequence[Mapping[str, str]]
+    ) -> list[ShownEpisodes | None]:  # fmt: skip
+        from ..reports.episodes import ShownEpisodes
+        from ..viewer.chosen import export_standing
+        from ..viewer.index import Index
+        from ..viewer.query import Filter
+
+        number = f"-{len(self.written) + 1}" if self.written else ""
+        path = self.page.with_name(f"{self.page.stem}.episodes{number}.html")
+        found = export_standing(Index(run), path, [Filter.of(where) for where in wheres])
+        if any(found):
+            self.written.append(path)
+        return [
+            one and ShownEpisodes(one.episodes, *(f"{quote(path.name)}#e-{key}" for key in one[1:]))
+            for one in found
+        ]
 
 
 def add_to(app: typer.Typer) -> None:

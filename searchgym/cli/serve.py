@@ -41,7 +41,7 @@ def add_to(app: typer.Typer) -> None:
         epilog=examples(
             "searchgym serve hotpotqa --engine bm25 --port 8000",
             "searchgym serve encyclopedia --engine graph",
-            "searchgym serve notes/ --index runs/notes -s engine.k1=1.2",
+            "searchgym serve notes/ --watch -s engine.k1=1.2",
             "searchgym serve hotpotqa --workers 2 --token s3cret --max-k 20",
             "searchgym serve hotpotqa --port 6002 --dialect zerosearch",
         )
@@ -104,6 +104,9 @@ def serve(
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds to finish accepted requests in when told to end.")
     ] = 30.0,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Notice changes in a folder of documents.")
+    ] = False,
     split: Annotated[
         str | None, typer.Option(help="Split (default: train; real sets: public).")
     ] = None,
@@ -126,6 +129,7 @@ def serve(
     from ..serve.run import bind, supervise
     from ..serve.run import serve as run
     from ..serve.settings import Settings
+    from .search import is_documents
 
     given = overrides(settings)
     if wrong := sorted(set(given) - {"engine"}):
@@ -146,7 +150,10 @@ def serve(
         "index": None if index is None else str(index),
         "split": split,
         "data_dir": None if data_dir is None else str(data_dir),
+        "watch": watch,
     }
+    if watch and (index is not None or not is_documents(name)):
+        raise SearchGymError("--watch is for a folder of documents, without --index")
 
     def announce(at: int) -> None:
         shown = f"[{host}]" if ":" in host else host
@@ -174,16 +181,36 @@ def run_worker() -> None:
 def _builder(source: Mapping[str, Any], settings: Settings) -> Callable[[Board], FastAPI]:
     def build(board: Board) -> FastAPI:
         from ..serve.app import build_app
+        from .search import is_documents
 
         data_dir = Path(source["data_dir"]) if source["data_dir"] else None
+        name = source["engine"]["name"]
+        if source["index"] is None and is_documents(source["corpus"]):
+            corpus, engine = _documents(source)
+            return build_app(engine, corpus, settings, board=board, method=name)
         with working(f"reading {source['corpus']} …"):
             corpus, world = _passages(source["corpus"], source["split"], data_dir)
-        name = source["engine"]["name"]
         with working(f"preparing {name} over {len(corpus):,} passages …"):
             engine = _engine(source, corpus, world)
         return build_app(engine, corpus, settings, board=board, method=name)
 
     return build
+
+
+def _documents(source: Mapping[str, Any]) -> tuple[Corpus, Any]:
+    """Documents and their engine from the user's cache; with ``watch``, ones that are exchanged
+    when the folder changes."""
+    from ..engines.folders import FolderIndex
+
+    with working(f"reading {source['corpus']} …"):
+        index = FolderIndex(source["corpus"], source["engine"])
+    if not source["watch"]:
+        return index.corpus, index.engine
+    from ..serve.watching import Watcher
+
+    watcher = Watcher(index)
+    watcher.start()
+    return watcher.corpus, watcher.engine
 
 
 def _passages(name: str, split: str | None, data_dir: Path | None) -> tuple[Corpus, World | None]:

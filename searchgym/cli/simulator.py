@@ -128,7 +128,7 @@ def data(
 
     def rows() -> Iterator[dict[str, Any]]:
         for made in _settings(chosen, worlds):
-            with progress(f"writing {made.corpus.name}", len(made.tasks)) as advance:
+            with progress(f"writing {made.corpus.name}", len(made.tasks), "tasks") as advance:
                 engine = build_engine("bm25", made.corpus)
                 for task in made.tasks:
                     for pair in simulator_pairs(
@@ -202,7 +202,7 @@ def train(
         trainer = SftTrainer(made, encode(tokenizer, pairs, config.max_tokens), config)
     about = {"data": file_digest(data), "from": model or "nothing"}
     last: list[Progress] = []
-    with progress("training", config.steps) as advance:
+    with progress("training", config.steps, "steps") as advance:
         done = 0
 
         def report(now: Progress) -> None:

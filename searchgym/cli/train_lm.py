@@ -112,10 +112,15 @@ def run(
     from ..rl.processes import launched  # not before it is known that torch is there
 
     with ExitStack() as silence:
-        if launched() > 1 and os.environ.get("RANK", "0") != "0":
+        if launched() > 1 and not main_process():
             silence.enter_context(redirect_stdout(_Nowhere()))
             silence.enter_context(redirect_stderr(_Nowhere()))
         _run(plan, out, seconds, log, as_json)
+
+
+def main_process() -> bool:
+    """Return whether this is the process that speaks, of those that ``torchrun`` started."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 class _Nowhere(io.TextIOBase):
@@ -263,19 +268,22 @@ def _finish(trainer: Trainer, plan: Plan, out: Path, as_json: bool) -> None:
     except MissingExtraError as error:
         curve = None
         say(f"no curve was drawn: {error}")
-    count = min(10, max(len(rows) // 2, 1))
-    first, last = rows[:count], rows[-count:]
+    count = min(10, len(rows) // 2)  # the two parts never overlap
+    parts = {_steps("first", count): rows[:count]} if count else {}
+    parts[_steps("last", max(count, 1))] = rows[-max(count, 1) :]
     facts = {
         "recipe": plan.recipe,
         "model": str(folder),
         "steps": trainer.steps,
         "episodes": int(sum(row["episodes"] for row in rows)),
         "lost to infrastructure": int(sum(row["infra_errors"] for row in rows)),
-        "minutes": round(sum(row["rollout_s"] + row["update_s"] for row in rows) / 60, 2),
+        "minutes of training": round(
+            sum(row["rollout_s"] + row["update_s"] for row in rows) / 60, 2
+        ),
         **{
             f"{name}, {when}": _mean([row[name] for row in some if row.get(name) is not None])
             for name in ("reward", "em", "searches", "invalid")
-            for when, some in ((f"first {count} steps", first), (f"last {count} steps", last))
+            for when, some in parts.items()
         },
         **{
             name.replace("_", " "): share
@@ -290,6 +298,10 @@ def _finish(trainer: Trainer, plan: Plan, out: Path, as_json: bool) -> None:
     say(f"look at it: searchgym report {shlex.quote(str(out))} --open")
     same = [f"-s {shlex.quote(f'{k}={_typed(v)}')}" for k, v in plan.env_options.items()]
     say(" ".join([f"evaluate it: searchgym eval {plan.env} --agent {folder}", *same]))
+
+
+def _steps(which: str, count: int) -> str:
+    return f"{which} step" if count == 1 else f"{which} {count} steps"
 
 
 def _logged_warnings(rows: Sequence[Mapping[str, Any]]) -> list[str]:

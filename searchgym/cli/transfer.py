@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import CardError
+from .names import named
 from .output import JsonFlag, console, examples, print_json, print_table, progress, say, working
 from .targets import DataDir, Overrides
 
@@ -295,7 +296,7 @@ def _players(
     from .learn import changed, training_bar
 
     ready = Trained()
-    given = _short([n for n in names if n not in cards])
+    given = named([n for n in names if n not in cards], several=True)
     bars = () if all(n in BARS for n in given) and not cards else SCRIPTS
     players: dict[str, Contender] = {name: contestant(name) for name in bars}
     if baseline not in (UNTRAINED, BEST, *given, *cards):
@@ -314,25 +315,6 @@ def _players(
     return players, ready
 
 
-def _short(names: Sequence[str]) -> dict[str, list[str]]:
-    """Name in the table → what it is made of. Paths are called by their last part where that
-    tells them apart."""
-    told: dict[str, list[str]] = {}
-    plain = []
-    for name in names:
-        label, equals, parts = name.partition("=")
-        if equals and not Path(name).exists():
-            told[label] = [part.strip() for part in parts.split(",") if part.strip()]
-            if not told[label]:
-                raise CardError(f"{name!r}: NAME=A,B,C names the agents of one entry")
-        else:
-            plain.append(name)
-    short = {name: Path(name).stem if "/" in name else name for name in plain}
-    if len({*short.values(), *told}) < len(short) + len(told):  # two runs' seed-0
-        short = {name: name for name in plain}
-    return {short[name]: [name] for name in plain} | told
-
-
 def _print_steps(table: TransferTable) -> None:
     """Drops from rung to rung and transfer ratios."""
     if drops := table.drops():
@@ -348,7 +330,8 @@ def _print_steps(table: TransferTable) -> None:
             f"Transfer ratio: F1 gain over the baseline / that in {table.reference!r}",
             [
                 {"rung": g.rung, "agent": g.agent, "baseline": g.baseline,
-                 "gain": _signed(g.gain), "ratio": str(g.ratio) if g.ratio else "undefined"}
+                 "gain": _signed(g.gain),
+                 "ratio": format(g.ratio, ".2f") if g.ratio else "undefined"}
                 for g in gains
             ],
         )  # fmt: skip
@@ -360,7 +343,7 @@ def _print_lacks(found: Sequence[dict[str, Any]]) -> None:
     """Print a table of the traits that explain lost points, by agent and real rung."""
     rows = [
         {"rung": f["rung"], "agent": f["agent"], "F1 lost": f["lost"], "trait": f["trait"],
-         "of it explained": "{mean:+.3f} [{low:+.3f}, {high:+.3f}]".format(**f["explained"])}
+         "of it explained": "{mean:+.2f} [{low:+.2f}, {high:+.2f}]".format(**f["explained"])}
         for f in found if f["explained"]["low"] > 0
     ]  # fmt: skip
     if rows:
@@ -372,7 +355,7 @@ def _print_lacks(found: Sequence[dict[str, Any]]) -> None:
 
 
 def _signed(interval: Any) -> str:
-    return f"{interval.mean:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
+    return format(interval, "+.2f")
 
 
 def add_to(app: typer.Typer) -> None:

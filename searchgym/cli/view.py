@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .output import examples, progress
+from ..errors import DataError
+from .output import examples, progress, say
 
 if TYPE_CHECKING:
     from ..viewer.index import Index
@@ -21,6 +22,7 @@ def add_to(app: typer.Typer) -> None:
             "searchgym view runs/eval",
             "searchgym view runs/eval/rules.trajectories.jsonl --port 8010 --no-browser",
             "searchgym view runs/grpo --export wrong.html --where outcome=wrong",
+            "searchgym view runs/eval --animate episode.svg --where agent=oracle --where hops=2",
         )
     )(view)
 
@@ -32,20 +34,24 @@ def view(
     export: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write one HTML file instead.")
     ] = None,
+    animate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Write the first episode as an animated SVG."),
+    ] = None,
     most: Annotated[int, typer.Option(min=1, max=2000, help="Episodes in the file.")] = 200,
     where: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
             help="Filters of episodes: q, outcome, agent, step, family, hops, tool, end, problem, "
-            "least, most (reward), sort. Repeatable.",
+            "book (closed, all), least, most (reward), sort. Repeatable.",
         ),
     ] = None,
 ) -> None:
     """Look at trajectories: ours, and those of Search-R1, verifiers and OpenAI-style chats.
 
-    The server answers on this machine only. An index is kept beside the run, so that 100,000
-    episodes open at once the next time.
+    The server answers on this machine only. An index is kept in your cache (SEARCHGYM_CACHE), so
+    that 100,000 episodes open at once the next time; nothing is written beside the run.
     """
     chosen = _filter(where)
     index = _index(run)
@@ -58,10 +64,23 @@ def view(
         )  # fmt: skip
         print(f"{export}: {told}")
         return
+    if animate is not None:
+        from ..viewer.animation import animate as draw
+        from ..viewer.query import listing
+
+        rows = listing(index, chosen, size=1).rows
+        record = index.record(rows[0]["key"]) if rows else None
+        if record is None:
+            raise DataError(f"no episode of {run} fits the filter; nothing was written")
+        draw(record, animate)
+        print(f"{animate}: {record.question}")
+        return
     from ..viewer.app import build_app
     from ..web.server import serve
 
     (row,) = index.rows("SELECT count(*) AS n FROM episodes")
+    if broken := index.broken():
+        say(f"{len(broken):,} records could not be read; the first: {broken[0]['told']}")
     query = chosen.address()
 
     def announce(address: str) -> None:
@@ -98,6 +117,6 @@ def _index(run: Path) -> Index:
     from ..viewer.index import Index
 
     total = sum(source.path.stat().st_size for source in sources(run.resolve()))
-    with progress(f"indexing {run}", total) as advance:
+    with progress(f"indexing {run}", total, "bytes") as advance:
         index = Index(run, advance)
     return index

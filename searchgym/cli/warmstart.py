@@ -82,20 +82,22 @@ def warmstart(
             raise MissingExtraError("training a language model", "llm") from error
     plan = stages(steps, few_episodes=few_episodes)
     last: list[Progress] = []
-    with progress("writing, then training", worlds + steps) as advance, quiet_loading():
+    with progress("writing examples", worlds, "worlds") as bar, quiet_loading():
         done = 0
 
         def written(count: int) -> None:
-            move(count)
+            nonlocal done
+            bar(count - done)
+            done = count
 
         def report(now: Progress) -> None:
-            last[:] = [now]
-            move(worlds + now.step)
-
-        def move(to: int) -> None:
             nonlocal done
-            advance(to - done)
-            done = to
+            if not last:
+                bar.stage("training", steps, "steps")
+                done = 0
+            last[:] = [now]
+            bar(now.step - done)
+            done = now.step
 
         made = warm_start(
             out, plan, worlds=worlds, width=width, seed=seed, report=report, written=written,
@@ -107,8 +109,8 @@ def warmstart(
         "model": str(out),
         "parameters": sum(p.numel() for p in made.model.parameters()),
         "tokens": made.tokens,
-        "minutes": round(made.seconds / 60, 1),
-        "accuracy of the last step": last[0].accuracy if last else None,
+        "minutes of training": round(made.seconds / 60, 1),
+        "share of next tokens right, last step": last[0].accuracy if last else None,
     }
     if not last:
         say(f"{out} was trained to its last step already")

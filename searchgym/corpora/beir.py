@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import DataError
+from ..errors import DataError, MissingExtraError
+from ..types import Passage
 from .corpus import Corpus
 from .lines import Line, Unique, id_of, read_json, read_lines, text_of
-from .load import load_corpus
+from .load import load_corpus, load_questions
 
 
 class Topics(NamedTuple):
@@ -23,17 +24,39 @@ def load_beir(directory: str | Path, *, split: str = "test", name: str | None = 
     """Read ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/<split>.tsv`` (each may be gzipped; a
     single ``qrels.tsv`` will do). Only judged queries are returned. Raises ``DataError``."""
     folder = Path(directory)
-    corpus = load_corpus(_one_of(folder, "corpus.jsonl"), name=name or folder.name)
-    texts: dict[str, str] = {}
-    unique = Unique()
-    for where, record in read_json(_one_of(folder, "queries.jsonl")):
-        key = id_of(record, where)
-        unique.check(key, where)
-        texts[key] = text_of(record, "text" if "text" in record else "question", where)
+    corpus = load_corpus(_one_of(folder, "corpus.jsonl"), name=name or folder.resolve().name)
+    judged = _one_of(folder, f"qrels/{split}.tsv", "qrels.tsv")
+    return load_topics(corpus, _one_of(folder, "queries.jsonl"), judged)
+
+
+def load_topics(corpus: Corpus, queries: str | Path, qrels_file: str | Path | None) -> Topics:
+    """Queries and judgements over passages.
+
+    Args:
+        corpus: The passages.
+        queries: JSON lines with ``_id`` (or ``id``) and ``text`` (or ``question``), or any file of
+            questions that ``load_questions`` reads.
+        qrels_file: BEIR's or TREC's judgements; None: the questions' evidence, each of grade 1.
+
+    Raises:
+        DataError: with file and line; or nothing is judged.
+    """
+    if qrels_file is None:
+        tasks = {task.id: task for task in load_questions(queries)}
+        asked = {key: task for key, task in tasks.items() if task.evidence}
+        if not asked:
+            raise DataError(f"{queries}: no question names its 'supporting_ids': give --qrels FILE")
+        for key, task in asked.items():
+            if absent := [p for p in task.evidence if p not in corpus]:
+                raise DataError(f"{queries}, {key!r}: passage {absent[0]!r} is not in the corpus")
+        return Topics(
+            corpus,
+            {key: task.question for key, task in asked.items()},
+            {key: dict.fromkeys(task.evidence, 1) for key, task in asked.items()},
+        )
+    texts = _queries(Path(queries))
     qrels: dict[str, dict[str, int]] = {}
-    for where, query, passage, grade in _judgements(
-        _one_of(folder, f"qrels/{split}.tsv", "qrels.tsv")
-    ):
+    for where, query, passage, grade in _judgements(Path(qrels_file)):
         if query not in texts:
             raise DataError(f"{where}: query {query!r} is not among the queries")
         if passage not in corpus:
@@ -42,8 +65,59 @@ def load_beir(directory: str | Path, *, split: str = "test", name: str | None = 
             raise DataError(f"{where}: query {query!r}, passage {passage!r} is judged twice")
         qrels[query][passage] = grade
     if not qrels:
-        raise DataError(f"{folder}: no judgements")
+        raise DataError(f"{qrels_file}: no judgements")
     return Topics(corpus, {key: texts[key] for key in texts if key in qrels}, qrels)
+
+
+def load_ir_dataset(name: str) -> Topics:
+    """A test collection of the package ir_datasets ("beir/scifact/test", "vaswani", …), which
+    downloads what it does not have.
+
+    Raises:
+        MissingExtraError: the package is not installed.
+        DataError: it knows no such collection, or one without passages, queries or judgements.
+    """
+    try:
+        import ir_datasets
+    except ImportError as error:
+        raise MissingExtraError(f"the collection {name!r} (ir_datasets)", "ir-datasets") from error
+    try:
+        found = ir_datasets.load(name)
+    except KeyError:
+        raise DataError(
+            f"{name!r} is neither a path that exists nor a collection of ir_datasets, such as "
+            "beir/scifact/test"
+        ) from None
+    if lacking := [
+        part for part in ("docs", "queries", "qrels") if not getattr(found, f"has_{part}")()
+    ]:
+        raise DataError(f"{name} of ir_datasets has no {' and no '.join(lacking)}")
+    passages = []
+    for doc in found.docs_iter():
+        title = str(getattr(doc, "title", ""))
+        text = str(doc.text) if hasattr(doc, "text") else doc.default_text()
+        passages.append(Passage(doc.doc_id, title, text, f"corpus://{name}/{doc.doc_id}"))
+    qrels: dict[str, dict[str, int]] = {}
+    for row in found.qrels_iter():
+        qrels.setdefault(row.query_id, {})[row.doc_id] = int(row.relevance)
+    queries = {query.query_id: query.default_text() for query in found.queries_iter()}
+    return Topics(
+        Corpus(name, passages),
+        {key: text for key, text in queries.items() if key in qrels},
+        {key: grades for key, grades in qrels.items() if key in queries},
+    )
+
+
+def _queries(path: Path) -> dict[str, str]:
+    if not path.name.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
+        return {task.id: task.question for task in load_questions(path)}
+    texts: dict[str, str] = {}
+    unique = Unique()
+    for where, record in read_json(path):
+        key = id_of(record, where)
+        unique.check(key, where)
+        texts[key] = text_of(record, "text" if "text" in record else "question", where)
+    return texts
 
 
 def _judgements(path: Path) -> list[tuple[Line, str, str, int]]:

@@ -18,15 +18,26 @@ KG_PREFIX = "kg:"
 """Prefix of the names of corpora that are knowledge graphs: ``corpus="kg:triples.tsv"``."""
 
 
+FILE_ENDINGS = (
+    ".jsonl", ".gz", ".tsv", ".parquet", ".csv", ".json", ".ndjson", ".txt", ".md", ".markdown",
+    ".rst", ".html", ".htm", ".pdf", ".docx",
+)  # fmt: skip
+"""Endings by which a name without a separator means a file."""
+
+
 def is_files(source: str) -> bool:
     """Return whether a name means files of yours rather than a card of the catalogue."""
-    return ("/" in source or source.endswith((".jsonl", ".gz", ".tsv", ".parquet"))) and not (
+    return ("/" in source or source.lower().endswith(FILE_ENDINGS)) and not (
         Path(source) / "card.toml"
     ).is_file()
 
 
 class Corpus(Sequence[Passage]):
     """Passages in ascending order of id, so that "ties by id" is "ties by position"."""
+
+    unicode: bool | None = None
+    """Whether lexical engines analyse it as text of any language rather than as English; None:
+    they look at it (``engines.languages``)."""
 
     def __init__(self, name: str, passages: Iterable[Passage]) -> None:
         self.name = name
@@ -115,6 +126,8 @@ class GeneratedCorpus(Corpus):
     ``fact, passage, start, end`` are parallel columns (S,), sorted by fact then passage. Entity e's
     own page is ``corpus[page_of[e]]``.
     """
+
+    unicode = False  # worded in English
 
     def __init__(
         self,

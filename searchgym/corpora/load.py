@@ -1,5 +1,5 @@
-"""Passages and questions from files: JSONL, JSONL.gz, TSV, parquet, Search-R1's and FlashRAG's
-formats.
+"""Passages and questions from files: JSONL, JSON, CSV, TSV, parquet, Search-R1's and FlashRAG's
+formats; other files are documents (``corpora.documents``).
 
 Every fault is a ``DataError`` with file and line; nothing half-loaded is ever returned.
 """
@@ -16,14 +16,31 @@ from urllib.parse import quote
 from ..errors import DataError
 from ..types import ABSTAIN, Passage, Split, Task
 from .corpus import Corpus
-from .lines import Line, Unique, id_of, is_tsv, read_json, read_tsv, text_of
+from .lines import (
+    Line,
+    Unique,
+    id_of,
+    is_array,
+    is_tsv,
+    read_array,
+    read_csv,
+    read_json,
+    read_lines,
+    read_tsv,
+    text_of,
+)
 from .parquet import is_parquet, plain_record, read_parquet
 
 _PASSAGE_COLUMNS = {2: ("id", "text"), 3: ("id", "text", "title")}  # MS MARCO; DPR
 _QUESTION_COLUMNS = {2: ("question", "answers"), 3: ("id", "question", "answers")}
-_NAMES = frozenset({"id", "_id", "title", "text", "url", "question", "answers", "hops", "type"})
+_NAMES = frozenset(
+    {"id", "_id", "title", "text", "url", "question", "answers", "answer", "hops", "type"}
+)
+_ANSWERS = ("golden_answers", "answers", "answer")
+_FAULTS = 5
+"""Broken questions that are named at once."""
 _TASK_KEYS = frozenset(
-    {"id", "_id", "question", "answers", "golden_answers", "supporting_ids", "hops"}
+    {"id", "_id", "question", *_ANSWERS, "supporting_ids", "hops"}
     | {"evidence", "queries", "family"}  # as saved task sets call them
 )
 
@@ -31,17 +48,22 @@ _TASK_KEYS = frozenset(
 def load_corpus(
     source: str | Path | Iterable[str | Path], *, name: str | None = None, url: str | None = None
 ) -> Corpus:
-    """Load passages from one or several files, or from a folder of text files.
+    """Load passages from one or several files, from a folder in BEIR's layout, or from documents.
 
-    A record has ``id`` (or ``_id``), ``text`` and optionally ``title`` and ``url``; or, as in
+    A folder or a file that holds no records with ``text`` is read by ``load_documents``. A record
+    has ``id`` (or ``_id``), ``text`` and optionally ``title`` and ``url``; or, as in
     Search-R1's wiki-18, ``id`` and ``contents`` whose first line is the quoted title. TSV rows are
     ``id, text[, title]`` unless a header says otherwise. ``url``: pattern for passages without one,
     with ``{title}`` and ``{id}``; by default ``corpus://name/id``. Raises ``DataError``.
     """
-    if isinstance(source, str | Path) and Path(source).is_dir():
-        from .folder import load_folder
+    if isinstance(source, str | Path):
+        passages_file = beir_passages(Path(source))
+        if passages_file is None and holds_documents(Path(source)):
+            from .documents import load_documents
 
-        return load_folder(source, name=name)
+            return load_documents(source, name=name)
+        name = name or (Path(source).resolve().name if passages_file else None)
+        source = passages_file or source
     paths = [Path(source)] if isinstance(source, str | Path) else [Path(p) for p in source]
     if not paths:
         raise DataError("no passage file was named")
@@ -58,33 +80,68 @@ def load_corpus(
     return Corpus(name, passages)
 
 
+def beir_passages(path: Path) -> Path | None:
+    """The file of passages of a folder in BEIR's layout; None for anything else."""
+    found = (path / f"corpus.jsonl{end}" for end in ("", ".gz"))
+    return next((file for file in found if file.is_file()), None)
+
+
+def holds_documents(path: Path) -> bool:
+    """Return whether a path is read as documents: a folder, a text, a page, or rows that are no
+    records with an id and a text."""
+    if path.is_dir():
+        return True
+    ending = Path(path.name.lower().removesuffix(".gz")).suffix
+    if ending in (".csv", ".json"):
+        records = read_csv(path) if ending == ".csv" else read_array(path)
+        first = next(iter(records), (None, {"id": "", "text": ""}))[1]
+        return not ({"id", "_id"} & first.keys() and {"text", "contents"} & first.keys())
+    if ending == ".txt":  # passages a line each have tabs
+        return "\t" not in next(iter(read_lines(path)), (None, ""))[1]
+    return ending in (".md", ".markdown", ".rst", ".html", ".htm", ".pdf", ".docx")
+
+
 def load_questions(
     source: str | Path, *, split: Split | None = None, skip_split_answers: bool = False
 ) -> list[Task]:
     """Load questions with answers as tasks of family "real", in the file's order.
 
-    JSON lines, TSV, or parquet; parquet also in Search-R1's layout (``corpora.parquet``).
+    JSON lines, a JSON array, CSV, TSV, or parquet; parquet also in Search-R1's layout
+    (``corpora.parquet``).
 
-    A record has ``id``, ``question`` and ``answers`` (or FlashRAG's ``golden_answers``), and
-    optionally ``supporting_ids`` (gold passages in hop order) and ``hops``; every other key is kept
-    in ``Task.meta``. TSV rows are ``[id,] question, answers``, the answers a JSON or Python list.
-    ``skip_split_answers`` leaves out records whose answer list was torn into single characters by
-    whoever made the file; otherwise such a record is an error. Raises ``DataError``.
+    A record has ``question`` and ``answers`` (or ``answer``, or FlashRAG's ``golden_answers``; a
+    text or a list), and optionally ``id`` (else the file's name and the line), ``supporting_ids``
+    (gold passages in hop order) and ``hops``; every other key is kept in ``Task.meta``. Up to five
+    broken records are named at once. TSV rows are ``[id,] question, answers``, the answers a JSON
+    or Python list. ``skip_split_answers`` leaves out records whose answer list was torn into single
+    characters by whoever made the file; otherwise such a record is an error.
+
+    Raises:
+        DataError: see above.
     """
     path = Path(source)
     tasks: list[Task] = []
     unique = Unique()
+    faults: list[str] = []
     records = _records(path, _QUESTION_COLUMNS)
     for where, record in map(plain_record, records) if is_parquet(path) else records:
-        if "id" not in record and "_id" not in record and is_tsv(path):
+        if "id" not in record and "_id" not in record:
             record["id"] = f"{path.name.split('.')[0]}-{where.number}"
-        if _torn(record):
-            if skip_split_answers:
-                continue
-            raise DataError(f"{where}: 'answers' is a list torn into single characters")
-        task = task_of(record, where, split)
-        unique.check(task.id, where)
+        try:
+            if _torn(record):
+                if skip_split_answers:
+                    continue
+                raise DataError(f"{where}: 'answers' is a list torn into single characters")
+            task = task_of(record, where, split)
+            unique.check(task.id, where)
+        except DataError as error:
+            faults.append(str(error))
+            if len(faults) == _FAULTS:
+                break
+            continue
         tasks.append(task)
+    if faults:
+        raise DataError("; ".join(faults))
     if not tasks:
         raise DataError(f"{path}: no questions")
     return tasks
@@ -119,7 +176,9 @@ def task_of(record: dict[str, Any], where: Line, split: Split | None = None) -> 
     question = text_of(record, "question", where).strip()
     if not question:
         raise DataError(f"{where}: 'question' is empty")
-    key = "golden_answers" if "golden_answers" in record else "answers"
+    key = next((name for name in _ANSWERS if name in record), "answers")
+    if isinstance(record.get(key), (int, float)) and key == "answer":
+        record = {**record, key: json.dumps(record[key])}
     answers = _texts(record, key, where)
     if not answers and "answer_items" in record:  # a list to be given whole (FanOutQA)
         answers = ("; ".join(_texts(record, "answer_items", where)),)
@@ -152,6 +211,10 @@ def _records(
 ) -> Iterator[tuple[Line, dict[str, Any]]]:
     if is_parquet(path):
         return read_parquet(path)
+    if path.name.removesuffix(".gz").endswith(".csv"):
+        return read_csv(path)
+    if is_array(path):
+        return read_array(path)
     return read_tsv(path, columns, _NAMES) if is_tsv(path) else read_json(path)
 
 

@@ -65,7 +65,8 @@ class SearchR1(TagDialect):
 
     def question(self, text: str) -> str:
         text = escape_tags(text).strip()
-        return f"Question: {text}\n" if text.endswith("?") else f"Question: {text}?\n"
+        # A bare phrase gets a question mark; "Name the river." ends already.
+        return f"Question: {text}\n" if text.endswith(("?", ".", "!")) else f"Question: {text}?\n"
 
     def _write_tail(self, passage: Passage) -> str:
         title = self._line(passage.title)

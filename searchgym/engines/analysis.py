@@ -31,7 +31,6 @@ ENGLISH_STOPWORDS = LUCENE_STOPWORDS | _words(
 )
 """A longer list that also drops pronouns, question words and auxiliaries."""
 
-STEMMERS = ("porter", "snowball")
 STOPWORDS: Mapping[str, frozenset[str]] = {
     "lucene": LUCENE_STOPWORDS,
     "english": ENGLISH_STOPWORDS,
@@ -46,7 +45,8 @@ _CACHED_LENGTH = 64
 class Analyser:
     """Turns text into index terms; pure and deterministic.
 
-    ``stemmer``: "porter" (Porter, 1980), "snowball" (Porter2, English) or None. ``stopwords``:
+    ``stemmer``: "porter" (Porter, 1980), "snowball" (Porter2, English), a language of PyStemmer
+    ("german", "french", …) or None. ``stopwords``:
     "lucene", "english", None, or words of your own, compared before stemming. ``pattern``: a
     regular expression whose matches are the tokens.
     """
@@ -59,8 +59,6 @@ class Analyser:
         stemmer: str | None = "porter",
         stopwords: str | Iterable[str] | None = "lucene",
     ) -> None:
-        if stemmer is not None and stemmer not in STEMMERS:
-            raise EngineError(unknown("stemmer", stemmer, STEMMERS))
         if isinstance(stopwords, str):
             if stopwords not in STOPWORDS:
                 raise EngineError(unknown("stop word list", stopwords, STOPWORDS))
@@ -76,7 +74,7 @@ class Analyser:
         if re.compile(pattern).groups > 1:
             raise EngineError(f"token pattern {pattern!r} has several groups; use (?:…)")
         self.lowercase, self.pattern, self.stemmer = lowercase, pattern, stemmer
-        self._stem = _stem_function(stemmer)
+        self._stem = stem_function(stemmer)
         self._terms: dict[str, str | None] = {}
 
     @property
@@ -159,14 +157,18 @@ def index_terms(
     return documents, vocabulary, raw
 
 
-def _stem_function(stemmer: str | None) -> Callable[[str], str]:
+def stem_function(stemmer: str | None) -> Callable[[str], str]:
+    """Stems a word; safe to use from several threads."""
     if stemmer is None:
         return str
     try:
         import Stemmer
     except ImportError as error:  # pragma: no cover - a core dependency
         raise MissingExtraError("stemming (PyStemmer)", "all") from error
-    made: Any = Stemmer.Stemmer("porter" if stemmer == "porter" else "english", 0)
+    name = "english" if stemmer == "snowball" else stemmer
+    if name not in Stemmer.algorithms():
+        raise EngineError(unknown("stemmer", stemmer, ("snowball", *Stemmer.algorithms())))
+    made: Any = Stemmer.Stemmer(name, 0)
     lock = threading.Lock()  # a stemmer keeps state; several environments may share this engine
 
     def stem(token: str) -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from ..types import Hit, Query, Ranking
 from ..worlds.world import World
 from .analysis import WORD, Analyser, TermIds
 from .bm25_index import FIELDS, METHODS, BM25Index, build_index, load_index, read_about, save_index
+
+if TYPE_CHECKING:
+    from .kept import KeptTerms
 
 _LONG_QUERY = 256
 _make_hit = partial(tuple.__new__, Hit)
@@ -39,8 +42,12 @@ class BM25Engine:
     Rankings hold at most k hits with positive scores, never increasing, ties by passage id; the
     same (text, k) always gives the same ranking, alone or in a batch. ``method`` is one of
     "lucene", "robertson", "atire" (bm25s's variants; Kamphuis et al., 2020), "bm25+" and "okapi"
-    (the formula of the package rank_bm25). ``threads`` splits large batches. Raises
-    ``EngineError`` for unknown names or an empty corpus.
+    (the formula of the package rank_bm25). ``threads`` splits large batches. ``unicode``: analyse
+    words as ``languages.UnicodeAnalyser`` does (folded accents, pairs of Chinese, Japanese and
+    Korean characters, a stemmer for every script); by default where the corpus is not in English,
+    with its language's stemmer, and for documents of your own. ``kept``: terms of passages that an
+    earlier engine has analysed; those of this corpus replace them. Raises ``EngineError`` for
+    unknown names or an empty corpus.
     """
 
     needs_task = False
@@ -60,6 +67,8 @@ class BM25Engine:
         fields: Sequence[str] = ("title", "text"),
         pattern: str = WORD,
         lowercase: bool = True,
+        unicode: bool | None = None,
+        kept: KeptTerms | None = None,
         _index: BM25Index | None = None,
     ) -> None:
         if method not in METHODS:
@@ -74,9 +83,12 @@ class BM25Engine:
             raise EngineError(f"corpus {corpus.name!r} is empty: there is nothing to search")
         self.corpus = corpus
         self.threads = threads
-        self.analyser = Analyser(
-            lowercase=lowercase, pattern=pattern, stemmer=stemmer, stopwords=stopwords
-        )
+        usual = pattern == WORD and lowercase
+        if unicode and not usual:
+            raise EngineError("unicode=True has a pattern and a case of its own: leave those out")
+        if unicode is None:
+            unicode, stemmer = _choose(corpus, stemmer) if usual else (False, stemmer)
+        self.analyser = analyser_of(unicode, stemmer, stopwords, pattern, lowercase)
         self._settings: dict[str, Any] = {
             "k1": float(k1),
             "b": float(b),
@@ -86,9 +98,10 @@ class BM25Engine:
             "fields": list(fields),
             "pattern": pattern,
             "lowercase": lowercase,
+            **({"unicode": True} if unicode else {}),
         }
         self.fingerprint = _fingerprint(corpus.digest, self._settings)
-        self._index = _index or build_index(corpus, self.analyser, self._settings)
+        self._index = _index or build_index(corpus, self.analyser, self._settings, kept)
         self._ids = TermIds(self.analyser, self._index.vocabulary)
         self._scratch: list[tuple[NDArray[np.float32], NDArray[np.int32]]] = []
         self._passages = np.empty(len(corpus), object)
@@ -224,11 +237,40 @@ class BM25Engine:
                     f"now (index {built}, corpus {expected}): build it again and save it"
                 )
             index = load_index(Path(directory), about["sha256"], len(corpus))
-            return cls(corpus, threads=threads, _index=index, **settings)
+            return cls(corpus, threads=threads, _index=index, **{"unicode": False, **settings})
         except (KeyError, TypeError, ValueError) as error:
             raise EngineError(
                 f"the BM25 index in {directory} is damaged ({error}): build it again"
             ) from error
+
+
+def analyser_of(
+    unicode: bool,
+    stemmer: str | None,
+    stopwords: str | Iterable[str] | None,
+    pattern: str = WORD,
+    lowercase: bool = True,
+) -> Analyser:
+    """The analyser that settings of the engine mean."""
+    if unicode:
+        from .languages import UnicodeAnalyser
+
+        return UnicodeAnalyser(stemmer=stemmer, stopwords=stopwords)
+    return Analyser(lowercase=lowercase, pattern=pattern, stemmer=stemmer, stopwords=stopwords)
+
+
+def _choose(corpus: Corpus, stemmer: str | None) -> tuple[bool, str | None]:
+    """Whether a corpus calls for the analyser of other languages, and the stemmer then."""
+    if corpus.unicode is False:
+        return False, stemmer
+    from .languages import SAMPLE, choose_stemmer
+
+    step = max(1, len(corpus) // SAMPLE)
+    texts = [corpus[i].text for i in range(0, len(corpus), step)]
+    found = choose_stemmer(texts, always=bool(corpus.unicode))
+    if found is None:
+        return False, stemmer
+    return True, found if stemmer == "porter" else stemmer
 
 
 @cache

@@ -9,10 +9,11 @@ import math
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from numpy.typing import NDArray
 from ..corpora.corpus import Corpus
 from ..errors import EngineError
 from .analysis import Analyser, as_text, index_terms
+
+if TYPE_CHECKING:
+    from .kept import KeptTerms
 
 FIELDS = ("title", "text")
 METHODS = ("lucene", "robertson", "atire", "bm25+", "okapi")
@@ -47,17 +51,28 @@ class BM25Index:
     vocabulary: Mapping[str, int]
 
 
-def build_index(corpus: Corpus, analyser: Analyser, settings: Mapping[str, Any]) -> BM25Index:
-    """Score every (term, passage) pair of the corpus."""
+def build_index(
+    corpus: Corpus,
+    analyser: Analyser,
+    settings: Mapping[str, Any],
+    kept: KeptTerms | None = None,
+) -> BM25Index:
+    """Score every (term, passage) pair of the corpus; only passages that are not ``kept`` are
+    analysed."""
     fields = settings["fields"]
     texts = (as_text([getattr(p, field) for field in fields]) for p in corpus)
-    documents, vocabulary, _ = index_terms(analyser, texts)
+    if kept is None:
+        documents, vocabulary, _ = index_terms(analyser, texts)
+    else:
+        documents, vocabulary = kept.documents(list(texts), analyser)
     if not vocabulary:  # nothing but stop words: an index that never matches
         empty = np.zeros(0, np.float32)
         return _pack(empty, np.zeros(0, np.int32), np.zeros(1, np.int64), vocabulary, len(corpus))
     method = settings["method"]
     level = logging.getLogger("bm25s").level
-    import bm25s
+    with warnings.catch_warnings():  # its tqdm asks for widgets, which nothing here needs
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        import bm25s
 
     logging.getLogger("bm25s").setLevel(level or logging.WARNING)  # its import sets DEBUG
     # "okapi" has rank_bm25's idf, which bm25s lacks: start from an idf that is never zero.

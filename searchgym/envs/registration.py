@@ -11,14 +11,26 @@ from ..cards import Card, cards, read_card
 from ..errors import CardError, unknown
 from ..objects import bare_hint, check_fits, load_module, load_object, own_folder
 
+NAMESPACE = "searchgym/"
 ENTRY_POINT = "searchgym.envs.search:SearchEnv"
 VECTOR_MODULE = "searchgym.envs.vector"
 VECTOR_ENTRY_POINT = f"{VECTOR_MODULE}:SearchVectorEnv"
+_SHORT: set[str] = set()
+"""Short ids that were registered beside the full ones."""
 
 
 def ids_of(card: Card) -> tuple[str, ...]:
-    """The ids a card registers: its own and its aliases."""
+    """The ids of a card: its own and its aliases."""
     return (card.id, *card.body.get("aliases", ()))
+
+
+def _short_ids(card: Card) -> tuple[str, ...]:
+    """Ids under which one of our environments is registered besides: without the namespace, so that
+    ``gym.make("searchgym:HotpotQA-v0")`` works. Another package's environment of that name stays.
+    """
+    short = card.id.removeprefix(NAMESPACE)
+    taken = short in ids_of(card) or (short in gym.registry and short not in _SHORT)
+    return () if taken else (short,)
 
 
 def register_card(card: Card) -> None:
@@ -28,7 +40,9 @@ def register_card(card: Card) -> None:
     """
     kwargs: dict[str, Any] = dict(card.body.get("kwargs", {}))
     entry = card.body.get("use", ENTRY_POINT)
-    for env_id in ids_of(card):
+    short = _short_ids(card)
+    _SHORT.update(short)
+    for env_id in (*ids_of(card), *short):
         if (there := gym.registry.get(env_id)) is not None:
             if (there.entry_point, there.kwargs) == (entry, kwargs):
                 continue
@@ -72,7 +86,7 @@ def env_id(name: str) -> str:
     if colon:
         load_module(module, name)
     for candidate in (rest, f"searchgym/{rest}", f"{rest}-v0", f"searchgym/{rest}-v0"):
-        if candidate in gym.registry:
+        if candidate in gym.registry and candidate not in _SHORT:
             return candidate
     if (folder := own_folder(name)) is not None:
         own = read_card(folder, "envs")

@@ -19,7 +19,7 @@ from ..core.rules import EpisodeConfig, Rules
 from ..corpora.corpus import Corpus
 from ..curricula import checked_difficulty, make_curriculum, next_task
 from ..dialects.base import get_dialect
-from ..errors import CardError, EpisodeError, unknown
+from ..errors import CardError, EpisodeError, MissingExtraError, unknown
 from ..rewards import Outcome, Reward
 from ..seeding import derive
 from ..tools import Toolbox
@@ -54,7 +54,7 @@ class SearchEnv(gym.Env[Any, str]):
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 (as in Gymnasium)
-        "render_modes": ["ansi", "human"],
+        "render_modes": ["ansi", "human", "html", "rgb_array"],
         "render_fps": 2,
     }
 
@@ -69,7 +69,7 @@ class SearchEnv(gym.Env[Any, str]):
         **options: Any,
     ) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise CardError(f"render_mode must be 'ansi' or 'human', got {render_mode!r}")
+            raise CardError(unknown("render_mode", render_mode, self.metadata["render_modes"]))
         self.render_mode = render_mode
         self.setup: SearchSetup = load_setup(options)
         self.curriculum = make_curriculum(curriculum)
@@ -306,14 +306,26 @@ class SearchEnv(gym.Env[Any, str]):
             step_info(episode),
         )
 
-    def render(self) -> str | None:
-        """Return the transcript as text (``ansi``), or print what is new, with colours (``human``).
+    def render(self) -> Any:
+        """Return the episode as text (``ansi``), as an HTML page (``html``) or as a picture
+        (``rgb_array``: (720, 960, 3) of 8 bits), or print what is new, with colours (``human``).
 
         In ``human`` mode ``reset`` and ``step`` print by themselves, and another call prints
         nothing twice.
+
+        Raises:
+            MissingExtraError: ``html`` without jinja2, ``rgb_array`` without Pillow.
         """
         if self.render_mode is None:
             return None
+        if self.render_mode == "html":
+            from .page import page
+
+            return page(self.episode)
+        if self.render_mode == "rgb_array":
+            from .frame import frame
+
+            return frame(self.episode)
         from .render import print_turn, transcript
 
         if self.render_mode == "ansi":
@@ -324,6 +336,15 @@ class SearchEnv(gym.Env[Any, str]):
                 print_turn(self.episode)
                 self._printed = reached
         return None
+
+    def _repr_html_(self) -> str | None:
+        """Show the environment and its current episode in a notebook; as text without jinja2."""
+        from .page import card
+
+        try:
+            return card(self)
+        except MissingExtraError:
+            return None
 
     # --- beyond Gymnasium ---------------------------------------------------------------------
     def oracle(self) -> list[str]:

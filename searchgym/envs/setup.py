@@ -16,7 +16,7 @@ from ..core.rules import Rules, check_numbers
 from ..corpora.corpus import Corpus
 from ..curricula import TaskPool
 from ..dialects.specs import is_self_search, with_required_flags
-from ..errors import CardError, unknown
+from ..errors import CardError, unknown, unknown_id
 from ..rewards.reward import Reward
 from ..tools import Toolbox, ToolContext, make_toolbox
 from ..types import Task
@@ -166,8 +166,8 @@ class SearchSetup:
         try:
             return self.components.places[task_id]
         except (KeyError, TypeError):
-            known = list(self.components.places)[:200]
-            raise CardError(unknown("task id", str(task_id), known)) from None
+            known = self.components.places
+            raise CardError(unknown_id("task id", str(task_id), known)) from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         keywords = dict(self.keywords)

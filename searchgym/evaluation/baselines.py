@@ -5,7 +5,7 @@ oracle must score everything.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..agents.oracle import OracleAgent
@@ -65,21 +65,3 @@ def baselines(
     play("closed book, best span", BestSentenceAgent(), shared, search_enabled=False)
     play("closed book, rules", RulesAgent(), shared, search_enabled=False)
     return table
-
-
-def print_baselines(table: Mapping[str, Mapping[str, float]]) -> None:
-    """The table for people: one row per agent, one column per family."""
-    from rich.console import Console
-    from rich.table import Table
-
-    out = Console(highlight=False)
-    if not out.is_terminal:
-        out = Console(highlight=False, width=160)
-    families = list(next(iter(table.values())))
-    shown = Table(title="EM by family", title_justify="left", title_style="bold", pad_edge=False)
-    shown.add_column("agent", no_wrap=True)
-    for family in families:
-        shown.add_column(family, justify="right")
-    for name, row in table.items():
-        shown.add_row(name, *(f"{row[f]:.3f}" for f in families))
-    out.print(shown)

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import sys
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,16 @@ def machine() -> dict[str, Any]:
 
 
 def note_machine(out: Path) -> Path:
-    """Write ``machine.json`` into a run's folder; a resumed run's last machine stays."""
+    """Write ``machine.json``, with the day, into a run's folder; a resumed run's last machine
+    stays."""
     out.mkdir(parents=True, exist_ok=True)
-    write_whole(out / NOTE, json.dumps(machine(), indent=1))
+    write_whole(out / NOTE, json.dumps({**machine(), "date": today()}, indent=1))
     return out / NOTE
+
+
+def today() -> str:
+    """Return the day (UTC, ISO)."""
+    return datetime.now(UTC).date().isoformat()
 
 
 def versions() -> dict[str, str]:

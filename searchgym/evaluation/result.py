@@ -8,23 +8,29 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..errors import EvaluationError
 from ..utils.files import write_whole
 from ..utils.records import json_text
+from . import shown
 from .comparable import check_comparable
 from .intervals import RESAMPLES, Interval, paired_interval, sign_flip_p
 from .metrics import Row, by_family, column, infra_by_searches, means
+
+if TYPE_CHECKING:
+    import pandas
+
+    from ..charts.figure import Figure
 
 SCHEMA_VERSION = 2
 _MAY_LACK = {"evidence_recall", *(k for k, v in Row._field_defaults.items() if v != v)}
 """Columns in which null stands for NaN."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EvalResult:
     """Result of an agent on a set of questions. Equal inputs give equal results, timing apart."""
 
@@ -48,6 +54,37 @@ class EvalResult:
     def means(self) -> dict[str, Interval]:
         """Mean and 95 % bootstrap interval over questions of every metric."""
         return means(self.rows, seed=self.seed)
+
+    def __repr__(self) -> str:
+        return f"<EvalResult of {shown.line_of(self)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the main means, overall and by family, for notebooks."""
+        return shown.html_of(self)
+
+    def plot(self, *others: EvalResult, metric: str = "f1", by: str = "family") -> Figure:
+        """Draw a metric with its intervals, beside those of ``others``.
+
+        Args:
+            others: Results of other agents on the same questions.
+            metric: Name of one of ``means``.
+            by: "family" for each family of question, "all" for all questions together.
+
+        Raises:
+            EvaluationError: an unknown metric or ``by``, or two results of one agent.
+            MissingExtraError: the extra ``report`` is missing.
+        """
+        return shown.plot_results([self, *others], metric, by)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return a row for each question: its scores, what it took, the answer, agent and set.
+
+        Raises:
+            MissingExtraError: pandas is missing (extra ``frames``).
+        """
+        return shown.frame(
+            {"agent": self.agent, "set": self.set, **row._asdict()} for row in self.rows
+        )
 
     def by_family(self, metric: str = "em") -> dict[str, float]:
         return by_family(self.rows, metric)
@@ -128,7 +165,7 @@ class EvalResult:
             return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise EvaluationError(f"{path} does not exist; make it with 'searchgym eval'") from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, EvaluationError) as error:
             raise EvaluationError(f"{path}: not an evaluation result: {error}") from error
 
 
@@ -143,6 +180,16 @@ class Comparison(NamedTuple):
     difference: Interval
     p: float
     """Two-sided sign-flip p-value, not adjusted; see ``intervals.holm`` for families of tests."""
+
+    def __str__(self) -> str:
+        return shown.said_of(self)
+
+    def _repr_html_(self) -> str:
+        return shown.html_of_comparisons([self])
+
+    def plot(self, *others: Comparison) -> Figure:
+        """Draw the difference with its interval, above those of ``others``."""
+        return shown.plot_comparisons([self, *others])
 
 
 def compare(

@@ -1,7 +1,8 @@
 """Reports: one HTML file of a run or of several, from what they have written into their folders.
 
-``sources`` reads folders, ``training``, ``evaluations`` and ``ladders`` say what is shown of each
-kind, ``charts`` draws it (Vega-Altair), ``page`` puts it on the page shell of ``searchgym.web``.
+``sources`` reads folders; ``training``, ``evaluations`` (with ``scores``) and ``ladders`` (with
+``findings``) say what is shown of each kind; ``searchgym.charts`` draws it (Vega-Altair);
+``episodes`` leads from numbers to episodes; ``page`` puts it on the shell of ``searchgym.web``.
 """
 
 from __future__ import annotations

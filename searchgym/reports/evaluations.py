@@ -1,23 +1,25 @@
-"""Reports of evaluations: agents on the same questions, compared in pairs."""
+"""Reports of evaluations: agents on the same questions, compared in pairs; one set or several."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..errors import EvaluationError
+from ..charts.figure import Figure
+from ..charts.forest import forest
+from ..charts.palette import CLOSED
+from ..errors import DataError, EvaluationError
 from ..evaluation.comparable import differing
-from ..evaluation.frontier import frontier, point, within
-from ..evaluation.intervals import Interval, holm, mean_interval
-from ..evaluation.metrics import METRICS, column
+from ..evaluation.intervals import holm
 from ..evaluation.power import power_note
 from ..evaluation.result import Comparison, EvalResult, compare
-from .charts import cost_and_score, forest, shares, steps
-from .figure import Figure
+from ..evaluation.shown import label, numbers
+from . import scores
+from .episodes import Behind, Opener, section
+from .naming import closed_book, listed, named, percent, quoted
 from .report import (
     Block,
     Column,
@@ -31,60 +33,76 @@ from .report import (
 )
 from .sources import Run
 
-LABELS: Mapping[str, str] = {
-    "em": "EM", "f1": "F1", "cover_em": "cover-EM", "evidence_recall": "evidence recall",
-    "evidence_precision": "evidence precision", "evidence_mrr": "evidence MRR",
-    "evidence_ndcg": "evidence nDCG", "invalid_rate": "share of invalid turns",
-}  # fmt: skip
-SHOWN = ("em", "f1", "evidence_recall", "searches")
-ENDS = ("answered", "unanswered", "max_turns", "max_chars", "max_tokens", "infra_error")
-END_NAMES: Mapping[str, str] = {
-    "unanswered": "ended without an answer", "max_turns": "out of turns",
-    "max_chars": "out of characters", "max_tokens": "out of tokens",
-    "infra_error": "lost to infrastructure",
-}  # fmt: skip
-CLOSED = ", closed book"
-SMALL = 12
-"""Families of fewer questions are told, not drawn."""
-NOTE = "Mean [95 % interval], bootstrap over questions (BCa)."
+METRIC = "f1"
 
 
-def label(metric: str) -> str:
-    """Return the label of a metric in tables and figures."""
-    return LABELS.get(metric, metric.replace("_", " "))
-
-
-def evaluation_report(runs: Sequence[Run]) -> Report:
-    """Scores, families, what searches buy, ends, paired differences, settings; for each set."""
-    results = [r for run in runs for r in run.results]
-    sets = list(dict.fromkeys(r.set for r in results))
+def evaluation_report(runs: Sequence[Run], opener: Opener | None = None) -> Report:
+    """Scores, families, what searches buy, ends, paired differences, episodes, settings; for each
+    set, and of several first a table of agents and sets."""
+    read = [(r, run, path) for run in runs for r, path in zip(run.results, run.files, strict=True)]
+    sets = list(dict.fromkeys(r.set for r, _, _ in read))
     sections: list[Section] = []
     warnings: list[str] = []
-    summary: list[str] = []
+    by_set: dict[str, list[EvalResult]] = {}
     for name in sets:
-        own = named([r for r in results if r.set == name])
-        own.sort(key=lambda r: -_mean(r, "f1"))
-        made, told = _of_set(own)
-        sections += [_tagged(section, name) for section in made] if len(sets) > 1 else made
+        here = [(r, run, path) for r, run, path in read if r.set == name]
+        own = named([r for r, _, _ in here])
+        places = {r.agent: _kept(run, path) for r, (_, run, path) in zip(own, here, strict=True)}
+        own.sort(key=lambda r: (closed_book(r), -scores.mean_of(r, METRIC)))
+        by_set[name] = own
+        behind = _behind(own, places)
+        found: Section | None = None
+        try:
+            found = section(behind, ("agent", "family"), opener)
+        except DataError as error:
+            warnings.append(f"no episodes are linked: {error}")
+        made, told = _of_set(own, linked=found is not None)
+        made = [*made[:-1], *([found] if found else []), made[-1]]
+        sections += [_tagged(s, name, i == 0) for i, s in enumerate(made)] if sets[1:] else made
         warnings += told
-        summary.append(_summary(own))
-    if note := power_note(min(len(r.rows) for r in results)):
+    if sets[1:]:
+        sections.insert(0, _overview(by_set))
+    summary = _summary(by_set)
+    if note := power_note(min(len(r.rows) for r, _, _ in read)):
         summary.append(f"{note}.")
-    machines = [facts_of("Machine", run.machine) for run in runs if run.machine]
-    folders = Facts("Folders", tuple((run.name, str(run.path)) for run in runs))
-    sections.append(Section("Machine and folders", "", (*machines, folders)))
+    sections.append(_folders(runs))
+    counts = " + ".join(f"{len(own[0].rows):,}" for own in by_set.values())
     return Report(
-        title=f"Evaluation: {', '.join(sets)}", kind="evaluation", summary=tuple(summary),
-        sections=tuple(sections), warnings=tuple(warnings),
-        sources=tuple(str(run.path) for run in runs),
+        title=f"Evaluation on {listed(sets)}, {counts} questions", kind="evaluation",
+        summary=tuple(summary), sections=tuple(sections),
+        warnings=tuple(dict.fromkeys(warnings)), sources=tuple(str(run.path) for run in runs),
     )  # fmt: skip
 
 
-def _of_set(results: Sequence[EvalResult]) -> tuple[list[Section], list[str]]:
+def _kept(run: Run, path: Path) -> tuple[Path, str]:
+    """Where an agent's episodes are, and what they call it: as its file is named."""
+    beside = path.with_name(f"{path.stem}.trajectories.jsonl")
+    return (run.path if run.path.is_dir() else beside), path.stem
+
+
+def _behind(
+    results: Sequence[EvalResult], places: Mapping[str, tuple[Path, str]]
+) -> list[Behind]:  # fmt: skip
+    out = []
+    for result in results:
+        run, stem = places[result.agent]
+        if not run.exists():
+            continue
+        families = sorted({row.family for row in result.rows})
+        for family in ["", *(families if families[1:] else [])]:
+            where = {"agent": stem, **({"family": family} if family else {})}
+            out.append(Behind((result.agent, family or "all"), run, where))
+    return out
+
+
+def _of_set(results: Sequence[EvalResult], linked: bool) -> tuple[list[Section], list[str]]:
     """Sections about results on one set, best first; and warnings."""
-    searching = [r for r in results if not _closed(r)] or list(results)
-    found = [_scores(results), _families(searching), _costs(searching), _ends(searching)]
-    compared, warnings = _compared(results, _best(results))
+    searching = [r for r in results if not closed_book(r)] or list(results)
+    found = [
+        scores.overall(results, linked), scores.families(searching, linked),
+        scores.costs(searching), scores.ends(searching),
+    ]  # fmt: skip
+    compared, warnings = _compared(results, scores.best_of(results))
     found += [compared, _settings(results)]
     for r in results:
         if not r.complete:
@@ -94,197 +112,90 @@ def _of_set(results: Sequence[EvalResult]) -> tuple[list[Section], list[str]]:
                 f"{r.agent}: {r.infra_errors} of {len(r.rows):,} episodes were lost to the "
                 "infrastructure and are left out of the means"
             )
-    return [section for section in found if section], warnings
+    return [s for s in found if s], warnings
 
 
-def _tagged(section: Section, name: str) -> Section:
-    """The same of one set among several."""
+def _tagged(section: Section, name: str, first: bool) -> Section:
+    """The same of one set among several, of which the first leads to all in the page's bar."""
     tag = "".join(c if c.isalnum() else "-" for c in name.lower())
-    blocks = tuple(
-        b if isinstance(b, Facts) else replace(b, name=f"{tag}_{b.name}") for b in section.blocks
+    blocks: list[Block] = []
+    for block in section.blocks:
+        if isinstance(block, Facts):
+            blocks.append(block)
+        elif isinstance(block, Figure):
+            blocks.append(replace(block, name=f"{tag}_{block.name}"))
+        else:
+            title = f"{block.title}: {name}"
+            blocks.append(replace(block, name=f"{tag}_{block.name}", title=title).within(tag))
+    return replace(
+        section, title=f"{section.title}: {name}", blocks=tuple(blocks),
+        link=name if first else "",
+    )  # fmt: skip
+
+
+def _overview(by_set: Mapping[str, Sequence[EvalResult]]) -> Section:
+    """Agents × sets, the first thing to be seen of several sets."""
+    agents = list(dict.fromkeys(r.agent for own in by_set.values() for r in own))
+    cells = {(name, r.agent): r.means[METRIC] for name, own in by_set.items() for r in own}
+    rows = tuple(
+        {"agent": a, **{s: Quantity.of(cells.get((s, a))) for s in by_set}} for a in agents
     )
-    return replace(section, title=f"{section.title}: {name}", blocks=blocks)
-
-
-def named(results: Sequence[EvalResult]) -> list[EvalResult]:
-    """Results with names that tell them apart: of equal ones the set is added, then a number."""
-    own = [f"{r.agent}{CLOSED if _closed(r) else ''}" for r in results]
-    for names in (
-        own,
-        [f"{name} ({r.set})" for name, r in zip(own, results, strict=True)],
-        [f"{name} #{i}" for i, name in enumerate(own, 1)],
-    ):
-        if len(set(names)) == len(names):
-            return [replace(r, agent=n) for r, n in zip(results, names, strict=True)]
-    raise AssertionError("numbers differ")  # pragma: no cover
-
-
-def _closed(result: EvalResult) -> bool:
-    """Played without any tool."""
-    return not result.settings.get("search_enabled", True)
-
-
-def _best(results: Sequence[EvalResult], metric: str = "f1") -> EvalResult:
-    """The best agent; an oracle only if there is no other agent."""
-    searching = [r for r in results if not _closed(r)] or results
-    agents = [r for r in searching if not r.agent.startswith("oracle")] or searching
-    return max(agents, key=lambda r: _mean(r, metric))
-
-
-def _mean(result: EvalResult, metric: str) -> float:
-    value = result.means[metric].mean
-    return value if value == value else -1.0
-
-
-def _summary(results: Sequence[EvalResult]) -> str:
-    best = _best(results)
-    means = best.means
-    told = (
-        f"{best.agent} answers {means['em'].mean:.0%} of {len(best.rows):,} questions of "
-        f"{best.set} exactly (F1 {means['f1']}), with {means['searches'].mean:.2f} searches "
-        "per question"
-    )
-    if others := [r for r in results if r is not best]:
-        rest = ", ".join(f"{r.agent} {_mean(r, 'f1'):.3f}" for r in others[:4])
-        told += f"; F1 of others: {rest}"
-    return told + "."
-
-
-def _scores(results: Sequence[EvalResult]) -> Section:
-    names = [r.agent for r in results]
-    shown = [m for m in SHOWN if any(r.means[m].n for r in results)]
-    rows = [
-        {"y": r.agent, "by": r.agent, "facet": label(m), **_numbers(r.means[m])}
-        for m in shown for r in results if r.means[m].n
+    columns = (Column("agent", "agent"), *(Column(s, s, 2) for s in by_set))
+    table = Table("overview", f"{label(METRIC)} of every agent on every set", columns, rows,
+                  scores.NOTE)  # fmt: skip
+    marks = [
+        {"y": f"{name} ({len(own[0].rows):,})", "by": r.agent, **numbers(r.means[METRIC], METRIC)}
+        for name, own in by_set.items() for r in own if r.means[METRIC].n
     ]  # fmt: skip
-    drawn = forest(
-        rows, by=names, x_title="mean, 95 % interval", domain=None, columns=2, width=320,
-        own_rows=True,
-    )  # fmt: skip
-    alt = "Scores of each agent. " + "; ".join(
-        f"{r.agent}: " + ", ".join(f"{label(m)} {r.means[m].mean:.2f}" for m in shown
-                                   if r.means[m].n) for r in results
-    )  # fmt: skip
-    figure = Figure("scores", "Scores", NOTE, alt + ".", drawn, tuple(rows))
-    kept = [m for m in METRICS if any(r.means[m].n for r in results)]
-    note = NOTE + " EM: the normalised answer equals an accepted one; cover-EM: contains one."
-    columns = [Column("measure", "measure"), *(Column(n, n) for n in names)]
-    table = Table(
-        "means", "All measures", tuple(columns),
-        tuple({"measure": label(m), **{r.agent: Quantity.of(r.means[m]) for r in results}}
-              for m in kept), note,
-    )  # fmt: skip
-    return Section("Scores", "", (figure, table))
-
-
-def _numbers(found: Interval) -> dict[str, Any]:
-    return {"mean": round(found.mean, 5), "low": round(found.low, 5),
-            "high": round(found.high, 5), "questions": found.n}  # fmt: skip
-
-
-def _families(results: Sequence[EvalResult], metric: str = "em") -> Section | None:
-    counts = Counter(row.family for row in results[0].rows)
-    big = [f for f in sorted(counts) if counts[f] >= SMALL]
-    if len(counts) < 2:
-        return None
-    rows: list[dict[str, Any]] = []
-    for result in results:
-        values = column(result.rows, metric)
-        names = np.array([row.family for row in result.rows])
-        for family in sorted(counts):
-            found = mean_interval(values[names == family], seed=result.seed, unit=METRICS[metric])
-            if found.n:
-                rows.append({"y": f"{family} ({counts[family]})", "by": result.agent,
-                             "family": family, **_numbers(found)})  # fmt: skip
-    drawn_rows = sorted((r for r in rows if r["family"] in big), key=lambda r: str(r["family"]))
-    columns = [Column("family", "family"), Column("questions", "questions")]
-    columns += [Column(r.agent, r.agent, 2) for r in results]
-    cells = {(r["family"], r["by"]): Quantity.of(r) for r in rows}
-    table = Table(
-        "families", f"{label(metric)} by family", tuple(columns),
-        tuple({"family": f, "questions": counts[f],
-               **{r.agent: cells.get((f, r.agent)) for r in results}} for f in sorted(counts)),
-        NOTE,
-    )  # fmt: skip
-    if not drawn_rows:
-        return Section("By family", "", (table,))
-    few = ", ".join(f for f in sorted(counts) if f not in big)
-    caption = NOTE + (f" Families of fewer than {SMALL} questions are in the table only: {few}."
-                      if few else "")  # fmt: skip
-    best = _best(results, metric)
-    alt = f"{label(metric)} by family of question. {best.agent}: " + ", ".join(
-        f"{r['family']} {r['mean']:.2f}" for r in drawn_rows if r["by"] == best.agent
-    )
-    drawn = forest(
-        drawn_rows, by=[r.agent for r in results], x_title=f"{label(metric)}, 95 % interval"
-    )
-    figure = Figure("families", f"{label(metric)} by family", caption, alt + ".", drawn,
-                    tuple(drawn_rows))  # fmt: skip
-    return Section("By family", "", (figure, table))
-
-
-def _costs(results: Sequence[EvalResult]) -> Section:
-    points = {r.agent: point(r.agent, r.rows) for r in results}
-    rows = [
-        {"agent": r.agent, "cost": round(points[r.agent].cost, 4),
-         "score": round(points[r.agent].score, 5), "low": round(r.means["f1"].low, 5),
-         "high": round(r.means["f1"].high, 5)}
-        for r in results if r.means["f1"].n
-    ]  # fmt: skip
-    kept = frontier([p for p in points.values() if p.score == p.score])
-    line = [{"cost": round(p.cost, 4), "score": round(p.score, 5)} for p in kept]
     figure = Figure(
-        "frontier", "F1 against searches",
-        "Dashed: agents that no other beats in both. Vertical lines: 95 % intervals of F1.",
-        "F1 against searches per question. " + "; ".join(
-            f"{r['agent']}: {r['cost']:.2f} searches, F1 {r['score']:.2f}" for r in rows
-        ) + f". On the frontier: {', '.join(p.name for p in kept)}.",
-        cost_and_score(rows, line, "searches per question", "F1"), tuple(rows),
+        "overview", _leaders(by_set), f"{scores.NOTE} Number of questions in brackets.",
+        f"{label(METRIC)} by set. " + "; ".join(
+            f"{m['by']} on {m['y']}: {m['mean']:.2f}" for m in marks) + ".",
+        partial(forest, marks, by=agents, x_title=f"{label(METRIC)}, 95 % interval"),
+        tuple(marks),
     )  # fmt: skip
-    most = int(min(12, max(row.searches for r in results for row in r.rows)))
-    blocks = [figure]
-    if most > 0:
-        bought = [
-            {"x": budget, "series": r.agent, "mean": round(i.mean, 5), "low": round(i.low, 5),
-             "high": round(i.high, 5)}
-            for r in results
-            for budget, i in within(r.rows, range(most + 1), "em", seed=r.seed).items() if i.n
-        ]  # fmt: skip
-        alt = "Share answered exactly within so many searches. " + "; ".join(
-            f"{r.agent}: " + ", ".join(f"{b['mean']:.2f} within {b['x']}" for b in bought
-                                       if b["series"] == r.agent) for r in results
-        )  # fmt: skip
-        blocks.append(Figure(
-            "budget", "What each search buys",
-            "Share of questions answered exactly with at most so many searches; bands: 95 % "
-            "intervals. A lower bound of what the agent would do if it were told of the budget.",
-            alt + ".", steps(bought, [r.agent for r in results], "searches allowed",
-                             "EM within the budget"), tuple(bought),
-        ))  # fmt: skip
-    return Section("Cost", "", tuple(blocks))
+    return Section("Agents and sets", "", (table, figure))
 
 
-def _ends(results: Sequence[EvalResult]) -> Section:
-    rows = []
-    seen = Counter(row.end for r in results for row in r.rows)
-    parts = [e for e in (*ENDS, *sorted(set(seen) - set(ENDS))) if seen[e]]
-    for result in results:
-        counts = Counter(row.end for row in result.rows)
-        rows += [
-            {"y": result.agent, "part": END_NAMES.get(e, e), "place": i, "episodes": counts[e],
-             "share": round(counts[e] / len(result.rows), 5)}
-            for i, e in enumerate(parts)
-        ]  # fmt: skip
-    alt = "How episodes ended. " + "; ".join(
-        f"{r.agent}: " + ", ".join(f"{row['part']} {row['share']:.0%}" for row in rows
-                                   if row["y"] == r.agent and row["episodes"]) for r in results
-    )  # fmt: skip
-    figure = Figure(
-        "ends", "How episodes ended", "Share of all episodes.", alt + ".",
-        shares(rows, [r.agent for r in results], [END_NAMES.get(e, e) for e in parts],
-               "share of episodes"), tuple(rows),
-    )  # fmt: skip
-    return Section("How episodes ended", "", (figure,))
+def _leaders(by_set: Mapping[str, Sequence[EvalResult]]) -> str:
+    """Who is best where, the oracle aside."""
+    told: dict[str, list[str]] = {}
+    for name, own in by_set.items():
+        best = scores.best_of(own)
+        told.setdefault(best.agent, []).append(f"{name} ({best.means[METRIC].mean:.2f})")
+    return "; ".join(
+        f"{quoted(agent)} has the best {label(METRIC)} on {listed(places)}"
+        for agent, places in told.items()
+    )
+
+
+def _summary(by_set: Mapping[str, Sequence[EvalResult]]) -> list[str]:
+    several = len(by_set) > 1
+    out = [f"{_leaders(by_set)}."] if several else []
+    for name, results in by_set.items():
+        best = scores.best_of(results)
+        means = best.means
+        told = (
+            f"{quoted(best.agent)} answers {percent(means['em'].mean)} of {len(best.rows):,} "
+            f"questions of {name} exactly: F1 {means['f1']:.2f}, "
+            f"{means['searches'].mean:.2f} searches per question."
+        )
+        others = [r for r in results if r is not best and not closed_book(r)]
+        if others:
+            told += f" F1 of the others: {_told(others)}."
+        if books := [r for r in results if r is not best and closed_book(r)]:
+            told += f" Without tools: {_told(books)}."
+        out.append(told)
+    return out
+
+
+def _told(results: Sequence[EvalResult]) -> str:
+    """Every agent and its score; those of one score together."""
+    by: dict[str, list[str]] = {}
+    for r in results:
+        mean = f"{r.means[METRIC].mean:.2f}" if r.means[METRIC].n else "not known"
+        by.setdefault(mean, []).append(quoted(r.agent.removesuffix(CLOSED)))
+    return "; ".join(f"{listed(names)} {mean}" for mean, names in by.items())
 
 
 def _compared(results: Sequence[EvalResult], best: EvalResult) -> tuple[Section | None, list[str]]:
@@ -294,14 +205,14 @@ def _compared(results: Sequence[EvalResult], best: EvalResult) -> tuple[Section 
     refused = []
     by_name = {r.agent: r for r in results}
     pairs: list[tuple[EvalResult, EvalResult, tuple[str, ...]]]
-    pairs = [(best, r, ()) for r in results if r is not best and not _closed(r)]
+    pairs = [(best, r, ()) for r in results if r is not best and not closed_book(r)]
     pairs += [
         (opened, r, ("search_enabled",)) for r in results
-        if _closed(r) and (opened := by_name.get(r.agent.replace(CLOSED, "", 1)))
+        if closed_book(r) and (opened := by_name.get(r.agent.removesuffix(CLOSED)))
     ]  # fmt: skip
     for one, other, despite in pairs:
         try:
-            found.append(compare(one, other, "f1", despite=despite))
+            found.append(compare(one, other, METRIC, despite=despite))
         except EvaluationError as error:
             refused.append(str(error))
     if not found:
@@ -314,13 +225,13 @@ def _compared(results: Sequence[EvalResult], best: EvalResult) -> tuple[Section 
     ]  # fmt: skip
     columns = (
         Column("a", "agent"), Column("b", "against"), Column("mean_a", "F1"),
-        Column("mean_b", "against's F1"), Column("difference", "difference", signed=True),
+        Column("mean_b", "F1 against"), Column("difference", "difference", signed=True),
         Column("p", "p", 4), Column("p_holm", "p (Holm)", 4), Column("questions", "questions"),
     )  # fmt: skip
     table = Table(
-        "paired", "Differences in F1, question by question", columns, tuple(rows),
-        "95 % intervals by bootstrap over questions; p of no difference by random sign flips, "
-        "adjusted by Holm over the rows.",
+        "paired", "Differences in F1, paired on the same questions", columns, tuple(rows),
+        "95 % intervals (BCa; where few pairs differ, Tango's score interval); p of no difference "
+        "by sign flips, adjusted by Holm over these rows.",
     )  # fmt: skip
     return Section("Agents compared", "", (table,)), refused
 
@@ -341,6 +252,16 @@ def _settings(results: Sequence[EvalResult]) -> Section:
     if used := {r.agent: r.usage for r in results if r.usage}:
         blocks.append(facts_of("Used by the agents", used))
     versions = [r.settings.get("versions", {}) for r in results]
-    blocks.append(facts_of("Versions and system", *versions))
+    blocks.append(facts_of("Versions", *versions))
     blocks.append(Facts("Time taken", tuple((r.agent, f"{r.duration_s:,.1f} s") for r in results)))
     return Section("Settings", "", tuple(blocks))
+
+
+def _folders(runs: Sequence[Run]) -> Section:
+    """Machines without the versions, which every set's settings tell."""
+    machines: list[Mapping[str, Any]] = [
+        {k: v for k, v in run.machine.items() if k != "versions"} for run in runs if run.machine
+    ]
+    blocks = [facts_of("Machine", *machines)] if machines else []
+    blocks.append(Facts("Folders", tuple((run.name, str(run.path)) for run in runs)))
+    return Section("Machine and folders", "", tuple(blocks), link="")

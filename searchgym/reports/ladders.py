@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .charts import UNTRAINED, forest
-from .evaluations import label
-from .figure import Figure
+from ..charts.curves import ENOUGH
+from ..charts.figure import Figure
+from ..charts.forest import forest
+from ..charts.palette import UNTRAINED
+from ..evaluation.metrics import METRICS
+from ..evaluation.shown import label, limits
+from .findings import ALL_REAL, METRIC, MOST_SETS, Findings
+from .naming import listed, percent, quoted
 from .report import (
     Block,
     Column,
@@ -23,16 +29,12 @@ from .report import (
 from .sources import CANDIDATE, LADDER, Curve, Run
 from .training import training_report
 
-METRIC = "f1"
 SHOWN = ("em", "f1", "evidence_recall", "searches")
 KINDS: Mapping[str, str] = {
     "generated": "Generated", "real": "Real passages", "smoke": "Documentation strings",
 }  # fmt: skip
 FOCUS = "trained"
 """The agent a table is about, if it is there."""
-ALL_REAL = "real sets, averaged"
-MOST_TOLD = 4
-"""Agents whose scores stand in the summary; the figure has all."""
 TOLD = ("corpus", "engine", "questions", "search_enabled")
 RULES = ("dialect", "k", "max_turns", "max_queries", "snippet_chars", "may_abstain", "reward")
 _BASELINES = ("rules", "untrained", "random", "first-hit", "best-sentence", "oracle")
@@ -64,9 +66,9 @@ def ladder_report(runs: Sequence[Run], title: str = "") -> Report:
                 for run in runs if not run.ladder.get("complete", True)]  # fmt: skip
     warnings += [f"Not in the table: {line}" for run in runs
                  for line in run.ladder.get("absent", ())]  # fmt: skip
+    told = Findings(cells, [rungs[n] for n in order], focus, _own(agents), runs)
     return Report(
-        title=title or f"Transfer: {', '.join(dict.fromkeys(run.name for run in runs))}",
-        kind="transfer", summary=tuple(_summary(cells, order, rungs, focus, runs)),
+        title=title or told.title(), kind="transfer", summary=tuple(told.sentences()),
         sections=tuple(sections), warnings=tuple(dict.fromkeys(warnings)),
         sources=tuple(str(run.path) for run in runs),
     )  # fmt: skip
@@ -130,6 +132,30 @@ def _seeds(row: Mapping[str, Any]) -> list[float]:
     return [float(v) for v in values] if len(values) > 1 else []
 
 
+def _few(row: Mapping[str, Any]) -> bool:
+    """Whether the interval speaks of seeds that are too few for it, as older tables do."""
+    return len(_seeds(row)) in range(2, ENOUGH) and "crossed" in str(row.get("method", ""))
+
+
+def _mark(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Mean and interval; none of seeds that are too few, and none that is impossible."""
+    if _few(cell):
+        return {"mean": cell["mean"], "low": None, "high": None}
+    least, most = limits(cell["metric"])
+    return {
+        "mean": cell["mean"], "low": max(least, cell["low"]), "high": min(most, cell["high"]),
+    }  # fmt: skip
+
+
+def _quantity(cell: Mapping[str, Any] | None) -> Quantity | None:
+    """A cell of the table; of few seeds each is shown."""
+    if cell is None:
+        return None
+    if _few(cell):
+        return Quantity(cell["mean"], cell["mean"], cell["mean"], tuple(_seeds(cell)))
+    return Quantity.of({**cell, **_mark(cell)})
+
+
 def _place(rung: Mapping[str, Any]) -> str:
     return f"{rung['name']} ({rung['questions']:,})"
 
@@ -147,23 +173,43 @@ def ladder_figure(
             continue
         where = {"y": _place(rung), "by": cell["agent"], "rung": cell["rung"],
                  "facet": KINDS.get(rung.get("kind", ""), "Other")}  # fmt: skip
-        rows.append({**where, "mean": cell["mean"], "low": cell["low"], "high": cell["high"]})
+        rows.append({**where, **_mark(cell)})
         seeds += [{**where, "value": v, "seed": i} for i, v in enumerate(_seeds(cell))]
     order = [_place(rung) for rung in rungs]
     rows.sort(key=lambda r: order.index(r["y"]))
-    drawn = forest(rows, seeds, by=agents, x_title=f"{label(metric)}, mean and 95 % interval")
+    drawn = partial(forest, rows, seeds, by=agents, rate=METRICS.get(metric, True),
+                    x_title=f"{label(metric)}, mean and 95 % interval")  # fmt: skip
     focus = _focus(agents)
     told = [f"{r['rung']} {r['mean']:.2f}" for r in rows if r["by"] == focus]
     return Figure(
-        name, f"{label(metric)} down the ladder",
+        name, _finding(rows, focus, metric),
         "From the world of training (top) to real passages, number of questions in brackets. "
-        "Lines: 95 % intervals over questions and, where several, seeds; rings below: each seed.",
+        "Lines: 95 % intervals over questions and, from three seeds on, seeds; rings: each seed.",
         f"{label(metric)} of {len(agents)} agents on {len(rungs)} rungs. {focus}: "
         f"{', '.join(told)}.", drawn, (*rows, *seeds),
     )  # fmt: skip
 
 
-def figure_of(table: Mapping[str, Any], *, short: bool = False) -> Figure:
+def _finding(rows: Sequence[Mapping[str, Any]], focus: str, metric: str) -> str:
+    """Where the focus beats rules, and its score on the first set and on the first real one."""
+    own = {str(r["rung"]): r for r in rows if r["by"] == focus}
+    rules = {str(r["rung"]): r for r in rows if r["by"] == "rules"}
+    if not own:
+        return f"{label(metric)} by set"
+    real = [n for n, r in own.items() if r["facet"] == KINDS["real"]]
+    ends = dict.fromkeys([next(iter(own)), *(real[:1] or list(own)[-1:])])
+    scores = listed([f"{own[n]['mean']:.2f} on {n}" for n in ends])
+    if focus == "rules" or not (shared := [n for n in own if n in rules]):
+        return f"{quoted(focus)} has {label(metric)} {scores}"
+    lost = [n for n in shared if own[n]["mean"] <= rules[n]["mean"]]
+    won, count = len(shared) - len(lost), len(shared)
+    told = f"{quoted(focus)} beats rules on {won} of {count} set{'s' * (count > 1)}"
+    if won and lost and len(lost) <= MOST_SETS:
+        told += f", not on {listed(lost)}"
+    return f"{told}: {label(metric)} {scores}"
+
+
+def figure_of(table: Mapping[str, Any], *, short: bool = False, metric: str = METRIC) -> Figure:
     """Draw the ladder of one table (``TransferTable.to_json()``), for notebooks and pages.
 
     ``short``: of the agents that are there to be measured against only rules and oracle.
@@ -174,13 +220,16 @@ def figure_of(table: Mapping[str, Any], *, short: bool = False) -> Figure:
     kept = [a for a in agents if a in own or a in ("rules", "oracle")]
     chosen = _ordered(kept if short and len(kept) > 1 else agents)
     played = {c["rung"] for c in cells}
-    return ladder_figure(cells, chosen, [r for r in table["rungs"] if r["name"] in played])
+    rungs = [r for r in table["rungs"] if r["name"] in played]
+    return ladder_figure(cells, chosen, rungs, metric=metric)
 
 
 def _ladder(
     cells: Sequence[Mapping[str, Any]], agents: Sequence[str], rungs: Sequence[Mapping[str, Any]]
 ) -> Section:  # fmt: skip
-    return Section("The ladder", "", (ladder_figure(cells, _ordered(agents), rungs),))
+    return Section(
+        "The ladder", "", (ladder_figure(cells, _ordered(agents), rungs),), link="Ladder"
+    )
 
 
 def _steps(runs: Sequence[Run]) -> Section | None:
@@ -210,19 +259,24 @@ def _steps(runs: Sequence[Run]) -> Section | None:
     table = Table("drops", "Drop from the rung above", columns, tuple(by.values()), note)
     shown = [r for r in rows if r["agent"] in own and r["drop"] is not None]
     if not shown:
-        return Section("What each step costs", "", (table,))
+        return Section("What each step costs", "", (table,), link="Steps")
     marks = [{"y": str(r["rung"]), "by": r["agent"], **r["drop"]._asdict()} for r in shown]
     told = [
         f"Drops in {label(METRIC)} of {agent}: "
         + ", ".join(f"{m['y']} {m['mean']:+.2f}" for m in marks if m["by"] == agent) + "."
         for agent in own
     ]  # fmt: skip
-    drawn = forest(marks, by=own, domain=None, x_title=f"drop in {label(METRIC)}, 95 % interval")
+    drawn = partial(forest, marks, by=own, rate=False, zero=0.0,
+                    x_title=f"drop in {label(METRIC)}, 95 % interval")  # fmt: skip
+    hardest = max(marks, key=lambda m: float(m["mean"]))
     figure = Figure(
-        "drops", f"What each step costs {own[0] if len(own) == 1 else 'each agent'}", note,
+        "drops",
+        f"The dearest step is to {hardest['y']}: {quoted(hardest['by'])} loses "
+        f"{hardest['mean']:.2f} {label(METRIC)}" if hardest["mean"] > 0 else
+        f"No step costs {listed([quoted(a) for a in own])} any {label(METRIC)}", note,
         " ".join(told), drawn, tuple(marks),
     )  # fmt: skip
-    return Section("What each step costs", "", (figure, table))
+    return Section("What each step costs", "", (figure, table), link="Steps")
 
 
 def _gains(runs: Sequence[Run]) -> Section | None:
@@ -251,17 +305,20 @@ def _gains(runs: Sequence[Run]) -> Section | None:
     marks = [{"y": str(r["rung"]), "by": str(r["agent"]), **r["ratio"]._asdict()}
              for r in rows if r["ratio"] is not None]  # fmt: skip
     if not marks:
-        return Section("What carries over", "", (table,))
-    drawn = forest(
-        marks, by=list(dict.fromkeys(m["by"] for m in marks)), domain=None,
+        return Section("What carries over", "", (table,), link="Kept")
+    drawn = partial(
+        forest, marks, by=list(dict.fromkeys(m["by"] for m in marks)), rate=False, zero=1.0,
         x_title="transfer ratio, 95 % interval",
     )  # fmt: skip
+    least = min(marks, key=lambda m: float(m["mean"]))
     figure = Figure(
-        "transfer_ratio", "Transfer ratio", note,
+        "transfer_ratio",
+        f"Least carries over to {least['y']}: {percent(least['mean'])} of the gain of "
+        f"{quoted(least['by'])}", note,
         "Transfer ratios: " + ", ".join(f"{m['by']} on {m['y']} {m['mean']:.2f}" for m in marks)
         + ".", drawn, tuple(marks),
     )  # fmt: skip
-    return Section("What carries over", "", (figure, table))
+    return Section("What carries over", "", (figure, table), link="Kept")
 
 
 def _table(
@@ -278,7 +335,7 @@ def _table(
             rows.append({
                 "rung": rung["name"], "agent": agent, "questions": rung["questions"],
                 "seeds": own.get("seeds", 1),
-                **{m: Quantity.of(found.get((rung["name"], agent, m))) for m in SHOWN},
+                **{m: _quantity(found.get((rung["name"], agent, m))) for m in SHOWN},
             })  # fmt: skip
     columns = (
         Column("rung", "set"), Column("agent", "agent"),
@@ -286,9 +343,10 @@ def _table(
         Column("seeds", "seeds"), Column("questions", "questions"),
     )  # fmt: skip
     note = (
-        "Mean [95 % interval]. Bootstrap over questions (BCa); where an agent was trained with "
-        "several seeds, over seeds and questions. EM: the normalised answer equals an accepted "
-        "one. Episodes lost to the infrastructure are left out."
+        "Mean and 95 % interval. Bootstrap over questions (BCa); where an agent was trained with "
+        "three seeds or more, over seeds and questions. EM: the normalised answer equals an "
+        "accepted one. Episodes lost to the infrastructure are left out. No episodes are kept; "
+        "'searchgym eval ENV -a AGENT --out RUN' keeps them, and its report links to them."
     )
     table = Table("transfer", "Every agent on every set", columns, tuple(rows), note, focus)
     return Section("Table", "", (table,))
@@ -339,11 +397,12 @@ def _lacks(runs: Sequence[Run]) -> Section | None:
         Table(
             "lacks", "Traits that go with lost points",
             (*first, Column("lost", "points lost"), Column("explained", "of it explained",
-             signed=True), Column("uncovered", "simulated questions without a real like", 2)),
+             signed=True), Column("uncovered", "unmatched", 2)),
             tuple(traits),
             f"{label(METRIC)}. Explained: what would come back if the real questions were mixed as "
             "the simulated ones are, stratum by stratum, with 95 % interval. Traits overlap, so "
-            "shares do not add up, and none is shown to be a cause.",
+            "shares do not add up, and none is shown to be a cause. Unmatched: share of the "
+            "simulated questions of a kind that is not among the real ones.",
         ),
         Table(
             "strata", "Stratum by stratum",
@@ -355,7 +414,7 @@ def _lacks(runs: Sequence[Run]) -> Section | None:
             folded=True,
         ),
     )  # fmt: skip
-    return Section("What the simulator lacks", "", blocks)
+    return Section("What the simulator lacks", "", blocks, link="Lacks")
 
 
 def _used(runs: Sequence[Run]) -> Section | None:
@@ -366,7 +425,7 @@ def _used(runs: Sequence[Run]) -> Section | None:
     names = dict.fromkeys(name for row in rows for name in row)
     columns = tuple(Column(n, n.replace("_", " "), 1) for n in names)
     table = Table("used", "Calls, time and cost", columns, tuple(rows), "Summed over seeds.")
-    return Section("What it took", "", (table,))
+    return Section("Cost", "", (table,))
 
 
 def _settings(runs: Sequence[Run], rungs: Sequence[Mapping[str, Any]]) -> Section:
@@ -388,55 +447,10 @@ def _settings(runs: Sequence[Run], rungs: Sequence[Mapping[str, Any]]) -> Sectio
         blocks.append(Table("sets", "What differs between the sets", tuple(columns), rows, note))
     first = next(iter(told.values()))
     blocks.append(Facts("The same for all sets", tuple((n, first[n]) for n in shared)))
-    blocks.append(facts_of("Versions and system", *[v for v in versions if v]))
-    blocks += [facts_of("Machine", run.machine) for run in runs if run.machine]
+    blocks.append(facts_of("Versions", *[v for v in versions if v]))
+    blocks += [
+        facts_of("Machine", {k: v for k, v in run.machine.items() if k != "versions"})
+        for run in runs if run.machine
+    ]  # fmt: skip
     blocks.append(Facts("Folders", tuple((run.name, str(run.path)) for run in runs)))
     return Section("Settings and machine", "", tuple(blocks))
-
-
-def _scores(
-    agent: str, cells: Sequence[Mapping[str, Any]], order: Sequence[str], rungs: Mapping[str, Any]
-) -> str:  # fmt: skip
-    """An agent's scores at both ends of the generated rungs and on the real ones; "" of none."""
-    own = {c["rung"]: c for c in cells if c["agent"] == agent and c["metric"] == METRIC}
-    generated = [n for n in order if rungs[n].get("kind") == "generated" and n in own]
-    real = [n for n in order if rungs[n].get("kind") == "real" and n in own]
-    told = []
-    for name in generated[:1] + generated[-1:] if len(generated) > 1 else generated:
-        c = own[name]
-        told.append(f"{c['mean']:.3f} [{c['low']:.3f}, {c['high']:.3f}] in {name}")
-    if real:
-        scores = ", ".join(f"{own[n]['mean']:.3f} ({n})" for n in real)
-        told.append(f"on real passages {scores}")
-    return f"{label(METRIC)} of {agent}: {'; '.join(told)}." if told else ""
-
-
-def _summary(
-    cells: Sequence[Mapping[str, Any]], order: Sequence[str], rungs: Mapping[str, Any], focus: str,
-    runs: Sequence[Run],
-) -> list[str]:  # fmt: skip
-    agents = list(dict.fromkeys(str(c["agent"]) for c in cells))
-    about = list(dict.fromkeys([focus, *_own(agents)]))[:MOST_TOLD]
-    out = [line for agent in about if (line := _scores(agent, cells, order, rungs))]
-    real = [n for n in order if rungs[n].get("kind") == "real"
-            and any(c["rung"] == n and c["agent"] == focus for c in cells)]  # fmt: skip
-    for run in runs:
-        for gain in run.ladder.get("gains", ()):
-            ratio = Quantity.of(gain.get("ratio"))
-            if gain.get("rung") == ALL_REAL and gain.get("metric") == METRIC and ratio:
-                who = _named(run, gain["agent"], len(runs) > 1)
-                out.append(
-                    f"Of what {who} gained over {gain['baseline']} in a held-out world, "
-                    f"{ratio.mean:.0%} [{ratio.low:.0%}, {ratio.high:.0%}] is left on real sets."
-                )
-        better = [c for c in run.ladder.get("contrasts", ()) if c["p_holm"] < 0.05
-                  and c["difference"]["mean"] > 0
-                  and rungs.get(c["rung"], {}).get("kind") == "real"]  # fmt: skip
-        for other in dict.fromkeys(c["other"] for c in run.ladder.get("contrasts", ())):
-            wins = [c["rung"] for c in better if c["other"] == other]
-            if real and wins:
-                out.append(
-                    f"Better than {other} beyond chance (Holm) on {len(wins)} of {len(real)} "
-                    "real sets."
-                )
-    return out

@@ -9,46 +9,54 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from ..charts.figure import Figure, renderer
+from ..charts.palette import css
 from ..errors import DataError
 from ..web.pages import Templates
+from .episodes import Opener
 from .evaluations import evaluation_report
-from .figure import Figure, renderer
 from .ladders import ladder_report
-from .palette import css
-from .report import Facts, Report, Table
+from .report import ANCHOR, LINKS, Command, Facts, Link, Quantity, Report, Table
 from .sources import EVALUATION, LADDER, Run, read_runs
 from .training import training_report
 
 
-def report_of(paths: Sequence[Path | str]) -> Report:
+def report_of(paths: Sequence[Path | str], opener: Opener | None = None) -> Report:
     """The report of one run or of several of a kind, read from their folders.
+
+    ``opener`` writes the episodes that numbers lead to; without it there are none.
 
     Raises:
         DataError: no run, a broken file, or runs of different kinds.
         EvaluationError: a result that cannot be read.
     """
-    return report_on(read_runs([Path(p) for p in paths]))
+    return report_on(read_runs([Path(p) for p in paths]), opener)
 
 
-def report_on(runs: Sequence[Run]) -> Report:
+def report_on(runs: Sequence[Run], opener: Opener | None = None) -> Report:
     """The report of what was read already."""
-    made = {EVALUATION: evaluation_report, LADDER: ladder_report}
-    return made.get(runs[0].kind, training_report)(runs)
+    if runs[0].kind == LADDER:  # a table of means: its episodes are not kept
+        return ladder_report(runs)
+    make = evaluation_report if runs[0].kind == EVALUATION else training_report
+    return make(runs, opener)
 
 
 def save_report(
-    paths: Sequence[Path | str], out: Path, figures: Path | None = None
+    paths: Sequence[Path | str],
+    out: Path,
+    figures: Path | None = None,
+    opener: Opener | None = None,
 ) -> dict[str, Path]:
     """Write the report of runs as one HTML file and, into folder ``figures``, every figure as PNG,
-    SVG, CSV and JSON and every table as CSV; what was written, by name.
+    SVG, CSV and JSON and every table as CSV, with an index; what was written, by name.
 
     Raises:
         DataError, EvaluationError: see :func:`report_of`; also where ``out`` is a folder.
         MissingExtraError: the extra ``report`` is missing.
     """
-    report = report_of(paths)
     if out.is_dir():
         raise DataError(f"{out} is a folder: name the HTML file, --out {out / 'report.html'}")
+    report = report_of(paths, opener)
     written = save_figures(report, figures) if figures is not None else {}
     return {"report.html": write(out, render(report)), **written}
 
@@ -63,7 +71,8 @@ def write(path: Path, content: str | bytes) -> Path:
 
 
 def save_figures(report: Report, folder: Path) -> dict[str, Path]:
-    """Every figure as PNG, SVG and its data, every table as CSV."""
+    """Every figure as PNG, SVG and its data, every table as CSV, and ``index.html``, which shows
+    the figures and lists all files."""
     written: dict[str, Path] = {}
     for figure in report.figures:
         for path in figure.save(folder).values():
@@ -71,8 +80,11 @@ def save_figures(report: Report, folder: Path) -> dict[str, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for table in report.tables:
         path = folder / f"table_{table.name}.csv"
-        path.write_text(table.csv(), encoding="utf-8")
+        path.write_bytes(table.csv().encode())
         written[path.name] = path
+    pages = Templates(__package__, styles=("report.css",))
+    text = pages.standalone("figures.html", report=report, policy={"img-src": "'self' data:"})
+    written["index.html"] = write(folder / "index.html", text)
     return written
 
 
@@ -96,9 +108,11 @@ def render(report: Report) -> str:
     return pages.standalone(
         "report.html", scripts=(library(),),
         styles=(css(),),
-        report=report, picture=_picture, spec=_spec, link=_link,
+        report=report, picture=_picture, spec=_spec, link=_link, LINKS=LINKS, ANCHOR=ANCHOR,
         is_figure=lambda b: isinstance(b, Figure), is_table=lambda b: isinstance(b, Table),
-        is_facts=lambda b: isinstance(b, Facts),
+        is_facts=lambda b: isinstance(b, Facts), is_link=lambda v: isinstance(v, Link),
+        is_command=lambda v: isinstance(v, Command),
+        is_quantity=lambda v: isinstance(v, Quantity),
     )  # fmt: skip
 
 
@@ -109,14 +123,16 @@ def library() -> str:
     return code.replace("</script", r"<\/script")
 
 
-def _picture(figure: Figure) -> str:
+def _picture(figure: Figure, narrow: bool) -> str:
     """The SVG, for use within a page: unseen by screen readers, who are told its description."""
-    return figure.svg(None).replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
+    return figure.svg(None, narrow).replace(
+        "<svg ", '<svg aria-hidden="true" focusable="false" ', 1
+    )
 
 
-def _spec(figure: Figure) -> str:
+def _spec(figure: Figure, narrow: bool) -> str:
     """The chart as JSON that no text in it can break out of."""
-    text = json.dumps(figure.spec, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(figure.spec(narrow), ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", r"\u003c")
 
 

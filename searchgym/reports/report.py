@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from .figure import Figure, to_csv
+from ..charts.figure import Figure, to_csv
 
 
 class Quantity(NamedTuple):
@@ -17,6 +17,9 @@ class Quantity(NamedTuple):
     mean: float
     low: float
     high: float
+    each: tuple[float, ...] = ()
+    """Means of single seeds, shown in place of an interval where they are too few for one (then
+    ``low`` and ``high`` are the mean)."""
 
     @classmethod
     def of(cls, found: Any) -> Quantity | None:
@@ -26,10 +29,28 @@ class Quantity(NamedTuple):
             return None
         if not isinstance(found, Mapping):
             found = {"mean": found.mean, "low": found.low, "high": found.high}
-        values = [found.get(name) for name in cls._fields]
+        values = [found.get(name) for name in cls._fields[:3]]
         if any(v is None or not math.isfinite(v) for v in values):
             return None
-        return cls(*(float(v) for v in values))
+        mean, low, high = (float(v) for v in values)
+        return cls(mean, low, high)
+
+    def within(self, least: float, most: float) -> Quantity:
+        """Return it with its interval cut at what is possible."""
+        return self._replace(low=max(least, self.low), high=min(most, self.high))
+
+
+class Link(NamedTuple):
+    """A text that leads somewhere, in a cell of a table."""
+
+    text: str
+    address: str
+
+
+class Command(NamedTuple):
+    """A command line, in a cell of a table."""
+
+    text: str
 
 
 class Column(NamedTuple):
@@ -46,15 +67,23 @@ class Column(NamedTuple):
             return "–"
         sign, digits = "+" if self.signed else "", 3 if self.digits is None else self.digits
         if isinstance(value, Quantity):
-            low, high = (f"{v:{sign}.{digits}f}" for v in value[1:])
-            return f"{value.mean:{sign}.{digits}f} [{low}, {high}]"
+            number, beside = self.parts(value)
+            return f"{number} {beside}"
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, int):
             return f"{value:{sign},}"
         if isinstance(value, float):
             return f"{value:{sign},.{digits}f}"
-        return str(value)
+        return str(value.text if isinstance(value, (Link, Command)) else value)
+
+    def parts(self, value: Quantity) -> tuple[str, str]:
+        """Mean, and interval or single seeds, as they are shown."""
+        digits = 3 if self.digits is None else self.digits
+        form = f"{'+' if self.signed else ''},.{digits if abs(value.mean) < 100 else 0}f"
+        if value.each:
+            return format(value.mean, form), f"({', '.join(format(v, form) for v in value.each)})"
+        return format(value.mean, form), f"[{value.low:{form}}, {value.high:{form}}]"
 
     @staticmethod
     def order(value: Any) -> str:
@@ -63,7 +92,13 @@ class Column(NamedTuple):
             return repr(value.mean)
         if isinstance(value, (int, float)):
             return repr(float(value))
+        if isinstance(value, (Link, Command)):
+            return value.text
         return "" if value is None else str(value)
+
+
+LINKS, ANCHOR = "_links", "_anchor"
+"""Keys of a row: addresses by column, and the name by which others link to the row."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +129,25 @@ class Table:
                         f"{column.key}_low": value.low,
                         f"{column.key}_high": value.high,
                     }
+                elif isinstance(value, (Link, Command)):
+                    out[column.key] = value[-1]
                 else:
                     out[column.key] = value
             flat.append(out)
         return to_csv(flat)
+
+    def within(self, tag: str) -> Table:
+        """Return the table with its links and anchors as those of one set among several."""
+
+        def moved(row: Mapping[str, Any]) -> Mapping[str, Any]:
+            out = dict(row)
+            if LINKS in row:
+                out[LINKS] = {k: f"#{tag}-{v[1:]}" for k, v in row[LINKS].items()}
+            if ANCHOR in row:
+                out[ANCHOR] = f"{tag}-{row[ANCHOR]}"
+            return out
+
+        return replace(self, rows=tuple(moved(row) for row in self.rows))
 
     def number(self, column: Column) -> bool:
         """Return whether a column holds numbers, which stand on the right."""
@@ -112,6 +162,8 @@ class Facts:
 
     title: str
     rows: tuple[tuple[str, str], ...]
+    folded: bool = True
+    """True if pages show them on demand only."""
 
 
 Block = Figure | Table | Facts
@@ -124,6 +176,8 @@ class Section:
     title: str
     intro: str
     blocks: tuple[Block, ...]
+    link: str | None = None
+    """Name in the page's bar; "": it has none there. None: the title."""
 
     @property
     def anchor(self) -> str:
@@ -141,6 +195,8 @@ class Report:
     """Sentences, the most important first."""
     sections: tuple[Section, ...]
     warnings: tuple[str, ...] = ()
+    alarm: str = ""
+    """Reason why the run is good for nothing, such as that nothing was learnt."""
     sources: tuple[str, ...] = field(default=())
     """The folders it was made from."""
 
@@ -184,4 +240,7 @@ def _word(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, Mapping):
         return ", ".join(f"{k} {_word(v)}" for k, v in value.items()) or "none"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        # a tool is written as name, description and parameters, of which the name says enough
+        return _word(value[0]) if value else "none"
     return str(value)

@@ -47,6 +47,8 @@ class Run:
     machine: Mapping[str, Any] = field(default_factory=dict)
     curves: tuple[Curve, ...] = ()
     results: tuple[EvalResult, ...] = ()
+    files: tuple[Path, ...] = ()
+    """The files of ``results``."""
     ladder: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -80,7 +82,7 @@ def read_run(path: Path) -> Run:
     if not path.exists():
         raise DataError(f"{path} does not exist: name the folder of a run")
     if path.is_file():
-        return Run(EVALUATION, path, results=(_result(path, path),))
+        return Run(EVALUATION, path, results=(_result(path, path),), files=(path,))
     machine = _json(path / MACHINE) if (path / MACHINE).is_file() else {}
     if (path / LADDER_FILE).is_file():
         ladder = _ladder(path / LADDER_FILE)
@@ -104,18 +106,21 @@ def read_run(path: Path) -> Run:
     if curves := _candidates(path):
         return Run(CANDIDATE, path, machine=machine, curves=curves)
     if results := _results(path):
-        return Run(EVALUATION, path, machine=machine, results=results)
+        return Run(
+            EVALUATION, path, machine=machine, results=tuple(results.values()),
+            files=tuple(results),
+        )  # fmt: skip
     raise DataError(f"{path} holds no run that can be reported: looked for {KINDS}")
 
 
-def _results(folder: Path) -> tuple[EvalResult, ...]:
+def _results(folder: Path) -> dict[Path, EvalResult]:
     """Results right in the folder; other JSON files are none of them."""
-    found = []
+    found = {}
     for path in sorted(folder.glob("*.json")):
         data = _json(path)
         if isinstance(data, Mapping) and {"schema_version", "rows", "columns"} <= data.keys():
-            found.append(_result(path, folder))
-    return tuple(found)
+            found[path] = _result(path, folder)
+    return found
 
 
 def _result(path: Path, named: Path) -> EvalResult:

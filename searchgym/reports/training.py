@@ -4,28 +4,42 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..charts.curves import (
+    ENOUGH,
+    CurvePoint,
+    centred,
+    changing,
+    ends,
+    over_seeds,
+    span_of,
+    thinned,
+)
+from ..charts.figure import Figure
+from ..charts.panels import multiples
+from ..errors import DataError
 from ..rl import metrics
-from .charts import multiples
-from .curves import CurvePoint, changing, ends, over_seeds, smoothed, thinned
-from .figure import Figure
-from .report import Block, Column, Facts, Quantity, Report, Section, Table, facts_of
+from .episodes import Behind, Opener, section
+from .grouping import RunGroup, grouped, same_settings
+from .naming import listed, quoted
+from .report import LINKS, Block, Column, Facts, Quantity, Report, Section, Table, facts_of
 from .sources import CANDIDATE, RL, Curve, Run
 
 UNIT = frozenset({
     "em", "f1", "cover_em", "invalid", "truncated", "overflowed", "length_cut", "clip_frac",
     "frac_reward_zero_std", "evidence_recall", "mean_token_accuracy",
 })  # fmt: skip
-"""Metrics that lie in [0, 1]: their intervals are cut there."""
+"""Metrics that lie in [0, 1], as do the axes they are drawn on and their intervals."""
+POINTS_OF_AN_END = 10
+"""Logged points of training whose mean is its start, or its end; evaluations are taken singly."""
 
 
-class RunGroup(NamedTuple):
-    """Runs that differ in their seed only: one series."""
-
-    name: str
-    curves: tuple[Curve, ...]
-    about: Mapping[str, Any]
+def is_rate(measure: str) -> bool:
+    """Return whether a metric lies in [0, 1]; parts of the reward have their measure's name."""
+    return measure in UNIT or measure in ("rewards/em", "rewards/f1", "rewards/cover_em")
 
 
 class Chart(NamedTuple):
@@ -35,11 +49,12 @@ class Chart(NamedTuple):
     title: str
     intro: str
     measures: tuple[str, ...]
-    known: bool = False
-    """Values that were set, not measured: a moving average would only be late."""
+    noisy: bool = True
+    """True for measures of few training episodes, of which neighbouring steps are averaged; False
+    for values that were set and for evaluations, which are shown as they are."""
 
 
-def training_report(runs: Sequence[Run]) -> Report:
+def training_report(runs: Sequence[Run], opener: Opener | None = None) -> Report:
     """Curves, reward parts, curricula, coefficients, warnings, settings and machine."""
     kind = runs[0].kind
     groups = grouped(runs)
@@ -50,58 +65,63 @@ def training_report(runs: Sequence[Run]) -> Report:
         if chart.measures:
             figure = _figure(chart, groups, x, marks, kind)
             sections.append(Section(chart.title, chart.intro, (figure,)))
-    said = (_table(kind, groups) if _longest(groups) > 1 else None, _warnings(groups))
-    sections[1:1] = [section for section in said if section is not None]
-    sections.append(_settings(runs, groups))
+    behind = _behind(kind, runs)
+    episodes, missing = None, []
+    try:
+        episodes = section(behind, ("run", "step"), opener)
+    except DataError as error:
+        missing = [f"no episodes are linked: {error}"]
+    numbers = _table(kind, groups, bool(episodes)) if _longest(groups) > 1 else None
+    sections[1:1] = [s for s in (numbers, _warnings(groups)) if s is not None]
+    sections += [*([episodes] if episodes else []), _settings(runs, groups)]
     return Report(
         title=_title(kind, groups), kind=kind, summary=tuple(_summary(kind, groups)),
         sections=tuple(sections), sources=tuple(str(run.path) for run in runs),
-        warnings=tuple(
+        warnings=(*(
             f"{name} (step {step:g}{', ' + where if where else ''}): {MEANING.get(name, '')}"
             for name, step, where in _warned(groups)
-        ),
+        ), *missing),
+        alarm=learnt_nothing(kind, groups),
     )  # fmt: skip
+
+
+def learnt_nothing(kind: str, groups: Sequence[RunGroup]) -> str:
+    """Why a training learnt nothing, as a sentence; "" where it may have learnt."""
+    curves = [curve for group in groups for curve in group.curves]
+    if kind == RL:
+        told = "no_signal" in {name for name, _, _ in _warned(groups)}
+        flat = all(row.get("grad_norm") == 0 for curve in curves for row in curve.rows)
+        if flat or (told and all(
+            row.get("frac_reward_zero_std") == 1 for curve in curves for row in curve.rows
+        )):  # fmt: skip
+            return (
+                "No group of episodes had two different rewards, so every gradient was 0. Easier "
+                "tasks, a warm start, a graded reward (f1), larger groups or a higher temperature "
+                "give a signal."
+            )
+    if kind == CANDIDATE and curves:
+        played = [max((float(row["episodes"]) for row in c.rows), default=0.0) for c in curves]
+        if not any(played):
+            return "No training episode was played before the time was over. Give it more."
+    return ""
+
+
+def _behind(kind: str, runs: Sequence[Run]) -> list[Behind]:
+    """The rollouts that were kept of the first step and of the last."""
+    out = []
+    for run in runs if kind == RL else ():
+        path: Path = run.path / "rollouts.jsonl"
+        if path.is_file():
+            steps = [int(row["step"]) for curve in run.curves for row in curve.rows]
+            for name, step in (("first", min(steps)), ("last", max(steps))):
+                out.append(Behind((run.name, f"{name} ({step})"), path, {"step": str(step)}))
+    return out
 
 
 def learning_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     """Draw how candidate agents learned, by name: what a notebook shows of ``Learned.curve``."""
     groups = [RunGroup(name, (Curve(0, tuple(rows)),), {}) for name, rows in curves.items()]
     return _figure(_charts(CANDIDATE, groups)[0], groups, "episodes", (), CANDIDATE)
-
-
-def grouped(runs: Sequence[Run]) -> list[RunGroup]:
-    """Runs by all settings but seed, device and what may change in a run that goes on."""
-    by: dict[str, list[Run]] = {}
-    for run in runs:
-        by.setdefault(json.dumps(_same(run.about), sort_keys=True) + _own(run), []).append(run)
-    names = _names([members[0] for members in by.values()])
-    return [
-        RunGroup(name, tuple(c for run in members for c in run.curves), members[0].about)
-        for name, members in zip(names, by.values(), strict=True)
-    ]
-
-
-def _own(run: Run) -> str:
-    """Runs without written settings are each by themselves."""
-    return "" if run.about else str(run.path)
-
-
-def _same(about: Mapping[str, Any]) -> dict[str, Any]:
-    free = {"seed", "steps", "save_every"}
-    kept = {k: v for k, v in about.items() if k not in ("device", "recipe")}
-    for table in ("train", "config"):
-        if isinstance(kept.get(table), Mapping):
-            kept[table] = {k: v for k, v in kept[table].items() if k not in free}
-    return kept
-
-
-def _names(firsts: Sequence[Run]) -> list[str]:
-    """The recipe where it tells them apart, else the folder."""
-    recipes = [str(run.about.get("recipe", "")) for run in firsts]
-    if all(recipes) and len(set(recipes)) == len(recipes):
-        return recipes
-    names = [run.name for run in firsts]
-    return names if len(set(names)) == len(names) else [str(run.path) for run in firsts]
 
 
 def _charts(kind: str, groups: Sequence[RunGroup]) -> list[Chart]:
@@ -113,7 +133,8 @@ def _charts(kind: str, groups: Sequence[RunGroup]) -> list[Chart]:
     first = "Learning curves"
     if kind == CANDIDATE:
         about = "Greedy play on the development world, by training episodes."
-        return [Chart("learning", first, about, there("f1", "em", "evidence_recall", "searches"))]
+        measures = there("f1", "em", "evidence_recall", "searches")
+        return [Chart("learning", first, about, measures, noisy=False)]
     if kind != RL:
         about = "Means over the steps between two lines of the log."
         return [
@@ -133,11 +154,11 @@ def _charts(kind: str, groups: Sequence[RunGroup]) -> list[Chart]:
         Chart("reward_parts", "Reward parts", "What each part gave per episode, before weights. "
               "A reward that rises by other parts than the answer's is worth a look.", parts),
         Chart("curriculum", "Curriculum", "Each axis of difficulty, mean over the step's tasks.",
-              difficulty, known=True),
+              difficulty, noisy=False),
         Chart("health", "How it learns", "Where collapses show first.",
               there("entropy", "frac_reward_zero_std", "invalid", "truncated", "grad_norm",
                     "clip_frac", "approx_kl", "kl", *rare)),
-        Chart("coefficients", "Schedules", "Coefficients by step.", coefficients, known=True),
+        Chart("coefficients", "Schedules", "Coefficients by step.", coefficients, noisy=False),
         Chart("time", "Time", "Wall clock of each step, on the machine below.",
               there("rollout_s", "update_s")),
     ]  # fmt: skip
@@ -154,7 +175,9 @@ def _figure(
 ) -> Figure:
     rows: list[dict[str, Any]] = []
     told: list[str] = []
-    for measure in chart.measures:
+    span, size = 1, 1
+    drawn, flat = _moving(chart, groups)
+    for measure in drawn:
         name = label(measure, kind)
         for group in groups:
             lines = []
@@ -166,32 +189,109 @@ def _figure(
                      "seed": curve.seed}
                     for at, value in line
                 ]  # fmt: skip
-                smooth = smoothed([v for _, v in line], 1.0 if chart.known else 0.2)
+                own = span_of(len(line)) if chart.noisy else 1
+                span, size = max(span, own), max(size, -(-len(xs) // max(1, len(line))))
+                smooth = centred([v for _, v in line], own)
                 lines.append([(at, v) for (at, _), v in zip(line, smooth, strict=True)])
             points = over_seeds(lines)
-            rows += [_mean_row(name, group.name, p, measure in UNIT) for p in points]
+            rows += [_mean_row(name, group.name, p, is_rate(measure)) for p in points]
             if points:
                 told.append(
                     f"{name}{f' of {group.name}' if len(groups) > 1 else ''} from "
                     f"{points[0].mean:.3g} to {points[-1].mean:.3g}"
                 )
-    seeds = max(len(group.curves) for group in groups)
-    seeds_told = ", mean over seeds" if seeds > 1 else ""
-    caption = "Thin: " + ("each seed as logged" if seeds > 1 else "as logged")
-    caption += f"; thick: moving average (newest point weighs .2){seeds_told}"
-    if chart.known:
-        caption = f"Thin: each seed; thick{seeds_told}" if seeds > 1 else "As set at each step"
-    if seeds > 2:
-        caption += " with 95 % interval (Student's t)"
-    if marks:
-        caption += "; dashed vertical lines: warnings"
-    measures = [label(m, kind) for m in chart.measures]
-    drawn = multiples(
-        rows, "training episodes" if x == "episodes" else "step", [g.name for g in groups],
-        measures, marks=marks,
+    names = [label(m, kind) for m in drawn]
+    draw = partial(
+        multiples, rows, "training episodes" if x == "episodes" else "step",
+        [g.name for g in groups], names, marks=marks,
+        rates=[label(m, kind) for m in drawn if is_rate(m)],
     )  # fmt: skip
-    alt = f"{chart.title}{'' if chart.known else ', smoothed'}: {'; '.join(told)}."
-    return Figure(chart.name, chart.title, caption + ".", alt, drawn, tuple(rows))
+    same = f" The same throughout: {listed(flat)}." if flat else ""
+    seeds = max(len(group.curves) for group in groups)
+    return Figure(
+        chart.name, _finding(chart, groups, kind, x),
+        _reading(seeds, span * size if span > 1 else 1, bool(marks)) + same,
+        f"{chart.title}{', smoothed' if span > 1 else ''}: {'; '.join(told)}.", draw, tuple(rows),
+    )  # fmt: skip
+
+
+def _moving(chart: Chart, groups: Sequence[RunGroup]) -> tuple[list[str], list[str]]:
+    """Measures that change, and those that do not, with their value; if none changes, the first
+    counts as one that does, so that something is drawn."""
+    drawn, flat = [], []
+    for measure in chart.measures:
+        seen = {v for g in groups for c in g.curves for v in values_of(c, measure)
+                if v is not None and v == v}  # fmt: skip
+        if len(seen) == 1 and _longest(groups) > 1:
+            flat.append((measure, next(iter(seen))))
+        else:
+            drawn.append(measure)
+    if not drawn:
+        drawn = [flat.pop(0)[0]]
+    return drawn, [f"{label(m)} {v:.4g}" for m, v in flat]
+
+
+def _reading(seeds: int, span: int, marked: bool) -> str:
+    """How to read the lines."""
+    over = "the mean over seeds" if seeds > 1 else ""
+    if span > 1:
+        thin = "each seed as logged" if seeds > 1 else "as logged"
+        mean = f"the mean over {span} neighbouring steps (fewer at the ends)"
+        caption = f"Thin: {thin}; thick: {mean}{' and over seeds' if over else ''}"
+    else:
+        caption = f"Thin: each seed; thick: {over}" if over else "As logged, without smoothing"
+    if seeds >= ENOUGH:
+        caption += ", with 95 % interval (Student's t)"
+    return caption + ("; dashed vertical lines: warnings." if marked else ".")
+
+
+def _finding(chart: Chart, groups: Sequence[RunGroup], kind: str, x: str) -> str:
+    """What the chart shows, of the first measure that says something."""
+    if chart.name == "time":
+        return "Time of each step"
+    if not chart.noisy and kind == RL:
+        return f"{chart.title} as set"
+    if chart.name == "health":
+        count = len({name for name, _, _ in _warned(groups)})
+        return f"{count} warning{'s' * (count != 1)} of a collapse" if count else (
+            "No sign of a collapse"
+        )  # fmt: skip
+    out = []
+    for group in groups:
+        moved = [(m, *_ends(group, m, kind == CANDIDATE)) for m in _moving(chart, groups)[0]]
+        known = [(m, a, b) for m, a, b in moved if a and b]
+        if not known:
+            continue
+        shown = known[:1]
+        if chart.name == "reward_parts":
+            shown = [k for k in known if _moves(*k[1:])]
+        parts = [] if shown else ["no reward part moves"]
+        for measure, start, last in shown:
+            assert start is not None
+            assert last is not None
+            name = label(measure, kind)
+            form = ".2f" if is_rate(measure) else ".3g"
+            first, end = format(start.mean, form), format(last.mean, form)
+            if _longest([group]) < 2:
+                parts.append(f"{name} is {end}")
+            elif not _moves(start, last):
+                parts.append(f"{name} stays at {end}")
+            else:
+                verb = "rises" if last.mean > start.mean else "falls"
+                parts.append(f"{name} {verb} from {first} to {end}")
+        who = f"{quoted(group.name)}: " if len(groups) > 1 else ""
+        out.append(who + listed(parts))
+    told = "; ".join(out)
+    last_x = max(float(c.rows[-1][x]) for g in groups for c in g.curves if c.rows)
+    unit = "training episodes" if x == "episodes" else "steps"
+    within = f" within {last_x + (x != 'episodes' and kind == RL):,.0f} {unit}"
+    return (
+        told[:1].upper() + told[1:] + (within if _longest(groups) > 1 and len(groups) == 1 else "")
+    )
+
+
+def _moves(start: Quantity, last: Quantity) -> bool:
+    return abs(last.mean - start.mean) >= 0.005 * max(1.0, abs(start.mean))
 
 
 def values_of(curve: Curve, measure: str) -> list[float | None]:
@@ -214,14 +314,18 @@ def _round(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _ends(group: RunGroup, measure: str) -> tuple[Quantity | None, Quantity | None]:
+def _ends(
+    group: RunGroup, measure: str, evaluated: bool
+) -> tuple[Quantity | None, Quantity | None]:
     """Beginning and end, over seeds."""
-    found = [ends([row.get(measure) for row in curve.rows]) for curve in group.curves]
+    count = 1 if evaluated else POINTS_OF_AN_END
+    found = [ends([row.get(measure) for row in curve.rows], count) for curve in group.curves]
     out = []
     for place in (0, 1):
-        line = [[(0.0, pair[place])] for pair in found if pair[place] is not None]
-        points = over_seeds(line)  # type: ignore[arg-type]
-        out.append(Quantity(*points[0][1:4]) if points else None)
+        each = [float(v) for pair in found if (v := pair[place]) is not None]
+        points = over_seeds([[(0.0, v)] for v in each])
+        few = tuple(each) if 1 < len(each) < ENOUGH else ()
+        out.append(Quantity(*points[0][1:4], few) if points else None)
     return out[0], out[1]
 
 
@@ -230,7 +334,7 @@ def _longest(groups: Sequence[RunGroup]) -> int:
     return max((len(curve.rows) for group in groups for curve in group.curves), default=0)
 
 
-def _table(kind: str, groups: Sequence[RunGroup]) -> Section:
+def _table(kind: str, groups: Sequence[RunGroup], linked: bool = False) -> Section:
     shown = {
         RL: ("reward", "em", "f1", "searches", "turns", "completion_length", "invalid",
              "truncated", "overflowed", "length_cut", "entropy"),
@@ -240,7 +344,7 @@ def _table(kind: str, groups: Sequence[RunGroup]) -> Section:
     rows = []
     for group in groups:
         for measure in shown:
-            first, last = _ends(group, measure)
+            first, last = _ends(group, measure, kind == CANDIDATE)
             if first is None or last is None:
                 continue
             alone = len(group.curves) == 1
@@ -248,17 +352,20 @@ def _table(kind: str, groups: Sequence[RunGroup]) -> Section:
                 "run": group.name, "measure": label(measure, kind), "seeds": len(group.curves),
                 "first": first.mean if alone else first, "last": last.mean if alone else last,
                 "change": last.mean - first.mean,
+                **({LINKS: dict.fromkeys(("first", "last"), "#episodes")} if linked else {}),
             })  # fmt: skip
     columns = [
-        Column("run", "run"), Column("measure", "measure"), Column("first", "at first"),
-        Column("last", "at last"), Column("change", "change", signed=True),
+        Column("run", "run"), Column("measure", "measure"), Column("first", "start"),
+        Column("last", "end"), Column("change", "change", signed=True),
         Column("seeds", "seeds"),
     ]  # fmt: skip
     note = (
-        "Means of the first and last ten logged points, or of halves where there are fewer. "
-        "Intervals: 95 %, over seeds (Student's t)."
-    )
-    table = Table("ends", "First and last", tuple(columns if several else columns[1:]),
+        "The first evaluation and the last. "
+        if kind == CANDIDATE
+        else f"Means of the first and last {POINTS_OF_AN_END} logged points, or of halves where "
+        "there are fewer. "
+    ) + (f"Intervals: 95 %, over seeds (Student's t); of fewer than {ENOUGH} seeds each is shown.")
+    table = Table("ends", "Start and end", tuple(columns if several else columns[1:]),
                   tuple(rows), note)  # fmt: skip
     return Section("In numbers", "", (table,))
 
@@ -310,15 +417,21 @@ def _settings(runs: Sequence[Run], groups: Sequence[RunGroup]) -> Section:
         blocks.append(_differing(groups))
     for group in groups:
         if group.about:
-            blocks.append(facts_of(f"Settings: {group.name}", _same(group.about)))
+            blocks.append(facts_of(f"Settings: {group.name}", same_settings(group.about)))
     machines = {json.dumps(r.machine, sort_keys=True): r.machine for r in runs if r.machine}
-    blocks += [facts_of("Machine and versions", found) for found in machines.values()]
+    blocks += [facts_of("Machine", _less_versions(found)) for found in machines.values()]
+    versions = [found["versions"] for found in machines.values() if "versions" in found]
+    blocks += [facts_of("Versions", *versions)] if versions else []
     blocks.append(Facts("Folders", tuple((run.name, str(run.path)) for run in runs)))
     return Section("Settings and machine", "", tuple(b for b in blocks if b))
 
 
+def _less_versions(machine: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in machine.items() if k != "versions"}
+
+
 def _differing(groups: Sequence[RunGroup]) -> Table:
-    flat = [dict(facts_of("", _same(g.about)).rows) for g in groups]
+    flat = [dict(facts_of("", same_settings(g.about)).rows) for g in groups]
     names = [n for n in dict.fromkeys(n for f in flat for n in f)
              if len({f.get(n) for f in flat}) > 1]  # fmt: skip
     rows = [{"setting": n, **{g.name: f.get(n, "–") for g, f in zip(groups, flat, strict=True)}}
@@ -344,14 +457,12 @@ def _summary(kind: str, groups: Sequence[RunGroup]) -> list[str]:
         }.get(kind, ("loss", "mean_token_accuracy"))  # fmt: skip
         moved = []
         for measure in told:
-            first, last = _ends(group, measure)
+            first, last = _ends(group, measure, kind == CANDIDATE)
             if first and last:
                 to = f" → {last.mean:.3g}" if _longest([group]) > 1 else ""
                 moved.append(f"{label(measure, kind)} {first.mean:.3g}{to}")
         out.append(f"{_what(kind, group)}: {', '.join(moved)}.")
     if kind == RL:
-        if any(name == "no_signal" for name, _, _ in _warned(groups)):
-            out.append("Learnt nothing: no group had two different rewards.")
         count = len(_warned(groups))
         out.append(f"{count} named warning{'s' * (count > 1)}." if count else "No warnings.")
     return out

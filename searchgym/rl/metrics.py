@@ -65,11 +65,12 @@ RL: Mapping[str, Metric] = {
         "steady", "grows threefold (warning `length_blow_up`): penalise length, average by tokens",
     ),
     "invalid": Metric(
-        "share of invalid turns", "turns that are no legal action / turns", "share", "below .1",
+        "share of invalid turns", "turns that are no legal action / turns", "share", "below 0.1",
         "high: lower the temperature, warm start, or another dialect",
     ),
     "truncated": Metric(
-        "share of truncated episodes", "episodes ended by a budget / episodes", "share", "below .2",
+        "share of truncated episodes", "episodes ended by a budget / episodes", "share",
+        "below 0.2",
         "high: raise `max_turns`, `max_tokens` or the episode's budgets",
     ),
     "overflowed": Metric(
@@ -80,7 +81,7 @@ RL: Mapping[str, Metric] = {
     ),
     "length_cut": Metric(
         "share of turns cut by length", "turns ended by `max_tokens` instead of by the model or a "
-        "stop string / turns (TRL: clipped_ratio)", "share", "below .05",
+        "stop string / turns (TRL: clipped_ratio)", "share", "below 0.05",
         "high: raise `sampling.max_tokens`, or penalise length",
     ),
     "episodes": Metric("episodes", "episodes played, baselines left out", "episodes", "–", "–"),
@@ -108,7 +109,7 @@ RL: Mapping[str, Metric] = {
     "trajectories": Metric("trajectories", "episodes trained on", "episodes", "–", "–"),
     "frac_reward_zero_std": Metric(
         "share of groups without signal", "groups whose rewards are all equal / groups", "share",
-        "below .7",
+        "below 0.7",
         "1 throughout (warning `no_signal`): nothing is learnt. Easier tasks, a warm start, a "
         "graded reward (`f1`), larger groups, a higher temperature",
     ),
@@ -129,12 +130,12 @@ RL: Mapping[str, Metric] = {
                     "drifts: fewer updates per step, or a lower `lr`"),
     "clip_frac": Metric(
         "clip fraction", "trained tokens whose ratio is clipped / trained tokens", "share",
-        "0 with one update per step; below .2 with several",
+        "0 with one update per step; below 0.2 with several",
         "high: fewer `epochs` or `minibatches`, or a lower `lr`",
     ),
     "approx_kl": Metric(
         "KL to the old policy, nats per token", "mean over trained tokens of the k3 estimate of "
-        "KL(π_old ‖ π)", "nats/token", "below .02", "high: as `clip_frac`",
+        "KL(π_old ‖ π)", "nats/token", "below 0.02", "high: as `clip_frac`",
     ),
     "behaviour_weight": Metric(
         "importance weight of stale tokens", "mean over trained tokens of the weight "
@@ -143,7 +144,7 @@ RL: Mapping[str, Metric] = {
     ),
     "capped_frac": Metric(
         "capped fraction", "trained tokens whose weight is above the cap / trained tokens", "share",
-        "below .05", "high: a smaller `eta`, or fewer `minibatches`",
+        "below 0.05", "high: a smaller `eta`, or fewer `minibatches`",
     ),
     "squared": Metric("squared error (kimi)", "mean over trajectories of the loss's squared error",
                       "–", "falls", "–"),
@@ -160,14 +161,14 @@ RL: Mapping[str, Metric] = {
                     "above 0", "0: no trajectory reaches the threshold"),
     "dpo/*": Metric("DPO loss", "`dpo/accuracy`: share of pairs whose better member has the higher "
                     "implicit reward; `dpo/margin`: mean difference of implicit rewards", "share; "
-                    "nats", "accuracy above .5", "below: a lower `lr`"),
+                    "nats", "accuracy above 0.5", "below: a lower `lr`"),
     "critic/*": Metric(
         "critic", "`loss`, `grad_norm`, mean `value` and `clip_frac` of the value model's updates",
         "–", "loss falls", "loss grows: a lower `critic.lr`",
     ),
     "sampling_logp_difference/*": Metric(
         "trainer and rollout engine disagree by", "mean and max over tokens of |log π_trainer − "
-        "log π_rollout| at equal weights", "nats", "1e-4 in float32, below .5 in half precision",
+        "log π_rollout| at equal weights", "nats", "1e-4 in float32, below 0.5 in half precision",
         "larger: the run stops with an error",
     ),
     "staleness/*": Metric(
@@ -176,13 +177,14 @@ RL: Mapping[str, Metric] = {
     ),
     "importance_sampling_ratio/*": Metric(
         "importance ratio of stale tokens", "over trained tokens, of w = π_old/π_sampled: `mean`, "
-        "`max`, `ess` (effective sample size (Σw)²/(NΣw²)), `kl` (k3)", "–", "`ess` above .5",
+        "`max`, `ess` (effective sample size (Σw)²/(NΣw²)), `kl` (k3)", "–", "`ess` above 0.5",
         "low: a smaller `eta`, or loss `decoupled`",
     ),
     "rollouts/*": Metric(
         "rollout workers", "`dropped` groups since the last update, `workers_lost` in all, "
         "`trainer_idle` and `workers_idle`: shares of the time spent waiting", "groups; workers; "
-        "share", "idle shares below .3", "trainer idle: more workers; workers idle: a larger `eta`",
+        "share", "idle shares below 0.3",
+        "trainer idle: more workers; workers idle: a larger `eta`",
     ),
     "rollout_s": Metric("playing, seconds", "wall clock of rollouts and rewards", "s", "–",
                         "most of a step: larger batches, `reuse_tokens`, vLLM"),

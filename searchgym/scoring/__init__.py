@@ -7,7 +7,9 @@ from ..types import Task
 
 SCORING_VERSION = 2
 """Raised whenever a measure of an answer changes its value; results of two versions are not
-compared. 1: cover-EM found the answer anywhere, inside of words, too. 2: as whole words."""
+compared. 1: cover-EM found the answer anywhere, inside of words, too. 2: as whole words. Since then
+other scripts than Latin are normalised, too (``text.normalise_answer``), which moves no score of a
+text in Latin script."""
 
 
 def score_answer(task: Task, answer: str) -> dict[str, float]:

@@ -67,7 +67,7 @@ def whole(answer: Callable[[bytes], Awaitable[Reply]], most: int, outbox: Outbox
         if isinstance(reply, bytes):
             await respond(send, status, reply, (kind,))
             return status, queries
-        async with outbox.room(reply.bytes):
+        async with outbox.room(reply.size):
             body = await asyncio.to_thread(reply.encode)
             await send_large(send, status, body, (kind,))
         return status, queries

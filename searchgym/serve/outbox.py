@@ -18,7 +18,7 @@ _PIECE = 256 << 10
 class Large(NamedTuple):
     """An answer that is yet to be encoded."""
 
-    bytes: int
+    size: int
     """About how many it will be."""
     encode: Callable[[], bytes]
 

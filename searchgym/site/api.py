@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 import typing
 import warnings
@@ -23,6 +24,7 @@ PACKAGES = (
     "searchgym.engines",
     "searchgym.knower",
     "searchgym.llms",
+    "searchgym.charts",
     "searchgym.reports",
     "searchgym.rewards",
     "searchgym.tools",
@@ -48,6 +50,15 @@ def load(package: str) -> None:
                 vars(value)[field].__doc__ = ""  # in place of "Alias for field number …"
 
 
+def without_dead_links(html: str) -> str:
+    """Take out links to members without documentation, which pdoc leaves out of the page."""
+    return re.sub(
+        r'<a href="#([^"]+)">([^<]*)</a>',
+        lambda link: link[0] if f'id="{link[1]}"' in html else link[2],
+        html,
+    )
+
+
 def main(folder: Path) -> None:
     """Write the pages into ``folder``; ``index.html`` leads to them.
 
@@ -63,7 +74,7 @@ def main(folder: Path) -> None:
     for package, page in pages.items():
         path = folder.joinpath(*package.split(".")).with_suffix(".html")
         path.parent.mkdir(parents=True, exist_ok=True)
-        html = pdoc.render.html_module(page, pages)
+        html = without_dead_links(pdoc.render.html_module(page, pages))
         # "text::" before a block of code, which pdoc shows as it stands
         path.write_text(html.replace("::</p>", ":</p>"), encoding="utf-8")
     (folder / "index.html").write_text(pdoc.render.html_index(pages), encoding="utf-8")

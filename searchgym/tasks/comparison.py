@@ -78,6 +78,7 @@ _SAME_LABEL = Phrases(
     ),
 )
 _LABEL = re.compile(r"^the ([\w' -]+) of \{s\}$")
+_CLAUSE = re.compile(r" (who|that|at|on|named|chosen|elected|spanned|in charge)\b")
 _VERBS = ("is", "was", "were", "are", "has", "had", "came", "covers", "lies", "holds", "opened")
 
 
@@ -98,6 +99,16 @@ def labels(prop: Property, label: str) -> Phrases:
         return tuple(m.group(1) for m in map(_LABEL.match, side) if m) or (label,)
 
     return Phrases(bare(prop.noun.train), bare(prop.noun.heldout))
+
+
+def plain(bare: Phrases, label: str) -> Phrases:
+    """Leave out labels that hold a clause ("person who was the director"): an adjective before
+    one, or a second clause after it, cannot be read at once."""
+
+    def short(side: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(one for one in side if not _CLAUSE.search(one)) or (label,)
+
+    return Phrases(short(bare.train), short(bare.heldout))
 
 
 def is_phrase(wording: str) -> str:
@@ -149,13 +160,16 @@ def _choice(ctx: Context, rng: np.random.Generator, *, first: bool, bridged: boo
     choices = ",".join(f"{sketch.entity(p.start, given=True)}={end}" for end, p in ends)
     words = (about.less if least else about.more).split("|")[0]
     noun = ctx.schema.types[source].noun
+    adjective = is_phrase(words) != words
     who = "who" if ctx.noun(a.entities[-1]) in PEOPLE else "that"
 
     def render(voice: Voice) -> str:
         is_what = is_phrase(words)
         if via is not None:
-            label = voice.pick(labels(ctx.prop(via), ctx.label(via)))
-            is_what = f"has the {label} {who} {is_what}"
+            label = voice.pick(plain(labels(ctx.prop(via), ctx.label(via)), ctx.label(via)))
+            is_what = (
+                f"has the {words} {label}" if adjective else f"has the {label} {who} {is_what}"
+            )
         text = voice.pick(_CHOICE).replace("{is}", is_what).replace("{n}", noun)
         text = text.replace("{a}", voice.named(a.start)).replace("{b}", voice.named(b.start))
         return capitalised(text)

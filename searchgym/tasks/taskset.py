@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from ..errors import DataError, TaskError, unknown
+from ..errors import DataError, TaskError, unknown_id
 from ..types import Task
 from .records import task_from_dict, task_to_dict
 
@@ -37,7 +37,7 @@ class TaskSet(Sequence[Task]):
         try:
             return self._position[task_id]
         except KeyError:
-            raise TaskError(unknown("task id", task_id, list(self._position)[:200])) from None
+            raise TaskError(unknown_id("task id", task_id, self._position)) from None
 
     def get(self, task_id: str) -> Task:
         """The task with this id; ``TaskError`` if unknown."""

@@ -66,6 +66,23 @@ def write_whole(path: Path, text: str) -> None:
         os.replace(partial, path)
 
 
+def locked(path: Path) -> bool:
+    """Return whether a process holds the lock file ``path`` of a :class:`FolderLock`. Writes
+    nothing; False where there is no such file."""
+    try:
+        with path.open("r", encoding="utf-8") as file:
+            holder = file.read().strip()
+            if not holder.isdecimal():
+                return False
+            os.kill(int(holder), 0)  # its process is gone: the lock need not be tried, which
+            _lock_file(file)  # would hinder a training that starts at this very moment
+    except (BlockingIOError, PermissionError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 class FolderLock:
     """An exclusive lock on a run's folder, held by one training at a time.
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..errors import DataError
 from ..web.pages import Templates
 from ..web.server import build_app as build_server
-from . import query
+from . import policies, query
+from .finding import Needles
 from .index import Index
-from .query import Filter, Side
+from .policies import Side
+from .query import BOOKS, Filter
 from .record import OUTCOMES, PROBLEMS, Record
 from .tokens import COLOURS, coloured
 from .words import compared, marked
@@ -21,16 +24,16 @@ if TYPE_CHECKING:
 PACKAGE = "searchgym.viewer"
 MOST_RAW = 200_000
 """Characters of an episode's own bytes that are shown."""
-MOST_CHANGES = 300
+MOST_CHANGES, MOST_BROKEN = 300, 20
 TABS = {"turns": "Turns", "tokens": "Tokens", "tree": "Tree", "raw": "Record"}
 
 
 def viewer_pages() -> Templates:
     """The templates, with what they need of here."""
-    pages = Templates(PACKAGE, styles=["viewer.css"], scripts=["viewer.js"])
+    pages = Templates(PACKAGE, styles=["viewer.css"], scripts=["viewer.js", "watch.js"])
     pages.environment.globals |= {
-        "OUTCOMES": OUTCOMES, "PROBLEMS": PROBLEMS, "TABS": TABS, "COLOURS": COLOURS,
-        "marked": marked,
+        "OUTCOMES": OUTCOMES, "PROBLEMS": PROBLEMS, "BOOKS": BOOKS, "TABS": TABS,
+        "COLOURS": COLOURS, "marked": marked,
     }  # fmt: skip
     pages.environment.filters["golden"] = lambda text: next(iter(json.loads(text)), "")
     return pages
@@ -39,9 +42,16 @@ def viewer_pages() -> Templates:
 class Viewer:
     """Responses of the viewer, one method an address."""
 
-    def __init__(self, index: Index) -> None:
-        self.index, self.pages = index, viewer_pages()
+    def __init__(self, index: Index | None, name: str, *, live: bool = False) -> None:
+        self._index, self.name, self.live = index, name, live
+        self.pages = viewer_pages()
         self._choices: tuple[int, dict[str, Any]] = (-1, {})
+
+    @property
+    def index(self) -> Index:
+        """What is shown."""
+        assert self._index is not None  # RunWatcher's comes later
+        return self._index
 
     def choices(self) -> dict[str, Any]:
         """Return what filters offer, counted anew when episodes were added."""
@@ -52,9 +62,12 @@ class Viewer:
     def page(self, template: str, status: int = 200, **values: Any) -> Any:
         from starlette.responses import HTMLResponse
 
-        several = len(self.choices()["agent"]) > 1 or len(self.choices()["step"]) > 1
+        try:
+            several = len(self.choices()["agent"]) > 1 or len(self.choices()["step"]) > 1
+        except DataError:  # no trajectory yet
+            several = False
         text = self.pages.served(
-            template, run=self.index.run.name, several=several, exported=False, **values
+            template, run=self.name, several=several, exported=False, live=self.live, **values
         )
         return HTMLResponse(text, status)
 
@@ -67,15 +80,34 @@ class Viewer:
         given: Mapping[str, str] = request.query_params
         chosen = Filter.of(given)
         found = query.listing(self.index, chosen, _number(given.get("page"), 1))
+        broken, bars = self.index.broken(), policies.overview(self.index, chosen)
+        seen = [name for name in OUTCOMES if any(name in bar.counts for bar in bars)]
         return self.page(
             "list.html", chosen=chosen, found=found, choices=self.choices(),
-            first=(found.page - 1) * query.PAGE, sorts=query.SORTS,
+            first=(found.page - 1) * query.PAGE, bars=bars, seen=seen,
+            search=Needles(chosen.q), snippets=self._snippets(chosen, found.rows),
+            broken=broken[:MOST_BROKEN], broken_in_all=len(broken),
         )  # fmt: skip
+
+    def _snippets(self, chosen: Filter, rows: Sequence[Any]) -> dict[str, Any]:
+        """Key → markup of the place in which a search found an episode."""
+        search = Needles(chosen.q)
+        if not search:
+            return {}
+        records = {row["key"]: self._record(row["key"]) for row in rows}
+        return {key: search.snippet(record) for key, record in records.items() if record}
+
+    def _record(self, key: str) -> Record | None:
+        """The episode; None where there is none, or its file has changed since."""
+        try:
+            return self.index.record(key)
+        except (DataError, OSError):
+            return None
 
     # --- one episode --------------------------------------------------------------------------
     def episode(self, request: Any) -> Any:
         key, given = request.path_params["key"], request.query_params
-        record = self.index.record(key)
+        record = self._record(key)
         if record is None:
             return self.gone(f"There is no episode {key}: the run has changed, or the link is old.")
         tab = given.get("tab", "turns")
@@ -93,25 +125,29 @@ class Viewer:
             "episode.html", key=key, record=record, tab=tab, by=by, at=at, chosen=chosen,
             before=before, after=after, branches=branches, others=others,
             tokens=coloured(record.tokens, by) if tab == "tokens" else [],
+            search=Needles(chosen.q), page_size=query.PAGE,
             raw=self.index.raw(key, MOST_RAW) if tab == "raw" else "",
         )  # fmt: skip
 
     # --- two of them --------------------------------------------------------------------------
     def compare(self, request: Any) -> Any:
         keys = [request.query_params.get(name, "") for name in ("a", "b")]
-        records = [self.index.record(key) for key in keys]
+        records = [self._record(key) for key in keys]
         if records[0] is None or records[1] is None:
             return self.gone("Two episodes are compared: /compare?a=KEY&b=KEY")
         pair: list[Record] = [r for r in records if r is not None]
-        return self.page("compare.html", keys=keys, pair=pair, turns=_side_by_side(*pair))
+        return self.page(
+            "compare.html", keys=keys, pair=pair, turns=_side_by_side(*pair), search=Needles()
+        )
 
     def changes(self, request: Any) -> Any:
-        known = query.sides(self.index)
-        named = {_name(side): side for side in known}
-        given = request.query_params
-        before = named.get(given.get("a", ""), known[0])
-        after = named.get(given.get("b", ""), known[-1])
-        rows = query.changes(self.index, before, after)
+        named = {_name(side): side for side in policies.sides(self.index)}
+        if not named:
+            return self.gone("No episode of this run can be read.")
+        given, first = request.query_params, policies.telling(self.index)
+        before = named.get(given.get("a", ""), first[0])
+        after = named.get(given.get("b", ""), first[1])
+        rows = policies.changes(self.index, before, after)
         moved = [row for row in rows if row["change"]]
         sums = {
             "tasks": len(rows),
@@ -126,11 +162,16 @@ class Viewer:
 
 def build_app(index: Index) -> Starlette:
     """The application."""
-    viewer = Viewer(index)
+    return application(Viewer(index, index.run.name))
+
+
+def application(viewer: Viewer, more: Sequence[Any] = ()) -> Starlette:
+    """The application of a viewer and of ``more`` routes."""
     from starlette.routing import Route
 
     app = build_server(
         [
+            *more,
             Route("/", viewer.list),
             Route("/episode/{key:str}", viewer.episode),
             Route("/compare", viewer.compare),
@@ -141,6 +182,7 @@ def build_app(index: Index) -> Starlette:
     app.add_exception_handler(
         404, lambda request, _: viewer.gone(f"{request.url.path} is no page.")
     )
+    app.add_exception_handler(DataError, lambda request, error: viewer.gone(str(error)))
     return app
 
 

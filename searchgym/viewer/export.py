@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import DataError
 from . import query
 from .app import viewer_pages
+from .finding import Needles
 from .index import Index
 from .query import Filter
 from .record import Record
@@ -33,20 +35,25 @@ def export(
     found = query.listing(index, chosen, size=most)
     if not found.rows:
         raise DataError(f"no episode of {index.run} fits the filter; nothing was written")
+    return write(index, path, [row["key"] for row in found.rows], found.total)
+
+
+def write(index: Index, path: Path, keys: Sequence[str], total: int) -> Exported:
+    """Write the episodes of these keys, as far as there is room; ``total``: how many there are."""
     entries: list[tuple[str, Record]] = []
     room, told = MOST_BYTES, ""
-    for row in found.rows:
-        record = index.record(row["key"])
+    for key in keys:
+        record = index.record(key)
         assert record is not None  # it was listed a moment ago, and the index was not refreshed
-        room -= index.size(row["key"])
+        room -= index.size(key)
         if room < 0 and entries:
             told = f"as they take {MOST_BYTES >> 20} MiB"
             break
-        entries.append((row["key"], record))
+        entries.append((key, record))
     text = viewer_pages().standalone(
-        "export.html", run=index.run.name, exported=True, several=False, entries=entries,
-        total=found.total, told=told,
+        "export.html", run=index.run.name, exported=True, several=False, live=False,
+        entries=entries, total=total, told=told, search=Needles(),
     )  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    return Exported(len(entries), found.total)
+    return Exported(len(entries), total)

@@ -1,8 +1,9 @@
-"""An index of a run's episodes beside it: what lists, filters and searches need, and where each
-episode's bytes are. Trajectories are never held: a page reads the one it shows.
+"""An index of a run's episodes: what lists, filters and searches need, and where each episode's
+bytes are. Trajectories are never held: a page reads the one it shows.
 
-Built once; a file that grew is read on from where it was left, one that changed otherwise is read
-anew. SQLite, with FTS5 for words.
+It lies in the user's cache, never beside the run: what somebody else put into a run's folder is no
+index. Built once; a file that grew is read on from where it was left, one that changed otherwise,
+wherever it did, is read anew. Records that cannot be read are counted. SQLite, with FTS5 for words.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..utils.user_cache import cache_folder, used
 from .files import Source, sources
 from .formats import LOG, blocks, parse
 from .record import Record
 from .schema import APPLICATION, INDEXES, TABLES, VERSION
 
-NAME = ".searchgym-view.sqlite"
 MOST_WORDS = 200_000
 """Characters of an episode that can be found by words."""
 _BATCH = 500
-_MARK = 4096
-"""Bytes at both ends of what was read, by which it is known again."""
+_BLOCK = 1 << 20
+"""Bytes that are digested at a time."""
 Progress = Callable[[int], object]
 
 
@@ -39,7 +39,7 @@ class Index:
         progress: Told how many bytes more have been read while the index is built.
 
     Raises:
-        DataError: nothing there is a trajectory, or a record is broken.
+        DataError: nothing there is a trajectory.
     """
 
     def __init__(self, run: Path, progress: Progress | None = None) -> None:
@@ -48,7 +48,7 @@ class Index:
         self.path = _place(self.run)
         self.version = 0
         """Goes up when episodes are added or removed."""
-        self._seen: dict[str, tuple[int, int]] = {}
+        self._seen: dict[str, str] = {}
         self._local = threading.local()
         self._writing = threading.Lock()
         self._prepare()
@@ -60,7 +60,7 @@ class Index:
         return self._connection().execute(sql, values).fetchall()
 
     def record(self, key: str) -> Record | None:
-        """An episode, read from its file."""
+        """An episode, read from its file; ``DataError`` if that has changed since."""
         found = self.rows(
             "SELECT e.*, f.name, f.kind, f.agent AS of_file, f.step AS file_step FROM episodes e "
             "JOIN files f ON f.id = e.file WHERE key = ?",
@@ -91,65 +91,83 @@ class Index:
         (row,) = self.rows("SELECT length FROM episodes WHERE key = ?", (key,))
         return int(row["length"])
 
+    def broken(self) -> list[sqlite3.Row]:
+        """The records that could not be read: ``name`` of the file, ``offset``, ``told``."""
+        return self.rows(
+            "SELECT name, offset, told FROM broken b JOIN files f ON f.id = b.file ORDER BY b.rowid"
+        )
+
     # --- writing ------------------------------------------------------------------------------
     def refresh(self, progress: Progress | None = None) -> None:
-        """Read what is new in the files. The first failure is raised; what was read stays."""
+        """Read what is new in the files."""
         with self._writing:
-            now = {s.name: ((st := s.path.stat()).st_size, st.st_mtime_ns) for s in self.sources}
+            now = {source.name: _stat(source.path) for source in self.sources}
             if now == self._seen:
                 return
             db = self._connection()
             known = {row["name"]: row for row in self.rows("SELECT * FROM files")}
-            here = {source.name for source in self.sources}
-            for name in known.keys() - here:
+            for name in known.keys() - now.keys():
                 self._forget(db, known[name]["id"])
             for source in self.sources:
-                size = source.path.stat().st_size
-                row = known.get(source.name)
-                if (
-                    row is not None
-                    and row["kind"] == source.kind
-                    and (row["mark"] == _mark(source.path, row["done"]))
-                ):
-                    if size == row["done"]:
-                        continue
-                    if source.kind != LOG:
-                        self._read(db, source, row["id"], row["done"], progress)
-                        continue
-                if row is not None:
-                    self._forget(db, row["id"])
-                made = db.execute(
-                    "INSERT INTO files (name, kind, agent, step, done, mark) VALUES (?,?,?,?,0,'')",
-                    (source.name, source.kind, source.agent, source.step),
-                )
-                self._read(db, source, int(made.lastrowid or 0), 0, progress)
+                self._refresh(db, source, known.get(source.name), now[source.name], progress)
             db.executescript(INDEXES)
             if self.version and not known:
                 db.execute("ANALYZE")
             self._seen = now
 
-    def _read(
-        self, db: sqlite3.Connection, source: Source, file: int, start: int,
+    def _refresh(
+        self, db: sqlite3.Connection, source: Source, row: sqlite3.Row | None, stat: str,
         progress: Progress | None,
+    ) -> None:  # fmt: skip
+        """Bring the rows of one file up to date."""
+        if row is not None and row["kind"] == source.kind:
+            if row["stat"] == stat:
+                return
+            digest = _Digest(source.path)
+            if digest.upto(row["done"]) == row["mark"]:
+                if source.kind != LOG:
+                    self._read(db, source, row["id"], row["done"], digest, stat, progress)
+                    return
+                if source.path.stat().st_size == row["done"]:
+                    with db:
+                        db.execute("UPDATE files SET stat = ? WHERE id = ?", (stat, row["id"]))
+                    return
+        if row is not None:
+            self._forget(db, row["id"])
+        made = db.execute(
+            "INSERT INTO files (name, kind, agent, step, done, mark, stat) "
+            "VALUES (?,?,?,?,0,'','')",
+            (source.name, source.kind, source.agent, source.step),
+        )
+        self._read(db, source, int(made.lastrowid or 0), 0, _Digest(source.path), stat, progress)
+
+    def _read(
+        self, db: sqlite3.Connection, source: Source, file: int, start: int, digest: _Digest,
+        stat: str, progress: Progress | None,
     ) -> None:  # fmt: skip
         told = done = start
         batch: list[tuple[Any, ...]] = []
         words: list[str] = []
+        wrong: list[tuple[int, int, str]] = []
 
-        def write() -> None:
+        def write(stat: str = "") -> None:
             nonlocal told
             with db:
                 for row, text in zip(batch, words, strict=True):
-                    made = db.execute(_INSERT, row)
+                    task = row[_TASK]  # questions are listed in the order in which they came up
+                    db.execute("INSERT OR IGNORE INTO tasks (task) VALUES (?)", (task,))
+                    made = db.execute(_INSERT, (*row, task))
                     db.execute(
                         "INSERT INTO words (rowid, body) VALUES (?, ?)", (made.lastrowid, text)
                     )
+                db.executemany("INSERT INTO broken (file, offset, told) VALUES (?, ?, ?)", wrong)
                 db.execute(
-                    "UPDATE files SET done = ?, mark = ? WHERE id = ?",
-                    (done, _mark(source.path, done), file),
+                    "UPDATE files SET done = ?, mark = ?, stat = ? WHERE id = ?",
+                    (done, digest.upto(done), stat, file),
                 )
             batch.clear()
             words.clear()
+            wrong.clear()
             self.version += 1
             if progress is not None:
                 progress(done - told)
@@ -157,19 +175,23 @@ class Index:
 
         number = self.rows("SELECT count(*) AS n FROM episodes WHERE file = ?", (file,))[0]["n"]
         for offset, data, then in blocks(source.path, source.kind, start):
-            record = self._parse(data, source, offset)
-            key = _key(source.name, number, record.id)
-            batch.append((file, offset, len(data), key, *_columns(record)))
-            words.append(_words(record))
-            number += 1
+            try:
+                record = self._parse(data, source, offset)
+            except DataError as error:
+                wrong.append((file, offset, str(error)[:500]))
+            else:
+                key = _key(source.name, number, record.id)
+                batch.append((file, offset, len(data), key, *_columns(record)))
+                words.append(_words(record))
+                number += 1
             if then is None:  # a line is noted whole or not at all
                 continue
             done = then
-            if len(batch) >= _BATCH:
+            if len(batch) + len(wrong) >= _BATCH:
                 write()
         if source.kind == LOG:
             done = source.path.stat().st_size  # what follows the last episode is nobody's
-        write()
+        write(stat)
 
     def _parse(self, data: bytes, source: Source, offset: int) -> Record:
         record = parse(data, source.kind, f"{source.path} at byte {offset:,}")
@@ -181,6 +203,7 @@ class Index:
     def _forget(self, db: sqlite3.Connection, file: int) -> None:
         with db:
             db.execute("DELETE FROM episodes WHERE file = ?", (file,))
+            db.execute("DELETE FROM broken WHERE file = ?", (file,))
             db.execute("DELETE FROM files WHERE id = ?", (file,))
             if not db.execute("SELECT EXISTS (SELECT 1 FROM episodes)").fetchone()[0]:
                 db.execute("INSERT INTO words (words) VALUES ('delete-all')")
@@ -192,20 +215,15 @@ class Index:
         return self.run.parent if self.run.is_file() else self.run
 
     def _prepare(self) -> None:
-        try:
-            with contextlib.closing(sqlite3.connect(self.path)) as db:
-                app = db.execute("PRAGMA application_id").fetchone()[0]
-                version = db.execute("PRAGMA user_version").fetchone()[0]
-                empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        except sqlite3.DatabaseError as error:
-            raise DataError(f"{self.path} is no index ({error}); remove it") from error
-        if (app, version) == (APPLICATION, VERSION):
-            return
-        if not empty and app != APPLICATION:
-            raise DataError(f"{self.path} is a database of something else; move it")
+        """Make an empty index where there is none of this version; whatever else is in its place
+        in the cache goes."""
+        with contextlib.suppress(sqlite3.DatabaseError), _closing(self.path) as db:
+            app = db.execute("PRAGMA application_id").fetchone()[0]
+            if (app, db.execute("PRAGMA user_version").fetchone()[0]) == (APPLICATION, VERSION):
+                return
         for path in (self.path, *(Path(f"{self.path}{end}") for end in ("-wal", "-shm"))):
             path.unlink(missing_ok=True)
-        with contextlib.closing(sqlite3.connect(self.path)) as db:
+        with _closing(self.path) as db:
             db.execute(f"PRAGMA application_id = {APPLICATION}")
             db.execute("PRAGMA journal_mode = WAL")
             db.executescript(TABLES)
@@ -223,9 +241,13 @@ class Index:
 _COLUMNS = (
     "file", "offset", "length", "key", "episode", "task", "agent", "step", "family", "hops",
     "outcome", "ending", "reward", "correct", "recall", "turns", "searches", "tools", "problems",
-    "parent", "branched", "tokens", "question", "answer", "gold",
+    "parent", "branched", "tokens", "closed", "question", "answer", "gold",
 )  # fmt: skip
-_INSERT = f"INSERT INTO episodes ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+_INSERT = (
+    f"INSERT INTO episodes ({', '.join(_COLUMNS)}, place) "
+    f"VALUES ({', '.join('?' * len(_COLUMNS))}, (SELECT place FROM tasks WHERE task = ?))"
+)
+_TASK = _COLUMNS.index("task")
 
 
 def _columns(record: Record) -> tuple[Any, ...]:
@@ -238,7 +260,7 @@ def _columns(record: Record) -> tuple[Any, ...]:
         record.outcome, record.end, _number(record.reward), _number(record.correct),
         _number(record.recall), len(record.turns), record.searches, f" {' '.join(tools)} ",
         f" {' '.join(record.problems)} ", parent, branched, sum(map(len, record.tokens)),
-        record.question[:1000], record.answer[:500],
+        record.closed, record.question[:1000], record.answer[:500],
         json.dumps([a[:500] for a in record.answers[:20]]),
     )  # fmt: skip
 
@@ -261,21 +283,36 @@ def _words(record: Record) -> str:
     return "\n".join(parts)[:MOST_WORDS]
 
 
-def _mark(path: Path, done: int) -> str:
-    """Digest of both ends of the first ``done`` bytes."""
-    with path.open("rb") as file:
-        head = file.read(min(_MARK, done))
-        file.seek(max(0, done - _MARK))
-        tail = file.read(min(_MARK, done))
-    return hashlib.sha256(head + tail).hexdigest()
+class _Digest:
+    """Digests of longer and longer beginnings of a file, each byte read once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._at = path, 0
+        self._digest = hashlib.blake2b(digest_size=20)
+
+    def upto(self, end: int) -> str:
+        """Digest of the first ``end`` bytes, or of all where the file is shorter."""
+        with self._path.open("rb") as file:
+            file.seek(self._at)
+            while self._at < end and (block := file.read(min(_BLOCK, end - self._at))):
+                self._digest.update(block)
+                self._at += len(block)
+        return self._digest.hexdigest()
+
+
+def _stat(path: Path) -> str:
+    """What the file system says of a file; any change of its bytes changes it."""
+    found = path.stat()
+    return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
+
+
+def _closing(path: Path) -> contextlib.closing[sqlite3.Connection]:
+    return contextlib.closing(sqlite3.connect(path))
 
 
 def _place(run: Path) -> Path:
-    """Path of the index: beside the run or, where that cannot be written to, in the user's
-    cache."""
-    folder, name = (run, NAME) if run.is_dir() else (run.parent, f".{run.name}{NAME}")
-    if os.access(folder, os.W_OK):
-        return folder / name
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "searchgym" / "view"
-    cache.mkdir(parents=True, exist_ok=True)
-    return cache / f"{hashlib.sha256(str(run).encode()).hexdigest()[:16]}.sqlite"
+    """Path of the index in the user's cache, a folder for each run."""
+    folder = cache_folder("view") / hashlib.sha256(str(run).encode()).hexdigest()[:16]
+    folder.mkdir(exist_ok=True)
+    used(folder)
+    return folder / "index.sqlite"

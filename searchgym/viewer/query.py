@@ -18,7 +18,8 @@ PAGE = 50
 MOST_TEXT = 200
 """Characters of a search."""
 SORTS = {
-    "": "id",
+    "": "place, closed, agent, step, id",
+    "files": "id",
     "reward": "reward DESC, id",
     "-reward": "reward, id",
     "turns": "turns DESC, id",
@@ -27,9 +28,11 @@ SORTS = {
     "recall": "recall, id",
     "question": "question, agent, step, id",
 }
+BOOKS = {"": "open book", "closed": "closed book", "all": "both"}
+"""Which episodes are listed where some were played without tools, for comparison."""
 _LISTED = (
     "key, episode, task, agent, step, family, hops, outcome, ending, reward, correct, recall, "
-    "turns, searches, problems, parent, question, answer, gold"
+    "turns, searches, problems, parent, closed, question, answer, gold"
 )
 
 
@@ -47,6 +50,8 @@ class Filter:
     tool: str = ""
     end: str = ""
     problem: str = ""
+    book: str = ""
+    """One of :data:`BOOKS`. An agent that is named is shown whichever way it played."""
     least: str = ""
     """Reward at least."""
     most: str = ""
@@ -56,7 +61,7 @@ class Filter:
     def of(cls, values: Mapping[str, str]) -> Filter:
         """Read a filter from an address; what is unknown or no number is left out."""
         found = {f.name: values.get(f.name, "")[:MOST_TEXT].strip() for f in fields(cls)}
-        for name, known in (("outcome", OUTCOMES), ("problem", PROBLEMS), ("sort", SORTS)):
+        for name, known in _KNOWN.items():
             if found[name] not in known:
                 found[name] = ""
         for name in ("step", "hops"):
@@ -66,6 +71,11 @@ class Filter:
             if _finite(found[name]) is None:
                 found[name] = ""
         return cls(**found)
+
+    @property
+    def first(self) -> str:
+        """Where the link to an episode leads: to the first place that holds the words."""
+        return "#found" if query_words(self.q) else ""
 
     def __bool__(self) -> bool:
         return any(getattr(self, f.name) for f in fields(self) if f.name != "sort")
@@ -89,6 +99,10 @@ class Filter:
         if self.end:
             tests.append("ending = ?")
             values.append(self.end)
+        if self.book == "closed":
+            tests.append("closed = 1")
+        elif not self.book and not self.agent:  # unless there are no others
+            tests.append("(closed = 0 OR NOT EXISTS (SELECT 1 FROM episodes WHERE closed = 0))")
         for column, text in (("tools", self.tool), ("problems", self.problem)):
             if text:
                 tests.append(f"instr({column}, ?)")
@@ -97,11 +111,16 @@ class Filter:
             if (number := _finite(text)) is not None:
                 tests.append(f"reward {sign} ?")
                 values.append(number)
-        if words := _words(self.q):
+        if words := query_words(self.q):
             # all words, the last one as a beginning: it may still be being typed
             tests.append("id IN (SELECT rowid FROM words WHERE words MATCH ?)")
             values.append(" ".join(f'"{w}"' for w in words) + "*")
         return " AND ".join(tests) or "1", values
+
+
+_KNOWN: dict[str, Mapping[str, str]] = {
+    "outcome": OUTCOMES, "problem": PROBLEMS, "book": BOOKS, "sort": SORTS,
+}  # fmt: skip
 
 
 class Listing(NamedTuple):
@@ -169,6 +188,7 @@ def choices(index: Index) -> dict[str, list[tuple[Any, int]]]:
     for name, column in (
         ("outcome", "outcome"), ("agent", "agent"), ("step", "step"), ("family", "family"),
         ("hops", "hops"), ("end", "ending"), ("tool", "tools"), ("problem", "problems"),
+        ("book", "closed"),
     ):  # fmt: skip
         rows = index.rows(f"SELECT {column} AS v, count(*) AS n FROM episodes GROUP BY {column}")
         counts: dict[Any, int] = {}
@@ -180,6 +200,11 @@ def choices(index: Index) -> dict[str, list[tuple[Any, int]]]:
         numbers = name in ("step", "hops")
         found[name] = sorted(counts.items(), key=lambda c: c[0] if numbers else (-c[1], c[0]))[:200]
     return found
+
+
+def newest(index: Index, most: int) -> list[Any]:
+    """The episodes that were written last, the last one first."""
+    return index.rows(f"SELECT {_LISTED} FROM episodes ORDER BY id DESC LIMIT {most}")
 
 
 def same_task(index: Index, task: str, most: int = 40) -> list[Any]:
@@ -232,39 +257,7 @@ def tree(index: Index, episode: str, agent: str, most: int = 500) -> list[Branch
     return found if len(found) > 1 else []
 
 
-class Side(NamedTuple):
-    """A policy: an agent, at a step of its training where there are several."""
-
-    agent: str
-    step: int | None
-
-    def __str__(self) -> str:
-        return self.agent if self.step is None else f"{self.agent}, step {self.step:,}"
-
-
-def sides(index: Index) -> list[Side]:
-    """Every policy of a run."""
-    rows = index.rows("SELECT DISTINCT agent, step FROM episodes ORDER BY agent, step LIMIT 1000")
-    return [Side(row["agent"], row["step"]) for row in rows]
-
-
-def changes(index: Index, before: Side, after: Side) -> list[Any]:
-    """Tasks that both played: mean correctness (else reward) of each, the largest change first."""
-    part = (
-        "SELECT task, min(key) AS key, min(question) AS question, count(*) AS n, "
-        "avg(coalesce(correct, reward)) AS score FROM episodes "
-        "WHERE agent = ? AND step IS ? GROUP BY task"
-    )
-    return index.rows(
-        f"SELECT a.task, a.question, a.key AS a_key, b.key AS b_key, a.n AS a_n, b.n AS b_n, "
-        f"a.score AS a_score, b.score AS b_score, b.score - a.score AS change "
-        f"FROM ({part}) a JOIN ({part}) b ON a.task = b.task "
-        "ORDER BY abs(b.score - a.score) DESC, b.score - a.score, a.question",
-        (*before, *after),
-    )
-
-
-def _words(text: str) -> list[str]:
+def query_words(text: str) -> list[str]:
     """Words as the index's tokenizer cuts them. It knows the letters of Unicode 6.1; those of 3.2
     are among them, and anything newer would make two words of one, which is an error there."""
     category = unicodedata.ucd_3_2_0.category

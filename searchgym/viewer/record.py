@@ -83,6 +83,8 @@ class Record:
     evidence: tuple[str, ...] = ()
     """Gold passages."""
     recall: float | None = None
+    closed: bool = False
+    """True if it was played closed-book, without tools."""
     prompt: list[Observation] = field(default_factory=list)
     """Observations before the first turn."""
     turns: list[ViewedTurn] = field(default_factory=list)
@@ -113,7 +115,7 @@ class Record:
             return "right"
         if is_abstention(self.answer):
             return "refused"
-        return "partly" if self.correct > 0 else "wrong"
+        return "partly" if self.correct >= PARTLY else "wrong"
 
     @property
     def correct(self) -> float | None:
@@ -140,7 +142,43 @@ class Record:
         return tuple(found)
 
 
+def checked(record: Record) -> Record:
+    """The record, if its fields are of the types that pages and the index take.
+
+    Raises:
+        TypeError: one is not.
+    """
+    texts = {
+        "id": record.id, "question": record.question, "task": record.task, "end": record.end,
+        "answer": record.answer, "family": record.family, "agent": record.agent,
+    }  # fmt: skip
+    for turn in record.turns:
+        texts |= {"text": turn.text, "action": turn.action, "detail": turn.detail}
+        _texts(texts)
+        for observation in turn.observations:
+            _texts({"text of an observation": observation.text})
+        for hit in turn.hits:
+            _texts({"id of a passage": hit.id, "text of a passage": hit.text})
+    _texts(texts | {f"answer {n}": a for n, a in enumerate(record.answers)})
+    for name, value in (("hops", record.hops), ("step", record.step)):
+        if value is not None and not isinstance(value, int):
+            raise TypeError(f"{name} is no whole number: {value!r:.80}")
+    parts = {"reward": record.reward, "recall": record.recall, **record.parts}
+    for name, number in parts.items():
+        if number is not None and not isinstance(number, (int, float)):
+            raise TypeError(f"{name} is no number: {number!r:.80}")
+    return record
+
+
+def _texts(values: Mapping[str, object]) -> None:
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name} is no text: {value!r:.80}")
+
+
 ENDED = frozenset({"answered", "unanswered", "completed", "stop"})
+PARTLY = 0.3
+"""F1 from which on an answer is partly right: sharing an article with the gold answer is not."""
 OUTCOMES = {
     "right": "right",
     "partly": "partly right",

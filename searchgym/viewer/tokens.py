@@ -27,10 +27,23 @@ class Cell(NamedTuple):
     """Numbers of the token, in words."""
 
 
+class TurnSum(NamedTuple):
+    """The sampled tokens of one turn, together."""
+
+    number: int
+    sampled: int
+    trained: int
+    logp: float
+    advantage: float
+
+
 class TokenRow(NamedTuple):
     cells: list[Cell]
     sampled: int
     trained: int
+    turns: list[TurnSum]
+    flat: bool
+    """True if tokens were trained on, but every advantage is 0."""
     left: int
     """Tokens that are not shown."""
 
@@ -43,9 +56,26 @@ def coloured(rows: Sequence[Sequence[Token]], by: str) -> list[TokenRow]:
     for row in rows:
         cells = [Cell(t.text, _style(t, by, widest), _told(t)) for t in row[:room]]
         sampled = sum(t.turn is not None for t in row)
-        made.append(TokenRow(cells, sampled, sum(t.trained for t in row), len(row) - len(cells)))
+        trained = [t for t in row if t.trained]
+        flat = bool(trained) and not any(t.advantage for t in trained)
+        left = len(row) - len(cells)
+        made.append(TokenRow(cells, sampled, len(trained), _sums(row), flat, left))
         room -= len(cells)
     return made
+
+
+def _sums(row: Sequence[Token]) -> list[TurnSum]:
+    turns: dict[int, list[Token]] = {}
+    for token in row:
+        if token.turn is not None:
+            turns.setdefault(token.turn, []).append(token)
+    return [
+        TurnSum(
+            number, len(mine), sum(t.trained for t in mine), sum(t.logp or 0.0 for t in mine),
+            sum(t.advantage or 0.0 for t in mine if t.trained),
+        )
+        for number, mine in sorted(turns.items())
+    ]  # fmt: skip
 
 
 def _style(token: Token, by: str, widest: float) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..web.text import MOST_CHARS, shown
+from .finding import Needles
 
 _MOST_WORDS = 3000
 """Largest number of words of each text that are compared; comparing takes their product."""
@@ -16,20 +17,30 @@ _SHORT = 3
 _PIECES = re.compile(r"\s+|\w+|[^\w\s]")
 
 
-def marked(text: str, needles: Sequence[str], most: int = MOST_CHARS) -> Any:
-    """Markup of a text in which the needles stand out."""
+def marked(
+    text: str, needles: Sequence[str], most: int = MOST_CHARS, search: Needles | None = None
+) -> Any:
+    """Markup of a text in which the needles stand out, and the words of a search."""
     from markupsafe import Markup
 
-    chosen = sorted({n for n in needles if len(n) >= _SHORT}, key=len, reverse=True)
-    if not chosen:
-        return shown(text, most)
     kept = text[:most]
+    spans = [(start, end, True) for start, end in (search.spans(kept) if search else ())]
+    chosen = sorted({n for n in needles if len(n) >= _SHORT}, key=len, reverse=True)
+    if chosen:
+        answers = rf"(?<!\w)(?:{'|'.join(map(re.escape, chosen))})(?!\w)"
+        spans += [(*found.span(), False) for found in re.finditer(answers, kept, re.I)]
     parts: list[Any] = []
     at = 0
-    for found in re.finditer(rf"(?<!\w)(?:{'|'.join(map(re.escape, chosen))})(?!\w)", kept, re.I):
-        parts.append(shown(kept[at : found.start()]))
-        parts.append(Markup("<mark>{}</mark>").format(shown(found.group())))
-        at = found.end()
+    for start, end, searched in sorted(spans, key=lambda span: (span[0], not span[2])):
+        if start < at:  # what was searched may lie within an answer, and the other way round
+            continue
+        parts.append(shown(kept[at:start]))
+        told = kept[start:end]
+        if searched and search is not None:
+            parts.append(search.mark(told))
+        else:
+            parts.append(Markup("<mark>{}</mark>").format(shown(told)))
+        at = end
     parts.append(shown(text[at:], most - at))
     return Markup("").join(parts)
 

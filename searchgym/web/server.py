@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError, SearchGymError
@@ -90,39 +91,68 @@ def build_app(routes: Sequence[Any], packages: Sequence[str] = ()) -> Starlette:
 
 def serve(
     app: Starlette, *, port: int = 0, browser: bool = False,
-    announce: Callable[[str], None] = print,
+    announce: Callable[[str], None] = print, path: str = "",
 ) -> None:  # fmt: skip
     """Answer on loopback until interrupted; ``announce`` is told the address once it answers.
 
-    ``port`` 0: any free one. ``browser``: open the address there. ``SearchGymError`` if the port
-    is taken.
+    ``port`` 0: any free one. ``browser``: open the address there, at ``path``.
+
+    Raises:
+        SearchGymError: the port is taken.
     """
+    with contextlib.closing(_bound(port)) as bound, contextlib.suppress(KeyboardInterrupt):
+        _server(app, bound, browser, announce, path).run([bound])  # Ctrl-C ends it in order
+
+
+@contextlib.contextmanager
+def serving(
+    app: Starlette, *, browser: bool, announce: Callable[[str], None], path: str = ""
+) -> Iterator[None]:
+    """Answer on a free port of loopback, in a thread, while the body runs; as :func:`serve`."""
+    with contextlib.closing(_bound(0)) as bound:
+        server = _server(app, bound, browser, announce, path)
+        thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            thread.join(5)
+
+
+def _bound(port: int) -> socket.socket:
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((HOST, port))
+    except OSError as error:
+        bound.close()
+        raise SearchGymError(
+            f"cannot serve on {HOST}:{port}: {error.strerror}; choose another --port (0: any)"
+        ) from error
+    return bound
+
+
+def _server(
+    app: Any, bound: socket.socket, browser: bool, announce: Callable[[str], None], path: str
+) -> Any:
     try:
         import uvicorn
     except ImportError as error:  # pragma: no cover - exercised without the extra
         raise MissingExtraError("web pages (uvicorn)", "view") from error
-    with contextlib.closing(socket.socket()) as bound:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            bound.bind((HOST, port))
-        except OSError as error:
-            raise SearchGymError(
-                f"cannot serve on {HOST}:{port}: {error.strerror}; choose another --port (0: any)"
-            ) from error
-        address = f"http://{HOST}:{bound.getsockname()[1]}/"
+    address = f"http://{HOST}:{bound.getsockname()[1]}/{path}"
 
-        class PageServer(uvicorn.Server):
-            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-                await super().startup(sockets)
-                if self.started:
-                    announce(address)
-                    if browser:
-                        webbrowser.open(address)
+    class PageServer(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                announce(address)
+                if browser:
+                    webbrowser.open(address)
 
-        config = uvicorn.Config(
-            app, ws="none", lifespan="off", access_log=False, log_level="warning",
-            proxy_headers=False, server_header=False, timeout_graceful_shutdown=2,
-            limit_concurrency=64,
-        )  # fmt: skip
-        with contextlib.suppress(KeyboardInterrupt):  # the orderly end of a viewer
-            PageServer(config).run([bound])
+    config = uvicorn.Config(
+        app, ws="none", lifespan="off", access_log=False, log_level="warning",
+        proxy_headers=False, server_header=False, timeout_graceful_shutdown=2,
+        limit_concurrency=64,
+    )  # fmt: skip
+    return PageServer(config)

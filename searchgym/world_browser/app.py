@@ -38,6 +38,9 @@ class Served:
     def entity(self, entity: int) -> str | None:
         return f"/entity/{entity}"
 
+    def kind(self, kind: int) -> str | None:
+        return f"/?kind={kind}"
+
     def task(self, place: int) -> str | None:
         return f"/task/{quote(self._atlas.tasks[place].id, safe='')}"
 
@@ -64,7 +67,10 @@ def browser_app(atlas: Atlas) -> Starlette:
             kind = None
         page = _number(asked.get("page")) or 1
         text = asked.get("q", "")[:LONGEST_TEXT]
-        return show("home.html", **content.home(atlas, links, text, kind, page))
+        first = not asked  # the address alone: the world at a glance
+        more = content.overview(atlas, links) if first else {"schema": None, "samples": []}
+        found = content.home(atlas, links, text, kind, page)
+        return show("home.html", first=first, **found, **more)
 
     def entity(request: Any) -> Any:
         number = request.path_params["number"]

@@ -39,6 +39,9 @@ class Files:
     def entity(self, entity: int) -> str | None:
         return f"entity-{entity}.html" if entity in self._entities else None
 
+    def kind(self, kind: int) -> str | None:
+        return None  # there is no search without a server
+
     def task(self, place: int) -> str | None:
         return f"task-{place}.html" if place in self._tasks else None
 
@@ -74,7 +77,10 @@ def export(
 
     rows = [content.entity_row(atlas, links, e) for e in sorted(chosen)]
     capped = (len(chosen), atlas.graph.n_entities)
-    write("index.html", "index.html", rows=rows, capped=capped, atlas=atlas)
+    write(
+        "index.html", "index.html", rows=rows, capped=capped, atlas=atlas,
+        **content.overview(atlas, links),
+    )  # fmt: skip
     listed = [content.task_row(atlas, links, place) for place in whole]
     write("tasks.html", "all_tasks.html", rows=listed, capped=(len(whole), len(atlas.tasks)))
     for entity in sorted(chosen):

@@ -11,7 +11,8 @@ from ..kgs.graph import Triple
 from ..types import GraphEdge, ReasoningGraph, Task
 from .atlas import Atlas
 from .neighbourhood import picture
-from .reasoning import drawing, operation_words
+from .reasoning import BOX, drawing, operation_words
+from .schema_graph import schema_graph
 from .spans import around, pieces
 
 PER_PAGE = 50
@@ -29,6 +30,7 @@ class Links(Protocol):
     def tasks(self) -> str: ...
     def entity(self, entity: int) -> str | None: ...
     def task(self, place: int) -> str | None: ...
+    def kind(self, kind: int) -> str | None: ...
 
 
 class Named(NamedTuple):
@@ -65,6 +67,22 @@ def home(
         "kinds": list(zip(atlas.kinds, atlas.members(), strict=True)),
         "families": sorted(families.items()), "facts": atlas.graph.n_facts,
     }  # fmt: skip
+
+
+SAMPLES = 3
+"""Tasks on the first page, each of another family."""
+
+
+def overview(atlas: Atlas, links: Links) -> dict[str, Any]:
+    """The first page's picture of the world: kinds, how many facts join them, sample tasks."""
+    samples: dict[str, int] = {}
+    for place, task in enumerate(atlas.tasks):
+        if links.task(place) is not None and len(task.question) < 160:
+            samples.setdefault(task.family, place)
+    places = list(samples.values())
+    spread = places[:: max(1, len(places) // SAMPLES)][:SAMPLES]
+    rows = [task_row(atlas, links, place) for place in spread]
+    return {"schema": schema_graph(atlas, links), "samples": rows}
 
 
 def entity_row(atlas: Atlas, links: Links, entity: int) -> dict[str, Any]:
@@ -183,7 +201,7 @@ def task(atlas: Atlas, links: Links, place: int) -> dict[str, Any]:
     if graph is not None and graph.nodes:
         made = drawing(graph, task.answers[0], _named_nodes(atlas, graph))
     return {
-        "task": task, "links": links, "atlas": atlas, "drawing": made,
+        "task": task, "links": links, "atlas": atlas, "drawing": made, "BOX": BOX,
         "evidence": [_evidence(atlas, links, task, i) for i in range(len(task.evidence))],
         "steps": [_step(atlas, links, graph, edge) for edge in graph.edges] if graph else [],
         "operation": operation_words(graph.operation) if graph and not graph.answer else "",

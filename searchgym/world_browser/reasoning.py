@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import networkx as nx
 
-from ..types import ReasoningGraph
+from ..types import GraphEdge, ReasoningGraph
 from .neighbourhood import shortened
 
-BOX, TALL, ACROSS, DOWN, EDGE = 190, 52, 270, 84, 16
+BOX, TALL, ACROSS, DOWN, EDGE = 224, 52, 310, 84, 16
 """Size of a node, distance between columns and between rows, margin; in pixels."""
 LONGEST = 25
 COMPUTED = " computed"
@@ -39,9 +40,11 @@ class Box(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """A fact from its subject to its object; a step of computing has number 0."""
+    """Facts from their subject to their object; a step of computing has number 0."""
 
     number: int
+    last: int
+    """Number of the last of several facts that are drawn as one, as where things are counted."""
     label: str
     path: str
     x: int
@@ -86,18 +89,25 @@ def drawing(graph: ReasoningGraph, answer: str, names: Mapping[str, Sequence[str
         boxes.append(Box("answer", words, "", shortened(answer, LONGEST), *places[COMPUTED]))
     arrows = []
     seen: dict[tuple[str, str], int] = {}
-    for number, edge in enumerate(graph.edges, 1):
-        ends = (edge.subject, edge.object)
+    numbered = enumerate(graph.edges, 1)
+    for (*ends, label), same in groupby(numbered, lambda pair: _drawn_as(pair[1])):
+        number, *more = [n for n, _ in same]
         key = (min(ends), max(ends))
         lane = seen[key] = seen.get(key, -1) + 1
-        path, x, y = _path(places[edge.subject], places[edge.object], lane)
-        arrows.append(Arrow(number, edge.property.replace("_", " "), path, x, y))
+        path, x, y = _path(places[ends[0]], places[ends[1]], lane)
+        last = more[-1] if more else number
+        arrows.append(Arrow(number, last, label.replace("_", " "), path, x, y))
     for node_id in [] if graph.answer else _computed_from(graph):
         path, x, y = _path(places[node_id], places[COMPUTED], 0)
-        arrows.append(Arrow(0, "", path, x, y))
+        arrows.append(Arrow(0, 0, "", path, x, y))
     right = max([x + BOX for x, _ in places.values()] + [arrow.x + 10 for arrow in arrows])
     low = max([y + TALL for _, y in places.values()] + [arrow.y + 10 for arrow in arrows])
     return Drawing(right + EDGE, low + EDGE, tuple(boxes), tuple(arrows))
+
+
+def _drawn_as(edge: GraphEdge) -> tuple[str, str, str]:
+    """Neighbouring facts that agree in this are one arrow."""
+    return edge.subject, edge.object, edge.property
 
 
 def _computed_from(graph: ReasoningGraph) -> list[str]:

@@ -18,7 +18,7 @@ from searchgym.agents.tool_calling import ABOVE, ToolCallingAgent
 from searchgym.core.episode import Episode
 from searchgym.core.rollout import run_episode
 from searchgym.envs.search import SearchEnv
-from searchgym.errors import EngineError, EpisodeError
+from searchgym.errors import CardError, EngineError, EpisodeError
 from searchgym.evaluation.result import EvalResult
 from searchgym.evaluation.run import episode_for, evaluate
 from searchgym.llms.openai_chat import ChatClient, ChatRequest
@@ -396,7 +396,7 @@ def test_mistakes_of_people_are_errors(serve: Any, monkeypatch: pytest.MonkeyPat
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(EngineError, match="OPENAI_BASE_URL"):
         ReActAgent()
-    with pytest.raises(EngineError, match="temprature"):
+    with pytest.raises(CardError, match="temprature"):
         ReActAgent("http://127.0.0.1:1/v1", temprature=1)
     with pytest.raises(EngineError, match="a budget needs price_in"):
         ReActAgent("http://127.0.0.1:1/v1", budget=1.0)

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ import torch
 from numpy.typing import NDArray
 
 from searchgym.candidates.features import FeatureBuilder
+from searchgym.charts.curves import over_seeds
+from searchgym.charts.figure import Figure
+from searchgym.charts.panels import multiples
 from searchgym.curricula import Staged, make_curriculum
 from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.crossed import crossed_interval
@@ -165,33 +169,32 @@ def verdict(gain: Interval) -> str:
 
 def draw(folder: Path) -> None:
     """Learning curves of the axes measured so far, a panel each: means bold, seeds thin."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    files = [folder / f"curriculum_{name}.json" for name in AXES]
-    there = {p.stem.removeprefix("curriculum_"): json.loads(p.read_text()) for p in files
-             if p.is_file()}  # fmt: skip
-    figure, panels = pyplot.subplots(
-        1, len(there), figsize=(0.6 + 3.0 * len(there), 2.9), squeeze=False, layout="constrained"
-    )
-    styles = {"curriculum": ("#D55E00", "-"), "final": ("#0072B2", "--")}
-    for panel, (name, found) in zip(panels[0], there.items(), strict=True):
-        for how, (colour, line) in styles.items():
-            curves = np.array([part["curve"] for part in found[how]])  # (seeds, points, 2)
-            for curve in curves:
-                panel.plot(*curve.T, line, color=colour, linewidth=0.7, alpha=0.5)
-            label = "curriculum" if how == "curriculum" else "final difficulty from the start"
-            panel.plot(*curves.mean(0).T, line, color=colour, linewidth=2.2, label=label)
-        final = ", ".join(f"{k} {v:g}" for k, v in AXES[name].final.items())
-        panel.set_title(f"measured at {final}", fontsize=9.5)
-        panel.set_ylim(0, None)
-        panel.grid(axis="y", color="#dddddd", linewidth=0.7)
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.tick_params(labelsize=8)
-    panels[0][0].set_ylabel("F1, held-out world", fontsize=9)
-    panels[0][0].legend(fontsize=7.5, frameon=False, loc="lower right")
-    figure.supxlabel("training episodes (thin: seeds, bold: their mean)", fontsize=9)
-    figure.savefig(folder / "curricula.png", dpi=110, facecolor="white")
-    pyplot.close(figure)
+    files = {name: folder / f"curriculum_{name}.json" for name in AXES}
+    there = {n: json.loads(p.read_text()) for n, p in files.items() if p.is_file()}
+    series = {"curriculum": "curriculum", "final": "final difficulty from the start"}
+    rows: list[dict[str, Any]] = []
+    panels, gains = [], {}
+    for name, found in there.items():
+        level = ", ".join(f"{k} {v:g}" for k, v in AXES[name].final.items())
+        panels.append(f"F1 on a held-out world, {level}")
+        table = {how: np.array([part["f1"] for part in found[how]]) for how in series}
+        gains[name] = crossed_interval(table["curriculum"] - table["final"])
+        for how, label in series.items():
+            lines = [[(float(x), float(y)) for x, y in part["curve"]] for part in found[how]]
+            same = {"measure": panels[-1], "series": label}
+            rows += [{**same, "x": x, "value": y, "seed": seed}
+                     for seed, line in enumerate(lines) for x, y in line]  # fmt: skip
+            rows += [{**same, "x": p.x, "mean": p.mean, "low": p.low, "high": p.high,
+                      "seeds": p.seeds} for p in over_seeds(lines)]  # fmt: skip
+    told = ", ".join(f"{name} {gain.mean:+.3f}" for name, gain in gains.items())
+    odd = [name for name, gain in gains.items() if gain.excludes(0)]
+    title = f"A curriculum changes F1 for {', '.join(odd)}" if odd else (
+        "A curriculum makes no difference that can be shown"
+    )  # fmt: skip
+    figure = Figure(
+        "curricula", f"{title} (F1 with it minus F1 without: {told})",
+        "Thin: seeds; bold: their mean, with 95 % interval.", f"{title}: {told}.",
+        partial(multiples, rows, "training episodes", list(series.values()), panels, rates=panels),
+        tuple(rows),
+    )  # fmt: skip
+    (folder / "curricula.png").write_bytes(figure.png())

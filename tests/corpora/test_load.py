@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,7 +101,6 @@ GOOD = {"id": "ok", "text": "t", "question": "q?", "answers": ["a"]}
     [
         ("{not json", "not valid JSON"),
         ("[1, 2]", "expected a JSON object, got list"),
-        ({"text": "t", "question": "q", "answers": ["a"]}, "no 'id'"),
         ({**GOOD, "id": ""}, "'id' is empty"),
         ({**GOOD, "id": True}, "'id' must be text, got bool"),
         (GOOD, "id 'ok' was already used in .*line 1"),
@@ -115,6 +116,7 @@ def test_a_broken_line_is_named(load: Load, bad: object, message: str, tmp_path:
 @pytest.mark.parametrize(
     ("load", "bad", "message"),
     [
+        (load_corpus, {"text": "t"}, "no 'id'"),
         (load_corpus, {"id": "1"}, "no 'text'"),
         (load_corpus, {"id": "1", "text": 5}, "'text' must be text, got int"),
         (load_corpus, {"id": "1", "text": "", "title": []}, "'title' must be text, got list"),
@@ -131,6 +133,77 @@ def test_a_broken_line_is_named(load: Load, bad: object, message: str, tmp_path:
 def test_a_wrong_value_is_named(load: Load, bad: object, message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"line 2: .*({message})"):
         load(write(tmp_path / "f.jsonl", GOOD, bad))
+
+
+def test_questions_as_people_keep_them(tmp_path: Path) -> None:
+    """CSV, a JSON array and JSON lines; with and without ids; ``answer`` or ``answers``."""
+    wanted = [("Who?", ("Ada", "A. L.")), ("When?, exactly", ("1998",))]
+    table = tmp_path / "q.csv"
+    table.write_text(
+        'Question;Answers\nWho?;"[""Ada"", ""A. L.""]"\n"When?, exactly";1998\n', "utf-8-sig"
+    )
+    rows = [{"question": "Who?", "answers": ["Ada", "A. L."]},
+            {"question": "When?, exactly", "answer": 1998}]  # fmt: skip
+    array = tmp_path / "q.json"
+    array.write_text(json.dumps(rows, indent=1), "utf-8")
+    nested = tmp_path / "n.json"
+    nested.write_text(json.dumps({"version": 1, "data": rows}, indent=1), "utf-8")
+    for path in (table, array, nested, write(tmp_path / "q.jsonl", *rows)):
+        tasks = load_questions(path)
+        assert [(t.question, t.answers) for t in tasks] == wanted, path
+        assert len({t.id for t in tasks}) == 2
+    table.write_text("id,question,answer\nx,Who?,Ada\n", "utf-8")
+    assert load_questions(table)[0].id == "x"
+    table.write_text("question,answer\nWho, me?,Ada\n", "utf-8")
+    with pytest.raises(DataError, match="line 2: 3 columns, expected 2"):
+        load_questions(table)
+
+
+def test_broken_questions_are_named_together(tmp_path: Path) -> None:
+    path = write(tmp_path / "q.jsonl", {"question": "a"}, GOOD, {"answer": "b"}, GOOD)
+    with pytest.raises(DataError) as raised:
+        load_questions(path)
+    told = str(raised.value)
+    assert "line 1: no 'answers'" in told
+    assert "line 3: no 'question'" in told
+    assert "line 4: id 'ok' was already used" in told
+
+
+def test_tables_with_ids_and_texts_are_passages(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("id,title,text\nb,B,two\na,A,one\n", "utf-8")
+    (tmp_path / "p.json").write_text('[{"id": "a", "text": "one"}]', "utf-8")
+    assert [p[:3] for p in load_corpus(tmp_path / "p.csv")] == [
+        ("a", "A", "one"),
+        ("b", "B", "two"),
+    ]
+    assert [p.id for p in load_corpus(tmp_path / "p.json")] == ["a"]
+    (tmp_path / "rows.csv").write_text("city,people\nOslo,700000\n", "utf-8")
+    assert [p[1:3] for p in load_corpus(tmp_path / "rows.csv")] == [
+        ("Oslo", "city: Oslo\npeople: 700000")
+    ]
+
+
+def test_bombs_and_special_files_are_refused_at_once(tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.jsonl.gz"
+    with gzip.open(bomb, "wb", compresslevel=1) as stream:
+        for _ in range(40):
+            stream.write(b"x" * (1 << 20))
+    many = tmp_path / "many.jsonl.gz"
+    with gzip.open(many, "wb", compresslevel=9) as stream:
+        for _ in range(260):
+            stream.write((b" " * 1023 + b"\n") * 1024)
+    os.mkfifo(tmp_path / "p.jsonl")
+    start = time.perf_counter()
+    for path, message in [
+        (bomb, "bomb.jsonl.gz, line 1: longer than 16,777,216 bytes"),
+        (many, "many.jsonl.gz unpacks to more than 100 times its size"),
+        (tmp_path / "p.jsonl", "p.jsonl is a FIFO"),
+        (Path("/dev/zero"), "/dev/zero is a device"),
+    ]:
+        for load in (load_corpus, load_questions):
+            with pytest.raises(DataError, match=message):
+                load(path)
+    assert time.perf_counter() - start < 10
 
 
 @pytest.mark.parametrize("load", [load_corpus, load_questions])
@@ -185,6 +258,7 @@ def test_beir_layout_and_its_faults(tmp_path: Path) -> None:
     rels = tmp_path / "qrels" / "test.tsv"
     write(rels, "query-id\tcorpus-id\tscore", "q1\td1\t2", "q1\td2\t0")
     topics = load_beir(tmp_path)
+    assert [p.id for p in load_corpus(tmp_path)] == ["d1", "d2"], "as a corpus, its passages alone"
     assert (topics.queries, topics.qrels) == ({"q1": "x?"}, {"q1": {"d1": 2, "d2": 0}})
     write(rels, "q1 0 d1 1")
     assert load_beir(tmp_path).qrels == {"q1": {"d1": 1}}

@@ -122,7 +122,7 @@ def test_it_passes_its_own_checker():
         ({"max_turns": 0}, "max_turns must be at least 1"),
         ({"corpus": "encyclopaedia"}, "encyclopedia"),
         ({"tasks": 3}, "questions.jsonl"),
-        ({"render_mode": "rgb_array"}, "ansi"),
+        ({"render_mode": "rgb"}, "rgb_array"),
         ({"max_tokens": 5, "token_counter": "tokens"}, "words"),
     ],
 )

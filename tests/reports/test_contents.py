@@ -36,8 +36,8 @@ def test_one_training_run(trained: list[Path]) -> None:
     assert [r["mean"] for r in axes.rows if "mean" in r][::10] == [2.0, 3.0, 4.0], (
         "as set, not late"
     )
-    machine = [b for b in report.sections[-1].blocks if b.title == "Machine and versions"]
-    assert dict(machine[0].rows)["versions.python"]  # type: ignore[union-attr]
+    machine = [b for b in report.sections[-1].blocks if b.title == "Versions"]
+    assert dict(machine[0].rows)["python"]  # type: ignore[union-attr]
 
 
 def test_a_run_of_one_logged_point_has_a_dot_and_no_change(tmp_path: Path) -> None:
@@ -85,20 +85,18 @@ def test_an_evaluation(evaluated: Path) -> None:
     results = {p.stem: EvalResult.load(p) for p in evaluated.glob("*r*.json") if p.stem != "other"}
     means = {r["measure"]: r for r in table(report, "means").rows}
     for agent, result in results.items():
-        column = "rules, closed book" if agent == "rules.closed" else agent
+        column = "rules (closed book)" if agent == "rules.closed" else agent
         assert means["F1"][column] == Quantity.of(result.means["f1"])
     best = max(("rules", "first-hit"), key=lambda a: results[a].means["f1"].mean)
     assert report.summary[0].startswith(f"{best} answers")
     assert "questions are few" in report.summary[1]
     paired = {(r["a"], r["b"]): r for r in table(report, "paired").rows}
-    assert ("rules", "rules, closed book") in paired
+    assert ("rules", "rules (closed book)") in paired
     expected = compare(results[best], results["oracle"], "f1")
     row = paired[best, "oracle"]
     assert row["difference"] == Quantity.of(expected.difference)
     assert row["p"] <= row["p_holm"] <= 1
-    ends = next(f for f in report.figures if f.name == "ends")
-    for agent in ("rules", "oracle"):
-        assert sum(r["share"] for r in ends.rows if r["y"] == agent) == pytest.approx(1, abs=1e-4)
+    assert "ends" not in [f.name for f in report.figures], "all ended with an answer"
     families = {r["family"]: r for r in table(report, "families").rows}
     assert sum(f["questions"] for f in families.values()) == len(results["oracle"].rows)
     assert families["chain"]["oracle"].mean == 1.0
@@ -146,7 +144,8 @@ def test_a_ladder(climbed: Path) -> None:
     assert [(r["rung"], r["other"]) for r in table(report, "paired").rows] == [
         ("home", "random"), ("away", "random"),
     ]  # fmt: skip
-    assert "F1 of trained" in report.summary[0]
+    assert report.summary[0].startswith("trained has F1")
+    assert any(line.startswith("F1 of trained") for line in report.summary)
 
 
 def test_drops_ratios_and_strata_are_shown_where_they_are(climbed: Path, tmp_path: Path) -> None:
@@ -176,7 +175,7 @@ def test_drops_ratios_and_strata_are_shown_where_they_are(climbed: Path, tmp_pat
     rows = table(report, "gains").rows
     assert (rows[0]["ratio"], rows[0]["why"]) == (None, "nothing was gained")
     assert rows[1]["ratio"] == Quantity(0.4, 0.3, 0.5)
-    assert "40% [30%, 50%] is left on real sets" in " ".join(report.summary)
+    assert "it keeps 40 % [30 %, 50 %] of its gain over random on real sets." in report.summary[0]
     assert table(report, "lacks").rows[0]["explained"] == Quantity(0.4, 0.3, 0.5)
     assert table(report, "strata").rows[0]["few"] == "few"
     learning = next(f for f in report.figures if f.name == "learning")
@@ -218,8 +217,9 @@ def test_an_untrained_agent_is_what_others_are_measured_against(tmp_path: Path) 
     }  # fmt: skip
     (tmp_path / "transfer.json").write_text(json.dumps(data))
     report = report_of([tmp_path])
-    assert [line.split(":")[0] for line in report.summary] == ["F1 of c (a)", "F1 of c (b)"]
-    assert "0.300 [0.100, 0.900] in world; on real passages 0.300 (nq)" in report.summary[0]
+    assert report.summary[0] == "c (a) has F1 0.30 in world (rules 0.10)."
+    assert [s.split(":")[0] for s in report.summary[1:]] == ["F1 of c (a)", "F1 of c (b)"]
+    assert "0.30 [0.10, 0.90] in world; on real passages 0.30 (nq)" in report.summary[1]
     drops = next(f for f in report.figures if f.name == "drops")
     assert [r["by"] for r in drops.rows] == ["c (a)", "c (b)"]
     assert list(table(report, "drops").rows[0])[3:] == names, "the table has all"

@@ -53,8 +53,10 @@ def test_a_page_opens_offline_and_is_accessible(
     assert figures >= 1
     for i in range(figures):
         chart = page.locator("figure.chart").nth(i)
-        assert chart.locator("svg").bounding_box()["height"] > 60
-        assert len(chart.locator("[role=img]").get_attribute("aria-label")) > 30
+        assert chart.locator(".wide svg").bounding_box()["height"] > 60
+        assert not chart.locator(".narrow").is_visible()
+        assert len(chart.locator(".wide[role=img]").get_attribute("aria-label")) > 30
+        assert len(chart.locator("h3").inner_text().split()) >= 3, "a title is a finding"
         assert chart.locator("figcaption").inner_text()
     assert page.locator("table.sortable caption").count() == page.locator("table.sortable").count()
     accessible(page)
@@ -127,7 +129,7 @@ def test_pictures_and_data_can_be_saved(page: Any, made: dict[str, Path]) -> Non
 
 def test_strangers_words_stay_words(page: Any, made: dict[str, Path]) -> None:
     opened(page, made["ladder"])
-    assert page.title().startswith("Transfer: ")
+    assert page.title().startswith("Transfer of trained ")
     assert page.locator("img").count() == 0
     assert page.locator("td", has_text=EVIL).count() >= 2
 
@@ -136,8 +138,9 @@ def test_without_scripts_the_page_is_whole(browser: Any, made: dict[str, Path]) 
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(made["training"].as_uri())
-    assert page.locator("figure.chart svg").count() == page.locator("figure.chart").count()
-    assert page.locator("figure.chart svg").first.bounding_box()["height"] > 100
+    assert page.locator("figure.chart .wide svg").count() == page.locator("figure.chart").count()
+    assert page.locator("figure.chart .narrow svg").count() == page.locator("figure.chart").count()
+    assert page.locator("figure.chart .wide svg").first.bounding_box()["height"] > 100
     assert not page.locator("[data-save]").first.is_visible()
     context.close()
 
@@ -154,6 +157,35 @@ def test_it_prints(page: Any, made: dict[str, Path]) -> None:
     widest = page.evaluate("() => document.documentElement.scrollWidth")
     assert widest <= 700
     assert page.pdf(format="A4")[:5] == b"%PDF-"
+
+
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.mark.parametrize("name", ["training", "evaluation", "ladder"])
+def test_on_a_phone_nothing_is_cut(page: Any, made: dict[str, Path], name: str) -> None:
+    page.set_viewport_size(PHONE)
+    opened(page, made[name])
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+    for figure in page.locator("figure.chart").all():
+        assert not figure.locator(".wide").is_visible()
+        box, around = figure.locator(".narrow svg").bounding_box(), figure.bounding_box()
+        assert box["width"] <= around["width"] + 0.5
+    assert page.locator(".bar").bounding_box()["height"] < 60, "one line"
+    table = page.locator(".scroll").first
+    table.evaluate("e => { e.scrollLeft = 200; }")
+    first = table.locator("tbody td").first.bounding_box()
+    assert first["x"] == pytest.approx(table.bounding_box()["x"], abs=1), "it stays in sight"
+    accessible(page)
+
+
+def test_a_wider_window_brings_the_wide_charts_to_life(page: Any, made: dict[str, Path]) -> None:
+    page.set_viewport_size(PHONE)
+    opened(page, made["ladder"])
+    page.set_viewport_size({"width": 1280, "height": 900})
+    wide = page.locator("figure.chart .wide").first
+    page.wait_for_function("() => document.querySelector('.wide').dataset.live === 'yes'")
+    assert wide.locator("svg").bounding_box()["width"] > 600
 
 
 def test_where_it_cannot_be_written(trained: list[Path], tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ def _task(*answers: str, abstain: bool = False) -> Task:
         ("It was 2 or 12", "2", 0, 1 / 3, 1),
         ("12 and 2", "2", 0, 0.5, 1),
         ("in Quelle", "Quell", 0, 0, 0),
-        ("東京都です", "東京", 0, 0, 1),  # no blanks between words
-        ("서울은 크다", "서울", 0, 0, 0),  # Korean has them
+        ("東京都です", "東京", 0, 4 / 7, 1),  # no blanks between words: by characters
+        ("서울은 크다", "서울", 0, 4 / 7, 1),  # Korean has them, but not before particles
         ("Größe 5m²", "5m²", 0, 2 / 3, 1),
     ],
 )

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from searchgym.core.trajectory import Trajectory
 from searchgym.errors import DataError
 from searchgym.viewer.files import sources
 from searchgym.viewer.formats import LOG, blocks, detect, parse
+from searchgym.viewer.formats.tagged import hits_of, last_action, turns_of
 from searchgym.viewer.record import Record
 
 from ..small import TASKS, episode, play
@@ -195,3 +200,31 @@ def test_a_line_that_is_still_being_written_is_left(tmp_path: Path) -> None:
     assert len(read(path)) == 1
     path.write_text(f"{good}\n{good}")  # whole, without its newline
     assert len(read(path)) == 2
+
+
+REFERENCE = re.compile(r"<(search|answer|access)>(.*?)</\1>", re.DOTALL)
+TAGS = ["<search>", "</search>", "<answer>", "</answer>", "<access>", "a", " "]
+
+
+@given(st.lists(st.sampled_from(TAGS), max_size=30).map("".join))
+def test_the_last_action_is_the_one_an_expression_finds(text: str) -> None:
+    found = REFERENCE.findall(text)
+    assert last_action(text) == (found[-1] if found else None)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["<access>", "<access><search>", "<search>a</search>", "Doc 1 (Title: ",
+     "My previous action is invalid.", "<information>", "Question: "],
+)  # fmt: skip
+def test_sixteen_thousand_tags_take_no_time(piece: str) -> None:
+    """A collapsed policy repeats a tag; the time must grow with the text, not with its square."""
+    text = piece * 16_000
+    taken = []
+    for _ in range(3):  # the machine may be busy with other things
+        began = time.process_time()
+        turns = turns_of(text)
+        hits_of(text)
+        taken.append(time.process_time() - began)
+        assert len(turns) == 1
+    assert min(taken) < 0.1

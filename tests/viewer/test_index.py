@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchgym.core.trajectory import write_jsonl
-from searchgym.errors import DataError
-from searchgym.viewer.index import NAME, Index
-from searchgym.viewer.query import Filter, Side, changes, listing, neighbours, same_task, tree
+from searchgym.viewer.index import Index
+from searchgym.viewer.policies import Side, changes
+from searchgym.viewer.query import Filter, listing, neighbours, same_task, tree
 from searchgym.viewer.record import OUTCOMES, PROBLEMS, Record
 
 from .runs import branched, write_run
@@ -82,7 +83,7 @@ def test_filters_find_what_a_scan_finds(index: Index, chosen: dict[str, str]) ->
         for key, record in everything(index).items()
         if all(TESTS[name](record, value) for name, value in chosen.items())
     ]
-    found = listing(index, Filter.of(chosen), size=1000)
+    found = listing(index, Filter.of(chosen | {"sort": "files"}), size=1000)
     assert [row["key"] for row in found.rows] == expected
     assert found.total == len(expected)
 
@@ -151,7 +152,7 @@ def test_a_circle_of_parents_ends(tmp_path: Path) -> None:
 
 
 def test_growing_and_changing_files(run: Path, tmp_path: Path) -> None:
-    shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns(".*"))
+    shutil.copytree(run, tmp_path / "run")
     path = tmp_path / "run" / "rules.trajectories.jsonl"
     whole = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(whole[:10]) + whole[10][:100])
@@ -182,32 +183,74 @@ def test_growing_and_changing_files(run: Path, tmp_path: Path) -> None:
 
 
 def test_an_index_of_another_version_is_built_anew(run: Path, tmp_path: Path) -> None:
-    import sqlite3
-
-    shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns(".*"))
+    shutil.copytree(run, tmp_path / "run")
     path = Index(tmp_path / "run").path
     with sqlite3.connect(path) as db:
         db.execute("DELETE FROM episodes")
         db.execute("PRAGMA user_version = 99")
     assert listing(Index(tmp_path / "run"), Filter()).total == 120
+    path.write_bytes(b"this is no database" * 1000)
+    for end in ("-wal", "-shm"):
+        Path(f"{path}{end}").unlink(missing_ok=True)
+    assert listing(Index(tmp_path / "run"), Filter()).total == 120
 
 
-def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    notes = b"this is no database, but somebody's notes" * 100
-    write_jsonl(tmp_path / "t.jsonl", branched())
-    (tmp_path / NAME).write_bytes(notes)
-    with pytest.raises(DataError, match="is no index"):
-        Index(tmp_path)
-    assert (tmp_path / NAME).read_bytes() == notes
+def test_an_index_beside_the_run_is_not_believed(run: Path, tmp_path: Path) -> None:
+    """A run's folder may come from somebody else: nothing is written there, or read as an index."""
+    shutil.copytree(run, tmp_path / "run")
+    index = Index(tmp_path / "run")
+    assert not list((tmp_path / "run").glob(".*"))
+    with sqlite3.connect(index.path) as db:
+        db.execute("UPDATE episodes SET correct = 1, outcome = 'right'")
+    with sqlite3.connect(index.path) as db:
+        db.execute("VACUUM INTO ?", (str(tmp_path / "run" / ".searchgym-view.sqlite"),))
+    shutil.move(tmp_path / "run", tmp_path / "elsewhere")
+    wrong = Filter.of({"agent": "rules", "outcome": "wrong"})
+    assert listing(Index(tmp_path / "elsewhere"), wrong).total == listing(Index(run), wrong).total
 
 
-def test_a_folder_that_cannot_be_written_to(
+def test_an_edit_in_the_middle_is_noticed(run: Path, tmp_path: Path) -> None:
+    """Of equal length, far from both ends, and with the old time of change set again."""
+    shutil.copytree(run, tmp_path / "run")
+    path = tmp_path / "run" / "rules.trajectories.jsonl"
+    index, before = Index(tmp_path / "run"), path.stat()
+    data = bytearray(path.read_bytes())
+    at = data.index(b'"question": "', len(data) // 2) + len(b'"question": "')
+    assert 8192 < at < len(data) - 8192
+    data[at : at + 5] = b"ZZZZZ"
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    index.refresh()
+    assert listing(index, Filter.of({"q": "ZZZZZ"})).total >= 1
+    assert listing(Index(tmp_path / "run"), Filter.of({"q": "ZZZZZ"})).total >= 1
+
+
+def test_broken_records_are_counted_and_the_rest_is_shown(run: Path, tmp_path: Path) -> None:
+    whole = (run / "rules.trajectories.jsonl").read_bytes().splitlines(keepends=True)
+    record = json.loads(whole[0])
+    wrong = [
+        b'{"a": 1}\n', b"\0" * 100 + b"\n", os.urandom(64).replace(b"\n", b"") + b"\n",
+        json.dumps(record | {"turns": [None]}).encode() + b"\n",
+        json.dumps(record | {"answer": 5}).encode() + b"\n", b"[" * 100_000 + b"\n",
+    ]  # fmt: skip
+    path = tmp_path / "rules.trajectories.jsonl"
+    path.write_bytes(wrong[0] + b"".join(whole[:20] + wrong[1:] + whole[20:]) + b"\0" * 5000)
+    index = Index(tmp_path)
+    assert listing(index, Filter()).total == 40
+    offsets = [row["offset"] for row in index.broken()]
+    assert len(offsets) == len(wrong)
+    assert offsets[0] == 0
+    assert "not a record of searchgym" in index.broken()[0]["told"]
+    assert len(Index(tmp_path).broken()) == len(wrong), "counted once"
+
+
+def test_a_line_without_an_end_is_a_broken_record(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns(".*"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
-    index = Index(tmp_path / "run")
-    assert listing(index, Filter()).total == 120
-    assert not (tmp_path / "run" / NAME).exists()
-    assert index.path.is_relative_to(tmp_path / "cache")
+    monkeypatch.setattr("searchgym.viewer.formats.MOST_LINE", 1 << 20)
+    whole = (run / "rules.trajectories.jsonl").read_bytes().splitlines(keepends=True)
+    path = tmp_path / "rules.trajectories.jsonl"
+    path.write_bytes(whole[0] + b"x" * (3 << 20) + b"\n" + whole[1])
+    index = Index(tmp_path)
+    assert listing(index, Filter()).total == 2
+    assert "longer than 1 MiB" in index.broken()[0]["told"]

@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from searchgym.core.trajectory import write_jsonl
 from searchgym.viewer.app import build_app
 from searchgym.viewer.export import export
+from searchgym.viewer.finding import Needles
 from searchgym.viewer.index import Index
 from searchgym.viewer.query import Filter, listing
+from searchgym.viewer.words import marked
 
 from ..browser import accessible, browser, page, served
 from .runs import branched, hostile, trained, write_run
@@ -57,7 +61,7 @@ def test_filter_open_go_back(page: Any, address: str, index: Index) -> None:
     page.wait_for_function("document.querySelector('.totals strong').textContent !== '60'")
     expected = listing(index, Filter.of({"q": "who", "agent": "oracle"}))
     assert page.locator(".totals strong").inner_text() == str(expected.total)
-    assert page.locator(".episodes tbody tr").count() == len(expected.rows)
+    assert page.locator(".episodes tbody tr:not(.found-in)").count() == len(expected.rows)
     page.locator(".row-link").nth(1).click()
     page.wait_for_url(f"**/episode/{expected.rows[1]['key']}?**")
     assert page.locator("h1").inner_text() == expected.rows[1]["question"]
@@ -263,3 +267,138 @@ def test_an_export_is_capped_says_so_and_stands_alone(
     assert page.locator(".one:visible h1").inner_text() != question
     page.keyboard.press("u")
     assert page.locator(".overview").is_visible()
+
+
+def test_what_was_searched_is_marked(page: Any, address: str, index: Index) -> None:
+    """In the list, with the place where it stands, and in the episode, which opens at the first."""
+    page.goto(f"{address}/?q=river&agent=rules")
+    expected = listing(index, Filter.of({"q": "river", "agent": "rules"})).rows
+    assert expected
+    for row in expected:
+        assert "river" in row["question"].lower() or page.locator(".found-in mark").count() > 0
+    marks = page.locator(".episodes mark")
+    assert marks.count() >= len(expected)
+    assert {text.lower()[:5] for text in marks.all_inner_texts()} == {"river"}
+    accessible(page)
+    page.locator(".row-link").first.click()
+    page.wait_for_url("**#found")
+    count = page.locator("main mark.found").count()
+    assert f"marks {count} place" in page.locator(".found-bar").inner_text()
+    assert page.locator("mark.found").first.get_attribute("id") == "found"
+    page.keyboard.press("f")
+    page.keyboard.press("f")
+    assert page.evaluate("[...document.querySelectorAll('mark.found')].indexOf(document.activeElement)") == 1  # fmt: skip  # noqa: E501
+    accessible(page)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text("aéÉ b\u00df中😀I\u0130", max_size=30), st.text("aé bI", max_size=4))
+def test_marks_lose_no_text(text: str, query: str) -> None:
+    search = Needles(query)
+    spans = search.spans(text)
+    assert all(0 <= start < end <= len(text) for start, end in spans)
+    found = re.sub("<[^>]*>", "", str(marked(text, (), search=search)))
+    assert found == re.sub("<[^>]*>", "", str(marked(text, ())))
+
+
+def test_diacritics_and_case_are_ignored() -> None:
+    assert [("Éa ÉAB"[a:b]) for a, b in Needles("éa").spans("Éa ÉAB xéa")] == ["Éa", "ÉAB"]
+    assert Needles("ea x").spans("eab xy") == [(4, 6)], "the last word may be a beginning"
+
+
+def test_closed_book_is_shown_on_request(page: Any, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", 5)
+    text = (run / "rules.trajectories.jsonl").read_text()
+    closed = text.replace('"search_enabled": true', '"search_enabled": false')
+    assert closed != text
+    (run / "rules.closed-book.trajectories.jsonl").write_text(closed)
+    index = Index(run)
+    with served(build_app(index)) as address:
+        page.goto(address)
+        assert page.locator(".totals strong").inner_text() == "10"
+        assert page.locator(".bars li").count() == 2
+        questions = page.locator(".row-link").all_inner_texts()
+        assert questions[0] == questions[1] != questions[2], "question by question"
+        page.select_option("[name=book]", "all")
+        page.locator(".totals strong", has_text="15").wait_for()
+        assert page.locator(".bars li").count() == 3
+        page.goto(f"{address}/?agent=rules.closed-book")
+        assert page.locator(".totals strong").inner_text() == "5", "what is named is shown"
+        page.goto(f"{address}/changes")
+        assert page.locator("#f-a").input_value() == "rules"
+        assert page.locator("#f-b").input_value() == "oracle"
+
+
+def test_bars_lead_to_their_episodes(page: Any, address: str, index: Index) -> None:
+    page.goto(address)
+    bar = page.locator(".bars li", has_text="rules")
+    wrong = listing(index, Filter.of({"agent": "rules", "outcome": "wrong"})).total
+    bar.locator(f"a[aria-label='{wrong} wrong']").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**outcome=wrong**")
+    assert page.locator(".totals strong").inner_text() == str(wrong)
+
+
+def test_broken_records_are_told(page: Any, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", 3, ["rules"])
+    with (run / "rules.trajectories.jsonl").open("a") as file:
+        file.write('{"a": 1}\n')
+    with served(build_app(Index(run))) as address:
+        page.goto(address)
+        assert page.locator(".totals strong").inner_text() == "3"
+        assert "1 record could not be read" in page.locator("details.note").inner_text()
+        accessible(page)
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_a_phone_sees_cards_and_does_not_pan(
+    browser: Any, address: str, index: Index, width: int
+) -> None:
+    context = browser.new_context(
+        viewport={"width": width, "height": 844}, is_mobile=True, has_touch=True
+    )
+    page = context.new_page()
+    one = key_of(index, agent="rules")
+    for path in ("/", "/?q=river", f"/episode/{one}", "/changes", f"/episode/{one}?tab=raw"):
+        page.goto(address + path)
+        assert page.evaluate("document.documentElement.scrollWidth") == width, path
+        if width == 390 and "q=" in path:
+            accessible(page)
+    page.goto(address)
+    first = page.locator(".row-link").first.bounding_box()
+    assert first["y"] < 450, "filters are folded"
+    assert not page.locator("#f-outcome").is_visible()
+    page.locator("label.fold").tap()
+    assert page.locator("#f-outcome").is_visible()
+    context.close()
+
+
+def test_twenty_rows_are_on_the_first_screen(page: Any, address: str) -> None:
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto(address)
+    bottoms = page.evaluate(
+        "[...document.querySelectorAll('.episodes tbody tr')].map("
+        "r => r.getBoundingClientRect().bottom)"
+    )
+    assert sum(bottom <= 800 for bottom in bottoms) >= 20
+
+
+def test_tokens_say_what_they_add_up_to(page: Any, tmp_path: Path) -> None:
+    made = trained().to_json()
+    flat = json.loads(json.dumps(made))
+    flat["training"]["rows"][0]["advantage"] = [None, 0.0, 0.0, None]
+    path = tmp_path / "grpo.rollouts.jsonl"
+    path.write_text(json.dumps(made) + "\n" + json.dumps(flat) + "\n")
+    index = Index(path)
+    with served(build_app(index)) as address:
+        keys = [row["key"] for row in listing(index, Filter.of({"sort": "files"})).rows]
+        page.goto(f"{address}/episode/{keys[0]}?tab=tokens")
+        cells = page.locator(".sums tbody td").all_inner_texts()
+        assert cells == ["1", "3", "2", "-2.31", "+3.000"]
+        assert page.locator(".panel .note").count() == 0
+        gaps = page.evaluate(
+            "[...document.querySelectorAll('.tokens .token')].map(t => getComputedStyle(t).margin)"
+        )
+        assert set(gaps) == {"0px"}, "tokens join to the text"
+        page.goto(f"{address}/episode/{keys[1]}?tab=tokens")
+        assert "Every advantage is 0" in page.locator(".panel .note").inner_text()

@@ -13,6 +13,7 @@ import pytest
 from searchgym.world_browser.app import browser_app
 from searchgym.world_browser.atlas import Atlas
 from searchgym.world_browser.export import export
+from searchgym.world_browser.schema_graph import facts_by_kinds
 
 from ..browser import accessible, browser, page, served  # noqa: F401
 
@@ -115,7 +116,7 @@ def test_files_need_no_server(atlas: Atlas, page: Any, tmp_path: Path):
     page.keyboard.press("t")
     page.wait_for_url((tmp_path / "tasks.html").as_uri())
     page.locator("#rows tbody th a").first.click()
-    assert page.get_by_role("heading", name="How it is reasoned out").is_visible()
+    assert page.get_by_role("heading", name="Reasoning path").is_visible()
 
 
 def test_hostile_names_do_nothing(hostile: Atlas, page: Any, tmp_path: Path):
@@ -128,3 +129,66 @@ def test_hostile_names_do_nothing(hostile: Atlas, page: Any, tmp_path: Path):
             page.wait_for_load_state("networkidle")
             assert page.title() != "owned"
             assert page.locator("main script, main img, main style").count() == 0
+
+
+def test_the_first_page_shows_the_world_at_a_glance(address: str, atlas: Atlas, page: Any):
+    """Kinds as circles within the picture, no name over another; ties as heavy as their facts."""
+    page.goto(address)
+    present = [kind for kind, n in enumerate(atlas.members()) if n]
+    assert page.locator(".schema circle").count() == len(present)
+    colours = page.locator(".schema circle").evaluate_all(
+        "c => c.map(x => getComputedStyle(x).fill)"
+    )
+    assert len(set(colours)) == len(present), "every kind has a colour of its own"
+    frame = page.locator(".schema").bounding_box()
+    names = [label.bounding_box() for label in page.locator(".schema text").all()]
+    for i, a in enumerate(names):
+        assert frame["x"] <= a["x"]
+        assert a["x"] + a["width"] <= frame["x"] + frame["width"]
+        for b in names[:i]:
+            apart_x = a["x"] + a["width"] <= b["x"] or b["x"] + b["width"] <= a["x"]
+            assert apart_x or a["y"] + a["height"] <= b["y"] or b["y"] + b["height"] <= a["y"]
+    widths = page.locator(".schema .tie").evaluate_all(
+        "t => t.map(x => +x.getAttribute('stroke-width'))"
+    )
+    assert widths == sorted(widths), "the heaviest are drawn last"
+    assert page.locator(".samples li").count() == 3
+    page.locator(".schema a").first.click()
+    page.wait_for_url("**/?kind=*")
+    assert page.locator("#rows tbody tr").count() > 0
+
+
+def test_the_ties_count_every_fact_between_entities(atlas: Atlas):
+    facts, relations = facts_by_kinds(atlas)
+    assert sum(facts.values()) == int((atlas.graph.tail >= 0).sum())
+    for ends, count in facts.items():
+        assert sum(relations[ends].values()) == count
+
+
+def test_texts_stay_within_their_boxes(address: str, atlas: Atlas, page: Any):
+    """The longest names that a box may hold, and counted things as one arrow."""
+    counted = next(t for t in atlas.tasks if t.family == "count" and len(t.graph.edges) > 1)
+    for task in (counted, chain(atlas), *atlas.tasks[::9]):
+        page.goto(f"{address}/task/{quote(task.id, safe='')}")
+        for box in page.locator(".drawing .box").all():
+            frame = box.locator("rect").last.bounding_box()
+            for text in box.locator("text").all():
+                inside = text.bounding_box()
+                assert inside["x"] + inside["width"] <= frame["x"] + frame["width"], task.question
+        if task is counted:
+            link = page.locator(".drawing a[href='#step-1']")
+            assert link.text_content() == f"1–{len(task.graph.edges)}"
+            assert page.locator(".drawing path.line").count() == 2
+            accessible(page)
+
+
+def test_a_phone_shows_every_page_without_panning(address: str, atlas: Atlas, browser: Any):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True)
+    phone = context.new_page()
+    hub, task = int(atlas.graph.degree.argmax()), quote(atlas.tasks[0].id, safe="")
+    for path in ("/", "/?page=1", f"/entity/{hub}", "/tasks", f"/task/{task}"):
+        phone.goto(address + path)
+        assert phone.evaluate("document.documentElement.scrollWidth") == 390, path
+    phone.goto(f"{address}/entity/{hub}")
+    accessible(phone)
+    context.close()

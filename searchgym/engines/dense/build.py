@@ -7,6 +7,7 @@ vectors reuses the shards.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
 from ..forward import Progress
+from ..kept import KeptVectors
 from .encoder import SentenceEncoder
 from .faiss_check import check_index
 from .index import AT_SEARCH, DenseIndex, build_faiss, import_faiss, parameters, read_faiss
@@ -178,12 +180,19 @@ def index_in_memory(
     threads: int = 1,
     gpu: bool | None = None,
     progress: Progress | None = None,
+    kept: KeptVectors | None = None,
 ) -> DenseIndex:
-    """An index that is nowhere on disk."""
+    """An index that is nowhere on disk; only passages that are not ``kept`` are encoded."""
     import_faiss()
     _not_empty(corpus)
     full = parameters(kind, numbers, len(corpus), encoder.dim)
-    vectors = Vectors([encoder.passages([(p.title, p.text) for p in corpus], progress)])
+    kept = KeptVectors() if kept is None else kept
+    rows = kept.vectors(
+        [json.dumps((p.title, p.text)) for p in corpus],
+        f"{encoder.digest} {encoder.device.type}",
+        lambda new: encoder.passages([tuple(json.loads(text)) for text in new], progress),
+    )
+    vectors = Vectors([rows])
     vectors.longest = _longest(vectors)
     return DenseIndex(kind, vectors, build_faiss(kind, vectors, full, threads), full, gpu=gpu)
 

@@ -16,6 +16,7 @@ from ...types import Hit, Query, Ranking
 from ...utils.trust import allowed, note
 from ...worlds.world import World
 from ..forward import Progress
+from ..kept import KeptVectors
 from .build import build_dense, index_in_memory, open_dense
 from .encoder import SentenceEncoder
 from .index import AT_SEARCH, KINDS, DenseIndex, parameters
@@ -118,6 +119,7 @@ def make(
     verify: bool = True,
     threads: int = 1,
     progress: Progress | None = None,
+    kept: KeptVectors | None = None,
     **options: Any,
 ) -> DenseEngine:
     """Build for the registry.
@@ -136,6 +138,7 @@ def make(
         gpu: search with FAISS on a GPU; default: where there is one (never for "hnsw").
         threads: for building.
         progress: called with (passages encoded, all passages).
+        kept: vectors of passages that an earlier engine has encoded; not with index= or cache=.
         options: numbers of the kind (``KINDS``) and arguments of ``SentenceEncoder``.
 
     Raises:
@@ -143,6 +146,8 @@ def make(
         MissingExtraError: sentence-transformers or FAISS is not installed.
     """
     numbers = {name: options.pop(name) for name in list(options) if name in NUMBERS}
+    if kept is not None and (index is not None or cache is not None):
+        raise EngineError("kept= belongs to an index in memory: leave index= and cache= out")
     if index is None:
         if ids is not None or sha256 is not None:
             raise EngineError("ids= and sha256= belong to a published index: give index=FILE too")
@@ -150,8 +155,9 @@ def make(
         wanted = kind or "flat"
         if cache is None:
             found = index_in_memory(
-                corpus, model, wanted, numbers, threads=threads, gpu=gpu, progress=progress
-            )
+                corpus, model, wanted, numbers, threads=threads, gpu=gpu, progress=progress,
+                kept=kept,
+            )  # fmt: skip
             return DenseEngine(corpus, model, found)
         folder = Path(cache).expanduser() / f"{corpus.digest}-{model.digest}-{wanted}"
         full = parameters(wanted, numbers, len(corpus), model.dim)

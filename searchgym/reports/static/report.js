@@ -43,19 +43,34 @@
     link.click();
   };
 
-  for (const figure of document.querySelectorAll("figure.chart")) {
-    const text = figure.querySelector(".spec").textContent;
-    const place = figure.querySelector(".picture");
+  // The picture that the figure's width shows, and its chart; the other waits until it is shown.
+  const shown = (figure) => {
+    const places = [...figure.querySelectorAll(".picture")];
+    return places.find((place) => place.offsetParent !== null) ?? places[0];
+  };
+  const text = (place) => place.nextElementSibling.textContent;
+  const enliven = (figure) => {
+    const place = shown(figure);
+    if (place.dataset.live) return;
+    place.dataset.live = "soon";
     const live = document.createElement("div");
-    vegaEmbed(live, JSON.parse(text), options).then(() => {
+    vegaEmbed(live, JSON.parse(text(place)), options).then(() => {
       live.querySelector("svg")?.setAttribute("aria-hidden", "true");
       place.replaceChildren(live);
-      figure.dataset.live = "yes";
+      place.dataset.live = figure.dataset.live = "yes";
     });
+  };
+  const figures = [...document.querySelectorAll("figure.chart")];
+  figures.forEach(enliven);
+  addEventListener("resize", () => figures.forEach(enliven));
+  for (const figure of figures) {
     for (const button of figure.querySelectorAll("[data-save]")) {
       button.hidden = false;
       button.addEventListener("click", async () => {
-        const spec = JSON.parse(worn(text.replaceAll('"transparent"', '"var(--chart-paper)"')));
+        const spec = JSON.parse(
+          worn(text(shown(figure)).replaceAll('"transparent"', '"var(--chart-paper)"')));
+        spec.title = { text: figure.querySelector("h3").textContent, fontSize: 15, anchor: "start",
+          frame: "bounds", offset: 14, color: worn("var(--chart-ink)") };
         const { view } = await vegaEmbed(document.createElement("div"), spec, options);
         const form = button.dataset.save;
         save(await view.toImageURL(form, 2), `${figure.dataset.name}.${form}`);

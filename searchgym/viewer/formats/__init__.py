@@ -5,22 +5,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from ...errors import DataError
-from ..record import Record
+from ..record import Record, checked
 from . import chat, search_r1, searchgym, verifiers, verifiers_traces
 
 JSON_FORMATS: tuple[ModuleType, ...] = (
     searchgym, search_r1, verifiers, verifiers_traces, chat,
 )  # fmt: skip
 """Formats in the order they are asked; each has ``NAME``, ``fits(value)`` and ``read(value)``."""
+_BROKEN = (
+    ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 LOG = "search_r1_log"
 MOST_LINE = 64 << 20
-"""Bytes of a record; one that is longer belongs to no episode."""
+"""Bytes of a record; a longer line is a broken one."""
+_TRIED, _HEAD = 20, 1 << 16
+"""Lines that are tried as records of a format, and bytes in which text holds no NUL."""
 EXPECTED = (
     "expected trajectories of SearchGym (searchgym eval --out, train.save_rollouts), Search-R1 "
     "(its printed log or verl's rollout dump), verifiers (results.jsonl, traces.jsonl), or "
@@ -29,30 +35,41 @@ EXPECTED = (
 
 
 def detect(path: Path) -> str:
-    """The format of a file; ``DataError`` if it is none that is known."""
+    """The format of a file, by the first of its first lines that is a record of one.
+
+    Raises:
+        DataError: it is of none that is known; says so of the first line.
+    """
+    first, wrong = True, ""
     with path.open("rb") as file:
-        head = file.read(1 << 16)
-        if b"\0" in head:
-            raise DataError(f"{path} is not text; {EXPECTED}")
-        file.seek(0)
-        first = next(
-            (line for line in iter(lambda: file.readline(MOST_LINE), b"") if line.strip()), b""
-        )
-    if not first:
+        lines = (line for line in iter(lambda: file.readline(MOST_LINE), b"") if line.strip())
+        for line in islice(lines, _TRIED):
+            name, told = _format_of(line)
+            if name:
+                return name
+            wrong = wrong or told
+            if first and b"\0" in line[:_HEAD]:
+                raise DataError(f"{path} is not text; {EXPECTED}")
+            first = False
+    if not wrong:
         raise DataError(f"{path} is empty; {EXPECTED}")
+    if "JSON" in wrong and search_r1.is_log(path):
+        return LOG
+    raise DataError(f"{path}: line 1 is {wrong}; {EXPECTED}")
+
+
+def _format_of(line: bytes) -> tuple[str, str]:
+    """The format of a line, or "" and what it is instead."""
     try:
-        value = json.loads(first)
-    except ValueError:
-        if search_r1.is_log(path):
-            return LOG
-        raise DataError(f"{path}: line 1 is not JSON; {EXPECTED}") from None
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return "", "not JSON"
+    if not isinstance(value, dict):
+        return "", "no object"
     for module in JSON_FORMATS:
-        if isinstance(value, dict) and module.fits(value):
-            return str(module.NAME)
-    keys = (
-        f"an object with {', '.join(list(value)[:8])}" if isinstance(value, dict) else "no object"
-    )
-    raise DataError(f"{path}: line 1 is {keys}; {EXPECTED}")
+        if module.fits(value):
+            return str(module.NAME), ""
+    return "", f"an object with {', '.join(list(value)[:8])}"
 
 
 class RecordBytes(NamedTuple):
@@ -75,12 +92,15 @@ def blocks(path: Path, kind: str, start: int = 0) -> Iterator[RecordBytes]:
         file.seek(start)
         at = start
         while line := file.readline(MOST_LINE):
-            if not line.endswith(b"\n") and not _whole(line):
-                if len(line) == MOST_LINE:
-                    raise DataError(f"{path}: a line is longer than {MOST_LINE >> 20} MiB")
-                return
             end = at + len(line)
-            if kind == verifiers_traces.NAME and line.strip():
+            if not line.endswith(b"\n") and not _whole(line):
+                if len(line) < MOST_LINE:
+                    return
+                while line and not line.endswith(b"\n"):  # no record is as long as that
+                    line = file.readline(MOST_LINE)
+                    end += len(line)
+                yield RecordBytes(at, b"", end)
+            elif kind == verifiers_traces.NAME and line.strip():
                 *more, (last, stop) = verifiers_traces.pieces(line)
                 for begin, upto in more:
                     yield RecordBytes(at + begin, line[begin:upto], None)
@@ -94,13 +114,15 @@ def parse(data: bytes, kind: str, where: str) -> Record:
     """A record; ``DataError`` begins with ``where``."""
     try:
         if kind == LOG:
-            return search_r1.read_block(data)
+            return checked(search_r1.read_block(data))
+        if not data:
+            raise ValueError(f"a line is longer than {MOST_LINE >> 20} MiB")
         value: Any = json.loads(data)
         if _HALF.search(data):
             value = json.loads(_whole_characters(json.dumps(value, ensure_ascii=False)))
         (module,) = (m for m in JSON_FORMATS if kind == m.NAME)
-        return module.read(value)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        return checked(module.read(value))
+    except _BROKEN as error:
         told = f"no {key!r}" if isinstance(error, KeyError) and (key := error.args[0]) else error
         raise DataError(f"{where}: not a record of {kind}: {told}") from error
 
@@ -114,6 +136,6 @@ def _whole_characters(text: str) -> str:
 def _whole(line: bytes) -> bool:
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True

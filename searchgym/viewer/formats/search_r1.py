@@ -14,7 +14,7 @@ from ..record import Observation, Record
 from .tagged import answer_of, turns_of
 
 NAME = "search_r1"
-_QUESTION = re.compile(r"Question:\s*(.*?)\s*(?:<\|im_end\|>|\nassistant\b|\n|\Z)", re.DOTALL)
+_QUESTION = re.compile(r"Question:\s*(.*?)(?:<\|im_end\|>|\n|\Z)", re.DOTALL)
 _PREFIX = re.compile(rb"^\(\w+ pid=\d+[^)]*\) ?", re.MULTILINE)
 """Prefix that Ray puts before the lines of its workers."""
 _RULE = b"-" * 32
@@ -129,7 +129,7 @@ def _record(
 def _asked(text: str) -> tuple[str, str]:
     """The last question in a prompt, which may show another as its example."""
     found = _QUESTION.findall(text)
-    return (found[0] if found else text.strip()[-300:]), text
+    return (found[0].strip() if found else text.strip()[-300:]), text
 
 
 def _golden(value: Any) -> tuple[str, ...]:

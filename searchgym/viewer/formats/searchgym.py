@@ -42,6 +42,7 @@ def read(value: Mapping[str, Any]) -> Record:
         parent=tuple(value["parent"]) if value["parent"] else None,
         evidence=tuple(task.get("evidence", ())),
         recall=value["evidence_recall"],
+        closed=not value["snapshot"]["config"]["search_enabled"],
         prompt=prompt,
         turns=turns,
         tokens=[_tokens(row) for row in training.get("rows", ())],

@@ -75,7 +75,7 @@
   const open = () => all(".one").find(seen); // the episode that a file shows
   const move = (by) => {
     const within = open() ?? document;
-    const rows = all(open() || !$(".episodes") ? ".turn, .turn-number" : ".row-link", within).filter(seen);
+    const rows = all(open() || !$(".episodes, .rollouts") ? ".turn, .turn-number" : ".row-link", within).filter(seen);
     const places = rows.filter((r) => !r.matches(".turn") || !$(".turn-number"));
     if (!places.length) return false;
     const now = places.findIndex((r) => r === document.activeElement || r.contains(document.activeElement));
@@ -96,6 +96,20 @@
     field.focus();
     field.select();
   });
+  // --- places that a search found ---------------------------------------------------------------
+  const found = (by) => () => {
+    const marks = all("mark.found").filter((mark) => seen(mark) || mark.closest("details"));
+    if (!marks.length) return false;
+    const now = marks.findIndex((mark) => mark.matches(".at"));
+    const next = marks[(now + by + marks.length + (now < 0 && by < 0)) % marks.length];
+    marks.forEach((mark) => mark.classList.toggle("at", mark === next));
+    for (let details = next.closest("details"); details; details = details.parentElement.closest("details")) details.open = true;
+    next.tabIndex = -1;
+    next.focus();
+    next.scrollIntoView({ block: "center" });
+  };
+  key("f", found(1));
+  key("F", found(-1));
   key("n", follow("#after, .after, a[rel=next]"));
   key("p", follow("#before, .before, a[rel=prev]"));
   key("u", follow("#back, .back"));

@@ -1,0 +1,212 @@
+"""Checks the figures that README and other pages state against the stored results.
+
+A page marks a figure by an HTML comment right behind it, which readers do not see::
+
+    F1 0.269 [0.202, 0.337]<!-- figure: agents/candidate | ladder | hotpotqa | candidate | f1 -->
+
+that is: folder of an ``expected.json`` | run | rung | agent | metric. The interval may be left out,
+and a figure has as many decimals as the page likes. A table of a whole ladder lies between marks::
+
+    <!-- table: agents/candidate | ladder | candidate | rules -->
+    …
+    <!-- end of table -->
+
+(folder | run | agent | baseline shown beside it). :func:`check` says what no longer agrees, and
+:func:`rewritten` is the page with the stored values put in.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..cards import catalog
+from ..errors import EvaluationError, unknown
+from .expected import load
+
+_NUMBER = r"[-+−]?\d*\.?\d+"
+_FIGURE = re.compile(
+    rf"(?P<mean>{_NUMBER})(?:(?P<gap>\s*)\[(?P<low>{_NUMBER}), (?P<high>{_NUMBER})\])?"
+    r"(?P<after>[*_`]*\s*)<!-- figure: (?P<place>[^>]*?) -->"
+)
+_TABLE = re.compile(
+    r"(?P<begin><!-- table: (?P<place>[^>]*?) -->\n)(?P<body>.*?)(?P<end><!-- end of table -->)",
+    re.DOTALL,
+)
+_MARK = re.compile(r"<!-- (figure|table): ")
+_UNMARKED = re.compile(rf"(?<![\w.]){_NUMBER} \[{_NUMBER}, {_NUMBER}\]")
+
+
+class Drift(NamedTuple):
+    """A figure of a page that is not what is stored."""
+
+    line: int
+    stated: str
+    stored: str
+    place: str
+
+
+class CheckedPage(NamedTuple):
+    """What checking a page found."""
+
+    figures: int
+    """Marked figures, and cells of marked tables."""
+    drifts: tuple[Drift, ...]
+    unmarked: tuple[str, ...]
+    """Means with an interval that no mark ties to a stored result."""
+
+
+def pages(root: Path | None = None) -> list[Path]:
+    """README and every page of the catalogue, of the notebooks and of the site."""
+    top = root or catalog("envs").parent
+    found = [top / "README.md", *(p for kind in ("envs", "agents", "corpora", "notebooks")
+                                  for p in sorted((top / kind).rglob("*.md")))]  # fmt: skip
+    found += sorted((top / "searchgym" / "site").rglob("*.md"))
+    return [path for path in found if path.is_file()]
+
+
+def check(text: str, root: Path | None = None) -> CheckedPage:
+    """Compare the marked figures of a page with the stored results.
+
+    Raises:
+        EvaluationError: a mark that cannot be read, or names what is not stored.
+    """
+    top = root or catalog("envs").parent
+    drifts, count = [], 0
+    for found in _FIGURE.finditer(text):
+        stored = _stored(found["place"], top)
+        count += 1
+        new = _figure(found, stored)
+        if new != found[0]:
+            drifts.append(
+                Drift(_line(text, found.start()), found[0].partition("<!--")[0].strip(),
+                      new.partition("<!--")[0].strip(), found["place"])
+            )  # fmt: skip
+    for found in _TABLE.finditer(text):
+        rows = _ladder(found["place"], top).splitlines()
+        here = found["body"].strip().splitlines()
+        count += sum(row.count("|") - 1 for row in rows[2:])
+        first = _line(text, found.start("body"))
+        for number in range(max(len(rows), len(here))):
+            old, new = (x[number] if number < len(x) else "" for x in (here, rows))
+            if old != new:
+                drifts.append(Drift(first + number, old, new, found["place"]))
+    marks = len(_MARK.findall(text))
+    if marks != len(_FIGURE.findall(text)) + len(_TABLE.findall(text)):
+        raise EvaluationError(
+            f"{marks} marks, but only {len(_FIGURE.findall(text))} stand behind a number and "
+            f"{len(_TABLE.findall(text))} around a table that ends in <!-- end of table -->"
+        )
+    bare = _TABLE.sub("", _FIGURE.sub("", text))
+    return CheckedPage(count, tuple(drifts), tuple(_UNMARKED.findall(bare)))
+
+
+def rewritten(text: str, root: Path | None = None) -> str:
+    """The page with every marked figure and table as it is stored."""
+    top = root or catalog("envs").parent
+    text = _FIGURE.sub(lambda found: _figure(found, _stored(found["place"], top)), text)
+    return _TABLE.sub(
+        lambda found: f"{found['begin']}{_ladder(found['place'], top)}\n{found['end']}",
+        text,
+    )
+
+
+def contradictions(path: Path) -> list[str]:
+    """Cells of an ``expected.json`` that its own parts contradict: a mean that is not that of its
+    seeds, or lies outside its interval."""
+    lines = []
+    for name, run in load(path).items():
+        for row in run["table"]:
+            where = f"{name}, {row['rung']}, {row['agent']}, {row['metric']}"
+            seeds = [float(x) for x in str(row["each_seed"]).split()]
+            seeds = [x for x in seeds if not math.isnan(x)]
+            if row["mean"] is None or not seeds:
+                continue
+            mean = sum(seeds) / len(seeds)
+            if abs(mean - row["mean"]) > 1e-4 + 1e-9:  # each is rounded to four places
+                lines.append(f"{where}: mean {row['mean']}, that of its seeds is {mean:.4f}")
+            if not row["low"] - 1e-4 <= row["mean"] <= row["high"] + 1e-4:
+                lines.append(f"{where}: mean {row['mean']} outside [{row['low']}, {row['high']}]")
+    return lines
+
+
+def _ladder(place: str, root: Path) -> str:
+    folder, run, agent, beside = _parts(place, 4)
+    return ladder_table(folder, run, agent, beside, root)
+
+
+def ladder_table(folder: str, run: str, agent: str, beside: str, root: Path) -> str:
+    """The Markdown table of a ladder: an agent's F1, another's beside it, gains and ratios."""
+    stored = _run(folder, run, root)
+    cells = {(r["rung"], r["agent"]): r for r in stored["table"] if r["metric"] == "f1"}
+    gains = {g["rung"]: g for g in stored["gains"] if g["agent"] == agent}
+    reference = next(iter(gains.values()))["reference"] if gains else ""
+    lines = [f"| rung | questions | F1 | {beside} | gain | transfer ratio |", "|---" * 6 + "|"]
+    names = [r["name"] for r in stored["rungs"]]
+    for rung in [*names, *(g for g in gains if g not in names)]:
+        mine, other, gain = cells.get((rung, agent)), cells.get((rung, beside)), gains.get(rung)
+        questions = mine["questions"] if mine else gain["gain"]["n"] if gain else 0
+        said = [
+            rung,
+            str(questions),
+            _bounds(mine) if mine else "",
+            f"{other['mean']:.3f}" if other else "",
+            _bounds(gain["gain"]) if gain else "",
+            _bounds(gain["ratio"]) if gain and gain["ratio"] else "1" if rung == reference else "",
+        ]
+        lines.append("| " + " | ".join(said) + " |")
+    return "\n".join(lines)
+
+
+def _figure(found: re.Match[str], stored: Mapping[str, Any]) -> str:
+    """A figure with its mark, as it should stand on the page."""
+    text = _like(found["mean"], stored["mean"])
+    if found["low"] is not None:
+        low, high = _like(found["low"], stored["low"]), _like(found["high"], stored["high"])
+        text += f"{found['gap']}[{low}, {high}]"
+    return f"{text}{found['after']}<!-- figure: {found['place']} -->"
+
+
+def _like(text: str, value: float) -> str:
+    """A value written as ``text`` is: as many decimals, a sign where it has a plus."""
+    places = len(text.partition(".")[2])
+    return format(value, f"{'+' if text.startswith('+') else ''}.{places}f")
+
+
+def _stored(place: str, root: Path) -> Mapping[str, Any]:
+    folder, run, rung, agent, metric = _parts(place, 5)
+    rows = [r for r in _run(folder, run, root)["table"] if r["rung"] == rung]
+    for name, value in (("agent", agent), ("metric", metric)):
+        kept = [row for row in rows if row[name] == value]
+        if not kept:
+            known = {row[name] for row in rows} or {"(no such rung)"}
+            raise EvaluationError(f"figure {place!r}: {unknown(name, value, known)}")
+        rows = kept
+    row: Mapping[str, Any] = rows[0]
+    return row
+
+
+def _run(folder: str, name: str, root: Path) -> Mapping[str, Any]:
+    runs = load(root / folder / "expected.json")
+    if name not in runs:
+        raise EvaluationError(unknown(f"run of {folder}/expected.json", name, runs))
+    run: Mapping[str, Any] = runs[name]
+    return run
+
+
+def _parts(place: str, count: int) -> Sequence[str]:
+    parts = [part.strip() for part in place.split("|")]
+    if len(parts) != count:
+        raise EvaluationError(f"mark {place!r}: expected {count} parts between |, got {len(parts)}")
+    return parts
+
+
+def _bounds(row: Mapping[str, Any]) -> str:
+    return f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1

@@ -1,0 +1,101 @@
+"""Curves over training: smoothing, several seeds as one, and as many points as a picture needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+from ..errors import MissingExtraError
+
+ENOUGH = 3
+"""Seeds from which on an interval over them is shown: of two, Student's t makes one that reaches 13
+standard errors to each side."""
+POINTS = 120
+"""Largest number of points of a line; longer runs are thinned to means of neighbouring steps."""
+
+
+class CurvePoint(NamedTuple):
+    """The mean of several seeds at a step."""
+
+    x: float
+    mean: float
+    low: float
+    high: float
+    """A 95 % interval over seeds by Student's t; with fewer than three seeds, whose interval would
+    say next to nothing, the mean itself."""
+    seeds: int
+
+
+def span_of(points: int) -> int:
+    """Return how many neighbouring points of a line of so many are averaged: a tenth of them, an
+    odd number; 1 (none but the point itself) below ten points."""
+    return 1 if points < 10 else max(3, points // 10 // 2 * 2 + 1)
+
+
+def centred(values: Sequence[float | None], span: int) -> list[float]:
+    """Return the mean of the ``span`` values around each (odd; nulls and NaN are left out).
+
+    Near the ends the window is narrower, and the same to both sides: a line that rises evenly stays
+    where it is, which a window that looks back only would move.
+    """
+    half, n = span // 2, len(values)
+    out = []
+    for i in range(n):
+        reach = min(half, i, n - 1 - i)
+        near = values[i - reach : i + reach + 1]
+        known = [v for v in near if v is not None and not math.isnan(v)]
+        out.append(fmean(known) if known else math.nan)
+    return out
+
+
+def thinned(
+    xs: Sequence[float], values: Sequence[float | None], points: int = POINTS
+) -> list[tuple[float, float]]:
+    """Return at most ``points`` (x, mean value) of equally many neighbours each; x is that of the
+    last of them, so that lines of one run fall on the same places. Nulls and NaN are left out."""
+    size = -(-len(xs) // points)
+    out = []
+    for start in range(0, len(xs), max(size, 1)):
+        known = [v for v in values[start : start + size] if v is not None and not math.isnan(v)]
+        if known:
+            out.append((xs[min(start + size, len(xs)) - 1], fmean(known)))
+    return out
+
+
+def over_seeds(lines: Iterable[Sequence[tuple[float, float]]]) -> list[CurvePoint]:
+    """Lines of (x, value), one per seed, as one: at each x the seeds that have a value there."""
+    there: dict[float, list[float]] = {}
+    for line in lines:
+        for x, value in line:
+            there.setdefault(x, []).append(value)
+    return [CurvePoint(x, *_interval(values), len(values)) for x, values in sorted(there.items())]
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float, float]:
+    mean = fmean(values)
+    if len(values) < ENOUGH:
+        return mean, mean, mean
+    try:
+        from scipy.special import stdtrit
+    except ImportError as error:  # pragma: no cover - exercised without the extra
+        raise MissingExtraError("intervals over seeds", "report") from error
+    half = float(stdtrit(len(values) - 1, 0.975)) * stdev(values) / math.sqrt(len(values))
+    return mean, mean - half, mean + half
+
+
+def ends(values: Sequence[float | None], count: int = 10) -> tuple[float | None, float | None]:
+    """Means of the first and of the last ``count`` known values; of half of them where there are
+    fewer than twice as many."""
+    known = [v for v in values if v is not None and not math.isnan(v)]
+    if not known:
+        return None, None
+    size = max(1, min(count, len(known) // 2))
+    return fmean(known[:size]), fmean(known[-size:])
+
+
+def changing(rows: Sequence[Mapping[str, object]], prefix: str) -> list[str]:
+    """Names of all values that begin with ``prefix``, in the order in which they came up."""
+    names = dict.fromkeys(name for row in rows for name in row if name.startswith(prefix))
+    return [n for n in names if any(row.get(n) is not None for row in rows)]

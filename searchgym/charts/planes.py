@@ -1,0 +1,151 @@
+"""Cost against score, what budgets buy, shares of a whole; lines and points bear their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .figure import Row, altair_module
+from .palette import GRID, INK, MUTED, REST, SERIES, colours, shapes
+
+_SIZE = {False: (560, 280), True: (200, 230)}
+"""Narrow → width and height."""
+_LETTERS = 15
+"""Characters of a name in a narrow chart."""
+
+
+def dodged(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Return places for labels at ``values``, in the order given: none nearer to the next than
+    ``gap``, all within ``low`` and ``high`` as far as there is room, as near as that allows."""
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    places = [max(low, values[i]) for i in order]
+    for i in range(1, len(places)):
+        places[i] = max(places[i], places[i - 1] + gap)
+    if places and places[-1] > high:
+        places[-1] = high
+        for i in reversed(range(len(places) - 1)):
+            places[i] = min(places[i], places[i + 1] - gap)
+    out = [0.0] * len(values)
+    for i, place in zip(order, places, strict=True):
+        out[i] = place
+    return out
+
+
+def _short(name: str, narrow: bool) -> str:
+    return name if not narrow or len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
+
+
+def cost_and_score(
+    rows: Sequence[Row], frontier: Sequence[Row], x_title: str, y_title: str, *,
+    narrow: bool = False,
+) -> Any:  # fmt: skip
+    """Agents in the plane of ``cost`` and ``score``, named; the line is of those that no other
+    beats in both."""
+    alt = altair_module()
+    width, height = _SIZE[narrow]
+    names = [str(row["agent"]) for row in rows]
+    most = max((float(row["cost"]) for row in rows), default=0.0) or 1.0
+    at = dodged([float(r["score"]) for r in rows], 15 / height, 0.03, 0.97)
+    shown = [
+        {**r, "at": place, "name": _short(str(r["agent"]), narrow), "left": r["cost"] <= most / 2}
+        for r, place in zip(rows, at, strict=True)
+    ]  # fmt: skip
+    x = alt.X("cost:Q", title=x_title, scale=alt.Scale(domain=[0, most], nice=True),
+              axis=alt.Axis(tickCount=4 if narrow else 7))  # fmt: skip
+    unit = alt.Scale(domain=[0, 1])
+    y = alt.Y("score:Q", title=y_title, scale=unit)
+    colour = alt.Color(
+        "agent:N", legend=None, scale=alt.Scale(domain=names, range=colours(names))
+    )  # fmt: skip
+    shape = alt.Shape("agent:N", legend=None, scale=alt.Scale(domain=names, range=shapes(names)))
+    base = alt.Chart(alt.Data(values=shown)).encode(x=x)
+    line = alt.Chart(alt.Data(values=[dict(row) for row in frontier]))
+    line = line.mark_line(color=MUTED, strokeDash=[4, 3], interpolate="step-after")
+    tips = [
+        alt.Tooltip("agent:N"), alt.Tooltip("cost:Q", title=x_title, format=".2f"),
+        alt.Tooltip("score:Q", title=y_title, format=".3f"),
+    ]  # fmt: skip
+    ranges = base.mark_rule(opacity=0.6, strokeWidth=2)
+    ranges = ranges.encode(y=alt.Y("low:Q", title=y_title, scale=unit), y2="high:Q", color=colour)
+    dots = base.mark_point(filled=True, size=90, opacity=1)
+    layers = [
+        line.encode(x=x, y=y), ranges,
+        dots.encode(y=y, color=colour, shape=shape, tooltip=tips),
+    ]  # fmt: skip
+    for left, align, dx in ((True, "left", 10), (False, "right", -10)):
+        if any(row["left"] == left for row in shown):
+            text = base.transform_filter(f"datum.left == {str(left).lower()}")
+            text = text.mark_text(align=align, dx=dx, fontSize=12, color=INK, aria=False)
+            layers.append(text.encode(y=alt.Y("at:Q", title=y_title, scale=unit), text="name:N"))
+    return alt.layer(*layers).properties(width=width, height=height)
+
+
+def shares(
+    rows: Sequence[Row], y: Sequence[str], parts: Sequence[str], x_title: str, *,
+    narrow: bool = False,
+) -> Any:  # fmt: skip
+    """Stacked shares of 1 for each ``y``: ``y``, ``part``, ``share``."""
+    alt = altair_module()
+    colour = [*SERIES[1:], SERIES[0], REST]
+    legend: Mapping[str, Any] = {"columns": 1 if narrow else 4, "symbolLimit": 30}
+    return (
+        alt.Chart(alt.Data(values=[dict(row) for row in rows]))
+        .mark_bar(height={"band": 0.7}, stroke="var(--chart-paper)", strokeWidth=1)
+        .encode(
+            x=alt.X("share:Q", title=x_title, stack="zero", scale=alt.Scale(domain=[0, 1]),
+                    axis=alt.Axis(format="%", tickCount=3 if narrow else 10)),
+            y=alt.Y("y:N", sort=list(y), title=None,
+                    axis=alt.Axis(grid=False, labelLimit=130 if narrow else 230)),
+            color=alt.Color(
+                "part:N", sort=list(parts), legend=alt.Legend(title=None, **legend),
+                scale=alt.Scale(domain=list(parts), range=colour[: len(parts)]),
+            ),
+            order=alt.Order("place:Q"),
+            tooltip=["y:N", "part:N", alt.Tooltip("share:Q", format=".1%")],
+        )
+        .properties(width=175 if narrow else 560, height={"step": 26})
+    )  # fmt: skip
+
+
+def steps(
+    rows: Sequence[Row], series: Sequence[str], x_title: str, y_title: str, *,
+    rate: bool = True, narrow: bool = False, discrete: bool = True,
+) -> Any:  # fmt: skip
+    """Draw scores over growing budgets or another setting: ``x``, ``series``, ``mean``, ``low``,
+    ``high``; each line bears its name at its end."""
+    alt = altair_module()
+    width, height = (160, 210) if narrow else (520, 240)
+    names = list(series)
+    colour = alt.Color(
+        "series:N", legend=None, scale=alt.Scale(domain=names, range=colours(names))
+    )  # fmt: skip
+    shape = alt.Shape("series:N", legend=None, scale=alt.Scale(domain=names, range=shapes(names)))
+    axis = alt.Axis(tickCount=4, gridColor=GRID)
+    if discrete:
+        axis = alt.Axis(tickMinStep=1, tickCount=4 if narrow else 10, format="d", gridColor=GRID)
+    base = alt.Chart(alt.Data(values=[dict(row) for row in rows])).encode(
+        x=alt.X("x:Q", title=x_title, axis=axis), color=colour
+    )
+    highs = [float(row["high"]) for row in rows]
+    top = max([1.0, *highs]) if rate else max(highs, default=1.0)
+    scale = alt.Scale(domain=[0, top], nice=not rate)
+    tips = [alt.Tooltip("series:N"), alt.Tooltip("x:Q", title=x_title),
+            alt.Tooltip("mean:Q", format=".3f")]  # fmt: skip
+    mean = alt.Y("mean:Q", title=y_title, scale=scale)
+    band = base.mark_area(opacity=0.12, aria=False)
+    layers = [
+        band.encode(y=alt.Y("low:Q", title=y_title, scale=scale), y2="high:Q"),
+        base.mark_line(point=False, strokeWidth=2).encode(y=mean),
+        base.mark_point(filled=True, size=55, opacity=1).encode(y=mean, shape=shape, tooltip=tips),
+    ]
+    last = {str(row["series"]): float(row["mean"]) for row in rows}
+    at = dodged(list(last.values()), top * 14 / height, 0.0, top)
+    ends = [{"name": f"{v:.2f}  {_short(n, narrow)}", "at": place}
+            for (n, v), place in zip(last.items(), at, strict=True)]  # fmt: skip
+    text = alt.Chart(alt.Data(values=ends)).mark_text(
+        align="left", baseline="middle", fontSize=11, color=INK, aria=False
+    )
+    layers.append(text.encode(
+        x=alt.value(width + 8), y=alt.Y("at:Q", title=y_title, scale=scale), text="name:N"
+    ))  # fmt: skip
+    return alt.layer(*layers).properties(width=width, height=height)

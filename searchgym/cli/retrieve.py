@@ -1,0 +1,138 @@
+"""``searchgym retrieve``: measures an engine by queries and judgements, without agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import DataError
+from .output import JsonFlag, examples, print_json, print_table, progress, say, working
+from .targets import DataDir, Overrides, overrides
+
+if TYPE_CHECKING:
+    from ..corpora.beir import Topics
+    from ..evaluation.retrieval import Retrieval
+
+
+def retrieve(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="COLLECTION|CORPUS",
+            help="A BEIR folder, a set's name, a collection of ir_datasets, or passages.",
+        ),
+    ],
+    queries: Annotated[
+        Path | None, typer.Option(help="Queries (JSON lines, CSV, …), if CORPUS is passages.")
+    ] = None,
+    qrels: Annotated[
+        Path | None, typer.Option(help="Judgements (default: the questions' supporting_ids).")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="An engine's name, or options as JSON.")
+    ] = "bm25",
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Passages per query.")] = 100,
+    number: Annotated[
+        int | None, typer.Option("--queries-number", "-n", min=1, help="Only the first so many.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Split (BEIR: test; sets: public).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the rankings here, a TREC run.")] = None,
+    data_dir: DataDir = None,
+    settings: Overrides = None,
+    as_json: JsonFlag = False,
+) -> None:  # fmt: skip
+    """Measure an engine alone: nDCG@10, recall, MRR and precision over judged queries.
+
+    [bold]--set[/bold] gives options of the engine: -s k1=1.2 -s stemmer=german.
+    """
+    from ..engines.registry import build_engine
+    from ..evaluation.retrieval import measure_retrieval
+    from ..evaluation.trec import write_run
+    from .transfer import json_or_text
+
+    with working(f"reading {source} …"):
+        topics = _topics(source, queries, qrels, split, data_dir)
+    if number is not None:
+        kept = dict(list(topics.qrels.items())[:number])
+        topics = topics._replace(qrels=kept)
+    spec = json_or_text(engine)
+    named = {"name": spec} if isinstance(spec, str) else spec
+    with working(f"indexing {len(topics.corpus):,} passages …"):
+        searches = build_engine({**named, **overrides(settings)}, topics.corpus)
+    with progress("searching", len(topics.qrels)) as advance:
+        found = measure_retrieval(topics, searches, k=k, progress=advance)
+    if out is not None:
+        say(f"wrote {write_run(out, found.run)}")
+    _print(found, topics, str(named["name"]), as_json)
+
+
+def _print(found: Retrieval, topics: Topics, engine: str, as_json: bool) -> None:
+    facts: dict[str, Any] = {
+        "corpus": found.corpus, "passages": len(topics.corpus), "engine": found.engine,
+        "queries": len(found.per_query), "k": found.k,
+        "queries per second": round(len(found.run) / max(found.seconds, 1e-9), 1),
+    }  # fmt: skip
+    if as_json:
+        print_json({**facts, "means": {n: v._asdict() for n, v in found.means.items()}})
+        return
+    rows = [{"measure": n, "mean [95 % interval]": str(v)} for n, v in found.means.items()]
+    print_table(
+        f"{engine} on {found.corpus}: {facts['queries']:,} queries, {facts['passages']:,} passages",
+        rows,
+    )
+
+
+def _topics(
+    source: str, queries: Path | None, qrels: Path | None, split: str | None, data_dir: Path | None
+) -> Topics:
+    from ..cards import cards
+    from ..corpora.beir import load_beir, load_ir_dataset, load_topics
+    from ..corpora.data import data_directory
+    from ..corpora.load import beir_passages
+    from .sources import corpus, corpus_card
+
+    if queries is not None:
+        return load_topics(corpus(source, split or "public", data_dir), queries, qrels)
+    if qrels is not None:
+        raise DataError(f"--qrels {qrels} needs the queries it judges: --queries FILE")
+    if beir_passages(Path(source)) is not None:
+        return load_beir(source, split=split or "test")
+    if not Path(source).exists() and "/" in source and source not in cards("corpora"):
+        return load_ir_dataset(source)
+    found = corpus_card(source)
+    if found is None or found.body["kind"] != "real":
+        raise DataError(f"{source} has no judgements of its own: add --queries FILE [--qrels FILE]")
+    if not found.body.get("splits"):
+        return load_beir(data_directory(data_dir) / found.id, split=split or "test")
+    return _of_set(found.id, split or "public", data_dir)
+
+
+def _of_set(name: str, split: str, data_dir: Path | None) -> Topics:
+    """A set of questions whose evidence is named; evidence that is not in the corpus counts."""
+    from ..corpora.beir import Topics
+    from ..corpora.data import load_set
+
+    passages, tasks = load_set(name, split=split, data_dir=data_dir)
+    asked = [task for task in tasks if task.evidence]
+    if not asked:
+        raise DataError(f"no question of {name} names its evidence, so there is nothing to judge")
+    return Topics(
+        passages,
+        {task.id: task.question for task in asked},
+        {task.id: dict.fromkeys(task.evidence, 1) for task in asked},
+    )
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(
+        epilog=examples(
+            "searchgym retrieve scifact/",
+            "searchgym retrieve ir_scifact --engine dense",
+            "searchgym retrieve notes/ --queries questions.csv -k 20 --out notes.run",
+            "searchgym retrieve passages.jsonl --queries queries.jsonl --qrels qrels/test.tsv",
+            "searchgym retrieve beir/scifact/test",
+        )
+    )(retrieve)

@@ -1,0 +1,162 @@
+"""``searchgym search``: finds passages in documents, without questions or agents."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..objects import is_path
+from .output import JsonFlag, examples, print_json, say, working
+from .targets import DataDir, Overrides, overrides
+
+if TYPE_CHECKING:
+    from ..corpora.corpus import Corpus
+    from ..types import Hit, Ranking
+
+PROMPT = "search › "
+_WIDTH = 78
+_SNIPPET = 150
+
+
+def search(
+    name: Annotated[
+        str, typer.Argument(metavar="CORPUS", help="A folder, a file, or a corpus card's name.")
+    ],
+    query: Annotated[
+        list[str] | None, typer.Argument(help="What to look for (default: ask for it).")
+    ] = None,
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Passages per query.")] = 5,
+    engine: Annotated[str, typer.Option(help="An engine's name.")] = "bm25",
+    full: Annotated[bool, typer.Option("--full", help="Show whole passages.")] = False,
+    data_dir: DataDir = None,
+    settings: Overrides = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Search documents: text, Markdown, HTML, PDF, Word, tables; in any language.
+
+    The index of a folder is kept in your cache; only what has changed is read again.
+    [bold]--set[/bold] gives options of the engine: -s stemmer=german.
+    """
+    with working(f"reading {name} …"):
+        corpus, searches = searchable(name, {"name": engine, **overrides(settings)}, data_dir)
+    asked = [" ".join(query)] if query else None
+    if as_json and asked is not None:
+        print_json([_record(hit) for hit in searches.search(asked, k)[0]])
+        return 0
+    if asked is None:
+        loop(corpus, searches, k=k, full=full)
+        return 0
+    return 0 if _show(asked[0], searches.search(asked, k)[0], full) else 1
+
+
+def searchable(
+    name: str, engine: dict[str, Any], data_dir: Path | None = None
+) -> tuple[Corpus, Any]:
+    """The passages and a searcher of what a person names; of documents, from the user's cache."""
+    from ..engines.searcher import Searcher
+
+    if is_documents(name):
+        from ..engines.folders import FolderIndex
+
+        index = FolderIndex(name, engine)
+        return index.corpus, Searcher(index.corpus, index.engine)
+    from .sources import corpus, corpus_card
+
+    found = corpus_card(name)
+    split = "public" if found is not None and found.body["kind"] == "real" else "train"
+    passages = corpus(name, split, data_dir)
+    return passages, Searcher(passages, engine)
+
+
+def is_documents(name: str) -> bool:
+    """Return whether a name means documents (a folder, a text, a PDF file), not records."""
+    from ..corpora.load import beir_passages, holds_documents
+
+    path = Path(name)
+    known = is_path(name) or path.suffix or (path.is_dir() and not (path / "card.toml").exists())
+    if not known or not path.exists() or (path / "card.toml").is_file():
+        return False
+    if not is_path(name) and path.is_dir():
+        from ..cards import cards
+
+        if name in cards("corpora"):
+            return False
+    return beir_passages(path) is None and holds_documents(path)
+
+
+def loop(corpus: Corpus, searches: Any, *, k: int = 5, full: bool = False) -> None:
+    """Ask for queries until the input ends; ``open N`` shows the document of hit N."""
+    say(f"{len(corpus):,} passages of {corpus.name}. Type what you look for, 'open 2', or 'quit'.")
+    hits: Ranking = ()
+    while (line := _line()) is not None:
+        word, _, rest = line.strip().partition(" ")
+        if word in ("quit", "exit") and not rest:
+            return
+        if word == "open" and rest.isdigit():
+            if 0 < int(rest) <= len(hits):
+                page = corpus.page(hits[int(rest) - 1].passage.url)
+                print(page.text if page else hits[int(rest) - 1].passage.text)
+            else:
+                print(f"there are {len(hits)} hits")
+        elif line.strip():
+            hits = searches.search([line.strip()], k)[0]
+            _show(line.strip(), hits, full)
+
+
+def _line() -> str | None:
+    try:
+        if sys.stdin.isatty():
+            return input(PROMPT)
+        return sys.stdin.readline() or None
+    except EOFError:
+        return None
+
+
+def _show(query: str, hits: Ranking, full: bool) -> bool:
+    if not hits:
+        print(f"nothing found for {query!r}")
+        return False
+    for number, hit in enumerate(hits, 1):
+        passage = hit.passage
+        print(f"{number}. {passage.title}  ({passage.id}, {hit.score:.2f})")
+        text = passage.text if full else snippet(passage.text, query)
+        lines = text.splitlines() if full else textwrap.wrap(text, _WIDTH - 3)
+        print("\n".join(f"   {line}" for line in lines))
+    return True
+
+
+def snippet(text: str, query: str, size: int = _SNIPPET) -> str:
+    """About ``size`` characters around the first word of the query that a text holds."""
+    from ..engines.languages import UnicodeAnalyser
+
+    words = UnicodeAnalyser(stemmer=None, stopwords="english")
+    wanted = set(words.terms(query))
+    flat = " ".join(text.split())
+    at = 0
+    for start in range(0, len(flat), size // 3):
+        if wanted & set(words.terms(flat[start : start + size // 3])):
+            at = max(0, start - size // 3)
+            break
+    at = flat.rfind(" ", 0, at) + 1 if at else 0
+    shown = flat[at : at + size]
+    return ("… " if at else "") + shown + (" …" if at + size < len(flat) else "")
+
+
+def _record(hit: Hit) -> dict[str, Any]:
+    return {**hit.passage._asdict(), "score": hit.score}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(
+        epilog=examples(
+            'searchgym search notes/ "night ferry to Oslo"',
+            "searchgym search paper.pdf ablation -k 3 --full",
+            "searchgym search hotpotqa Scott Derrickson --engine dense",
+            "searchgym search notes/",
+        )
+    )(search)

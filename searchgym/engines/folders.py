@@ -1,0 +1,125 @@
+"""A folder of documents with an index of it, both kept in the user's cache and brought up to date.
+
+Of a changed folder only the changed files are read, and only their passages analysed or encoded;
+what comes out equals an index built anew (``engines.kept``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..corpora.documents import DocumentCorpus, load_documents
+from ..corpora.documents.folder import MAX_FILE_BYTES, WORDS
+from ..corpora.documents.remembered import RememberedFiles
+from ..errors import EngineError
+from ..types import SearchEngine
+from ..utils.user_cache import cache_folder, used
+from .kept import KeptTerms, KeptVectors
+from .registry import build_engine
+
+
+class FolderIndex:
+    """Documents and an engine over them.
+
+    Args:
+        source: A folder of documents, or one document.
+        engine: Spec as for environments; of "bm25" and "dense" the index is kept.
+        words: Words of a passage.
+        cache: Folder to keep things in; default: one in the user's cache, by the folder's path and
+            the options.
+
+    Raises:
+        DataError: nothing in the folder can be read.
+        EngineError: see ``build_engine``.
+    """
+
+    corpus: DocumentCorpus
+    engine: SearchEngine
+
+    def __init__(
+        self,
+        source: str | Path,
+        engine: str | Mapping[str, Any] = "bm25",
+        *,
+        words: int = WORDS,
+        cache: Path | None = None,
+    ) -> None:
+        self.source = Path(source)
+        self._spec = {"name": engine} if isinstance(engine, str) else dict(engine)
+        if cache is None:
+            told = [str(self.source.resolve()), words]
+            name = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+            cache = cache_folder("folders") / name
+        cache.mkdir(parents=True, exist_ok=True)
+        self._cache, self._words = cache, words
+        self._files = RememberedFiles(
+            cache / "files.json", words=words, max_file_bytes=MAX_FILE_BYTES
+        )
+        self._terms: KeptTerms | None = None
+        self._vectors: KeptVectors | None = None
+        from .dense.shards import locked
+
+        self._locked = partial(locked, cache, wait=True)  # processes that share the folder
+        with self._locked():
+            self.corpus = self._read()
+            self.engine = self._build()
+        used(cache)
+
+    def refresh(self) -> bool:
+        """Look at the folder again. Return whether it changed; ``corpus`` and ``engine`` are new
+        objects then, and the old ones stay as they were."""
+        with self._locked():
+            found = self._read()
+            if found.digest == self.corpus.digest:
+                return False
+            before = self.corpus
+            self.corpus = found
+            try:
+                self.engine = self._build()
+            except BaseException:
+                self.corpus = before
+                raise
+        return True
+
+    def _read(self) -> DocumentCorpus:
+        self._files.begin()
+        corpus = load_documents(self.source, words=self._words, parse_file=self._files.parse)
+        self._files.end()
+        return corpus
+
+    def _build(self) -> SearchEngine:
+        name, options = self._spec.get("name"), {k: v for k, v in self._spec.items() if k != "name"}
+        if name == "bm25" and "index" not in options:
+            return self._bm25(options)
+        if name == "dense" and not {"index", "cache"} & options.keys():
+            self._vectors = self._vectors or KeptVectors.load(self._cache / "vectors.npz")
+            made = build_engine({**self._spec, "kept": self._vectors}, self.corpus)
+            if self._vectors.computed:
+                self._vectors.save(self._cache / "vectors.npz")
+            return made
+        return build_engine(self._spec, self.corpus)
+
+    def _bm25(self, options: Mapping[str, Any]) -> SearchEngine:
+        from .bm25 import BM25Engine
+
+        told = json.dumps(options, sort_keys=True, default=str)
+        folder = self._cache / f"bm25-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+        threads = int(options.get("threads", 1))
+        if (folder / "index.json").is_file():
+            try:
+                return BM25Engine.load(folder, self.corpus, threads=threads)
+            except EngineError:
+                pass  # of the folder as it was: built again below
+        self._terms = self._terms or KeptTerms.load(self._cache / "terms.npz")
+        made = build_engine({**self._spec, "kept": self._terms}, self.corpus)
+        if self._terms.computed:
+            self._terms.save(self._cache / "terms.npz")
+        save = getattr(made, "save", None)
+        if save is not None:
+            save(folder)
+        return made

@@ -1,0 +1,193 @@
+"""Results as people look at them: one line, a table in a notebook, a data frame, a chart."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..charts.figure import Figure
+from ..charts.forest import forest
+from ..errors import EvaluationError, MissingExtraError, unknown
+from .intervals import Interval, mean_interval
+from .metrics import METRICS, column
+
+if TYPE_CHECKING:
+    import pandas
+
+    from .result import Comparison, EvalResult
+
+LABELS: Mapping[str, str] = {
+    "em": "EM", "f1": "F1", "cover_em": "cover-EM", "evidence_recall": "evidence recall",
+    "evidence_precision": "evidence precision", "evidence_mrr": "evidence MRR",
+    "evidence_ndcg": "evidence nDCG", "invalid_rate": "share of invalid turns",
+    "truncated": "share of truncated episodes",
+}  # fmt: skip
+MAIN = ("em", "f1", "evidence_recall", "searches")
+"""Metrics that stand for a result."""
+
+
+def label(metric: str) -> str:
+    """Return the label of a metric in tables and figures."""
+    return LABELS.get(metric, metric.replace("_", " "))
+
+
+def limits(metric: str) -> tuple[float, float]:
+    """Return what no mean of a metric can lie beyond: a count not below 0, a rate not above 1;
+    rewards may be anything."""
+    known = metric in METRICS and metric != "reward"
+    return 0.0 if known else -math.inf, 1.0 if METRICS.get(metric, False) else math.inf
+
+
+def numbers(found: Interval, metric: str) -> dict[str, Any]:
+    """Return the fields of a mark, its interval within what is possible."""
+    least, most = limits(metric)
+    return {
+        "mean": round(found.mean, 5), "low": round(max(least, found.low), 5),
+        "high": round(min(most, found.high), 5), "questions": found.n,
+    }  # fmt: skip
+
+
+def family_rows(results: Sequence[EvalResult], metric: str) -> list[dict[str, Any]]:
+    """Return a mark for each family and agent, families in alphabetical order."""
+    counts = Counter(row.family for row in results[0].rows)
+    rows: list[dict[str, Any]] = []
+    for family in sorted(counts):
+        for result in results:
+            names = np.array([row.family for row in result.rows])
+            found = mean_interval(
+                column(result.rows, metric)[names == family], seed=result.seed,
+                unit=METRICS.get(metric, False),
+            )  # fmt: skip
+            if found.n:
+                rows.append({
+                    "y": f"{family} ({counts[family]})", "by": result.agent, "family": family,
+                    **numbers(found, metric),
+                })  # fmt: skip
+    return rows
+
+
+def line_of(result: EvalResult) -> str:
+    """Return a result in one line: agent, set, questions, main means."""
+    means = ", ".join(f"{label(m)} {result.means[m]:.2f}" for m in MAIN if result.means[m].n)
+    odd = "" if result.complete else ", interrupted"
+    return f"{result.agent} on {result.set}: {len(result.rows):,} questions{odd}, {means}"
+
+
+def frame(rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
+    """Return a data frame with a row for each record; ``MissingExtraError`` without pandas."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingExtraError("a data frame (pandas)", "frames") from error
+    return pandas.DataFrame.from_records([dict(row) for row in rows])
+
+
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
+    """Return a table for notebooks, every text escaped; the first column is to the left."""
+    top = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "".join(
+        "<tr>" + "".join(
+            f'<td style="text-align:{"left" if i == 0 else "right"}">{escape(text)}</td>'
+            for i, text in enumerate(row)
+        ) + "</tr>" for row in rows
+    )  # fmt: skip
+    return (
+        f'<table><caption style="text-align:left">{escape(caption)}</caption>'
+        f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def html_of(result: EvalResult) -> str:
+    """Return the main means, overall and by family, as a table."""
+    shown = [m for m in MAIN if result.means[m].n]
+    names = np.array([row.family for row in result.rows])
+    counts = Counter(names.tolist())
+
+    def line(name: str, kept: Any) -> list[str]:
+        cells = []
+        for metric in shown:
+            values = column(result.rows, metric)[kept]
+            found = mean_interval(values, seed=result.seed, unit=METRICS[metric])
+            cells.append(f"{found:.2f}")
+        return [name, f"{int(np.sum(kept)):,}", *cells]
+
+    rows = [line("all", np.ones(len(names), dtype=bool))] if len(names) else []
+    rows += [line(f, names == f) for f in sorted(counts)] if len(counts) > 1 else []
+    told = "" if result.complete else " (interrupted)"
+    caption = f"{result.agent} on {result.set}{told}: mean [95 % interval]"
+    return html_table(["questions", "n", *map(label, shown)], rows, caption)
+
+
+def plot_results(results: Sequence[EvalResult], metric: str = "f1", by: str = "family") -> Figure:
+    """Draw a metric of one result or of several, by family of question or of all questions.
+
+    Raises:
+        EvaluationError: another ``by``, an unknown metric, or two results of one agent.
+        MissingExtraError: the extra ``report`` is missing.
+    """
+    if by not in ("family", "all"):
+        raise EvaluationError(unknown("way to divide the questions", by, ("family", "all")))
+    agents = [r.agent for r in results]
+    if len(set(agents)) < len(agents):
+        raise EvaluationError(
+            f"two results of one agent ({', '.join(agents)}): evaluate(…, name=…) names them"
+        )
+    column(results[0].rows, metric)  # an unknown metric is an error, known ones are named in it
+    rate = METRICS.get(metric, False)
+    means = {r.agent: r.means[metric] for r in results}
+    told = ", ".join(f"{a} {i.mean:.2f}" for a, i in means.items() if i.n)
+    if by == "family":
+        rows = family_rows(results, metric)
+    else:
+        rows = [{"y": a, "by": a, **numbers(i, metric)} for a, i in means.items() if i.n]
+    return Figure(
+        metric, f"{label(metric)} on {results[0].set}: {told}",
+        "Mean and 95 % interval, bootstrap over questions (BCa); number of questions in brackets.",
+        f"{label(metric)}: " + "; ".join(f"{r['by']}, {r['y']}: {r['mean']:.2f}" for r in rows),
+        partial(forest, rows, by=agents, own_rows=by == "all", rate=rate,
+                x_title=f"{label(metric)}, 95 % interval"),
+        tuple(rows),
+    )  # fmt: skip
+
+
+def said_of(found: Comparison) -> str:
+    """Return a comparison in one line."""
+    difference = f"{label(found.metric)} {found.difference:+.3f}"
+    return f"{found.a} − {found.b}: {difference}, p = {found.p:.4f}"
+
+
+def html_of_comparisons(found: Sequence[Comparison]) -> str:
+    """Return comparisons as a table."""
+    rows = [
+        [f"{c.a} − {c.b}", f"{c.mean_a:.3f}", f"{c.mean_b:.3f}", f"{c.difference:+.3f}",
+         f"{c.p:.4f}", f"{c.difference.n:,}"]
+        for c in found
+    ]  # fmt: skip
+    head = ["agents", "first", "second", "difference", "p", "questions"]
+    return html_table(head, rows, f"{label(found[0].metric)}, paired on the same questions")
+
+
+def plot_comparisons(found: Sequence[Comparison]) -> Figure:
+    """Draw the differences of comparisons with their intervals."""
+    rows = [
+        {"y": f"{c.a} − {c.b}", "by": f"{c.a} − {c.b}", "mean": round(c.difference.mean, 5),
+         "low": round(c.difference.low, 5), "high": round(c.difference.high, 5),
+         "questions": c.difference.n}
+        for c in found
+    ]  # fmt: skip
+    name = label(found[0].metric)
+    apart = [str(r["y"]) for r, c in zip(rows, found, strict=True) if c.difference.excludes(0)]
+    title = f"Apart from 0: {', '.join(apart)}" if apart else "No difference is apart from 0"
+    return Figure(
+        "differences", title, "Paired on the same questions, with 95 % intervals.",
+        f"Differences in {name}: " + "; ".join(f"{r['y']} {r['mean']:+.3f}" for r in rows),
+        partial(forest, rows, by=[str(r["y"]) for r in rows], own_rows=True, rate=False, zero=0.0,
+                x_title=f"difference in {name}, 95 % interval"),
+        tuple(rows),
+    )  # fmt: skip

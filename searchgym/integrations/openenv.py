@@ -1,0 +1,229 @@
+"""Search environments as a server of OpenEnv, and a client with types.
+
+``searchgym serve --openenv SearchQA-v0`` serves one on loopback; from Python::
+
+    from searchgym.integrations.openenv import SearchClient
+
+    with SearchClient(base_url="http://127.0.0.1:8000").sync() as env:
+        result = env.reset(seed=0)  # also: task_id=…, split=…, index=…, difficulty={…}
+        while not result.done:
+            result = env.step(SearchAction(text=policy(result.observation.text)))
+
+Every trainer that speaks OpenEnv (TRL, verifiers, SkyRL, ART) reaches the environment so. Written
+for OpenEnv 0.10, whose dependencies have pins of their own: install it in an environment beside
+(``pip install "openenv>=0.10" searchgym``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..core.episode import Episode, run_tools
+from ..envs.info import step_info
+from ..envs.search import SearchEnv
+from ..envs.unwrap import search_env
+from ..errors import CardError
+from ..seeding import derive
+from .text import harmless
+
+try:
+    from openenv.core.client_types import StepResult
+    from openenv.core.env_client import EnvClient
+    from openenv.core.env_server.http_server import create_app
+    from openenv.core.env_server.interfaces import Environment
+    from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+    from pydantic import Field
+except ImportError as missing:
+    raise ImportError('searchgym.integrations.openenv needs: pip install "openenv>=0.10"') from (
+        missing
+    )
+
+
+class SearchAction(Action):
+    """A policy's text, in the environment's dialect."""
+
+    text: str
+
+
+class SearchObservation(Observation):
+    """What the policy sees after ``reset`` or ``step``; ``reward`` is ``None`` where the
+    infrastructure failed."""
+
+    text: str
+    """The whole visible context."""
+    delta: str = ""
+    """What the environment wrote since the last action."""
+    stop: list[str] = Field(default_factory=list)
+    """Strings after which generation should stop."""
+    terminated: bool = False
+    truncated: bool = False
+    info: dict[str, Any] = Field(default_factory=dict)
+    """As in Gymnasium; the answers and the evidence are told at the end only."""
+
+
+class SearchState(State):
+    """Where the episode stands."""
+
+    task_id: str | None = None
+    turns_left: int = 0
+
+
+class OpenEnvEnvironment(Environment):
+    """One session of a client."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self, env: SearchEnv, tokenizer: Any = None) -> None:
+        super().__init__()
+        self._env, self._playing = env, env
+        self._harmless = harmless(tokenizer)
+        self._episode: Episode | None = None
+        self._resets = 0
+
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, **options: Any
+    ) -> SearchObservation:
+        """Begin an episode. Equal seeds begin equal ones; without, each differs from the last.
+
+        Raises:
+            CardError: an option that is none of ``task_id``, ``split``, ``index``, ``params``,
+                ``difficulty`` and ``search_enabled``, or a task that is not there.
+        """
+        if "index" in options:
+            split, index = options.get("split"), options.pop("index")
+            options["task_id"] = self.get_task(split or self._env.setup.options.split, index)["id"]
+        self._resets += 1
+        key = derive(0, "openenv", self._resets) if seed is None else derive(seed, "openenv")
+        self._playing, self._episode = self._env.begin(key, options)
+        return self._observation(None)
+
+    def step(
+        self, action: SearchAction, timeout_s: float | None = None, **_: Any
+    ) -> SearchObservation:
+        """Let the text act; after the end, the last observation is given again."""
+        episode = self._episode
+        if episode is None:
+            raise CardError("no episode yet: call reset() first")
+        if episode.phase == "done":
+            return self._observation(0.0)
+        episode.act(action.text)
+        run_tools((episode,), self._playing.toolbox)
+        if episode.phase == "done":
+            self._playing.ended(episode)
+        return self._observation(episode.turns[-1].reward)
+
+    @property
+    def state(self) -> SearchState:
+        """Where the episode stands."""
+        episode = self._episode
+        if episode is None:
+            return SearchState()
+        return SearchState(
+            episode_id=episode.config.episode_id,
+            step_count=len(episode.turns),
+            task_id=episode.config.task.id,
+            turns_left=episode.turns_left,
+        )
+
+    def get_metadata(self) -> Any:
+        """What the server says of itself."""
+        from .. import __version__
+
+        return EnvironmentMetadata(
+            name="searchgym", description="Search episodes with exact rewards", version=__version__
+        )
+
+    def _observation(self, reward: float | None) -> SearchObservation:
+        assert self._episode is not None
+        episode = self._episode
+        outcome = episode.outcome()
+        broken = outcome is not None and outcome.end == "infra_error"
+        over = episode.phase == "done"
+        requests = () if over else episode.requests()
+        return SearchObservation(
+            text=self._harmless(episode.shown()),
+            delta=self._harmless(episode.delta),
+            stop=list(requests[0].stop) if requests else [],
+            done=over,
+            terminated=over and episode.terminated,
+            truncated=over and episode.truncated,
+            reward=None if broken else reward,
+            info=_json(step_info(episode)),
+        )
+
+    # --- tasks, as OpenEnv's TaskProvider ------------------------------------------------------
+    def list_splits(self) -> list[str]:
+        """The splits that ``reset`` takes."""
+        own = self._env.setup.options.split
+        return ["train", "dev", "test"] if self._env.world is not None else [own]
+
+    def _tasks(self, split: str) -> Any:
+        if split not in self.list_splits():
+            raise IndexError(f"there is no split {split!r}: {self.list_splits()}")
+        return self._env.of_split(split).tasks
+
+    def num_tasks(self, split: str) -> int:
+        """Number of a split's tasks."""
+        return len(self._tasks(split))
+
+    def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        """A split's tasks, without answers."""
+        return self.get_task_range(split)
+
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        """A task's id, family and question, without its answer."""
+        tasks = self._tasks(split)
+        if not 0 <= index < len(tasks):
+            raise IndexError(f"{split} has tasks 0 to {len(tasks) - 1}, got {index}")
+        task = tasks[index]
+        return {"id": task.id, "index": index, "family": task.family, "question": task.question}
+
+    def get_task_range(
+        self, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Tasks ``start`` to ``stop`` of a split."""
+        places = range(self.num_tasks(split))[start:stop]
+        return [self.get_task(split, index) for index in places]
+
+
+def _json(info: Mapping[str, Any]) -> dict[str, Any]:
+    """The info with JSON values alone: tuples become lists."""
+    return dict(json.loads(json.dumps(info, default=str)))
+
+
+def app(env: Any, *, tokenizer: Any = None, max_sessions: int = 64) -> Any:
+    """Return the server as a FastAPI application.
+
+    Args:
+        env: An environment, wrapped or not, its id, or a Gymnasium spec.
+        tokenizer: Name or folder of the tokenizer of the clients' model; by default the special
+            tokens of all common families are made harmless in results.
+        max_sessions: Most clients at a time.
+    """
+    inner = search_env(env)
+    return create_app(
+        lambda: OpenEnvEnvironment(inner, tokenizer),
+        SearchAction,
+        SearchObservation,
+        env_name="searchgym",
+        max_concurrent_envs=max_sessions,
+        state_cls=SearchState,
+    )
+
+
+class SearchClient(EnvClient[SearchAction, SearchObservation, SearchState]):
+    """A client whose actions and observations have types."""
+
+    def _step_payload(self, action: SearchAction) -> dict[str, Any]:
+        return {"text": action.text}
+
+    def _parse_result(self, payload: dict[str, Any]) -> Any:
+        fields = dict(payload.get("observation", {}))
+        done, reward = bool(payload.get("done")), payload.get("reward")
+        observation = SearchObservation(**{**fields, "done": done, "reward": reward})
+        return StepResult(observation=observation, reward=reward, done=done)
+
+    def _parse_state(self, payload: dict[str, Any]) -> SearchState:
+        return SearchState(**payload)

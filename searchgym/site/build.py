@@ -1,0 +1,158 @@
+"""Build the documentation site: ``python -m searchgym.site.build [--out build/site]``.
+
+The pages of ``pages/`` are templates; those of the catalogue and the notebooks are taken from where
+they are. All are written into one folder in the repository's own layout, so that links between them
+hold, and MkDocs turns that folder into the site. Nothing is fetched, then or when it is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from . import api, contents, notebooks
+from .links import broken
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+CATALOGUES = ("envs", "corpora", "agents")
+CODE = {".py": "python", ".toml": "toml", ".json": "json", ".cff": "yaml"}
+"""How a linked file of the repository is highlighted."""
+PICTURES = {".png", ".svg"}
+_LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
+
+
+def pages_of_the_repository() -> Iterator[Path]:
+    """Markdown pages that are shown as they are, relative to the repository."""
+    for kind in CATALOGUES:
+        yield from sorted(p.relative_to(ROOT) for p in (ROOT / kind).rglob("*.md"))
+    yield from map(Path, ("CATALOGUE.md", "CHANGELOG.md", "notebooks/README.md"))
+
+
+class DocsFolder:
+    """The folder that MkDocs reads. Links of what is written into it are made to hold there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.linked: set[Path] = set()
+        """Files of the repository that pages link to and that are no pages."""
+
+    def write(self, page: Path, text: str, origin: Path | None = None) -> None:
+        """Write a page. ``origin``: where the text's links start from, if not at the page."""
+        base = (origin or page).parent
+        target = self.folder / page
+        target.parent.mkdir(parents=True, exist_ok=True)
+        text = _LINK.sub(partial(self._moved, base, page.parent), text)
+        target.write_text(text, encoding="utf-8")
+
+    def _moved(self, base: Path, here: Path, link: re.Match[str]) -> str:
+        path = Path(os.path.normpath(base / link[2]))
+        if (ROOT / path).is_dir() and (ROOT / path / "README.md").is_file():
+            path = path / "README.md"
+        if path == Path("README.md"):
+            path = Path("index.md")
+        elif path.suffix == ".ipynb":
+            path = path.with_suffix(".md")
+        elif path.suffix != ".md" and (ROOT / path).is_file():
+            self.linked.add(path)
+            path = path if path.suffix in PICTURES else Path(f"{path}.md")
+        elif path == Path("searchgym/rl/METRICS.md"):
+            path = Path("metrics.md")
+        return f"{link[1]}{os.path.relpath(path, here)}{link[3]}"
+
+    def add_linked(self) -> None:
+        """Copy pictures, and make a page of each linked source file."""
+        for path in sorted(self.linked):
+            text_page = f"{path}.md"
+            if path.suffix in PICTURES:
+                (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(ROOT / path, self.folder / path)
+            else:
+                text = (ROOT / path).read_text(encoding="utf-8")
+                fence = f"````{CODE.get(path.suffix, 'text')}\n{text}````\n"
+                self.write(Path(text_page), f"# {path.name}\n\n`{path}`\n\n{fence}")
+
+
+def leaderboard() -> str:
+    """The leaderboard's tables, "" in a version that has none."""
+    if find_spec("searchgym.benchmark.leaderboard") is None:
+        return ""
+    from importlib import import_module
+
+    table: str = import_module("searchgym.benchmark.leaderboard").markdown()
+    return table
+
+
+def environment_of_templates() -> Any:
+    """Jinja over ``pages/`` and ``templates/``, with the contents that they may ask for."""
+    import jinja2
+
+    loader = jinja2.FileSystemLoader([HERE / "pages", HERE / "templates", ROOT])
+    jinja = jinja2.Environment(
+        loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )  # fmt: skip
+    names = ("recipes", "engines", "rewards", "tools", "dialects", "curricula", "costs", "sections")
+    jinja.globals |= {name: getattr(contents, name) for name in names}
+    jinja.globals |= {
+        "environments": contents.environments(),
+        "leaderboard": leaderboard,
+        "api_packages": api.PACKAGES,
+        "root": ROOT,
+        "notebooks": notebooks.titles(ROOT),
+    }
+    return jinja
+
+
+def write_source(folder: Path, *, run_notebooks: bool) -> None:
+    """Write everything that MkDocs reads into ``folder``."""
+    shutil.rmtree(folder, ignore_errors=True)
+    source, jinja = DocsFolder(folder / "docs"), environment_of_templates()
+    for page in pages_of_the_repository():
+        source.write(page, (ROOT / page).read_text(encoding="utf-8"))
+    for template in sorted(p.relative_to(HERE / "pages") for p in (HERE / "pages").rglob("*.md")):
+        source.write(template, jinja.get_template(str(template)).render())
+    for env in jinja.globals["environments"]:
+        page = Path("envs", env["name"], "README.md")
+        source.write(page, jinja.get_template("environment.md").render(env=env))
+    for path, text in notebooks.pages(ROOT, source.folder, run=run_notebooks):
+        source.write(path, text)
+    source.add_linked()
+    shutil.copytree(HERE / "static", source.folder / "static")
+    api.main(source.folder / "api")
+    config = jinja.get_template("mkdocs.yml").render()
+    (folder / "mkdocs.yml").write_text(config, encoding="utf-8")
+
+
+def main() -> None:
+    """Write the sources, build the site, and check every link of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "site")
+    parser.add_argument(
+        "--no-run", action="store_true", help="show notebooks without running those that changed"
+    )
+    args = parser.parse_args()
+    out = args.out.resolve()
+    folder = out.with_name(out.name + "-source")
+    write_source(folder, run_notebooks=not args.no_run)
+    subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--config-file",
+         folder / "mkdocs.yml", "--site-dir", out],
+        check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    )  # fmt: skip
+    if lines := broken(out):
+        sys.exit("links that lead nowhere:\n" + "\n".join(lines))
+    print(out / "index.html")
+
+
+if __name__ == "__main__":
+    main()

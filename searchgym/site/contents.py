@@ -1,0 +1,229 @@
+"""Collect what the site's templates show: cards, docstrings, an episode and scores of each
+environment. Nothing here is written for the site alone."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import textwrap
+import tomllib
+import typing
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from ..benchmark import expected
+from ..benchmark.rungs import REAL_SETS
+from ..cards import Card, cards
+from ..curricula import CURRICULA
+from ..dialects.base import DIALECTS
+from ..engines.registry import ENGINES
+from ..envs.setup import Options
+from ..envs.unwrap import search_env
+from ..objects import load_known
+from ..rewards import REWARDS, Reward
+from ..rl import recipe_files
+from ..tools import TOOLS
+from ..types import Passage
+from .picture import picture
+from .scores import FILE, MEASURES, generated
+
+HERE = Path(__file__).parent
+EXAMPLES: Mapping[str, int] = tomllib.loads((HERE / "examples.toml").read_text("utf-8"))["seeds"]
+"""The seed of each environment's example, chosen for a question that is quickly understood."""
+WORLD, TASKS = 400, 8
+"""Entities of the example's world, and its questions a family."""
+_SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
+_ROLE = re.compile(r":\w+:`~?([^`]+)`")
+NOT_SHOWN = "corpus", "world", "self"
+"""Parameters that an engine is given by its environment."""
+
+
+def environments() -> list[dict[str, Any]]:
+    """Every environment in the order of ``examples.toml``, then those with real questions."""
+    found = [environment(card) for card in cards("envs").values()]
+    order = [*EXAMPLES, *REAL_SETS]
+    names = [env["name"] if env["generated"] else env["kwargs"]["corpus"] for env in found]
+    return [
+        env for _, env in sorted(zip(names, found, strict=True), key=lambda p: order.index(p[0]))
+    ]
+
+
+def environment(card: Card) -> dict[str, Any]:
+    """One environment as its page shows it; ``example`` is None where the questions are real,
+    because their text is not ours."""
+    kwargs = {name: _default(name) for name in ("engine", "dialect", "tools", "max_turns", "k")}
+    return {
+        "id": card.id,
+        "name": card.folder.name,
+        "summary": card.summary,
+        "kwargs": {**kwargs, **card.body["kwargs"]},
+        "generated": generated(card),
+        "sections": sections(card.folder / "README.md"),
+        "example": example(card) if generated(card) else None,
+        "runs": runs(card.folder / FILE),
+        "short": scores(card.folder / FILE),
+    }
+
+
+def _default(name: str) -> Any:
+    return inspect.signature(Options).parameters[name].default
+
+
+def sections(page: Path) -> dict[str, str]:
+    """The text of each ``##`` section of a page, by its heading."""
+    _, *parts = re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {part.partition("\n")[0]: part.partition("\n")[2].strip() for part in parts}
+
+
+def runs(file: Path) -> dict[str, Any]:
+    """The stored runs of a page's environment, none where it was never measured."""
+    return expected.load(file) if file.is_file() else {}
+
+
+def scores(file: Path) -> list[dict[str, Any]]:
+    """A row an agent: its name, and each measure's cell; in the order in which they are stored."""
+    rows: dict[str, dict[str, Any]] = {}
+    for run in runs(file).values():
+        for cell in run["table"]:
+            blank = dict.fromkeys(MEASURES)  # without gold passages there is no recall
+            row = rows.setdefault(cell["agent"], {**blank, "agent": cell["agent"]})
+            row[cell["metric"]] = cell
+    return list(rows.values())
+
+
+def example(card: Card) -> dict[str, Any]:
+    """An episode of a small world, solved by the oracle."""
+    tasks = {k: v if k == "at_most" else TASKS for k, v in card.body["kwargs"]["tasks"].items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fewer tasks than asked for: the world is small
+        env = search_env(gym.make(card.id, world={"entities": WORLD}, tasks=tasks))
+    seed = EXAMPLES[card.folder.name]
+    env.reset(seed=seed)
+    task = env.episode.config.task
+    told = [node.value for node in task.graph.nodes if node.value] if task.graph else []
+    told += task.answers
+    turns: list[dict[str, Any]] = []
+    reward = 0.0
+    for action in env.oracle():
+        _, reward, *_, info = env.step(action)
+        hits = [env.corpus.passage(hit) for hit in info["hits"]]
+        turns.append(
+            {"action": action.strip(), "reward": reward, "delta": info["delta"],
+             "hits": [{"title": p.title, "pieces": excerpt(p, told), "gold": p.id in task.evidence}
+                      for p in hits]}
+        )  # fmt: skip
+    return {
+        "program": program(card, tasks, seed), "question": task.question,
+        "answers": task.answers, "family": task.family,
+        "turns": turns, "picture": picture(task), "action_space": str(env.action_space),
+        "observation_space": str(env.observation_space),
+    }  # fmt: skip
+
+
+def program(card: Card, tasks: Mapping[str, Any], seed: int) -> str:
+    """What to type for an example's episode."""
+    asked = "".join(f"        {family!r}: {count},\n" for family, count in tasks.items())
+    return (
+        f"env = gym.make(\n    {card.id!r},\n    world={{'entities': {WORLD}}},\n"
+        f"    tasks={{\n{asked}    }},\n)\nobservation, info = env.reset(seed={seed})"
+    ).replace("'", '"')
+
+
+def excerpt(passage: Passage, told: Sequence[str]) -> list[tuple[str, bool]]:
+    """Sentences of a passage that name something else of the reasoning, else its beginning; in
+    pieces, each with whether it is such a name."""
+    names = [name for name in told if name not in passage.title]
+    kept = [s for s in _SENTENCE.split(passage.text) if any(name in s for name in names)]
+    text = " … ".join(kept) or textwrap.shorten(passage.text, 150, placeholder=" …")
+    if not names:
+        return [(text, False)]
+    marks = re.split("(" + "|".join(map(re.escape, names)) + ")", text)
+    return [(piece, bool(i % 2)) for i, piece in enumerate(marks) if piece]
+
+
+def recipes() -> list[dict[str, Any]]:
+    """Every shipped recipe: its documentation and its tables."""
+    return [
+        {"name": name, "doc": recipe_files.document(name), "tables": recipe_files.read(name)}
+        for name in recipe_files.shipped()
+    ]
+
+
+def engines() -> list[dict[str, Any]]:
+    """Every engine: what its class says of itself, and the options of ``engine={…}``."""
+    rows = []
+    for name, where in ENGINES.items():
+        make = load_known(where) if isinstance(where, str) else where
+        made = typing.get_type_hints(make)["return"]
+        module = inspect.getdoc(inspect.getmodule(make))
+        options = {**_options(make), **_options(made)}
+        rows.append({"name": name, "text": markdown(inspect.getdoc(made) or module or ""),
+                     "summary": _first(where, make), "options": options})  # fmt: skip
+    return rows
+
+
+def _first(where: Any, make: Any) -> str:
+    """The first sentence of the module that a name leads to."""
+    module = __import__(where.partition(":")[0], fromlist=["_"]) if isinstance(where, str) else make
+    return markdown(" ".join((module.__doc__ or "").strip().split("\n\n")[0].split()))
+
+
+def _options(called: Any) -> dict[str, str]:
+    """Optional arguments with their defaults, as they are written in Python."""
+    if typing.get_origin(called) or getattr(called, "_is_protocol", False):
+        return {}
+    return {
+        name: "required" if p.default is p.empty else repr(p.default)
+        for name, p in inspect.signature(called).parameters.items()
+        if name not in NOT_SHOWN and not name.startswith("_") and p.kind is p.KEYWORD_ONLY
+    }
+
+
+def rewards() -> list[dict[str, Any]]:
+    """Every part of a reward by name: when it is measured and what."""
+    rows = []
+    for name in REWARDS:
+        (part,) = Reward.of(name).parts
+        when = "at the end" if part.on_turn is None else "each turn"
+        rows.append({"name": name, "when": when, "text": markdown(inspect.getdoc(part.measure))})
+    return rows
+
+
+def tools() -> list[dict[str, Any]]:
+    """Every tool by name, with the description that agents are given."""
+    return [
+        {"name": name, "text": markdown(inspect.getdoc(load_known(where)))}
+        for name, where in TOOLS.items()
+    ]
+
+
+def named(table: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Classes by name, with what they say of themselves."""
+    return [{"name": n, "text": markdown(inspect.getdoc(load_known(w)))} for n, w in table.items()]
+
+
+def dialects() -> list[dict[str, Any]]:
+    """Every dialect by name."""
+    return named(DIALECTS)
+
+
+def curricula() -> list[dict[str, Any]]:
+    """Every curriculum by name."""
+    return named(CURRICULA)
+
+
+def markdown(docstring: str | None) -> str:
+    """A docstring as Markdown: roles become code, and paragraphs one line each."""
+    text = _ROLE.sub(r"`\1`", docstring or "")
+    return "\n\n".join(" ".join(p.split()) for p in text.split("\n\n"))
+
+
+def costs() -> dict[str, Any]:
+    """What the documented commands cost (``costs.py``)."""
+    measured: dict[str, Any] = json.loads((HERE / "costs.json").read_text(encoding="utf-8"))
+    return measured

@@ -1,0 +1,152 @@
+"""Retrieval alone, beside what ir_measures says of the same rankings."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import ir_datasets
+import ir_measures
+import numpy as np
+import pytest
+from ir_measures import RR, P, R, nDCG
+
+from searchgym.corpora.beir import Topics, load_beir, load_ir_dataset, load_topics
+from searchgym.corpora.corpus import Corpus
+from searchgym.corpora.load import load_corpus
+from searchgym.engines.bm25 import BM25Engine
+from searchgym.errors import DataError, EvaluationError
+from searchgym.evaluation.retrieval import MEASURES, measure_retrieval
+from searchgym.evaluation.trec import read_run
+from searchgym.types import Passage
+from tests.cli.conftest import Cli, cli
+
+__all__ = ["cli"]
+THEIRS = {"nDCG@10": nDCG @ 10, "recall@10": R @ 10, "recall@100": R @ 100, "MRR@10": RR @ 10,
+          "P@10": P @ 10}  # fmt: skip
+
+
+def theirs(topics: Topics, run: Path) -> dict[str, dict[str, float]]:
+    """Measure → query → value, by ir_measures from the file of the run."""
+    names = {measure: name for name, measure in THEIRS.items()}
+    found: dict[str, dict[str, float]] = {name: {} for name in THEIRS}
+    scored = ir_measures.read_trec_run(str(run))
+    for row in ir_measures.iter_calc(list(THEIRS.values()), dict(topics.qrels), scored):
+        found[names[row.measure]][row.query_id] = row.value
+    return found
+
+
+@pytest.fixture(scope="module")
+def scifact(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """SciFact in BEIR's layout, as its archive unpacks."""
+    made = tmp_path_factory.mktemp("beir") / "scifact"
+    (made / "qrels").mkdir(parents=True)
+    for name in ("corpus.jsonl", "queries.jsonl"):
+        with gzip.open(data_dir / "ir_scifact" / f"{name}.gz") as packed:
+            (made / name).write_bytes(packed.read())
+    shutil.copyfile(data_dir / "ir_scifact" / "qrels.tsv", made / "qrels" / "test.tsv")
+    return made
+
+
+@pytest.mark.data
+def test_scifact_by_one_command_is_what_others_measure(
+    cli: Cli, scifact: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "scifact.run"
+    done = cli("retrieve", scifact, "--out", out, "--json")
+    assert done.code == 0, done.err
+    means = {name: row["mean"] for name, row in done.json["means"].items()}
+    assert tuple(means) == MEASURES
+    assert means["nDCG@10"] == pytest.approx(0.6768, abs=2e-4)  # Lucene's: 0.679
+    others = theirs(load_beir(scifact), out)
+    assert done.json["queries"] == len(others["nDCG@10"]) == 300
+    for name in MEASURES:
+        assert means[name] == pytest.approx(np.mean(list(others[name].values())), abs=1e-3), name
+
+
+def small() -> Topics:
+    passages = [Passage(f"d{i}", "", f"apple {'pie ' * i}", f"d{i}") for i in range(6)]
+    return Topics(
+        Corpus("small", passages),
+        {"q1": "apple pie", "q2": "pear", "q3": "apple"},
+        {"q1": {"d5": 2, "d1": 1, "d0": 0}, "q2": {"d2": 1}, "q3": {"d3": 0}},
+    )
+
+
+def test_every_query_scores_as_in_ir_measures(tmp_path: Path) -> None:
+    from searchgym.evaluation.trec import write_run
+
+    topics = small()
+    found = measure_retrieval(topics, BM25Engine(topics.corpus), k=100)
+    assert set(found.per_query) == {"q1", "q2"}, "q3 has nothing to be found"
+    assert found.per_query["q2"] == dict.fromkeys(MEASURES, 0.0)
+    write_run(tmp_path / "r", found.run)
+    others = theirs(topics, tmp_path / "r")
+    for name in MEASURES:
+        assert found.per_query["q1"][name] == pytest.approx(others[name]["q1"]), name
+    assert [key for key, _ in read_run(tmp_path / "r")["q1"]] == [k for k, _ in found.run["q1"]]
+    few = measure_retrieval(topics, BM25Engine(topics.corpus), k=3)
+    assert list(few.means) == ["nDCG@3", "recall@3", "MRR@3", "P@3"]
+    with pytest.raises(EvaluationError, match="no query has a relevant passage"):
+        measure_retrieval(topics._replace(qrels={"q3": {"d3": 0}}), BM25Engine(topics.corpus))
+
+
+def test_questions_with_evidence_are_judgements(cli: Cli, tmp_path: Path) -> None:
+    passages = tmp_path / "p.jsonl"
+    rows = [{"id": "a", "text": "apple pie"}, {"id": "b", "text": "pear tart"}]
+    passages.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with (tmp_path / "q.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [["question", "answer", "supporting_ids"], ["Which pie?", "apple", "a"],
+             ["No evidence?", "x", ""], ["Which tart?", "pear", '["b"]']]
+        )  # fmt: skip
+    done = cli("retrieve", passages, "--queries", tmp_path / "q.csv", "--json")
+    assert done.code == 0, done.err
+    assert done.json["queries"] == 2
+    assert done.json["means"]["nDCG@10"]["mean"] == 1
+    corpus = load_corpus(passages)
+    (tmp_path / "bad.csv").write_text("question,answer,supporting_ids\nW?,x,zz\n")
+    with pytest.raises(DataError, match="passage 'zz' is not in the corpus"):
+        load_topics(corpus, tmp_path / "bad.csv", None)
+    (tmp_path / "none.csv").write_text("question,answer\nW?,x\n")
+    with pytest.raises(DataError, match="no question names its 'supporting_ids'"):
+        load_topics(corpus, tmp_path / "none.csv", None)
+
+
+def test_a_collection_of_ir_datasets_is_measured(tmp_path: Path, cli: Cli) -> None:
+    """One of our own, for those of the package are downloaded."""
+    (tmp_path / "docs.tsv").write_text("a\tapple pie\nb\tpear tart\n")
+    (tmp_path / "queries.tsv").write_text("1\ttart\n2\tnobody judged this\n")
+    (tmp_path / "qrels").write_text("1 0 b 1\n1 0 a 0\n")
+    made = ir_datasets.create_dataset(
+        docs_tsv=str(tmp_path / "docs.tsv"), queries_tsv=str(tmp_path / "queries.tsv"),
+        qrels_trec=str(tmp_path / "qrels"),
+    )  # fmt: skip
+    ir_datasets.registry.register("mine/of-a-test", made)
+    topics = load_ir_dataset("mine/of-a-test")
+    assert (topics.queries, topics.qrels) == ({"1": "tart"}, {"1": {"b": 1, "a": 0}})
+    assert [p.text for p in topics.corpus] == ["apple pie", "pear tart"]
+    done = cli("retrieve", "mine/of-a-test", "--json")
+    assert done.json["means"]["MRR@10"]["mean"] == 1
+    done = cli("retrieve", "mine/unknown")
+    assert done.code == 2
+    assert "nor a collection of ir_datasets" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["encyclopedia"], "has no judgements of its own"),
+        (["x", "--qrels", "q"], "needs the queries it judges"),
+        (["./nowhere.jsonl", "--queries", "q.jsonl"], "nowhere.jsonl"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_clear_line(
+    cli: Cli, arguments: list[str], said: str
+) -> None:
+    done = cli("retrieve", *arguments)
+    assert done.code == 2
+    assert said in done.err

@@ -1,0 +1,122 @@
+"""OpenEnv, unmodified, over the wire; run by ``make peers`` in an environment that has it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+pytest.importorskip("openenv.core", reason="runs in make peers")
+
+import httpx
+import uvicorn
+from openenv.core import GenericEnvClient
+
+from searchgym.integrations import openenv
+from searchgym.integrations.openenv import SearchAction, SearchClient
+from tests.integrations.scene import BrokenEngine, scene
+
+ENV = scene()
+
+
+def served(env):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = uvicorn.Config(openenv.app(env), port=port, log_level="warning")
+    server = uvicorn.Server(config)
+    threading.Thread(target=server.run, daemon=True).start()
+    while not server.started:
+        time.sleep(0.02)
+    return server, f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="module")
+def url():
+    server, url = served(ENV)
+    yield url
+    server.should_exit = True
+
+
+def client(url):
+    return SearchClient(base_url=url).sync()
+
+
+def oracle(env, task):
+    result = env.step(SearchAction(text=f"<search>{task.question}</search>"))
+    assert not result.done
+    return env.step(SearchAction(text=f"<answer>{task.answers[0]}</answer>"))
+
+
+def test_a_typed_client_plays(url):
+    with client(url) as env:
+        for place, task in enumerate(ENV.tasks):
+            assert env.reset(task_id=task.id).observation.info["task_id"] == task.id
+            assert env.reset(split="train", index=place).observation.info["task_id"] == task.id
+            last = oracle(env, task)
+            assert (last.reward, last.done) == (1.0, True)
+            assert last.observation.terminated
+            again = env.step(SearchAction(text="more"))
+            assert again.done
+            assert again.observation.text == last.observation.text
+
+
+def test_equal_seeds_begin_equal_episodes(url):
+    with client(url) as env:
+        texts = [env.reset(seed=seed).observation.text for seed in (3, 4, 5, 6, 3)]
+        assert texts[0] == texts[-1]
+        assert len(set(texts)) > 1
+        state = env.state()
+        assert state.step_count == 0
+        assert state.turns_left == 4
+
+
+def test_no_answer_is_told_before_the_end(url):
+    with client(url) as env:
+        for task in ENV.tasks:
+            told = env.reset(task_id=task.id).observation
+            first = env.step(SearchAction(text="<search>zzz</search>")).observation
+            for seen in (told, first):
+                assert "outcome" not in seen.info
+                assert task.answers[0] not in seen.model_dump_json()
+
+
+def test_the_generic_client_plays(url):
+    with GenericEnvClient(base_url=url).sync() as env:
+        env.reset(task_id=ENV.tasks[0].id)
+        result = env.step({"text": f"<answer>{ENV.tasks[0].answers[0]}</answer>"})
+        assert result.reward == 1.0
+        assert result.done
+
+
+def test_tasks_are_listed_without_answers(url):
+    splits = httpx.get(f"{url}/searchgym/splits").json()
+    assert {split["name"] for split in splits} == {"train", "dev", "test"}
+
+
+def test_eight_clients_at_once(url):
+    def session(seed):
+        with client(url) as env:
+            total = 0.0
+            for place in range(60):
+                task = ENV.tasks[(seed + place) % len(ENV.tasks)]
+                env.reset(task_id=task.id)
+                total += oracle(env, task).reward
+            return total
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(session, range(8))) == [60.0] * 8
+
+
+def test_a_broken_engine_earns_no_reward():
+    server, url = served(scene(engine=BrokenEngine()))
+    with client(url) as env:
+        env.reset(seed=0)
+        result = env.step(SearchAction(text="<search>x</search>"))
+        assert result.done
+        assert result.reward is None
+        assert result.observation.truncated
+    server.should_exit = True

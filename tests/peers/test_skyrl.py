@@ -1,0 +1,59 @@
+"""skyrl-gym, unmodified; run by ``make peers`` in an environment that has it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+skyrl_gym = pytest.importorskip("skyrl_gym", reason="runs in make peers")
+
+from searchgym.envs.session import METRICS  # noqa: E402
+from searchgym.errors import CardError, EpisodeError  # noqa: E402
+from searchgym.integrations import skyrl  # noqa: E402
+from tests.integrations.scene import BrokenEngine, scene  # noqa: E402
+
+ENV = scene()
+ROWS = skyrl.rows(ENV, "searchgym")
+skyrl.register("searchgym", ENV)
+
+
+def make(row, name="searchgym"):
+    return skyrl_gym.make(name, env_config=None, extras={"max_turns": 4, **row})
+
+
+def play(row, answer=None):
+    env = make(row)
+    chat, _ = env.init(row["prompt"])
+    assert chat[-1]["role"] == "user"
+    task = ENV.task(row["task_id"])
+    first = env.step(f"<search>{task.question}</search>")
+    assert not first["done"]
+    assert first["observations"][0]["content"].count("<information>") == 1
+    last = env.step(f"<answer>{answer or task.answers[0]}</answer>")
+    assert last["done"]
+    assert last["observations"] == []
+    assert first["postprocessed_action"] is last["postprocessed_action"] is None
+    return first["reward"] + last["reward"], env.get_metrics()
+
+
+def test_sixteen_threads_play_the_oracle():
+    jobs = [ROWS[i % len(ROWS)] for i in range(400)]
+    with ThreadPoolExecutor(16) as pool:
+        played = list(pool.map(play, jobs))
+    assert {reward for reward, _ in played} == {1.0}
+    assert all(tuple(metrics) == METRICS for _, metrics in played)
+    assert play(ROWS[0], "nothing of the kind")[0] == 0.0
+
+
+def test_another_number_of_turns_is_refused():
+    with pytest.raises(CardError, match=r"generator\.max_turns=4"):
+        make({**ROWS[0], "max_turns": 7})
+
+
+def test_a_broken_engine_earns_no_reward():
+    skyrl.register("broken", scene(engine=BrokenEngine()))
+    env = make(ROWS[0], "broken")
+    env.init(ROWS[0]["prompt"])
+    with pytest.raises(EpisodeError, match="engine failed"):
+        env.step("<search>x</search>")

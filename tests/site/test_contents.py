@@ -1,0 +1,99 @@
+"""What the site shows is what is stored: figures follow from files, pictures hold every node."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import warnings
+
+import gymnasium as gym
+import pytest
+
+from searchgym.benchmark import expected
+from searchgym.cards import Card, cards, catalog
+from searchgym.site import contents, figure, notebooks, scores
+from searchgym.site.picture import BELOW, TALL, WIDE, picture
+from searchgym.types import GraphEdge, GraphNode, Passage, ReasoningGraph, Task
+
+PLAYED = [card for card in cards("envs").values() if scores.has_engine(card)]
+CANDIDATE = catalog("agents") / "candidate"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_figure_is_drawn_from_the_stored_run(scheme: str) -> None:
+    drawn = figure.draw(expected.load(CANDIDATE / "expected.json")[figure.RUN])
+    stored = (CANDIDATE / f"transfer-{scheme}.svg").read_text(encoding="utf-8")
+    assert stored == drawn[scheme], "python -m searchgym.site.figure draws it anew"
+
+
+def test_the_figures_title_follows_the_numbers() -> None:
+    row = figure.Dumbbell("a", True, 0.2, 0.3, 0.25, 0.35, 100)
+    worse = row._replace(rules=0.4)
+    assert figure.title([row, row, row._replace(real=False)])[1].endswith(
+        "on all 2 real question sets"
+    )
+    assert figure.title([row, worse])[1].endswith("on 1 of 2 real question sets")
+
+
+@pytest.mark.parametrize("card", PLAYED, ids=lambda card: card.folder.name)
+def test_scores_are_stored_with_the_command_that_measures_them(card: Card) -> None:
+    run = expected.load(card.folder / scores.FILE)["scripted"]
+    agents = scores.scripted(card)
+    assert run["arguments"] == scores.arguments(card, agents)
+    means = {c["agent"]: c["mean"] for c in run["table"] if c["metric"] == "f1"}
+    assert list(means) == agents
+    assert means["random"] < 0.1
+    if "oracle" in agents:
+        assert means["oracle"] > 0.99
+
+
+@pytest.mark.parametrize("card", [c for c in PLAYED if scores.generated(c)], ids=lambda c: c.id)
+def test_pictures_hold_every_node_and_overlap_nowhere(card: Card) -> None:
+    tasks = {k: v if k == "at_most" else 4 for k, v in card.body["kwargs"]["tasks"].items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        env = gym.make(card.id, world={"entities": 300}, tasks=tasks).unwrapped
+    for task in env.tasks:  # type: ignore[attr-defined]
+        drawn = picture(task)
+        assert drawn is not None
+        assert len(drawn.boxes) == len(task.graph.nodes) + (not task.graph.answer)
+        assert sum(box.role == "answer" for box in drawn.boxes) == 1
+        for box in drawn.boxes:
+            assert 0 <= box.x <= drawn.width - WIDE
+            assert 0 <= box.y <= drawn.height - TALL
+        for a, b in itertools.combinations(drawn.boxes, 2):
+            assert abs(a.x - b.x) >= WIDE or abs(a.y - b.y) >= TALL
+
+
+def test_a_chain_runs_down_and_an_arrow_from_subject_to_object() -> None:
+    nodes = (GraphNode("a", "film", "Moth", True), GraphNode("b", "person", "Ann"))
+    graph = ReasoningGraph(nodes, (GraphEdge("b", "directed", "a", 0, "p"),), "b")
+    drawn = picture(Task("t", "Who?", ("Ann",), graph=graph))
+    assert drawn is not None
+    top, low = drawn.boxes
+    assert (top.text, top.role, low.text, low.role) == ("Moth", "given", "Ann", "answer")
+    assert low.y - top.y == BELOW
+    (arrow,) = drawn.arrows
+    assert (arrow.label, arrow.y1, arrow.y2) == ("directed", low.y, top.y + TALL)
+    assert picture(Task("t", "Who?", ("Ann",))) is None
+
+
+def test_an_excerpt_is_what_names_the_rest_of_the_reasoning() -> None:
+    passage = Passage("p", "Moth", "Moth is a film. Ann directed it. It rained.", "u")
+    assert contents.excerpt(passage, ["Moth", "Ann"]) == [("Ann", True), (" directed it.", False)]
+    assert contents.excerpt(passage, ["Moth"]) == [(passage.text, False)]
+
+
+def test_outputs_of_notebooks_are_fenced_and_code_is_left_alone() -> None:
+    text = "```python\ndef f():\n    return 1\n```\n\n    \x1b[31m1\x1b[0m\n      2\n\nText.\n"
+    fenced = "```{.text .output}\n1\n  2\n```\n"
+    assert notebooks._fenced(text) == f"```python\ndef f():\n    return 1\n```\n\n{fenced}\nText.\n"
+    assert "output" not in notebooks._fenced("    \n    \n![png](a.png)\n    \n")
+
+
+def test_costs_have_a_command_each() -> None:
+    measured = contents.costs()
+    assert measured["commands"], json.dumps(measured)
+    for row in measured["commands"]:
+        assert row["cpu_seconds"] > 0
+        assert 10 < row["megabytes"] < 24_000

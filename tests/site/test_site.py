@@ -1,0 +1,157 @@
+"""The documentation is built without a warning, every link of it leads somewhere, it loads nothing
+from outside, and its pages can be used by everybody."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import importlib
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from searchgym.cards import cards
+from searchgym.rl.recipe_files import shipped
+from searchgym.site.links import broken
+
+from ..browser import accessible, browser, page  # noqa: F401  (fixtures)
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MAIN = ["", "environments/", "envs/SearchQA-v0/", "recipes/", "machines/", "glossary/"]
+"""Pages that are looked at in a browser."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as ``make docs`` builds it, without running notebooks: other tests run those."""
+    out = tmp_path_factory.mktemp("docs") / "site"
+    done = subprocess.run(
+        [sys.executable, "-m", "searchgym.site.build", "--no-run", "--out", str(out)],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "arn" not in done.stderr, done.stderr  # neither Warning nor WARN
+    return out
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """Address of the site on a server of loopback: its search does not work from files."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args: Any) -> None:
+            """Say nothing."""
+
+    handler = functools.partial(Quiet, directory=str(site))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+    thread.join(10)
+
+
+def read(site: Path, name: str) -> str:
+    return (site / name / "index.html").read_text(encoding="utf-8")
+
+
+def test_everything_of_the_catalogue_has_a_place(site: Path) -> None:
+    gallery, recipes = read(site, "environments"), read(site, "recipes")
+    for name, card in cards("envs").items():
+        own = read(site, f"envs/{name}")
+        assert f"envs/{name}/" in gallery
+        assert 'id="expected-scores"' in own
+        if "tasks" in card.body["kwargs"]:
+            assert "<svg" in own, f"{name}: no picture of the reasoning"
+    for name in shipped():
+        assert f'id="{name}"' in recipes
+    for kind in ("corpora", "agents"):
+        for name in cards(kind):
+            assert (site / kind / name / "index.html").is_file()
+
+
+def test_programs_of_examples_play_them(site: Path) -> None:
+    """What a page says makes its example does."""
+    found = re.findall(r"<pre.*?</pre>", read(site, "envs/CountQA-v0"), re.DOTALL)
+    program = next(p for p in found if "reset" in p)
+    code = unescape(re.sub(r"<[^>]+>", "", program))
+    scope: dict[str, Any] = {}
+    exec("import gymnasium as gym\nimport searchgym\n" + code, scope)
+    asked = scope["env"].unwrapped.episode.config.task.question
+    assert asked in unescape(read(site, "envs/CountQA-v0"))
+
+
+def test_bad_links_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<p id="here"><a href="#here">x</a><a href="#gone">x</a><a href="b.html">x</a>'
+        '<a href="c.html#there">x</a><a href="https://example.org/">x</a>'
+        '<script src="https://cdn.example.org/x.js"></script><img src="c.png">'
+    )
+    (tmp_path / "c.html").write_text('<h1 id="other">x</h1>')
+    assert broken(tmp_path) == [
+        "a.html: loads https://cdn.example.org/x.js",
+        "a.html: #gone: no such anchor",
+        "a.html: b.html: no such file",
+        "a.html: c.html#there: no such anchor",
+        "a.html: c.png: no such file",
+    ]
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_pages_in_a_browser(page: Any, address: str, width: int) -> None:  # noqa: F811
+    """No page pans sideways; the main ones break none of axe's rules in either scheme."""
+    page.set_viewport_size({"width": width, "height": 900})
+    for name in MAIN:
+        page.goto(address + name)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, f"{name} is {wide} px wide on a screen of {width}"
+        if name in MAIN[:3]:
+            accessible(page)
+
+
+# --- the reference of the public names --------------------------------------------------------
+@pytest.fixture(scope="module")
+def packages(site: Path) -> dict[str, str]:
+    """HTML of the reference by package."""
+    folder = site / "api"
+    return {
+        ".".join(path.relative_to(folder).with_suffix("").parts): path.read_text("utf-8")
+        for path in folder.rglob("*.html")
+    }
+
+
+def test_every_public_name_has_a_place(packages: dict[str, str]) -> None:
+    assert {"searchgym", "searchgym.llms", "searchgym.warmstart"} <= set(packages)
+    for package, html in packages.items():
+        if package != "index":
+            names = importlib.import_module(package).__all__
+            assert names
+            assert [n for n in names if f'<section id="{n}">' not in html] == []
+
+
+def test_functions_and_classes_are_shown_as_such(packages: dict[str, str]) -> None:
+    """Also those that share their names with a module of the package."""
+    html = packages["searchgym"]
+    for name in ("transfer", "measure_answerability", "evaluate"):
+        assert re.search(rf'<section id="{name}">\s*<div class="attr function">', html), name
+    for name in ("SearchEnv", "Trainer", "Hit"):
+        assert re.search(rf'<section id="{name}">\s*<div class="attr class">', html), name
+
+
+def test_no_markup_is_left_in_the_text(packages: dict[str, str]) -> None:
+    for package, html in packages.items():
+        body = re.sub(r"<(style|script).*?</\1>", "", html, flags=re.DOTALL)
+        text = unescape(re.sub(r"<[^>]+>", "", body))
+        left = re.findall(r".*(?:``|:(?:class|func|meth|mod|data|attr|exc):`|::$).*", text, re.M)
+        assert left == [], package
+        assert "Alias for field number" not in text

@@ -3,9 +3,9 @@
 Measured on 44,659 passages of four open question-answering sets (4.1 million words): the share of
 the word of rank r falls as a power of r whose exponent changes at ranks 10, 100, 1,000 and 10,000
 (``SHARES``). Words are drawn one by one, so passages have no topic, and there are more distinct
-words than in real ones (27 n^0.555 of n), which makes the index larger. Questions have the length and the ranks of
-real questions (1,746 of two sets): ``QUESTION_RANKS`` gives the share of words, stop words apart,
-in each half-decade of rank.
+words than in real ones (27 n^0.555 of n), which makes the index larger. Questions have the length
+and the ranks of real ones (1,746 of two sets): ``QUESTION_RANKS`` gives the share of words, stop
+words apart, in each half-decade of rank.
 """
 
 from __future__ import annotations

@@ -19,13 +19,16 @@ WORKERS ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed
 PEER_NAMES := llamaindex openenv skyrl verifiers
+# Programs of others that look for rewards which no work earns, in a venv of their own.
+CERTIFY := .venv-certify
+CERTIFY_STAMP := $(CERTIFY)/.installed
 # Real sets, if there are any: SEARCHGYM_DATA, or a shared/data folder beside the checkout.
 export SEARCHGYM_DATA ?= $(abspath $(wildcard ../shared/data))
 
 # What does not depend on another runs beside it: Chromium and the peers install while mypy checks.
 MAKEFLAGS += --jobs=3
 
-.PHONY: help quickstart test browser check lint types format bench slow readme docs clean vllm
+.PHONY: help quickstart test browser check lint types format bench slow certify readme docs clean vllm
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -115,6 +118,14 @@ vllm: $(STAMP) $(VLLM_STAMP) ## The tests with vLLM, in process and as a server 
 
 bench: $(STAMP) ## The benchmarks: tables of ratios
 	$(PYTEST) -m benchmark -s tests/benchmarks $(ARGS)
+
+$(CERTIFY_STAMP): pyproject.toml tests/certified/programs.txt
+	$(PYTHON) -m venv $(CERTIFY)
+	$(CERTIFY)/bin/python -m pip install --quiet -e . -r tests/certified/programs.txt
+	@touch $@
+
+certify: $(CERTIFY_STAMP) ## Every environment checked by programs of others (own environment)
+	$(CERTIFY)/bin/python -m tests.certified.run tests/certified/reports.json $(ARGS)
 
 clean: ## Remove what was built (not the environments)
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -96,6 +96,10 @@ def _dense(kind: str) -> Callable[[Place], Spec]:
     return spec
 
 
+def _tantivy(place: Place) -> Spec:
+    return {"name": "tantivy", "index": str(place.folder / "index"), "threads": 2}
+
+
 def _graph(mode: str) -> Callable[[Place], Spec]:
     """Hits have the ids of passages, and texts of their own: the facts."""
     return lambda place: {"name": "graph", "mode": mode}
@@ -162,6 +166,8 @@ _EXACT = _LOCAL | {"exact", "finds"}
 
 ENTRIES: dict[str, Entry] = {
     "bm25": Entry(lambda place: "bm25", _EXACT),
+    "tantivy": Entry(lambda place: "tantivy", _EXACT),
+    "tantivy:folder": Entry(_tantivy, _EXACT),
     "graph": Entry(lambda place: "graph", frozenset({"own", "ordered", "pure"})),
     **{f"graph:{mode}": Entry(_graph(mode), frozenset({"ordered", "pure"})) for mode in MODES},
     "dense": Entry(_dense("flat"), _EXACT | {"total"}),

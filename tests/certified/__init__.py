@@ -1,0 +1,1 @@
+"""Checks of environments by programs of others; ``make certify`` runs them."""

@@ -1,0 +1,35 @@
+"""The stored reports cover the catalogue and hold no finding; ``make certify`` writes them anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import searchgym
+from searchgym.envs.registration import env_ids
+
+HERE = Path(__file__).parent
+REPORTS: dict[str, Any] = json.loads((HERE / "reports.json").read_text(encoding="utf-8"))
+
+
+def test_the_reports_are_of_the_programs_pinned_and_of_this_version() -> None:
+    lines = (HERE / "programs.txt").read_text(encoding="utf-8").split()
+    pinned = dict(line.split("==") for line in lines if "==" in line)
+    assert REPORTS["programs"] == pinned
+    assert REPORTS["searchgym"] == searchgym.__version__
+
+
+@pytest.mark.parametrize("env_id", env_ids())
+def test_an_environment_was_checked_and_nothing_was_found(env_id: str) -> None:
+    said = REPORTS["environments"][env_id]
+    assert set(said) == set(REPORTS["programs"])
+    for program in said.values():
+        assert program["findings"] == []
+    assert said["nenyax"]["tier"] == "audited"
+    for way in ("as a turn", "as an answer"):
+        assert said["rl-envdoctor"][way]["trials"] > 500
+        assert said["rl-envdoctor"][way]["right"] == 1.0
+    assert "fooled" not in said["gradecheck"]["verdicts"].values()

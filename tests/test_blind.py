@@ -31,7 +31,7 @@ def test_blind_policies_earn_no_more_than_a_constant_answer() -> None:
 def test_best_constant() -> None:
     tasks = [Task("a", "?", ("Two", "2")), Task("b", "?", ("2.",)), Task("c", "?", ("three",))]
     assert best_constant(tasks) == ("2", 2 / 3)
-    assert best_constant(tasks[::2]) == ("2", 0.5)
+    assert best_constant(tasks[::2]) == ("three", 0.5), "a first answer before an alias"
     assert best_constant([]) == ("", 0.0)
 
 

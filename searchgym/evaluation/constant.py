@@ -1,4 +1,4 @@
-"""What the best constant answer earns: the least that a score must be laid beside.
+"""Score of the best constant answer: what every other score must be laid beside.
 
 ``python -m searchgym.evaluation.constant envs/`` writes the figure, and that of answering with the
 first title that the question itself finds, into every environment's page.

@@ -123,7 +123,6 @@ class CandidateActions(Recorded):
         self.candidates = ()
         if requests:
             state = read_state(requests[0])
-            self.builder.prepare([state])
             offered, rows = self.builder(state)
             if len(offered) > self.max_actions:
                 keep = [*range(self.max_actions - 1), len(offered) - 1]

@@ -28,7 +28,6 @@ class CandidateAgent:
         model: the scorer; ``CandidateAgent.untrained(seed)`` makes a random one.
         builder: turns states into features; must use the encoder the model was trained with.
         sample: draw from the policy with keys of (seed, episode, turn) instead of the best.
-        device: torch device of the scorer.
     """
 
     def __init__(
@@ -38,10 +37,9 @@ class CandidateAgent:
         *,
         sample: bool = False,
         seed: int = 0,
-        device: str = "cpu",
     ) -> None:
-        self.model, self.builder = model.to(device).eval(), builder
-        self.sample, self.seed, self.device = sample, seed, device
+        self.model, self.builder = model.eval(), builder
+        self.sample, self.seed = sample, seed
 
     @classmethod
     def untrained(cls, builder: FeatureBuilder, seed: int = 0) -> CandidateAgent:
@@ -54,14 +52,12 @@ class CandidateAgent:
             return cls(CandidateScorer(), builder, seed=seed)
 
     @classmethod
-    def load(
-        cls, path: Path | str, encoder: WordEncoder | None, *, device: str = "cpu"
-    ) -> CandidateAgent:
+    def load(cls, path: Path | str, encoder: WordEncoder | None) -> CandidateAgent:
         """A saved agent. Raises ``DataError`` if it was made for other features."""
         _torch()
         from .scorer import load_scorer
 
-        return cls(load_scorer(path)[0], FeatureBuilder(encoder), device=device)
+        return cls(load_scorer(path)[0], FeatureBuilder(encoder))
 
     @property
     def fingerprint(self) -> str:
@@ -99,12 +95,11 @@ class CandidateAgent:
         torch = _torch()
         from .scorer import segment_log_softmax, stack
 
-        self.builder.prepare(states)
         scored = [self.builder(s) for s in states]
         rows, state, starts = stack([s.features for s in scored])
         with torch.inference_mode():
-            logits = self.model(rows.to(self.device), state.to(self.device), len(states))
-            logp = segment_log_softmax(logits, state.to(self.device), len(states)).cpu().numpy()
+            logits = self.model(rows, state, len(states))
+            logp = segment_log_softmax(logits, state, len(states)).numpy()
         picks = []
         for start, s, draw in zip(starts, scored, draws, strict=True):
             mine = logp[start : start + len(s.candidates)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from ..candidates.actions import Candidate
+from ..candidates.actions import Candidate, candidates
 from ..candidates.features import FEATURE_NAMES, FeatureBuilder, ScoredActions
 from ..candidates.passages import bare_title
 from ..candidates.question import read_question
@@ -37,12 +37,11 @@ class _Scripted(ABC):
 class RandomAgent(_Scripted):
     """Draws uniformly from the legal candidate actions."""
 
-    def __init__(self, seed: int = 0, *, builder: FeatureBuilder | None = None) -> None:
+    def __init__(self, seed: int = 0) -> None:
         self.seed = seed
-        self._builder = builder or FeatureBuilder(None)
 
     def decide(self, state: State, request: TurnRequest) -> Action:
-        found = self._builder(state).candidates
+        found = candidates(state)
         key = derive(self.seed, "random-agent", request.episode_id, request.turn, request.context)
         return found[key % len(found)].action
 

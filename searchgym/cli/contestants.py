@@ -154,9 +154,8 @@ def _candidate(weights: Path | None) -> Agent:
 def _encoder() -> WordEncoder:
     """Return the word encoder that all agents share, because its vectors take memory."""
     from ..candidates.encoder import WordEncoder
-    from ..corpora.data import data_directory
 
-    return WordEncoder(cache=data_directory().parent / "vectors")
+    return WordEncoder()
 
 
 def _language_model(folder: Path, options: Mapping[str, Any]) -> Maker:

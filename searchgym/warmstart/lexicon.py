@@ -22,7 +22,6 @@ import torch
 from numpy.typing import NDArray
 
 from ..candidates.encoder import WordEncoder
-from ..candidates.lexical import tokenise
 from ..errors import DataError
 from ..policies.names import SLOTS, slots
 from ..seeding import stream
@@ -73,7 +72,7 @@ def lexicon_of(
         words.update(english[i] for i in np.argpartition(-row, near)[:near].tolist())
     chosen = tuple(sorted(words))
     capitals = frozenset(w for w in chosen if count[w] >= least or count[w.capitalize()] >= least)
-    read = _encoded(chosen, encoder)
+    read = encoder.read(chosen)
     return Lexicon(chosen, _unit(read - read.mean(0)), capitals)
 
 
@@ -161,13 +160,6 @@ def embed(model: Any, tokenizer: Any, lexicon: Lexicon) -> Given:
 
 def _tokens_of(lexicon: Lexicon) -> list[str]:
     return [_SPACE + word for word in known(lexicon)]
-
-
-def _encoded(words: Iterable[str], encoder: WordEncoder) -> NDArray[np.float32]:
-    """(N, D) each word's vector, read on its own."""
-    texts = [tokenise(word) for word in words]
-    encoder.prepare(texts)
-    return np.stack([encoder(text)[0] for text in texts])
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...candidates.actions import Candidate
-from ...candidates.encoder import Progress
 from ...candidates.features import FeatureBuilder
 from ...candidates.state import State, read_state
 from ...core.episode import Episode, run_tools
@@ -75,18 +74,16 @@ class Arena:
     def __len__(self) -> int:
         return len(self.tasks)
 
-    def roots(self, indices: Sequence[int], progress: Progress | None = None) -> list[Node]:
+    def roots(self, indices: Sequence[int]) -> list[Node]:
         """The first decision points of some tasks."""
         new = [i for i in dict.fromkeys(indices) if i not in self._roots]
         tasks = [self.tasks[i] for i in new]
         episodes = [self.env.start(0, task=task, episode_id=task.id) for task in tasks]
-        for i, node in zip(new, self._nodes(episodes, progress), strict=True):
+        for i, node in zip(new, self._nodes(episodes), strict=True):
             self._roots[i] = node
         return [self._roots[i] for i in indices]
 
-    def follow(
-        self, steps: Sequence[tuple[Node, int]], progress: Progress | None = None
-    ) -> list[Node]:
+    def follow(self, steps: Sequence[tuple[Node, int]]) -> list[Node]:
         """The nodes that searches lead to: one batch of tool calls for all that are new."""
         new: dict[tuple[int, int], tuple[Node, int]] = {}
         for node, pick in steps:
@@ -98,12 +95,12 @@ class Arena:
             episode.act(self.dialect.render_action(node.candidates[pick].action))
             episodes.append(episode)
         run_tools(episodes, self.toolbox)
-        made = self._nodes(episodes, progress)
+        made = self._nodes(episodes)
         for (node, pick), child in zip(new.values(), made, strict=True):
             node.children[pick] = child
         return [node.children[pick] for node, pick in steps]
 
-    def _nodes(self, episodes: Sequence[Episode], progress: Progress | None) -> list[Node]:
+    def _nodes(self, episodes: Sequence[Episode]) -> list[Node]:
         states: list[State] = []
         for episode in episodes:
             requests = episode.requests()
@@ -113,7 +110,6 @@ class Arena:
                     f"({episode.outcome()}); give the rules larger budgets"
                 )
             states.append(read_state(requests[0]))
-        self.builder.prepare(states, progress)
         nodes = [self._node(e, s) for e, s in zip(episodes, states, strict=True)]
         self._measure_gains(nodes)
         return nodes

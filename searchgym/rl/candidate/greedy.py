@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 
 from ...agents.scorer import CandidateScorer, stack
-from ...candidates.encoder import Progress
 from .arena import Arena
 
 
@@ -25,11 +24,9 @@ class GreedyPoint:
     evidence_recall: float
 
 
-def play_greedily(
-    model: CandidateScorer, arena: Arena, progress: Progress | None = None
-) -> NDArray[np.float64]:
+def play_greedily(model: CandidateScorer, arena: Arena) -> NDArray[np.float64]:
     """(tasks, 4): EM, F1, searches and evidence recall of the best-scored actions."""
-    now = arena.roots(range(len(arena)), progress)
+    now = arena.roots(range(len(arena)))
     out = np.zeros((len(arena), 4))
     active = list(range(len(arena)))
     while active:
@@ -49,7 +46,7 @@ def play_greedily(
                 going.append((i, pick))
             else:
                 out[i] = node.em[pick], node.f1[pick], node.searches, node.evidence
-        nodes = arena.follow([(now[i], pick) for i, pick in going], progress)
+        nodes = arena.follow([(now[i], pick) for i, pick in going])
         for (i, _), node in zip(going, nodes, strict=True):
             now[i] = node
         active = [i for i, _ in going]

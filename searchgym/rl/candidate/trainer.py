@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 
 from ...agents.scorer import CandidateScorer, segment_log_softmax, stack
-from ...candidates.encoder import Progress
 from ...seeding import derive, stream
 from ..advantages.enumerated import enumerated_advantages
 from ..losses.ppo import ppo_loss
@@ -38,8 +37,8 @@ class CandidateTrainConfig:
     episodes: int = 60_000
     """Walks, each of one question to its last search."""
     seconds: float | None = None
-    """Stop (and anneal) by wall clock as well, counted from the first update. Runs are reproducible
-    only without it."""
+    """Stop (and anneal) by wall clock as well, counted from the first update: an optional bound.
+    Runs are reproducible only without it."""
     questions: int = 40
     """Walks per update."""
     lr: float = 2e-3
@@ -63,8 +62,9 @@ class CandidateTrainConfig:
     """Decay of the weights' running average, which is what is evaluated and kept."""
     evaluate_every: int = 100
     """Updates between evaluations."""
-    keep_last: float = 0.0
-    """Fraction of the run after which an evaluation may select the model."""
+    patience: int = 0
+    """Stop once so many evaluations in a row, after the shaping has ended, are no better than the
+    best before them: the development curve is flat. 0: play all episodes."""
 
 
 @dataclass
@@ -130,7 +130,8 @@ class CandidateTrainer:
     def run(
         self, report: Report | None = None, checkpoint: str | os.PathLike[str] | None = None
     ) -> TrainedScorer:
-        """Train until the episodes or the seconds are spent; returns the selected model."""
+        """Train until the episodes or seconds are spent or the development curve is flat; returns
+        the selected model."""
         collecting, exact = gc.isenabled(), torch.are_deterministic_algorithms_enabled()
         gc.disable()  # visited states live to the end and form no garbage: tracing them is waste
         torch.use_deterministic_algorithms(True)  # else gradients of gathers depend on threads
@@ -148,14 +149,15 @@ class CandidateTrainer:
             self._begin(report)
             self._evaluate(0.0, None, report)  # the curve begins before the first update
         started = time.monotonic() - self.spent  # preparation does not count
-        while (done := self._progress(started)) < 1:
+        while (done := self._progress(started)) < 1 and not self._flat(done):
             self._update(done, report)
             if self.updates % self.config.evaluate_every == 0:
                 self._evaluate(done, started, report)
                 if checkpoint is not None:
                     self.spent = time.monotonic() - started
                     save_checkpoint(self, checkpoint)
-        self._evaluate(1.0, started, report)
+        if self.dev is not None and self.curve[-1].episodes < self.episodes:
+            self._evaluate(1.0, started, report)
         self.spent = time.monotonic() - started
         model = self.best if self.best_f1 >= 0 else self.mean
         return TrainedScorer(model.eval(), self.curve, self.episodes, self.updates, self.spent)
@@ -170,16 +172,21 @@ class CandidateTrainer:
             done = max(done, (time.monotonic() - started) / self.config.seconds)
         return done
 
+    def _flat(self, done: float) -> bool:
+        patience, f1 = self.config.patience, [point.f1 for point in self.curve]
+        if not patience or done < self.config.evidence_until or len(f1) <= patience:
+            return False
+        return max(f1[-patience:]) <= max(f1[:-patience])
+
     def _begin(self, report: Report | None) -> None:
         """Fix the input scaling on first and second states of questions of every kind."""
         if self.fresh:
             nodes: list[Node] = []
-            watch = _watch(report)
             for arena in self.arenas:
                 spread = range(0, len(arena), max(1, len(arena) // 64))
-                roots = arena.roots(list(spread), watch)
+                roots = arena.roots(list(spread))
                 nodes += roots
-                nodes += arena.follow([(r, 0) for r in roots if r.is_search[0]], watch)
+                nodes += arena.follow([(r, 0) for r in roots if r.is_search[0]])
             self.model.standardise(stack([n.features for n in nodes])[0].numpy())
         self.mean.load_state_dict(self.model.state_dict())
 
@@ -189,9 +196,8 @@ class CandidateTrainer:
         size = min(config.questions, len(self.pairs))
         picks = rng.choice(len(self.pairs), size=size, replace=False)
         chosen = [self.pairs[p] for p in picks.tolist()]
-        watch = _watch(report) if self.updates < 20 else None
-        roots = self.tree.roots(chosen, watch)
-        self._walk([a for a, _ in chosen], roots, rng, watch)
+        roots = self.tree.roots(chosen)
+        self._walk([a for a, _ in chosen], roots, rng)
         self._step([n for root in roots for n in self.tree.under(root)], done)
         self.updates += 1
         self.episodes += size
@@ -209,7 +215,6 @@ class CandidateTrainer:
         arenas: Sequence[int],
         roots: Sequence[Node],
         rng: np.random.Generator,
-        watch: Progress | None,
     ) -> None:
         """Follow one search from every state on the way, as deep as ``branches`` is long."""
         now = list(zip(arenas, roots, strict=True))
@@ -226,7 +231,7 @@ class CandidateTrainer:
                     steps.append((arena, node, pick))
             if not steps:
                 return
-            made = self.tree.follow(steps, watch)
+            made = self.tree.follow(steps)
             now = [(arena, child) for (arena, _, _), child in zip(steps, made, strict=True)]
 
     def _logp(self, nodes: Sequence[Node]) -> list[Floats]:
@@ -276,11 +281,11 @@ class CandidateTrainer:
     def _evaluate(self, done: float, started: float | None, report: Report | None) -> None:
         if self.dev is None:
             return
-        scores = play_greedily(self.mean.eval(), self.dev, _watch(report) if done == 0 else None)
+        scores = play_greedily(self.mean.eval(), self.dev)
         seconds = 0.0 if started is None else time.monotonic() - started
         point = GreedyPoint(self.episodes, seconds, *(float(x) for x in scores.mean(0)))
         self.curve.append(point)
-        if done >= self.config.keep_last and point.f1 > self.best_f1:
+        if point.f1 > self.best_f1:
             self.best_f1 = point.f1
             self.best.load_state_dict(self.mean.state_dict())
         if report is not None:
@@ -289,9 +294,3 @@ class CandidateTrainer:
     def settings(self) -> dict[str, object]:
         """Settings that a checkpoint must agree with, as JSON."""
         return {**asdict(self.config), "about": self.about}
-
-
-def _watch(report: Report | None) -> Progress | None:
-    if report is None:
-        return None
-    return lambda done, total: report(f"encoding {done}/{total}", 0.0, None)

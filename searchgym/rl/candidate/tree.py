@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...candidates.encoder import Progress
 from .arena import Arena, Node
 
 Floats = NDArray[np.float32]
@@ -35,24 +34,20 @@ class Tree:
         """Followed searches by candidate index, in the order they were first followed."""
         return self._children.get(id(node), {})
 
-    def roots(
-        self, chosen: Sequence[tuple[int, int]], progress: Progress | None = None
-    ) -> list[Node]:
+    def roots(self, chosen: Sequence[tuple[int, int]]) -> list[Node]:
         """First states of (arena, task) pairs."""
         for a, arena in enumerate(self.arenas):
             tasks = [t for b, t in chosen if b == a and (a, t) not in self._roots]
-            for task, node in zip(tasks, arena.roots(tasks, progress), strict=True):
+            for task, node in zip(tasks, arena.roots(tasks), strict=True):
                 self._roots[a, task] = node
         return [self._roots[pair] for pair in chosen]
 
-    def follow(
-        self, steps: Sequence[tuple[int, Node, int]], progress: Progress | None = None
-    ) -> list[Node]:
+    def follow(self, steps: Sequence[tuple[int, Node, int]]) -> list[Node]:
         """Follow (arena, node, candidate) searches: one batch of tool calls per arena."""
         made: dict[int, Node] = {}
         for a, arena in enumerate(self.arenas):
             mine = [k for k, step in enumerate(steps) if step[0] == a]
-            nodes = arena.follow([steps[k][1:] for k in mine], progress)
+            nodes = arena.follow([steps[k][1:] for k in mine])
             for k, child in zip(mine, nodes, strict=True):
                 self._children.setdefault(id(steps[k][1]), {})[steps[k][2]] = child
                 made[k] = child
@@ -74,14 +69,14 @@ class Tree:
 
         return [[a, task, shape(node)] for (a, task), node in self._roots.items()]
 
-    def regrow(self, saved: Sequence[Any], progress: Progress | None = None) -> None:
+    def regrow(self, saved: Sequence[Any]) -> None:
         """Visit again what :meth:`to_json` told, a level at a time."""
-        nodes = self.roots([(a, task) for a, task, _ in saved], progress)
+        nodes = self.roots([(a, task) for a, task, _ in saved])
         level = [(a, node, shape) for (a, _, shape), node in zip(saved, nodes, strict=True)]
         while level:
             steps = [(a, node, pick) for a, node, shape in level for pick, _ in shape]
             below = [shape for _, _, shapes in level for _, shape in shapes]
-            made = self.follow(steps, progress)
+            made = self.follow(steps)
             level = [(s[0], n, b) for s, n, b in zip(steps, made, below, strict=True)]
 
 

@@ -1,4 +1,7 @@
-"""The frozen encoder: word vectors, cache, and what a batch may change. Needs the bundled model."""
+"""Word vectors: looked up, the same for every batch, related words nearer. Needs the bundled model."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,12 +11,11 @@ from searchgym.candidates.features import FeatureBuilder
 from searchgym.candidates.lexical import tokenise
 from searchgym.candidates.state import make_state
 from searchgym.errors import DataError
-from searchgym.llms.precision import fast_dtype
 from searchgym.types import Passage
 
 TEXTS = [
     "The film was directed by Velda Morrin.",
-    "Velda Morrin was the director of the movie, says Żołnierz (née O'Brien).",
+    "Velda Morrin was the director of the movie, says Żołnierz (née O'Brien) \ud800.",
     "Rivers carry 12,500 tons of sand.",
     "",
 ]
@@ -29,56 +31,38 @@ def test_one_unit_vector_per_word(encoder):
         words = tokenise(text)
         got = encoder(words)
         assert got.shape == (len(words.start), encoder.dim)
-        np.testing.assert_allclose((got**2).sum(1), 1, atol=0.02)
+        np.testing.assert_allclose((got**2).sum(1), 1, atol=1e-5)
 
 
 def test_related_words_are_nearer_than_unrelated_ones(encoder):
     a, b, c = (encoder(tokenise(t)) for t in TEXTS[:3])
-    assert a[1] @ b[7] > a[1] @ c[0] + 0.1  # film, movie; rivers
+    assert a[1] @ b[7] == pytest.approx(0.714, abs=0.001)  # film, movie
+    assert a[1] @ c[0] < 0.2  # film, rivers
 
 
-def test_the_faster_kind_of_numbers_is_taken_unless_told_otherwise(tmp_path):
-    """Emulated bfloat16 takes three times as long as float32."""
-    own = WordEncoder()
-    assert own.dtype == str(fast_dtype()).removeprefix("torch.")
-    half, whole = (WordEncoder(dtype=kind, cache=tmp_path) for kind in ("bfloat16", "float32"))
-    assert own.name == (half if own.dtype == "bfloat16" else whole).name
-    assert half.name != whole.name
-    words = tokenise(TEXTS[0])
-    assert ((half(words) * whole(words)).sum(1) > 0.98).all()
-    assert len(list(tmp_path.iterdir())) == 2  # cached apart
-    assert WordEncoder(device="cuda").dtype == "bfloat16"
-
-
-def test_batch_composition_barely_matters(encoder):
+def test_vectors_do_not_depend_on_what_was_asked_before(encoder):
     alone, together = WordEncoder(), WordEncoder()
-    words = [tokenise(t) for t in TEXTS[:3]]
-    together.prepare(words)
-    for w in words:
-        a, b = alone(w), together(w)
-        assert ((a * b).sum(1) > 0.98).all()
+    many = [tokenise(" ".join(f"word{i}" for i in range(1500))), *map(tokenise, TEXTS)]
+    for words in many:
+        together(words)
+    for words in reversed(many):
+        assert np.array_equal(alone(words), together(words))
 
 
-def test_cache_is_read_back_exactly_and_broken_shards_are_named(tmp_path):
-    first = WordEncoder(cache=tmp_path)
-    told = []
-    first.prepare([tokenise(t) for t in TEXTS], lambda done, total: told.append((done, total)))
-    assert told[-1][0] == told[-1][1] == len(TEXTS)
-    again = WordEncoder(cache=tmp_path)
-    for text in TEXTS:
-        assert np.array_equal(first(tokenise(text)), again(tokenise(text)))
-    assert again.encoded == 0
-    shard = next(tmp_path.glob("*/*.safetensors"))
-    shard.write_bytes(b"broken")
-    with pytest.raises(DataError, match=shard.name):
-        WordEncoder(cache=tmp_path)
+def test_looking_words_up_loads_no_network():
+    code = (
+        "import sys; from searchgym.candidates.encoder import WordEncoder; "
+        "from searchgym.candidates.lexical import tokenise; WordEncoder()(tokenise('a film')); "
+        "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_words_beyond_the_limit_get_zero_vectors():
-    short = WordEncoder(max_pieces=8)
-    got = short(tokenise("one two three four five six seven eight nine ten eleven"))
-    assert got[0].any()
-    assert not got[-1].any()
+def test_words_read_by_the_network_are_nearer_still(encoder):
+    wrote, author, river = encoder.read(["wrote", "author", "river"])
+    assert np.linalg.norm(wrote) == pytest.approx(1, abs=1e-5)
+    assert wrote @ author == pytest.approx(0.62, abs=0.02)
+    assert wrote @ river < 0.25
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):

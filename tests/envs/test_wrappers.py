@@ -157,7 +157,7 @@ def test_limits_and_encoders_by_plain_values():
     with pytest.raises(CardError, match="max_actions"):
         wrapped(max_actions=0)
     assert wrapped(encoder=False).builder.encoder is None
-    bundled = wrapped(encoder={"dtype": "float32"}, max_actions=30)
+    bundled = wrapped(encoder={"path": None}, max_actions=30)
     assert isinstance(bundled.builder.encoder, WordEncoder)
     soft, hard = bundled, wrapped(max_actions=30)
     for env in (soft, hard):

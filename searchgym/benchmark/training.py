@@ -211,8 +211,8 @@ class SeedTrainer:
         from ..rl.candidate.greedy import GreedyPoint
         from ..rl.candidate.trainer import CandidateTrainer
 
-        arenas, dev = self.arenas(report)
         config = self._config(seed, seconds)
+        arenas, dev = self.arenas(report)
         run = CandidateTrainer(arenas, config, dev=dev, about=self.recipe.digest)
         checkpoint = self.folder / f"seed-{seed}.checkpoint.safetensors"
         if checkpoint.is_file():

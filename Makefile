@@ -18,6 +18,7 @@ WORKERS ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile
 # Search tools of other projects, which the server is tested against, in a venv of their own.
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed
+PEER_NAMES := llamaindex openenv skyrl verifiers
 # Real sets, if there are any: SEARCHGYM_DATA, or a shared/data folder beside the checkout.
 export SEARCHGYM_DATA ?= $(abspath $(wildcard ../shared/data))
 
@@ -82,6 +83,18 @@ docs: $(STAMP) ## Build the documentation into build/site/; runs notebooks that 
 
 slow: $(STAMP) ## The tests that take minutes
 	$(PYTEST) -m slow $(ARGS)
+
+# Frameworks whose pins fit no other, each unmodified in an environment of its own.
+.PHONY: peers $(PEER_NAMES:%=peer-%)
+peers: $(PEER_NAMES:%=peer-%) ## The tests with OpenEnv, verifiers, skyrl-gym and LlamaIndex
+
+.venv-peer-%/.installed: tests/peers/%.txt pyproject.toml
+	$(PYTHON) -m venv .venv-peer-$*
+	.venv-peer-$*/bin/python -m pip install --quiet -e . -r tests/peers/$*.txt
+	@touch $@
+
+$(PEER_NAMES:%=peer-%): peer-%: .venv-peer-%/.installed
+	SEARCHGYM_PEER=$* .venv-peer-$*/bin/python -m pytest tests/peers/test_$*.py $(ARGS)
 
 # vLLM needs a torch and a transformers of its own, hence an environment of its own (3.4 GB, about
 # 4 minutes). The builds of torchvision, torchaudio and torchcodec it pulls in do not fit the CPU

@@ -63,7 +63,7 @@ class MissingExtraError(SearchGymError, ImportError):
 
 
 MANY = 25
-"""More names than an error lists where it can suggest some."""
+"""Number of names above which an error lists suggestions only."""
 
 
 def unknown(kind: str, got: str, known: Iterable[str]) -> str:

@@ -50,7 +50,7 @@ class Drift(NamedTuple):
 
 
 class CheckedPage(NamedTuple):
-    """What checking a page found."""
+    """Result of checking a page."""
 
     figures: int
     """Marked figures, and cells of marked tables."""

@@ -48,7 +48,7 @@ class Entry(NamedTuple):
     version: str
     """Version of searchgym."""
     command: str
-    """What to type to measure it again."""
+    """Command that measures it again."""
 
 
 def expected_files() -> list[Path]:

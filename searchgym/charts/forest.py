@@ -54,7 +54,7 @@ def forest(
 
 
 class _Style:
-    """What all panels of a chart share."""
+    """Settings that all panels of a chart share."""
 
     def __init__(
         self, by: Sequence[str], x_title: str, rate: bool, width: int, own_rows: bool,
@@ -108,7 +108,7 @@ class _Style:
         return drawn.properties(title=title) if title else drawn
 
     def _places(self, rows: Sequence[Row], seeds: Sequence[Row]) -> tuple[dict[str, Any], Any]:
-        """Where marks lie: the channels, and the height of the panel."""
+        """Placement of marks: the channels, and the height of the panel."""
         alt = altair_module()
         limit = NARROW_LABELS if self.narrow else LABELS
         there = list(dict.fromkeys(row[self.named] for row in rows))

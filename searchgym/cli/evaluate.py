@@ -163,7 +163,7 @@ class Entrant:
     env: str
     settings: tuple[str, ...]
     name: str
-    """In tables and files."""
+    """Name in tables and files."""
     made_of: str
     """A card, a path or ``module:Class``."""
     options: Mapping[str, Any]

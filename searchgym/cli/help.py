@@ -1,4 +1,4 @@
-"""How help pages look: commands in panels, no type beside flags, examples a line each."""
+"""Layout of help pages: commands in panels, no type beside flags, examples a line each."""
 
 from __future__ import annotations
 

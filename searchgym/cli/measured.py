@@ -53,6 +53,8 @@ def print_measured(found: Sequence[AgentResults], env: str, *, full: bool = Fals
     out.print(verdict(found), markup=False)
     for note in filter(None, (power_note(n), _unasked(found))):
         say(textwrap.fill(note, out.width))
+    if judged := [_judged(m.first) for m in found if _has_judge(m.first)]:
+        print_table("The judge beside exact match", judged)
     if full:
         _print_all(found)
     elif out.is_terminal:
@@ -81,7 +83,6 @@ def _print_all(found: Sequence[AgentResults]) -> None:
         "Used by the agents": [
             {"agent": m.first.agent, **m.first.usage} for m in found if m.first.usage
         ],
-        "The judge beside exact match": [_judged(m.first) for m in found if _has_judge(m.first)],
         "Refusals, where some questions have no answer": [
             _refusals(m.first) for m in found if any(r.should_abstain for r in m.first.rows)
         ],

@@ -130,7 +130,7 @@ def _show(query: str, hits: Ranking, full: bool) -> bool:
 
 
 def snippet(text: str, query: str, size: int = _SNIPPET) -> str:
-    """About ``size`` characters around the first word of the query that a text holds."""
+    """Return about ``size`` characters around the first word of the query that a text holds."""
     from ..engines.languages import UnicodeAnalyser
 
     words = UnicodeAnalyser(stemmer=None, stopwords="english")

@@ -36,7 +36,7 @@ def watch(
 
 @contextmanager
 def watching(run: Path, wanted: bool) -> Iterator[None]:
-    """While the body trains, serve its live page and open it; nothing if it is not ``wanted``."""
+    """Serve and open the live page while the body trains; do nothing unless ``wanted``."""
     if not wanted:
         yield
         return

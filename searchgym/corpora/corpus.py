@@ -36,7 +36,7 @@ class Corpus(Sequence[Passage]):
     """Passages in ascending order of id, so that "ties by id" is "ties by position"."""
 
     unicode: bool | None = None
-    """Whether lexical engines analyse it as text of any language rather than as English; None:
+    """True if lexical engines analyse it as text of any language rather than as English; None:
     they look at it (``engines.languages``)."""
 
     def __init__(self, name: str, passages: Iterable[Passage]) -> None:

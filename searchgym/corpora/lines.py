@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 from ..errors import DataError
 
 MAX_LINE = 16 << 20
-"""Most bytes of a line."""
+"""Maximum bytes of a line."""
 MAX_UNPACKED, MAX_RATIO = 256 << 20, 100
 """A compressed file that unpacks to more bytes than this, and to so many times its own, is not
 read on."""
@@ -27,8 +27,8 @@ _KINDS = {
 
 
 def kind_of_file(path: Path) -> str | None:
-    """What a path leads to that is no regular file ("a device", …), None for a file; a link counts
-    as what it leads to."""
+    """Name what a path leads to that is no regular file ("a device", …), None for one; a link
+    counts as what it leads to."""
     try:
         mode = os.stat(path).st_mode
     except OSError as error:

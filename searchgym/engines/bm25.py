@@ -260,7 +260,7 @@ def analyser_of(
 
 
 def _choose(corpus: Corpus, stemmer: str | None) -> tuple[bool, str | None]:
-    """Whether a corpus calls for the analyser of other languages, and the stemmer then."""
+    """Return whether a corpus calls for the analyser of other languages, and the stemmer then."""
     if corpus.unicode is False:
         return False, stemmer
     from .languages import SAMPLE, choose_stemmer

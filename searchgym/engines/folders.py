@@ -81,7 +81,7 @@ class FolderIndex:
             self.corpus = found
             try:
                 self.engine = self._build()
-            except BaseException:
+            except BaseException:  # Ctrl-C, too: corpus and engine belong together
                 self.corpus = before
                 raise
         return True

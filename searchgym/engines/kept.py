@@ -1,4 +1,4 @@
-"""What engines keep of every passage, so that a changed corpus costs only what changed in it.
+"""Store of engines' work on each passage, so that a changed corpus costs only what changed in it.
 
 A passage is known by the digest of its indexed text. An engine built with what was kept equals one
 built anew, bit for bit: terms and vectors of a passage depend on nothing but its text.

@@ -22,10 +22,10 @@ class ShownBlock(NamedTuple):
     """A segment of an episode as people read it."""
 
     kind: str
-    """That of the segment: question, action, results, …"""
+    """Kind of the segment: question, action, results, …"""
     label: str
     texts: tuple[str, ...]
-    """What it says; of results, a text for each passage."""
+    """Texts of the segment; of results, one for each passage."""
     hits: tuple[Hit, ...]
 
 
@@ -89,7 +89,7 @@ def _wrap(text: str, indent: str) -> list[str]:
 
 
 def ending(episode: Episode) -> list[tuple[str, bool]]:
-    """How an episode ended, in words, and whether that is good; empty before its end."""
+    """Return an episode's end in words, and whether that is good; empty before its end."""
     outcome = episode.outcome()
     if outcome is None:
         return []

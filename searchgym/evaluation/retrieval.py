@@ -19,7 +19,7 @@ from .intervals import Interval, mean_interval
 Progress = Callable[[int], object]
 _AT_ONCE = 64
 MEASURES = ("nDCG@10", "recall@10", "recall@100", "MRR@10", "P@10")
-"""What ``measure_retrieval`` gives where 100 passages are asked for."""
+"""Keys of ``measure_retrieval`` where 100 passages are asked for."""
 
 
 @dataclass(frozen=True)

@@ -48,23 +48,23 @@ class SearchAction(Action):
 
 
 class SearchObservation(Observation):
-    """What the policy sees after ``reset`` or ``step``; ``reward`` is ``None`` where the
+    """Observation of the policy after ``reset`` or ``step``; ``reward`` is ``None`` where the
     infrastructure failed."""
 
     text: str
     """The whole visible context."""
     delta: str = ""
-    """What the environment wrote since the last action."""
+    """Text that the environment wrote since the last action."""
     stop: list[str] = Field(default_factory=list)
     """Strings after which generation should stop."""
     terminated: bool = False
     truncated: bool = False
     info: dict[str, Any] = Field(default_factory=dict)
-    """As in Gymnasium; the answers and the evidence are told at the end only."""
+    """Info as in Gymnasium; answers and evidence are told at the end only."""
 
 
 class SearchState(State):
-    """Where the episode stands."""
+    """Progress of the episode."""
 
     task_id: str | None = None
     turns_left: int = 0
@@ -116,7 +116,7 @@ class OpenEnvEnvironment(Environment):
 
     @property
     def state(self) -> SearchState:
-        """Where the episode stands."""
+        """Progress of the episode."""
         episode = self._episode
         if episode is None:
             return SearchState()
@@ -128,7 +128,7 @@ class OpenEnvEnvironment(Environment):
         )
 
     def get_metadata(self) -> Any:
-        """What the server says of itself."""
+        """Return the server's description of itself."""
         from .. import __version__
 
         return EnvironmentMetadata(

@@ -209,10 +209,6 @@ class Rollout:
         for episode in episodes:
             for name, value in zip(names, _row(episode, policy, end), strict=True):
                 rows[name].append(value)
-        rows["searchgym_return"], rows["searchgym_metrics"] = (
-            rows.pop("return"),
-            rows.pop("metrics"),
-        )
         return rows
 
     def _check(self, trainer: Any) -> None:

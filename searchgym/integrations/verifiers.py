@@ -42,7 +42,7 @@ NAME = "searchgym-v1"
 
 
 class SearchGymTasksetConfig(vf.TasksetConfig):
-    """Which environment, and with what keywords."""
+    """Settings of the taskset: an environment and its keywords."""
 
     env: str = "SearchQA-v0"
     """An environment's id."""

@@ -75,7 +75,7 @@ def evaluation_report(runs: Sequence[Run], opener: Opener | None = None) -> Repo
 
 
 def _kept(run: Run, path: Path) -> tuple[Path, str]:
-    """Where an agent's episodes are, and what they call it: as its file is named."""
+    """Place of an agent's episodes and its name there, which is its file's."""
     beside = path.with_name(f"{path.stem}.trajectories.jsonl")
     return (run.path if run.path.is_dir() else beside), path.stem
 
@@ -158,7 +158,7 @@ def _overview(by_set: Mapping[str, Sequence[EvalResult]]) -> Section:
 
 
 def _leaders(by_set: Mapping[str, Sequence[EvalResult]]) -> str:
-    """Who is best where, the oracle aside."""
+    """Name the best agent of each set, the oracle aside."""
     told: dict[str, list[str]] = {}
     for name, own in by_set.items():
         best = scores.best_of(own)

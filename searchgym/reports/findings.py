@@ -1,4 +1,4 @@
-"""What a transfer table says, in sentences: how good, how much is kept, where rules are better."""
+"""Findings of a transfer table as sentences: scores, kept gains, sets on which rules are better."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Findings:
         self.real = [r["name"] for r in played if r.get("kind") == "real"]
 
     def title(self) -> str:
-        """Who was taken where."""
+        """List which agent was measured on which set."""
         names = [str(r["name"]) for r in self.rungs]
         there = self.real or names[-1:]
         far = listed(there) if len(there) <= 2 else f"{len(there)} sets of real questions"
@@ -106,7 +106,7 @@ class Findings:
         return f"{run.name}: {agent}" if len(self.runs) > 1 else agent
 
     def _lost(self) -> str:
-        """Where the agent's mean is below that of rules; the differences where they are known."""
+        """List sets on which the agent's mean is below that of rules, with known differences."""
         if self.focus == RULES:
             return ""
         # fmt: off

@@ -133,7 +133,7 @@ def _seeds(row: Mapping[str, Any]) -> list[float]:
 
 
 def _few(row: Mapping[str, Any]) -> bool:
-    """Whether the interval speaks of seeds that are too few for it, as older tables do."""
+    """Return True if the interval is over too few seeds, as in older tables."""
     return len(_seeds(row)) in range(2, ENOUGH) and "crossed" in str(row.get("method", ""))
 
 
@@ -191,7 +191,7 @@ def ladder_figure(
 
 
 def _finding(rows: Sequence[Mapping[str, Any]], focus: str, metric: str) -> str:
-    """Where the focus beats rules, and its score on the first set and on the first real one."""
+    """Say where the focus beats rules, and its score on the first set and on the first real one."""
     own = {str(r["rung"]): r for r in rows if r["by"] == focus}
     rules = {str(r["rung"]): r for r in rows if r["by"] == "rules"}
     if not own:

@@ -238,7 +238,7 @@ def _budgets(results: Sequence[EvalResult], most: int) -> Figure:
 
 
 def ends(results: Sequence[EvalResult]) -> Section | None:
-    """How episodes ended; None where all ended the same way."""
+    """Return the chart of episodes' ends; None where all ended the same way."""
     seen = Counter(row.end for r in results for row in r.rows)
     parts = [e for e in (*ENDS, *sorted(set(seen) - set(ENDS))) if seen[e]]
     if len(parts) < 2:

@@ -86,7 +86,7 @@ def training_report(runs: Sequence[Run], opener: Opener | None = None) -> Report
 
 
 def learnt_nothing(kind: str, groups: Sequence[RunGroup]) -> str:
-    """Why a training learnt nothing, as a sentence; "" where it may have learnt."""
+    """Explain why a training learnt nothing, as a sentence; "" where it may have learnt."""
     curves = [curve for group in groups for curve in group.curves]
     if kind == RL:
         told = "no_signal" in {name for name, _, _ in _warned(groups)}
@@ -232,7 +232,7 @@ def _moving(chart: Chart, groups: Sequence[RunGroup]) -> tuple[list[str], list[s
 
 
 def _reading(seeds: int, span: int, marked: bool) -> str:
-    """How to read the lines."""
+    """Explain how to read the lines."""
     over = "the mean over seeds" if seeds > 1 else ""
     if span > 1:
         thin = "each seed as logged" if seeds > 1 else "as logged"
@@ -246,7 +246,7 @@ def _reading(seeds: int, span: int, marked: bool) -> str:
 
 
 def _finding(chart: Chart, groups: Sequence[RunGroup], kind: str, x: str) -> str:
-    """What the chart shows, of the first measure that says something."""
+    """State a chart's finding, of the first measure that has one."""
     if chart.name == "time":
         return "Time of each step"
     if not chart.noisy and kind == RL:

@@ -20,7 +20,6 @@ from ..corpora.corpus import Corpus
 from ..engines.pages import CorpusPages, pages_of
 from ..errors import MissingExtraError
 from ..types import CallContext, Failure, Page, PageRequest, PageSource, SearchEngine
-from .addresses import Addresses
 from .answering import Answerer
 from .asking import decode, reader, texts
 from .dialects import DIALECTS
@@ -49,7 +48,7 @@ _PAGE_CONTEXT = CallContext(0, "", {})
 LAST_CALLS_S = 2.0
 """Seconds that a stopping server waits for engine calls whose requests were given up."""
 LARGE_AT_ONCE = 4
-"""How many answers of the largest size may be in memory at the same time."""
+"""Number of answers of the largest size that may be in memory at the same time."""
 Reply = tuple[int, bytes | Large, tuple[bytes, bytes], int]
 """Status, body (or how to encode it), content type header, number of queries answered."""
 
@@ -147,9 +146,8 @@ def build_app(
         max_queue=settings.max_queue, max_in_flight=settings.max_in_flight,
         deadline_s=settings.deadline_s,
     )  # fmt: skip
-    addresses = Addresses(corpus)
-    writer = ResponseWriter(method, settings.limits.response_bytes, addresses.shown)
-    tools = Mcp(answerer, corpus, settings, board, addresses)
+    writer = ResponseWriter(method, settings.limits.response_bytes)
+    tools = Mcp(answerer, corpus, settings, board)
     outbox = Outbox(LARGE_AT_ONCE * settings.limits.response_bytes, settings.deadline_s)
     limits, source = settings.limits, pages or pages_of(engine, CorpusPages(corpus))
 
@@ -197,7 +195,7 @@ def build_app(
             if "urls" not in asked:
                 raise HttpError(422, "no_urls", "the request needs 'urls', a list of texts")
             urls = texts(asked["urls"], "urls", limits)
-            requests = [PageRequest(addresses.own(url), _PAGE_CONTEXT) for url in urls]
+            requests = [PageRequest(url, _PAGE_CONTEXT) for url in urls]
             if isinstance(source, CorpusPages):  # from memory; other sources may wait for a network
                 found = run_batch(source, requests)
             else:
@@ -206,7 +204,7 @@ def build_app(
                 if isinstance(page, Failure):
                     raise HttpError(503, page.kind, page.message)
             size = texts_bytes((page.text for page in found if page), limits.response_bytes)
-            shown = {"result": [show(addresses.page(page)) for page in found]}
+            shown = {"result": [show(page) for page in found]}
             if size < LARGE:
                 return 200, encode_json(shown), JSON_TYPE, 0
             return 200, Large(size, partial(encode_json, shown)), JSON_TYPE, 0

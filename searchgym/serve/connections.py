@@ -28,14 +28,14 @@ MOST_BY_DEFAULT = 4096
 _SPARE_FILES = 64
 """Open files kept free for the engine, its index and connections that are turned away."""
 _LINGER_S, _LINGER_BYTES = 2.0, 1 << 20
-"""How long, and how much of it, a refused request is still read, so that its sender sees why: to
+"""Time and bytes for which a refused request is still read, so that its sender sees why: to
 close a socket with unread data resets the connection and may destroy the answer."""
 _STALLED_S = 60.0
 _LOG_EVERY_S = 10.0
 
 
 class ConnectionLimits(NamedTuple):
-    """What one process accepts. Times are in seconds."""
+    """Limits of one process. Times are in seconds."""
 
     connections: int = MOST_BY_DEFAULT
     head_bytes: int = 64 << 10
@@ -44,12 +44,12 @@ class ConnectionLimits(NamedTuple):
     read_s: float = 20.0
     """Time in which a request's head must have arrived, and likewise its body."""
     linger: int = _SPARE_FILES // 2
-    """Most refused connections that are still read at the same time."""
+    """Maximum number of refused connections that are still read at the same time."""
 
 
 def most_connections(wanted: int | None) -> int:
-    """How many connections this process may hold: what was asked for, or 4096, but fewer than the
-    operating system lets it open files (``ulimit -n``)."""
+    """Return how many connections this process may hold: those asked for, or 4096, but fewer than
+    the operating system lets it open files (``ulimit -n``)."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -101,9 +101,9 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self.door, self.limits = door, door.limits
         self.reading = ""
-        """What comes next: nothing yet (""), "head" or "body" of a request."""
+        """Part that comes next: nothing yet (""), "head" or "body" of a request."""
         self.due: float | None = None
-        """When what is being read must have arrived (``time.monotonic``)."""
+        """Deadline of what is being read (``time.monotonic``)."""
         self.refused = False
         self._why: HttpError | None = None
         self._fed = self._header_bytes = self._swallowed = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from math import isfinite
 from typing import Any
@@ -18,7 +18,7 @@ _KEPT_BYTES = 256 << 20
 """Encoded passages kept in memory; when full, they are dropped and gathered anew."""
 _PROBE = Passage("", "", "¤" * 8, "")
 _ITEM_BYTES = 64
-"""About what an item has besides its texts: names of fields, quotes, a score."""
+"""Approximate bytes of an item besides its texts: names of fields, quotes, a score."""
 
 
 def encode_json(value: Any) -> bytes:
@@ -35,7 +35,6 @@ class ResponseWriter:
     Args:
         method: What rLLM's dialect calls the engine.
         most_bytes: Largest answer.
-        shown: Turns a passage into what clients see of it.
         kept_bytes: How much of what was encoded is kept.
     """
 
@@ -43,16 +42,15 @@ class ResponseWriter:
         self,
         method: str,
         most_bytes: int,
-        shown: Callable[[Passage], Passage] = lambda passage: passage,
         kept_bytes: int = _KEPT_BYTES,
     ) -> None:
-        self.method, self.most_bytes, self._shown = method, most_bytes, shown
+        self.method, self.most_bytes = method, most_bytes
         self._most, self._size = kept_bytes, 0
         self._kept: dict[Any, dict[Passage, bytes]] = {}
         self._changing = threading.Lock()
 
     def estimate(self, shape: Shape, rankings: Sequence[Ranking]) -> int:
-        """About how many bytes an answer has, without encoding it; ``HttpError`` 413 if that is
+        """Estimate an answer's bytes without encoding it; ``HttpError`` 413 if that is
         more than allowed."""
         copies = _copies(shape)
         total = 0
@@ -93,7 +91,7 @@ class ResponseWriter:
     def _envelope(
         self, shape: Shape, queries: Sequence[str], rankings: Sequence[Ranking]
     ) -> tuple[bytes, bytes]:
-        """What stands before the lists, and after them."""
+        """Texts before the lists, and after them."""
         if shape.envelope == "nested":
             return b'{"result":[', b"]}"
         if shape.envelope == "single":
@@ -120,7 +118,7 @@ class ResponseWriter:
         return parts
 
     def _encode(self, shape: Shape, kept: dict[Passage, bytes], passage: Passage) -> bytes:
-        item = encode_json(shape.item(self._shown(passage)))
+        item = encode_json(shape.item(passage))
         if shape.scored:
             item = item[:-1] + b',"score":'
         with self._changing:
@@ -137,7 +135,7 @@ class ResponseWriter:
         for ranking in rankings:
             items = []
             for passage, score in ranking:
-                item = shape.item(self._shown(passage))
+                item = shape.item(passage)
                 if shape.scored:
                     item["score"] = float(score)
                 items.append(item)
@@ -166,5 +164,5 @@ def texts_bytes(texts: Iterable[str], most: int) -> int:
 
 @cache
 def _copies(shape: Shape) -> int:
-    """How often a shape writes each text."""
+    """Count how often a shape writes each text."""
     return encode_json(shape.item(_PROBE)).count(_PROBE.text.encode())

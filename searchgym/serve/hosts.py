@@ -1,4 +1,4 @@
-"""Whose requests are answered: names in ``Host`` and ``Origin``, against DNS rebinding and scripts
+"""Checks of the names in ``Host`` and ``Origin``, against DNS rebinding and scripts
 of other sites.
 
 A page of any site can make a browser send requests to servers on this machine. It cannot choose the

@@ -20,7 +20,7 @@ class Limits(NamedTuple):
     queries: int = 512
     k: int = 1000
     results: int = 1 << 14
-    """Most passages in one answer: queries times k."""
+    """Maximum passages in one answer: queries times k."""
     response_bytes: int = 64 << 20
 
 

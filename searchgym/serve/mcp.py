@@ -11,7 +11,6 @@ from typing import Any
 from .. import __version__
 from ..corpora.corpus import Corpus
 from ..errors import MissingExtraError
-from .addresses import Addresses
 from .answering import Answerer
 from .asking import texts
 from .dialects import contents
@@ -22,9 +21,9 @@ from .settings import Settings
 
 _SNIPPET = 2000
 _MOST_K = 100
-"""Most passages per search; a model's context has no room for more."""
+"""Maximum passages per search; a model's context has no room for more."""
 _MOST_CHARACTERS = 100_000
-"""Most characters of a document at a time."""
+"""Maximum characters of a document at a time."""
 _LONGEST_NAME = 256
 _INVALID_REQUEST, _PARSE_ERROR = -32600, -32700
 
@@ -38,7 +37,6 @@ class Mcp:
         corpus: Corpus,
         settings: Settings,
         board: Board,
-        addresses: Addresses,
     ) -> None:
         try:
             from mcp.server.lowlevel import Server
@@ -48,7 +46,7 @@ class Mcp:
             raise MissingExtraError("the server's tools (mcp)", "serve") from error
 
         self._answerer, self._corpus, self._board = answerer, corpus, board
-        self._addresses, self._limits = addresses, settings.limits
+        self._limits = settings.limits
         self._k = min(settings.default_k, _MOST_K)
         self._most_k = min(settings.limits.k, _MOST_K)
         server = Server(
@@ -161,8 +159,7 @@ class Mcp:
         except HttpError as error:  # the tool failed, not the protocol
             return _failed(error.detail)
         hits = []
-        for found, score in ranking:
-            passage = self._addresses.shown(found)
+        for passage, score in ranking:
             hits.append(
                 {"docid": passage.id, "title": passage.title, "url": passage.url,
                  "score": float(score), "snippet": contents(passage)[:_SNIPPET]}
@@ -178,7 +175,7 @@ class Mcp:
         text = page.text if page is not None and whole else passage.text
         ids = page.passage_ids if page is not None and whole else (docid,)
         document = {
-            "docid": docid, "title": passage.title, "url": self._addresses.shown(passage).url,
+            "docid": docid, "title": passage.title, "url": passage.url,
             "text": text[start : start + _MOST_CHARACTERS], "start": start,
             "characters": len(text), "passages": len(ids),
             "complete": start == 0 and len(text) <= _MOST_CHARACTERS,
@@ -187,8 +184,8 @@ class Mcp:
 
 
 def _wrong(scope: Scope, body: bytes) -> tuple[int, int, str] | None:
-    """What is wrong with a message: status, JSON-RPC's code and a sentence. What is not JSON (NaN),
-    and ids and names that would be repeated in the answer whatever they are, are refused here."""
+    """Find what is wrong with a message: status, JSON-RPC's code and a sentence. What is not JSON
+    (NaN), and ids and names that would be repeated in the answer whatever they are, are refused."""
     kinds = [value for name, value in scope["headers"] if name == b"content-type"]
     if not kinds or kinds[0].split(b";")[0].strip().lower() != b"application/json":
         return 400, _INVALID_REQUEST, "the Content-Type must be application/json"

@@ -19,7 +19,7 @@ class Large(NamedTuple):
     """An answer that is yet to be encoded."""
 
     size: int
-    """About how many it will be."""
+    """Approximate number of bytes."""
     encode: Callable[[], bytes]
 
 

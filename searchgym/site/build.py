@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 CATALOGUES = ("envs", "corpora", "agents")
 CODE = {".py": "python", ".toml": "toml", ".json": "json", ".cff": "yaml"}
-"""How a linked file of the repository is highlighted."""
+"""Language by which a linked file of the repository is highlighted."""
 PICTURES = {".png", ".svg"}
 _LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 

@@ -126,7 +126,7 @@ def example(card: Card) -> dict[str, Any]:
 
 
 def program(card: Card, tasks: Mapping[str, Any], seed: int) -> str:
-    """What to type for an example's episode."""
+    """Program that plays an example's episode."""
     asked = "".join(f"        {family!r}: {count},\n" for family, count in tasks.items())
     return (
         f"env = gym.make(\n    {card.id!r},\n    world={{'entities': {WORLD}}},\n"
@@ -224,6 +224,6 @@ def markdown(docstring: str | None) -> str:
 
 
 def costs() -> dict[str, Any]:
-    """What the documented commands cost (``costs.py``)."""
+    """Costs of the documented commands (``costs.py``)."""
     measured: dict[str, Any] = json.loads((HERE / "costs.json").read_text(encoding="utf-8"))
     return measured

@@ -63,7 +63,7 @@ def _heading(folder: Path) -> str:
 
 
 def title(found: list[Dumbbell]) -> tuple[str, str]:
-    """What the figure shows, in two lines that hold for whatever was measured."""
+    """Title of the figure, in two lines that hold for whatever was measured."""
     real = [row for row in found if row.real]
     better = sum(row.trained > row.rules for row in real)
     where = f"all {better}" if better == len(real) else f"{better} of {len(real)}"

@@ -86,7 +86,7 @@ def _box(role: str, kind: str, text: str, place: tuple[int, int]) -> PlacedNode:
 
 
 def _several(graph: ReasoningGraph) -> Mapping[str, int]:
-    """How many things a node stands for: as many as facts reach it from one other node."""
+    """Number of things a node stands for: as many as facts reach it from one other node."""
     most: dict[str, int] = {}
     for (a, _, b), facts in Counter((e.subject, e.property, e.object) for e in graph.edges).items():
         given = {node.id for node in graph.nodes if node.given}

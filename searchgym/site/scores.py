@@ -28,7 +28,7 @@ FILE = "expected.json"
 BEST = "candidate"
 """The trained agent's name in the file, whatever its weights are called."""
 WEIGHTS = "runs/candidate/agents/seed-0.safetensors"
-"""Where the repeated command looks for the weights."""
+"""Folder in which the repeated command looks for the weights."""
 
 
 def generated(card: Card) -> bool:

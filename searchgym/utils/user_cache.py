@@ -32,7 +32,7 @@ class CacheKind(NamedTuple):
 
     about: str
     limit: int | None
-    """Most bytes; beyond it the entries that were used longest ago go. None: what the user asked
+    """Maximum bytes; beyond it the entries that were used longest ago go. None: what the user asked
     to be downloaded, which only he deletes."""
     entry: str = "*"
     """Glob pattern of its entries, each deleted as a whole."""
@@ -49,7 +49,7 @@ KINDS: dict[str, CacheKind] = {
 
 
 class CacheSize(NamedTuple):
-    """How much of one kind is kept."""
+    """Size of what is kept of one kind."""
 
     kind: str
     about: str

@@ -107,7 +107,7 @@ def _motion(turns: int) -> str:
 
 
 def _turn(turn: ViewedTurn, record: Record, then: str) -> _Part:
-    """What the agent wrote, and the passage that mattered: the first of the evidence, else the
+    """Text that the agent wrote, and the passage that mattered: the first of the evidence, else the
     first; from the sentence on that names what the agent did ``then``."""
     said = _wrapped(" ".join(turn.text.split()), 78, 2)
     tall = 14 + _LINE * len(said)
@@ -176,7 +176,7 @@ def _from(text: str, clue: str) -> str:
 
 
 def _wrapped(text: str, width: int, most: int) -> list[str]:
-    """At most ``most`` lines, escaped; the last one ends in an ellipsis where more follows."""
+    """Wrap to at most ``most`` lines, escaped; the last ends in an ellipsis where more follows."""
     lines = textwrap.wrap(plain(text, 2000), width, max_lines=most, placeholder=" …")
     return [escape(line) for line in lines] or [""]
 

@@ -49,7 +49,7 @@ class Viewer:
 
     @property
     def index(self) -> Index:
-        """What is shown."""
+        """The index that is shown."""
         assert self._index is not None  # RunWatcher's comes later
         return self._index
 

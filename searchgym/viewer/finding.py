@@ -1,4 +1,4 @@
-"""Where the words of a search stand in a text, as the index's tokenizer compares them."""
+"""Places of a search's words in a text, as the index's tokenizer compares them."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ class _Digest:
 
 
 def _stat(path: Path) -> str:
-    """What the file system says of a file; any change of its bytes changes it."""
+    """Fingerprint of a file by the file system; any change of its bytes changes it."""
     found = path.stat()
     return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
 

@@ -29,7 +29,7 @@ SORTS = {
     "question": "question, agent, step, id",
 }
 BOOKS = {"": "open book", "closed": "closed book", "all": "both"}
-"""Which episodes are listed where some were played without tools, for comparison."""
+"""Choice of episodes where some were played without tools, for comparison."""
 _LISTED = (
     "key, episode, task, agent, step, family, hops, outcome, ending, reward, correct, recall, "
     "turns, searches, problems, parent, closed, question, answer, gold"
@@ -74,7 +74,7 @@ class Filter:
 
     @property
     def first(self) -> str:
-        """Where the link to an episode leads: to the first place that holds the words."""
+        """Return the target of an episode's link: the first place that holds the words."""
         return "#found" if query_words(self.q) else ""
 
     def __bool__(self) -> bool:

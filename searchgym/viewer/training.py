@@ -68,7 +68,7 @@ class RunProgress:
     fraction: float | None = None
     """Share of the run that is done; None if the run does not say how long it is."""
     told: str = ""
-    """What is done: "step 7 of 14"."""
+    """Progress in words: "step 7 of 14"."""
     left_s: float | None = None
     panels: tuple[Panel, ...] = ()
     warnings: tuple[Warned, ...] = ()

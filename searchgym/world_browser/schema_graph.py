@@ -50,7 +50,7 @@ class SchemaGraph(NamedTuple):
     height: int
     nodes: tuple[KindNode, ...]
     edges: tuple[KindTie, ...]
-    """Those with most facts first."""
+    """Order: those with most facts first."""
 
 
 def schema_graph(atlas: Atlas, links: Links) -> SchemaGraph | None:

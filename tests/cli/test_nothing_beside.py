@@ -150,7 +150,10 @@ READ_BY_OTHERS = {
     "view": "tests/viewer",
     "world browse": "reads no file", "world generate": "reads no file",
     "world export": "reads no file", "graph path": "as graph show", "data get": "downloads",
-    "cache clear": "deletes", "simulator data": "reads no file",
+    "cache clear": "deletes", "leaderboard": "tests/cli/test_leaderboard.py",
+    "verify": "tests/cli/test_leaderboard.py", "watch": "tests/viewer",
+    "search": "tests/cli/test_search.py", "retrieve": "tests/evaluation/test_retrieval.py",
+    "simulator data": "reads no file",
     "simulator train": "as train", "simulator measure": "as eval",
 }  # fmt: skip
 """Commands not run above, and why."""

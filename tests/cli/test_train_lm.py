@@ -340,8 +340,8 @@ def test_the_screen_shows_what_matters(capsys: pytest.CaptureFixture[str]) -> No
     out.print(screen)
     text = out.export_text()
     for shown in ("2/10", "exact match", "searches per episode", "invalid turns",
-                  "lost to infrastructure", "without signal", "clip fraction", "kl/kl",
-                  "rewards/format", "4.0 episodes/s", "40.0 tokens/s", "3.0 s/step",
+                  "lost to infrastructure", "without signal", "clip fraction", "KL of the loss kl",
+                  "reward part: format", "4.0 episodes/s", "40.0 tokens/s", "3.0 s/step",
                   "no_search"):  # fmt: skip
         assert shown in text, shown
     assert "rewards/em" not in [name for name, _ in chosen(STEP)], "shown once, as exact match"

@@ -8,7 +8,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import pytest
 
 from searchgym.envs.search import SearchEnv
 
@@ -50,7 +49,6 @@ def test_a_long_episode_shows_its_newest_turns() -> None:
 
 
 def test_gymnasium_records_a_video(tmp_path: Path) -> None:
-    pytest.importorskip("moviepy", reason="needs moviepy: pip install moviepy")
     made = gym.wrappers.RecordVideo(
         gym.make("SearchQA-v0", render_mode="rgb_array", world={"entities": 300}),
         video_folder=str(tmp_path), disable_logger=True,

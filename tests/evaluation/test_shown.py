@@ -40,7 +40,6 @@ def test_a_table_of_families_with_every_text_escaped(results: dict[str, EvalResu
 
 
 def test_a_frame_has_a_row_for_each_question(results: dict[str, EvalResult]) -> None:
-    pytest.importorskip("pandas")
     frame = results["rules"].to_frame()
     assert len(frame) == 27
     assert frame["f1"].mean() == pytest.approx(results["rules"].means["f1"].mean)
@@ -81,7 +80,6 @@ def test_comparisons(results: dict[str, EvalResult]) -> None:
 
 
 def test_a_transfer_table() -> None:
-    pytest.importorskip("pandas")
     made = SearchEnv(corpus="encyclopedia", world={"entities": 300}, tasks={"simple": 14})
     table = transfer({"rules": RulesAgent(), EVIL: [ConstantAgent("x"), FirstHitAgent()]}, [made])
     assert len(repr(table)) < 80

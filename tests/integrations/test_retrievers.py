@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+import pyterrier as pt
 import pytest
 
 from searchgym.engines.searcher import Searcher
@@ -15,7 +17,6 @@ HITS = SEARCHER.search(QUESTIONS, 5)
 
 
 def test_langchain():
-    pytest.importorskip("langchain_core")
     retriever = retrievers.langchain(SEARCHER, 5)
     for got in (retriever.batch(QUESTIONS), [retriever.invoke(q) for q in QUESTIONS]):
         assert [[d.id for d in docs] for docs in got] == [[h.passage.id for h in r] for r in HITS]
@@ -24,15 +25,7 @@ def test_langchain():
     assert first.page_content == HITS[0][0].passage.text
 
 
-def test_llama_index():
-    pytest.importorskip("llama_index.core", reason="runs in make peers")
-    retriever = retrievers.llama_index(SEARCHER, 5)
-    for question, hits in zip(QUESTIONS, HITS, strict=True):
-        assert [n.node.id_ for n in retriever.retrieve(question)] == [h.passage.id for h in hits]
-
-
 def test_pyterrier():
-    pd, pt = pytest.importorskip("pandas"), pytest.importorskip("pyterrier")
     transformer = retrievers.pyterrier(SEARCHER, 5)
     topics = pd.DataFrame({"qid": [t.id for t in ENV.tasks], "query": QUESTIONS})
     run = transformer(topics)
@@ -51,7 +44,6 @@ def test_pyterrier():
 
 
 def test_a_search_without_hits_is_an_empty_table():
-    pd = pytest.importorskip("pandas")
     run = retrievers.pyterrier(SEARCHER)(pd.DataFrame({"qid": ["1"], "query": ["zzzqqq"]}))
     assert len(run) == 0
     assert "docno" in run.columns

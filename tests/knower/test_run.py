@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def knower(folder: Path) -> Knower:
-    return make_knower(folder, RECIPE, steps=260, width=96, tokens=600, vocabulary=1200)
+    return make_knower(folder, RECIPE, steps=340, width=96, tokens=600, vocabulary=1200)
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
-pytest.importorskip("openenv.core", reason="runs in make peers")
-
 import httpx
+import pytest
 import uvicorn
 from openenv.core import GenericEnvClient
 

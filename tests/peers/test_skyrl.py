@@ -5,13 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import skyrl_gym
 
-skyrl_gym = pytest.importorskip("skyrl_gym", reason="runs in make peers")
-
-from searchgym.envs.session import METRICS  # noqa: E402
-from searchgym.errors import CardError, EpisodeError  # noqa: E402
-from searchgym.integrations import skyrl  # noqa: E402
-from tests.integrations.scene import BrokenEngine, scene  # noqa: E402
+from searchgym.envs.session import METRICS
+from searchgym.errors import CardError, EpisodeError
+from searchgym.integrations import skyrl
+from tests.integrations.scene import BrokenEngine, scene
 
 ENV = scene()
 ROWS = skyrl.rows(ENV, "searchgym")

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("verifiers.v1", reason="runs in make peers")
-
 from searchgym.integrations import searchgym_v1
 from tests.integrations.scene import scene
 from tests.peers.endpoint import server

@@ -243,7 +243,7 @@ def test_no_path_of_this_machine_is_told(start: Start, tmp_path: Path) -> None:
     for name in ("", "/search-r1", "/browsecomp-plus", "/asearcher", "/rllm", "/zerosearch"):
         reply = httpx.post(f"{server.url}{name}/retrieve", json={"query": "boats", "topk": 5})
         told += reply.raise_for_status().text
-        pages = {"urls": ["one.md", "sub/two.txt", "nowhere.md"]}
+        pages = {"urls": [f"corpus://notes/{name}" for name in ("one.md", "sub/two.txt", "x.md")]}
         shown = httpx.post(f"{server.url}{name}/access", json=pages).raise_for_status()
         one, two, none = shown.json()["result"]
         assert "Cars are red." in str(one), "the whole document, not the passage"
@@ -255,7 +255,7 @@ def test_no_path_of_this_machine_is_told(start: Start, tmp_path: Path) -> None:
     headers = {"accept": "application/json, text/event-stream"}
     found = httpx.post(server.url + "/mcp", json=call, headers=headers).json()["result"]
     hits = found["structuredContent"]["result"]
-    assert {hit["url"] for hit in hits} == {"one.md", "sub/two.txt"}
+    assert {hit["url"] for hit in hits} == {"corpus://notes/one.md", "corpus://notes/sub/two.txt"}
     call["params"] = {"name": "get_document", "arguments": {"docid": hits[0]["docid"]}}
     document = httpx.post(server.url + "/mcp", json=call, headers=headers)
     told += json.dumps(found) + document.text

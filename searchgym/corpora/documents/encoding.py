@@ -51,7 +51,7 @@ def decode(raw: bytes) -> tuple[str, str]:
 
 
 def _is_utf16(raw: bytes) -> bool:
-    """Whether every other byte is zero, as in UTF-16 without a mark of mostly Latin script."""
+    """Test if every other byte is zero, as in UTF-16 without a mark of mostly Latin script."""
     if len(raw) < 4 or len(raw) % 2:
         return False
     zero = raw[:2000:2].count(0), raw[1:2000:2].count(0)

@@ -178,6 +178,6 @@ def walk(root: Path) -> Iterator[tuple[Path, str | None]]:
 
 
 def formats_line(documents: DocumentCorpus) -> str:
-    """How many files of each format were read: "12 Markdown, 3 PDF"."""
+    """Number of files read, by format: "12 Markdown, 3 PDF"."""
     counts = Counter(file.format for file in documents.files)
     return ", ".join(f"{n:,} {form}" for form, n in sorted(counts.items()))

@@ -51,7 +51,7 @@ FORMATS = {
 
 
 class ParsedFile(NamedTuple):
-    """What a file gave."""
+    """Result of reading a file."""
 
     format: str
     encoding: str

@@ -1,4 +1,4 @@
-"""What files of a folder gave when they were last read, kept in one file."""
+"""Results of a folder's last reading, kept in one file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RememberedFiles:
         self._used, self.read = {}, 0
 
     def parse(self, path: Path) -> ParsedFile:
-        """What a file gives.
+        """Result of reading a file, remembered where it has not changed.
 
         Raises:
             Unreadable: with the reason.

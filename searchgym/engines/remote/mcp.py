@@ -138,6 +138,9 @@ def found(data: Any, address: Any) -> list[RawHit]:
         document = {"text": item.get("snippet", item.get("text"))}
         if "title" in item:
             document["title"] = item["title"]
+            heading = f'"{item["title"]}"\n'  # some repeat the title in the snippet
+            if isinstance(document["text"], str):
+                document["text"] = document["text"].removeprefix(heading)
         url = address(str(item["docid"]))
         out.append(RawHit(passage_of(document, item["docid"], url), score_of(item.get("score"))))
     return out

@@ -1,4 +1,4 @@
-"""What a candidate training is doing, noted in a small file while it goes on: for live pages."""
+"""Progress of a candidate training, noted in a small file while it goes on: for live pages."""
 
 from __future__ import annotations
 

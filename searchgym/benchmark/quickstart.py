@@ -28,8 +28,8 @@ WORLDS, EPISODES = 2, 12_000
 """What the quickstart trains on, of the card's worlds and episodes."""
 PATIENCE = 5
 """Evaluations without a better one after which its development curve counts as flat."""
-QUESTIONS = 300
-"""Most questions of each rung."""
+QUESTIONS, REAL_QUESTIONS = 300, 150
+"""Most questions of a generated rung, and of each real set, whose passages take longer to read."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ def quickstart(
     seeds: Sequence[int] = (0,),
     data_dir: str | Path | None = None,
     generated_questions: int | None = QUESTIONS,
-    real_questions: int | None = QUESTIONS,
+    real_questions: int | None = REAL_QUESTIONS,
     sets: Sequence[str] = REAL_SETS,
     recipe: CandidateRecipe | None = None,
     console: Console | None = None,
@@ -120,7 +120,7 @@ def ladder(
     recipe: CandidateRecipe,
     data_dir: str | Path | None = None,
     generated_questions: int | None = QUESTIONS,
-    real_questions: int | None = QUESTIONS,
+    real_questions: int | None = REAL_QUESTIONS,
     sets: Sequence[str] = REAL_SETS,
 ) -> tuple[list[Rung], list[str]]:
     """The rungs of a recipe, and how to get the real sets that are absent.

@@ -270,8 +270,14 @@ def quickstart(
     seconds: Seconds = None,
     seed: Annotated[list[int] | None, typer.Option(help="One agent per seed. Repeatable.")] = None,
     questions: Annotated[
-        int, typer.Option("--questions", "-n", min=1, help="Most questions per set.")
-    ] = 300,
+        int | None,
+        typer.Option(
+            "--questions",
+            "-n",
+            min=1,
+            help="Most questions per set (default: 300, of real sets 150).",
+        ),
+    ] = None,
     worlds: Annotated[
         int, typer.Option(min=1, help="Train in so many of the card's worlds: more take longer.")
     ] = 2,
@@ -284,12 +290,13 @@ def quickstart(
     real sets the last rung is a smoke run on Python's own documentation. The same command goes on
     where it was interrupted.
     """
-    from ..benchmark.quickstart import quick_recipe
+    from ..benchmark.quickstart import QUESTIONS, REAL_QUESTIONS, quick_recipe
     from ..benchmark.quickstart import quickstart as run
 
     done = run(
         out, recipe=quick_recipe(worlds, episodes), seconds=seconds, seeds=tuple(seed or [0]),
-        data_dir=data_dir, generated_questions=questions, real_questions=questions,
+        data_dir=data_dir, generated_questions=questions or QUESTIONS,
+        real_questions=questions or REAL_QUESTIONS,
         console=console(),
     )  # fmt: skip
     if not done.complete:

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from ..candidates.features import FEATURE_NAMES, FEATURE_VERSION
 from ..errors import DataError
+from .segments import Segments
 
 Float = NDArray[np.float32]
-_ABSENT = -1e4
 
 
 class _Member(nn.Module):
@@ -41,17 +41,12 @@ class _Member(nn.Module):
             # Answers outnumber searches: without a head start a second search is hardly ever tried.
             self.heads.bias.copy_(torch.tensor([0.8, 0.0]))
 
-    def forward(self, rows: Tensor, is_search: Tensor, state: Tensor, counts: Tensor) -> Tensor:
-        """(N,) logits; ``counts`` (S,) is how many of the N rows each state has."""
+    def forward(self, rows: Tensor, is_search: Tensor, states: Segments) -> Tensor:
+        """(N,) logits of N rows, the candidates of several states."""
         first = nn.functional.gelu(self.drop(self.rows(rows)))
-        shape = len(counts), first.shape[1]
-        mean = torch.zeros(shape, device=rows.device).index_add_(0, state, first)
-        mean = mean / counts.clamp_min(1)[:, None]
-        top = torch.full(shape, _ABSENT, device=rows.device).scatter_reduce(
-            0, state[:, None].expand_as(first), first, "amax"
-        )
-        context = self.pool(torch.cat([mean, top], 1))
-        logits = self.heads(nn.functional.gelu(self.hidden(first) + context[state]))
+        mean = states.sum(first) / states.sizes[:, None]
+        context = self.pool(torch.cat([mean, states.top(first)], 1))
+        logits = self.heads(nn.functional.gelu(self.hidden(first) + states.spread(context)))
         return torch.where(is_search, logits[:, 0], logits[:, 1])
 
 
@@ -101,10 +96,9 @@ class CandidateScorer(nn.Module):
         ``rows`` (N, F) features, ``state`` (N,) which of the ``states`` each row belongs to.
         """
         is_search = rows[:, :SEARCH_FORMS].sum(1) > 0.5
-        ones = torch.ones(len(rows), device=rows.device)
-        counts = torch.zeros(states, device=rows.device).index_add_(0, state, ones)
         rows = ((rows - self.mean) * self.scale).clamp(-6, 6)
-        return torch.stack([member(rows, is_search, state, counts) for member in self.members])
+        segments = Segments(state, states)
+        return torch.stack([member(rows, is_search, segments) for member in self.members])
 
     def forward(self, rows: Tensor, state: Tensor, states: int) -> Tensor:
         """Logits (N,): the mean of ``each``."""
@@ -116,13 +110,8 @@ SEARCH_FORMS = 3
 
 
 def segment_log_softmax(logits: Tensor, state: Tensor, states: int) -> Tensor:
-    """Log-probabilities (N,) within each state."""
-    top = torch.full((states,), -torch.inf, device=logits.device).scatter_reduce(
-        0, state, logits.detach(), "amax"
-    )
-    shifted = logits - top[state]
-    total = torch.zeros(states, device=logits.device).index_add_(0, state, shifted.exp())
-    return shifted - total.log()[state]
+    """Log-probabilities (N,) within each state; ``state`` (N,) in ascending order."""
+    return Segments(state, states).log_softmax(logits)
 
 
 def stack(features: Sequence[NDArray[np.floating]]) -> tuple[Tensor, Tensor, list[int]]:

@@ -1,19 +1,21 @@
 """The main job: train the candidate agent in generated worlds, then evaluate it outside them.
 
-Every part can be interrupted and goes on from there: trained agents, results and encoded passages
-are kept in the output folder.
+Work decides when it ends, not a clock: a machine half as fast takes twice as long and reaches the
+same scores. Every part can be interrupted and goes on from there: trained agents and results are
+kept in the output folder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .ladder import RULES
-from .report import print_table, save_report
+from .ladder_table import print_ladder
+from .report import save_report
 from .run import Contender, oracle, transfer
 from .rungs import REAL_SETS, WORLD, Rung, generated_rungs, real_rungs, smoke_rung
 from .table import Contrast, TransferTable
@@ -22,11 +24,12 @@ from .training import CandidateRecipe, Learned, SeedTrainer
 if TYPE_CHECKING:
     from rich.console import Console
 
-ENOUGH = 8_000
-"""Episodes after which the candidate agent searches a second time where it should. Two idle cores
-play more in the time given, a busy or slow machine may not."""
-GENERATED_QUESTIONS = 300
-REAL_QUESTIONS = 500
+WORLDS, EPISODES = 2, 12_000
+"""What the quickstart trains on, of the card's worlds and episodes."""
+PATIENCE = 5
+"""Evaluations without a better one after which its development curve counts as flat."""
+QUESTIONS, REAL_QUESTIONS = 300, 150
+"""Most questions of a generated rung, and of each real set, whose passages take longer to read."""
 
 
 @dataclass
@@ -39,72 +42,84 @@ class Quickstart:
     written: dict[str, Path]
     complete: bool
 
+    @property
+    def failure(self) -> str:
+        """One sentence for each agent that learnt nothing, "" if all have learnt."""
+        return "; ".join(filter(None, (run.failure for run in self.learned)))
+
+
+def quick_recipe(
+    worlds: int = WORLDS, episodes: int = EPISODES, card: str = "candidate"
+) -> CandidateRecipe:
+    """A card's recipe in fewer worlds and episodes, which stops once its curve is flat."""
+    recipe = CandidateRecipe.of_card(card)
+    config = {**recipe.config, "episodes": episodes, "patience": PATIENCE}
+    return replace(recipe, worlds=recipe.worlds[:worlds], config=config)
+
 
 def quickstart(
     out_dir: str | Path = "quickstart",
     *,
-    budget_s: float = 270.0,
+    seconds: float | None = None,
     seeds: Sequence[int] = (0,),
     data_dir: str | Path | None = None,
-    generated_questions: int | None = GENERATED_QUESTIONS,
+    generated_questions: int | None = QUESTIONS,
     real_questions: int | None = REAL_QUESTIONS,
     sets: Sequence[str] = REAL_SETS,
-    recipe: CandidateRecipe | str = "candidate",
+    recipe: CandidateRecipe | None = None,
     console: Console | None = None,
 ) -> Quickstart:
-    """Train from scratch, then print and save the transfer table and the learning curve.
+    """Train from scratch, then print the ladder and save it with the learning curve.
 
     Args:
         out_dir: Keeps everything; the same call again goes on from what is there.
-        budget_s: Wall clock for training all seeds together, counted from each one's first update.
-            Runs are exactly reproducible only where the recipe's episodes end before it.
+        seconds: Optional bound on the training of all seeds together, counted from each one's first
+            update. Runs are reproducible only without it.
         seeds: One agent is trained for each.
         data_dir: Where the real sets are (default: ``SEARCHGYM_DATA``, else the user's cache).
         generated_questions: Questions per generated rung; None: all of the card's.
         real_questions: At most so many questions per real set, drawn at random; None: all.
         sets: Which real sets.
-        recipe: An agent card's name or folder, or a recipe.
+        recipe: What is trained; :func:`quick_recipe` by default.
         console: Where to print (rich).
     """
     from rich.console import Console
 
     out = console or Console(highlight=False)
     folder = Path(out_dir)
-    chosen = recipe if isinstance(recipe, CandidateRecipe) else CandidateRecipe.of_card(recipe)
+    chosen = recipe or quick_recipe()
     trainer = SeedTrainer(chosen, folder)
     learned: list[Learned] = []
-    share = budget_s / max(1, len(seeds))
+    share = None if seconds is None else seconds / max(1, len(seeds))
     rungs, absent = ladder(chosen, data_dir, generated_questions, real_questions, sets)
-    _announce(out, folder, rungs, absent, generated_questions, real_questions)
+    _announce(out, folder, rungs, absent)
     try:
         for seed in seeds:
-            with _training_bar(out, seed) as report:
+            with _training_bar(out, seed, int(chosen.config.get("episodes", 0))) as report:
                 learned.append(trainer.train(seed, seconds=share, report=report))
             out.print(_trained(learned[-1]))
-            if learned[-1].episodes < min(ENOUGH, chosen.config.get("episodes", ENOUGH)):
-                out.print(_too_little(budget_s))
     except KeyboardInterrupt:
         out.print(_again(folder, "training"))
         raise
     trainer.release()
-    with _evaluation_bars(out) as progress:
-        table = transfer(contenders(trainer, learned), rungs, out_dir=folder, progress=progress)
+    players = contenders(trainer, learned)
+    with _evaluation_bar(out, rungs, len(players) + 2 * (len(learned) - 1)) as progress:
+        table = transfer(players, rungs, out_dir=folder, progress=progress)
     contrasts = table.contrasts("trained", ("rules", "untrained"))
-    print_table(table, contrasts, console)
     table.absent, table.reference = list(absent), WORLD
     table.baselines = {"trained": "untrained"}
     written = save_report(folder, table, learned={"trained": learned}, contrasts=contrasts)
-    for path in written.values():
-        out.print(f"wrote {path}", style="dim")
+    print_ladder(table, out)
     if not table.complete:
         out.print(_again(folder, "the evaluation"))
+    out.print(f"report: {written.get('html', written['json'])}", soft_wrap=True)
     return Quickstart(table, contrasts, learned, written, table.complete)
 
 
 def ladder(
     recipe: CandidateRecipe,
     data_dir: str | Path | None = None,
-    generated_questions: int | None = GENERATED_QUESTIONS,
+    generated_questions: int | None = QUESTIONS,
     real_questions: int | None = REAL_QUESTIONS,
     sets: Sequence[str] = REAL_SETS,
 ) -> tuple[list[Rung], list[str]]:
@@ -122,31 +137,19 @@ def ladder(
 
 
 def contenders(trainer: SeedTrainer, learned: Sequence[Learned]) -> dict[str, Contender]:
-    """The agents of the table, weakest first."""
-    from ..agents.scripted import BestSentenceAgent, FirstHitAgent, RandomAgent, RulesAgent
+    """The agents of the table: two bars below the trained agent, and the upper bound."""
+    from ..agents.scripted import RulesAgent
 
     return {
-        "random": RandomAgent(),
-        "first-hit": FirstHitAgent(),
-        "best-sentence": BestSentenceAgent(),
-        "rules": RulesAgent(),
         "untrained": [trainer.untrained(run) for run in learned],
+        "rules": RulesAgent(),
         "trained": [run.agent for run in learned],
         "oracle": oracle,
     }
 
 
-def _announce(
-    out: Console,
-    folder: Path,
-    rungs: Sequence[Rung],
-    absent: Sequence[str],
-    generated: int | None,
-    real: int | None,
-) -> None:
-    names = ", ".join(rung.name for rung in rungs)
-    caps = [f"{'all' if n is None else f'at most {n}'}" for n in (generated, real)]
-    out.print(f"Rungs: {names}. Questions: {caps[0]} per generated, {caps[1]} per real set.")
+def _announce(out: Console, folder: Path, rungs: Sequence[Rung], absent: Sequence[str]) -> None:
+    out.print(f"Rungs: {', '.join(rung.name for rung in rungs)}.")
     if absent and all(rung.kind != "real" for rung in rungs):
         out.print(
             "No real set is on this machine, so the last rung is a smoke run on Python's own "
@@ -166,13 +169,6 @@ def _trained(run: Learned) -> str:
     )
 
 
-def _too_little(budget_s: float) -> str:
-    return (
-        "[yellow]That is little[/yellow]: this machine is slow, or was busy. Texts encoded so far "
-        f"are kept; --seconds {2 * budget_s:.0f} trains anew, for longer."
-    )
-
-
 def _again(folder: Path, what: str) -> str:
     return (
         f"[bold]Interrupted[/bold] during {what}. What was finished is kept in {folder}/; the same "
@@ -180,46 +176,47 @@ def _again(folder: Path, what: str) -> str:
     )
 
 
-@contextmanager
-def _training_bar(out: Console, seed: int) -> Iterator[Any]:
-    """A bar over the run; ``report(what, fraction, point)``."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+def _bar(out: Console, *more: Any) -> Any:
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
+        TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn(), *more,
+        TextColumn("left"), TimeRemainingColumn(compact=True),
+    )  # fmt: skip
+    return Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
+
+
+@contextmanager
+def _training_bar(out: Console, seed: int, episodes: int) -> Iterator[Any]:
+    """A bar over the episodes with the time that is left; ``report(what, fraction, point)``."""
+    with _bar(out) as bar:
         task = bar.add_task(f"seed {seed}: starting", total=1.0)
         best = ""
 
         def report(what: str, fraction: float, point: Mapping[str, float] | None) -> None:
             nonlocal best
             if point is not None:
-                best = f", F1 {point['f1']:.3f}, searches {point['searches']:.2f}"
-            bar.update(task, description=f"seed {seed}: {what}{best}")
-            if fraction > 0:  # encoding reports 0: it must not set the bar back
-                bar.update(task, completed=fraction)
+                best = f", F1 {point['f1']:.2f}"
+            done = f" {fraction * episodes:,.0f}/{episodes:,}" if fraction > 0 and episodes else ""
+            bar.update(task, completed=fraction, description=f"seed {seed}: {what}{done}{best}")
 
         yield report
 
 
 @contextmanager
-def _evaluation_bars(out: Console) -> Iterator[Any]:
-    """One bar per agent and rung; finished ones disappear."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+def _evaluation_bar(out: Console, rungs: Sequence[Rung], agents: int) -> Iterator[Any]:
+    """One bar over all questions of all agents; a rung counts once its questions are known."""
+    with _bar(out) as bar:
+        task = bar.add_task("measuring", total=agents * sum(r.cap or QUESTIONS for r in rungs))
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
-
-        @contextmanager
-        def progress(label: str, total: int) -> Iterator[Any]:
-            task = bar.add_task(label, total=total)
-            try:
-                yield lambda n: bar.advance(task, n)
-            finally:
-                bar.remove_task(task)
+        def progress(label: str, total: int) -> AbstractContextManager[Any]:
+            bar.update(task, description=label)
+            return nullcontext(lambda n: bar.advance(task, n))
 
         yield progress

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Report = Callable[[str, float, Mapping[str, float] | None], Any]
 """Told (what is happening, fraction done in [0, 1], the newest evaluation or None)."""
+LEAST = 0.02
+"""Smallest gain in F1 on the development world that counts as learning: with its 300 questions the
+mean of an agent that has not changed moves by as much."""
 _KEYS = frozenset({"env", "worlds", "dev", "encoder", "config"})
 
 
@@ -99,6 +102,20 @@ class Learned:
     seconds: float
     path: Path
 
+    @property
+    def failure(self) -> str:
+        """One sentence if nothing was learnt, else "": the best F1 on the development world is no
+        more than :data:`LEAST` above that before the first update."""
+        if not self.curve:
+            return ""
+        before, after = self.curve[0]["f1"], max(point["f1"] for point in self.curve)
+        if after > before + LEAST:
+            return ""
+        return (
+            f"seed {self.seed} learnt nothing: F1 on the development world was {before:.3f} before "
+            f"training and is {after:.3f} after {self.episodes:,} episodes; train for more episodes"
+        )
+
 
 class SeedTrainer:
     """Trains one agent per seed in the same worlds, sharing features and vectors between seeds.
@@ -160,6 +177,7 @@ class SeedTrainer:
         # files of versions that noted no bound say at least how long the training took
         bounds = (told.get("bound", told["seconds"]), seconds)
         had, wanted = (math.inf if bound is None else bound for bound in bounds)
+        # a run that no clock stopped has played its episodes, or its curve was flat
         if told["episodes"] < self._config(seed, None).episodes and had < wanted:
             return None
         agent = CandidateAgent(model, self.builder)
@@ -193,8 +211,8 @@ class SeedTrainer:
         from ..rl.candidate.live import ENDING, LiveNote
         from ..rl.candidate.trainer import CandidateTrainer
 
-        arenas, dev = self.arenas(report)
         config = self._config(seed, seconds)
+        arenas, dev = self.arenas(report)
         run = CandidateTrainer(arenas, config, dev=dev, about=self.recipe.digest)
         checkpoint = self.folder / f"seed-{seed}.checkpoint.safetensors"
         if checkpoint.is_file():
@@ -251,7 +269,10 @@ class SeedTrainer:
     def _config(self, seed: int, seconds: float | None) -> CandidateTrainConfig:
         from ..rl.candidate.trainer import CandidateTrainConfig
 
-        return CandidateTrainConfig(**{**self.recipe.config, "seed": seed, "seconds": seconds})
+        config = CandidateTrainConfig(**{**self.recipe.config, "seed": seed, "seconds": seconds})
+        if config.episodes < 1:
+            raise CardError(f"config.episodes={config.episodes}: expected at least 1")
+        return config
 
     def _path(self, seed: int) -> Path:
         return self.folder / f"seed-{seed}.safetensors"

@@ -188,7 +188,8 @@ def _train_card(
 
     recipe = CandidateRecipe.of_card(agent_card(card))
     trainer = SeedTrainer(changed(recipe, settings), out)
-    rows = []
+    rows: list[dict[str, Any]] = []
+    failures = []
     for number in seed or [0]:
         with training_bar(f"seed {number}") as report:
             learned = trainer.train(number, seconds=seconds, report=report)
@@ -198,6 +199,8 @@ def _train_card(
              "seconds": learned.seconds, "f1": max((p["f1"] for p in learned.curve), default=None),
              "curve": learned.curve}
         )  # fmt: skip
+        if learned.failure:
+            failures.append(learned.failure)
         say(
             f"seed {number}: {learned.episodes:,} episodes in {learned.seconds:.0f} s, "
             f"development F1 {last.get('f1', float('nan')):.3f}; {learned.path}"
@@ -205,6 +208,9 @@ def _train_card(
     say(f"look at it: searchgym report {shlex.quote(str(out))} --open")
     if as_json:
         print_json(rows)
+    if failures:
+        say(f"Error: {'; '.join(failures)}")
+        raise typer.Exit(1)
 
 
 def agent_card(name: str) -> Card:
@@ -258,34 +264,46 @@ def training_bar(label: str) -> AbstractContextManager[Any]:
 
 def quickstart(
     out: Annotated[Path, typer.Option(help="Folder for everything.")] = Path("runs/quickstart"),
-    seconds: Annotated[
-        float, typer.Option(min=1, help="Seconds of training; runs then differ, as clocks do.")
-    ] = 270.0,
+    episodes: Annotated[
+        int, typer.Option(min=1, help="Train for so many at most; less if the curve is flat.")
+    ] = 12_000,
+    seconds: Seconds = None,
     seed: Annotated[list[int] | None, typer.Option(help="One agent per seed. Repeatable.")] = None,
     questions: Annotated[
-        int, typer.Option("--questions", "-n", min=1, help="Most questions per set.")
-    ] = 300,
+        int | None,
+        typer.Option(
+            "--questions",
+            "-n",
+            min=1,
+            help="Most questions per set (default: 300, of real sets 150).",
+        ),
+    ] = None,
     worlds: Annotated[
         int, typer.Option(min=1, help="Train in so many of the card's worlds: more take longer.")
     ] = 2,
     data_dir: DataDir = None,
 ) -> None:
-    """The main job: train the candidate agent from scratch, then print and save the transfer table.
+    """The main job: train the candidate agent from scratch, then measure it outside its worlds.
 
-    About five minutes on two CPU cores. Nothing is downloaded; without real sets the last rung is
-    a smoke run on Python's own documentation. The same command goes on where it was interrupted.
+    Training ends when the development curve is flat or the episodes are used, whatever the clock
+    says: about five minutes with the measuring on two CPU cores. Nothing is downloaded; without
+    real sets the last rung is a smoke run on Python's own documentation. The same command goes on
+    where it was interrupted.
     """
+    from ..benchmark.quickstart import QUESTIONS, REAL_QUESTIONS, quick_recipe
     from ..benchmark.quickstart import quickstart as run
-    from ..benchmark.training import CandidateRecipe
 
-    recipe = CandidateRecipe.of_card()
-    recipe = replace(recipe, worlds=recipe.worlds[:worlds])  # encoding all six takes minutes
     done = run(
-        out, recipe=recipe, budget_s=seconds, seeds=tuple(seed or [0]), data_dir=data_dir,
-        generated_questions=questions, real_questions=questions, console=console(),
+        out, recipe=quick_recipe(worlds, episodes), seconds=seconds, seeds=tuple(seed or [0]),
+        data_dir=data_dir, generated_questions=questions or QUESTIONS,
+        real_questions=questions or REAL_QUESTIONS,
+        console=console(),
     )  # fmt: skip
     if not done.complete:
         raise KeyboardInterrupt
+    if done.failure:
+        say(f"Error: {done.failure}")
+        raise typer.Exit(1)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -298,14 +316,14 @@ def add_to(app: typer.Typer) -> None:
             "env.max_turns=4",
             "searchgym train --resume --out runs/x --steps 100",
             "searchgym train candidate",
-            "searchgym train candidate --seed 0 --seed 1 --seconds 120 --out runs/two",
+            "searchgym train candidate --seed 0 --seed 1 --out runs/two",
             "searchgym train ./my-agent -s config.episodes=20000 --json",
         )
     )(train)
     app.command(
         epilog=examples(
             "searchgym quickstart",
-            "searchgym quickstart --seconds 60 -n 100",
+            "searchgym quickstart --episodes 4000 -n 100",
             "searchgym quickstart --data-dir ~/data --seed 0 --seed 1 --seed 2",
         )
     )(quickstart)

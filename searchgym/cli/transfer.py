@@ -137,6 +137,10 @@ def transfer(
     seed: Annotated[int, typer.Option(help="Fixes questions and episodes.")] = 0,
     data_dir: DataDir = None,
     settings: Overrides = None,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Also EM, recall, searches, bounds, drops and traits."),
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:  # fmt: skip
     """Agents on the ladder from their own world to real passages: scores, drops, transfer ratios.
@@ -149,7 +153,7 @@ def transfer(
     from ..benchmark.contenders import BARS, baselines
     from ..benchmark.lacks import lacks
     from ..benchmark.ladder import choose
-    from ..benchmark.report import print_table as print_scores
+    from ..benchmark.ladder_table import print_ladder
     from ..benchmark.report import save_report
 
     names = [*(agents or ()), *(agent or ())] or list(DEFAULT)
@@ -180,13 +184,14 @@ def transfer(
     if as_json:
         print_json({**table.to_json(), "lacks": found})
     else:
-        print_scores(table, (), console())
-        _print_steps(table)
-        _print_lacks(found)
+        unneeded = () if len(table.agents) < 4 or not table.baselines else _weaker(table)
+        print_ladder(table, console(), hidden=unneeded, full=full)
+        if full:
+            _print_steps(table)
+            _print_lacks(found)
         for line in table.absent:
             say(f"absent: {line}")
-    for path in written.values():
-        say(f"wrote {path}")
+    say(f"report: {written.get('html', written['json'])}")
     if not table.complete:
         raise KeyboardInterrupt
     if record is not None:
@@ -198,7 +203,21 @@ def transfer(
         _compare(table, against, run_name)
 
 
-_ELSEWHERE = frozenset({"out", "record", "against", "run_name", "data_dir", "as_json"})
+def _weaker(table: TransferTable) -> tuple[str, ...]:
+    """Scripted agents that need no column: all but the best script and those that were asked for
+    as a baseline."""
+    from ..benchmark.contenders import SCRIPTS
+
+    scores = {
+        name: cell.mean
+        for name in SCRIPTS
+        if (cell := table.cell(table.reference, name, "f1")) is not None
+    }
+    best = max(scores, key=lambda name: scores[name], default="")
+    return tuple(n for n in scores if n != best and n not in table.baselines.values())
+
+
+_ELSEWHERE = frozenset({"out", "record", "against", "run_name", "data_dir", "full", "as_json"})
 """Parameters that say where things lie, not what is measured."""
 
 

@@ -78,6 +78,6 @@ def test_language_models_climb_by_their_folders(
     assert base in ("first-hit", "best-sentence", "rules")
     assert [g["ratio"] for g in done.json["gains"]] == [None], "it has learnt nothing"
     assert "undefined" not in done.out
-    shown = cli(*arguments[:-1])
+    shown = cli(*arguments[:-1], "--full")
     assert "undefined" in shown.out
     assert "reader" in shown.out

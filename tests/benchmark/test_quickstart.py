@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.benchmark.quickstart import ladder, quickstart
+from searchgym.benchmark.quickstart import ladder, quick_recipe, quickstart
 from searchgym.benchmark.training import CandidateRecipe, SeedTrainer
 from searchgym.cards import card
 from searchgym.errors import CardError
@@ -65,7 +65,7 @@ def test_without_real_sets_there_is_a_smoke_run(tmp_path: Path) -> None:
 def test_main_job_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     again = {"data_dir": tmp_path / "none", "generated_questions": 12, "real_questions": 12}
-    done = quickstart(out, seeds=(0, 1), recipe=TINY, budget_s=600, **again)  # type: ignore[arg-type]
+    done = quickstart(out, seeds=(0, 1), recipe=TINY, **again)  # type: ignore[arg-type]
     assert done.complete
     assert done.table.rungs == (
         "source world", "held-out world", "held-out wording", "python docs",
@@ -78,10 +78,13 @@ def test_main_job_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert path.stat().st_size > 0
     printed = capsys.readouterr().out
     assert "searchgym data" in printed
-    assert "at most 12" in printed
-    assert "That is little" not in printed  # all its episodes were played
+    assert not done.failure
+    lines = [line.rstrip() for line in printed.splitlines()]
+    assert lines[-1] == f"report: {out / 'report.html'}"
+    assert max(map(len, lines[lines.index("F1 ± half of the 95 % interval") :][:-1])) <= 80
+    assert "…" not in printed
     # the same call goes on from what is there: nothing is trained again, the numbers are the same
-    once_more = quickstart(out, seeds=(0, 1), recipe=TINY, budget_s=600, **again)  # type: ignore[arg-type]
+    once_more = quickstart(out, seeds=(0, 1), recipe=TINY, **again)  # type: ignore[arg-type]
     assert [run.seconds for run in once_more.learned] == [run.seconds for run in done.learned]
     assert once_more.table.rows() == done.table.rows()
 
@@ -149,11 +152,35 @@ def test_another_bound_says_that_it_begins_anew(tmp_path: Path) -> None:
         trainer.train(0, seconds=600)
 
 
-def test_too_little_training_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    long = replace(SMALL, config={**SMALL.config, "episodes": 1_000_000})
+def test_an_agent_that_learnt_nothing_says_so(tmp_path: Path) -> None:
     few = {"data_dir": tmp_path / "none", "generated_questions": 2, "real_questions": 2}
-    quickstart(tmp_path, recipe=long, budget_s=1.0, **few)  # type: ignore[arg-type]
-    assert "--seconds 2 trains anew" in " ".join(capsys.readouterr().out.split())
+    idle = replace(SMALL, config={**SMALL.config, "episodes": 12, "lr": 0.0})
+    done = quickstart(tmp_path, recipe=idle, **few)  # type: ignore[arg-type]
+    assert done.failure.startswith("seed 0 learnt nothing: F1 on the development world was 0.")
+    assert "after 12 episodes" in done.failure
+
+
+def test_no_episodes_are_refused_before_a_world_is_made(tmp_path: Path) -> None:
+    none = replace(SMALL, config={**SMALL.config, "episodes": 0})
+    with pytest.raises(CardError, match=r"config\.episodes=0: expected at least 1"):
+        SeedTrainer(none, tmp_path).train(0)
+
+
+def test_a_flat_curve_ends_the_training(tmp_path: Path) -> None:
+    """At the same episode in every run: by work, not by the clock."""
+    flat = {**SMALL.config, "episodes": 600, "lr": 0.0, "patience": 2, "evidence_until": 0.5}
+    recipe = replace(SMALL, config=flat)
+    ends = [SeedTrainer(recipe, tmp_path / name).train(0).episodes for name in ("a", "b")]
+    assert ends == [300, 300]  # half is shaping, and no evaluation was better than the first
+    trainer = SeedTrainer(recipe, tmp_path / "a")
+    assert trainer.finished(0) is not None, "it is not trained again"
+
+
+def test_the_quick_recipe_is_the_cards_with_less_of_it() -> None:
+    whole, quick = CandidateRecipe.of_card(), quick_recipe(3, 500)
+    assert quick.worlds == whole.worlds[:3]
+    assert (quick.config["episodes"], quick.config["patience"]) == (500, 5)
+    assert (quick.env, quick.dev, quick.encoder) == (whole.env, whole.dev, whole.encoder)
 
 
 def test_more_time_trains_again(tmp_path: Path) -> None:

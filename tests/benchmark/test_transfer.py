@@ -10,7 +10,7 @@ import pytest
 from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.scripted import ConstantAgent, FirstHitAgent, RandomAgent
 from searchgym.benchmark import Rung, generated_rungs, oracle, real_rungs, smoke_rung, transfer
-from searchgym.benchmark.report import print_table, save_report
+from searchgym.benchmark.report import save_report
 from searchgym.benchmark.training import Learned
 from searchgym.errors import EvaluationError
 from searchgym.evaluation.result import SCHEMA_VERSION, EvalResult
@@ -187,7 +187,3 @@ def test_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "trained has F1 0.50 in" in summary
     assert "2,000 training episodes" not in summary, "the ladder is what the summary is about"
     assert "F1 from" in html, "the learning curve in words"
-    print_table(table, contrasts)
-    out = capsys.readouterr().out
-    assert "trained − rules" in out
-    assert "0.500 [" in out

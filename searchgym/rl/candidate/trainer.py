@@ -38,8 +38,8 @@ class CandidateTrainConfig:
     episodes: int = 60_000
     """Walks, each of one question to its last search."""
     seconds: float | None = None
-    """Stop (and anneal) by wall clock as well, counted from the first update. Runs are reproducible
-    only without it."""
+    """Stop (and anneal) by wall clock as well, counted from the first update: an optional bound.
+    Runs are reproducible only without it."""
     questions: int = 40
     """Walks per update."""
     lr: float = 2e-3
@@ -63,8 +63,9 @@ class CandidateTrainConfig:
     """Decay of the weights' running average, which is what is evaluated and kept."""
     evaluate_every: int = 100
     """Updates between evaluations."""
-    keep_last: float = 0.0
-    """Fraction of the run after which an evaluation may select the model."""
+    patience: int = 0
+    """Stop once so many evaluations in a row, after the shaping has ended, are no better than the
+    best before them: the development curve is flat. 0: play all episodes."""
 
 
 @dataclass
@@ -130,7 +131,8 @@ class CandidateTrainer:
     def run(
         self, report: Report | None = None, checkpoint: str | os.PathLike[str] | None = None
     ) -> TrainedScorer:
-        """Train until the episodes or the seconds are spent; returns the selected model."""
+        """Train until the episodes or seconds are spent or the development curve is flat; returns
+        the selected model."""
         collecting, exact = gc.isenabled(), torch.are_deterministic_algorithms_enabled()
         gc.disable()  # visited states live to the end and form no garbage: tracing them is waste
         torch.use_deterministic_algorithms(True)  # else gradients of gathers depend on threads
@@ -148,14 +150,15 @@ class CandidateTrainer:
             self._begin(report)
             self._evaluate(0.0, None, report)  # the curve begins before the first update
         started = time.monotonic() - self.spent  # preparation does not count
-        while (done := self._progress(started)) < 1:
+        while (done := self._progress(started)) < 1 and not self._flat(done):
             self._update(done, report)
             if self.updates % self.config.evaluate_every == 0:
                 self._evaluate(done, started, report)
                 if checkpoint is not None:
                     self.spent = time.monotonic() - started
                     save_checkpoint(self, checkpoint)
-        self._evaluate(1.0, started, report)
+        if self.dev is not None and self.curve[-1].episodes < self.episodes:
+            self._evaluate(1.0, started, report)
         self.spent = time.monotonic() - started
         model = self.best if self.best_f1 >= 0 else self.mean
         return TrainedScorer(model.eval(), self.curve, self.episodes, self.updates, self.spent)
@@ -169,6 +172,12 @@ class CandidateTrainer:
         if self.config.seconds is not None:
             done = max(done, (time.monotonic() - started) / self.config.seconds)
         return done
+
+    def _flat(self, done: float) -> bool:
+        patience, f1 = self.config.patience, [point.f1 for point in self.curve]
+        if not patience or done < self.config.evidence_until or len(f1) <= patience:
+            return False
+        return max(f1[-patience:]) <= max(f1[:-patience])
 
     def _begin(self, report: Report | None) -> None:
         """Fix the input scaling on first and second states of questions of every kind."""
@@ -280,7 +289,7 @@ class CandidateTrainer:
         seconds = 0.0 if started is None else time.monotonic() - started
         point = GreedyPoint(self.episodes, seconds, *(float(x) for x in scores.mean(0)))
         self.curve.append(point)
-        if done >= self.config.keep_last and point.f1 > self.best_f1:
+        if point.f1 > self.best_f1:
             self.best_f1 = point.f1
             self.best.load_state_dict(self.mean.state_dict())
         if report is not None:

@@ -1,0 +1,174 @@
+"""The ladder on a terminal: one row a rung, one column an agent, and a sentence that sums it up.
+
+Nothing is cut off at 80 columns: bounds are left out first, then the agents go into several tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..reports.evaluations import label
+from .table import SHOWN, TransferTable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..evaluation.intervals import Interval
+    from .gains import Gain
+
+WIDTH = 80
+"""Widest table, whatever the terminal: what is printed can be pasted anywhere."""
+_FIRST = 26
+"""Characters of the first column with its margin: a rung's name and its questions."""
+_NAME = 14
+"""Agents' names are folded after so many characters."""
+
+
+class _Column(NamedTuple):
+    head: str
+    cells: Sequence[str]
+    bold: bool = False
+
+    @property
+    def width(self) -> int:
+        folded = min(len(self.head), _NAME)
+        return max(folded, *(len(line) for cell in self.cells for line in cell.split("\n"))) + 2
+
+
+def print_ladder(
+    table: TransferTable,
+    console: Console | None = None,
+    *,
+    hidden: Sequence[str] = (),
+    full: bool = False,
+) -> None:
+    """Print F1 ± half its 95 % interval of every agent on every rung, and what is kept of the gain.
+
+    Args:
+        table: With ``baselines`` and ``reference``, "kept" is told: the gain over the baseline on a
+            rung, as a share of that on the reference rung. Agents with a baseline are bold.
+        console: Where to print; the standard output by default.
+        hidden: Agents without a column.
+        full: Also exact match, recall and searches, each with its bounds, and ``hidden`` agents.
+    """
+    from rich.console import Console
+
+    out = console or Console(highlight=False)
+    agents = [a for a in table.agents if any((r, a) in table.results for r in table.rungs)]
+    shown = [a for a in agents if a not in hidden] or agents
+    columns = _columns(table, shown, _half)
+    if _FIRST + sum(c.width for c in columns) > WIDTH:
+        columns = _columns(table, shown, _half, spare=True)
+    _print(out, table, "F1 ± half of the 95 % interval", columns)
+    if full:
+        for metric in SHOWN:
+            cells = [
+                _Column(a, [_bounds(table.cell(r, a, metric), metric) for r in table.rungs])
+                for a in agents
+            ]
+            _print(out, table, f"{label(metric)}: mean and 95 % interval", cells)
+    for line in verdicts(table):
+        out.print(f"[bold]{line}[/bold]", width=min(WIDTH, out.width))
+    if not table.complete:
+        out.print("[bold]Interrupted[/bold]: the table holds what was finished.")
+
+
+def verdicts(table: TransferTable) -> list[str]:
+    """One sentence for each agent that is compared with a baseline."""
+    lines = []
+    gains = {(g.agent, g.rung): g for g in table.gains()}
+    for agent, baseline in table.baselines.items():
+        here, before = (table.cell(table.reference, a, "f1") for a in (agent, baseline))
+        if here is None or before is None:
+            continue
+        line = f"{agent}: F1 {here.mean:.2f} ({baseline} {before.mean:.2f}) in {table.reference}"
+        told = [
+            f"{gain.ratio.mean:.0%} on {r}"
+            for r in table.rungs
+            if table.kinds.get(r) == "real"
+            and (gain := gains.get((agent, r))) is not None
+            and gain.ratio is not None
+        ]
+        if told:
+            line += f"; of that gain it keeps {', '.join(told)}"
+        lines.append(f"{line}.".replace("[", r"\["))
+    return lines
+
+
+def _columns(
+    table: TransferTable,
+    agents: Sequence[str],
+    text: Callable[[Interval | None], str],
+    *,
+    spare: bool = False,
+) -> list[_Column]:
+    """One column an agent, and "kept" beside each that has a baseline. ``spare``: intervals for
+    these alone."""
+    gains = {(g.agent, g.rung): g for g in table.gains()}
+    columns = []
+    for agent in agents:
+        own = agent in table.baselines
+        cells = [table.cell(rung, agent, "f1") for rung in table.rungs]
+        means = [_mean(c) if spare and table.baselines and not own else text(c) for c in cells]
+        columns.append(_Column(agent, means, own))
+        if own and gains:
+            kept = [_kept(gains, agent, rung, table.reference) for rung in table.rungs]
+            columns.append(_Column("kept", kept, own))
+    return columns
+
+
+def _kept(gains: Mapping[tuple[str, str], Gain], agent: str, rung: str, reference: str) -> str:
+    if rung == reference:
+        return "100 %"
+    gain = gains.get((agent, rung))
+    return f"{gain.ratio.mean * 100:.0f} %" if gain is not None and gain.ratio else "–"
+
+
+def _mean(cell: Interval | None) -> str:
+    return f"{cell.mean:.2f}" if cell is not None and cell.n else "–"
+
+
+def _half(cell: Interval | None) -> str:
+    if cell is None or not cell.n:
+        return "–"
+    return f"{cell.mean:.2f} ±{(cell.high - cell.low) / 2:.2f}"
+
+
+def _bounds(cell: Interval | None, metric: str) -> str:
+    if cell is None or not cell.n:
+        return "–"
+    return f"{cell.mean:.{1 if metric == 'searches' else 2}f}\n{cell.low:.2f}–{cell.high:.2f}"
+
+
+def _print(out: Console, table: TransferTable, title: str, columns: Sequence[_Column]) -> None:
+    """As many tables as it takes to stay within ``WIDTH``; "kept" stays beside its agent."""
+    from rich.table import Table
+
+    blocks: list[list[_Column]] = [[]]
+    for place, column in enumerate(columns):
+        pair = [column]
+        if column.head == "kept":
+            continue
+        if place + 1 < len(columns) and columns[place + 1].head == "kept":
+            pair.append(columns[place + 1])
+        used = _FIRST + sum(c.width for c in (*blocks[-1], *pair))
+        if blocks[-1] and used > min(WIDTH, out.width):
+            blocks.append([])
+        blocks[-1] += pair
+    for block in blocks:
+        shown = Table(
+            title=title, title_justify="left", title_style="bold", box=None, pad_edge=False,
+            padding=(0, 2, 0, 0),
+        )  # fmt: skip
+        shown.add_column("rung (questions)", overflow="fold", max_width=_FIRST - 2)
+        for column in block:
+            head = column.head.replace("[", r"\[")
+            shown.add_column(
+                head, justify="right", overflow="fold", min_width=min(column.width - 2, _NAME),
+                max_width=column.width - 2, style="bold" if column.bold else "",
+            )  # fmt: skip
+        for row, rung in enumerate(table.rungs):
+            name = f"{rung} ({table.questions(rung)})".replace("[", r"\[")
+            shown.add_row(name, *(c.cells[row] for c in block))
+        out.print(shown)

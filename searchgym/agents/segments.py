@@ -58,7 +58,7 @@ class _Sum(torch.autograd.Function):
         return _reduce(np.add, rows, segments)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient[ctx.segments.state], None
 
 
@@ -71,7 +71,7 @@ class _Top(torch.autograd.Function):
         return top
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (largest,) = ctx.saved_tensors
         return gradient[ctx.segments.state] * largest, None
 
@@ -83,5 +83,5 @@ class _Spread(torch.autograd.Function):
         return values[segments.state]
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return _reduce(np.add, gradient, ctx.segments), None

@@ -44,11 +44,13 @@ def add_to(app: typer.Typer) -> None:
             "searchgym serve notes/ --watch -s engine.k1=1.2",
             "searchgym serve hotpotqa --workers 2 --token s3cret --max-k 20",
             "searchgym serve hotpotqa --port 6002 --dialect zerosearch",
+            "searchgym serve SearchQA-v0 --mcp",
         )
     )(serve)
 
 
 def serve(
+    context: typer.Context,
     name: Name,
     engine: Annotated[
         str, typer.Option(help="An engine's name, or package.module:Class.")
@@ -110,6 +112,12 @@ def serve(
     split: Annotated[
         str | None, typer.Option(help="Split (default: train; real sets: public).")
     ] = None,
+    openenv: Annotated[
+        bool, typer.Option("--openenv", help="CORPUS is an environment: serve OpenEnv's episodes.")
+    ] = False,
+    mcp: Annotated[
+        bool, typer.Option("--mcp", help="CORPUS is an environment: serve episodes over MCP.")
+    ] = False,
     data_dir: DataDir = None,
     settings: Overrides = None,
 ) -> int:
@@ -123,6 +131,11 @@ def serve(
     {"mcpServers": {"searchgym": {"type": "http", "url": "http://127.0.0.1:8000/mcp"}}}
     (with a token, add "headers": {"Authorization": "Bearer TOKEN"}).
     """
+    if openenv or mcp:
+        from .serve_env import serve_env
+
+        serve_env(context, name, host, port, settings, mcp)
+        return 0
     from ..serve.hosts import is_loopback
     from ..serve.limits import Limits
     from ..serve.metrics import Board

@@ -8,6 +8,7 @@ from mcp import Client
 
 from searchgym.errors import CardError
 from searchgym.integrations.mcp import EpisodeServer
+from tests.cli.conftest import cli  # noqa: F401
 from tests.integrations.scene import BrokenEngine, scene
 
 ENV = scene(tools=["search", "access"])
@@ -95,3 +96,42 @@ def test_a_broken_engine_earns_no_reward():
 def test_rules_that_tools_cannot_follow_are_refused():
     with pytest.raises(CardError, match="delegate"):
         EpisodeServer(scene(delegate=True))
+
+
+def test_the_command_line_serves_episodes(tmp_path):
+    import socket
+    import subprocess
+    import sys
+    import time
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    small = ("-s", "world.entities=60", "-s", 'tasks={"simple": 8}')
+    command = [sys.executable, "-m", "searchgym", "serve", "SimpleQA-v0", "--mcp", *small]
+    command += ["--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    async def talk():
+        async with Client(f"http://127.0.0.1:{port}/mcp") as client:
+            return await client.call_tool("reset", {"task_id": ENV.tasks[0].id})
+
+    try:
+        assert process.stdout is not None
+        assert "/mcp" in process.stdout.readline()
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        assert ENV.tasks[0].question in anyio.run(talk).content[0].text
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def test_options_of_searches_are_refused(cli):  # noqa: F811
+    done = cli("serve", "SearchQA-v0", "--mcp", "--max-k", 5)
+    assert done.code == 2
+    assert "--max-k is about searches" in done.err

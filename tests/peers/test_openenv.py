@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -117,3 +119,21 @@ def test_a_broken_engine_earns_no_reward():
         assert result.reward is None
         assert result.observation.truncated
     server.should_exit = True
+
+
+def test_the_command_line_serves_episodes(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    small = ("-s", "world.entities=60", "-s", 'tasks={"simple": 8}')
+    command = [sys.executable, "-m", "searchgym", "serve", "SimpleQA-v0", "--openenv", *small]
+    process = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert "serving episodes" in process.stdout.readline()
+        while socket.socket().connect_ex(("127.0.0.1", port)):
+            time.sleep(0.1)
+        with client(f"http://127.0.0.1:{port}") as env:
+            assert env.reset(task_id=ENV.tasks[0].id).observation.info["task_id"] == ENV.tasks[0].id
+    finally:
+        process.terminate()
+        process.wait(20)

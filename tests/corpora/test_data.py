@@ -38,6 +38,7 @@ def test_data_directory_is_argument_then_variable_then_cache(
     assert data.data_directory(tmp_path / "arg") == tmp_path / "arg"
     assert data.data_directory() == tmp_path / "env"
     monkeypatch.delenv("SEARCHGYM_DATA")
+    monkeypatch.delenv("SEARCHGYM_CACHE", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert data.data_directory() == tmp_path / "cache" / "searchgym" / "data"

@@ -29,26 +29,31 @@ class McpSession:
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any | Trouble:
         """The tool's result as JSON value or text; ``Malformed`` if it is neither."""
-        for fresh in (False, True):
-            opened = await self._open(fresh)
+        expired: dict[str, str] | None = None
+        while True:
+            opened = await self._open(expired)
             if isinstance(opened, Trouble):
                 return opened
             params = {"name": tool, "arguments": dict(arguments)}
             reply = await self._post("tools/call", params, opened)
-            if isinstance(reply, Trouble) and reply.status == 404 and opened and not fresh:
-                continue  # the server forgot the session
+            if isinstance(reply, Trouble) and reply.status == 404 and expired is None:
+                expired = opened  # the server forgot the session
+                continue
             break
         if isinstance(reply, Trouble):
             return reply
         return _content(reply[0])
 
-    async def _open(self, fresh: bool) -> dict[str, str] | Trouble:
-        """Headers of an initialised session."""
+    async def _open(self, expired: dict[str, str] | None) -> dict[str, str] | Trouble:
+        """Headers of an initialised session other than ``expired``.
+
+        Calls under way together expire together: the first opens the session that all then use.
+        """
         loop = asyncio.get_running_loop()
         if self._opening is None or self._opening[0] is not loop:  # another one after a fork
             self._opening = (loop, asyncio.Lock())
         async with self._opening[1]:
-            if self._session is not None and not fresh:
+            if self._session is not None and self._session is not expired:
                 return self._session
             hello = {
                 "protocolVersion": VERSION, "capabilities": {},

@@ -36,7 +36,8 @@ class Entry(NamedTuple):
 
     method: str
     set: str
-    """A real set, an environment, or a rung of one ladder: "held-out world (candidate)"."""
+    """A real set, an environment, or a rung of one ladder: "held-out world (candidate)". One whose
+    options are not its own is marked: "SearchQA-v0 (altered)"."""
     run: str
     """Owner and name of the run: rows of one run were measured alike."""
     scores: Mapping[str, Interval]
@@ -86,7 +87,8 @@ def recorded(path: Path) -> list[Entry]:
             scores = {row["metric"]: _interval(row) for row in these if row["metric"] in METRICS}
             rows.append(
                 Entry(
-                    agent, rung if kinds.get(rung) == "real" else f"{rung} ({owner})",
+                    agent,
+                    rung if kinds.get(rung) == "real" or rung == owner else f"{rung} ({owner})",
                     f"{owner}/{name}", scores, these[0]["questions"],
                     these[0]["seeds"], run.get("date", ""), run["versions"]["searchgym"],
                     shlex.join(command),
@@ -108,8 +110,9 @@ def measured(path: Path) -> Entry:
     if result.seed:
         command += ["--seed", str(result.seed)]
     name = settings["corpus"]["name"] if _is_real(settings) else result.set
+    name = name.removeprefix("searchgym/") + (" (altered)" if _set(result) else "")
     return Entry(
-        result.agent, name.removeprefix("searchgym/"), f"{path.parent.name}/{path.stem}",
+        result.agent, name, f"{path.parent.name}/{path.stem}",
         {metric: result.means[metric] for metric in METRICS}, len(result.rows), 1, _day(path),
         settings["versions"].get("searchgym", ""), shlex.join(command),
     )  # fmt: skip

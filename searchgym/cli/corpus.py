@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +26,7 @@ from .targets import DataDir, Overrides, Trust, overrides
 
 if TYPE_CHECKING:
     from ..corpora.corpus import Corpus
+    from ..types import Passage
 
 app = group("Index and inspect corpora.")
 
@@ -49,15 +51,16 @@ def _split(name: str, split: str | None) -> str:
         "searchgym corpus index notes/ --out runs/notes -s k1=1.2 -s b=0.75 -s stemmer=null",
         "searchgym corpus index hotpotqa --engine dense --index hnsw --out runs/dense",
         "searchgym corpus index hotpotqa --engine dense --out runs/e5 -s model=intfloat/e5-base-v2",
+        "searchgym corpus index wiki18 --engine tantivy --out runs/wiki18 -s threads=2",
     )
 )
 def index(
     name: Name,
     out: Annotated[
         Path,
-        typer.Option(help="Folder of the index. BM25 replaces an older one, dense continues it."),
+        typer.Option(help="Folder of the index. bm25 replaces an older one, dense continues it."),
     ],
-    engine: Annotated[str, typer.Option(help="bm25 or dense.")] = "bm25",
+    engine: Annotated[str, typer.Option(help="bm25, dense or tantivy.")] = "bm25",
     kind: Annotated[
         str | None,
         typer.Option("--index", help="Dense only: flat (the default), ivf, ivfpq or hnsw."),
@@ -72,18 +75,24 @@ def index(
     [bold]--set[/bold] gives arguments of the engine. BM25: k1, b, stemmer, stopwords, method,
     fields. Dense: the encoder's (model, preset, pooling, max_length, device, …), the index's
     (nlist, nprobe, m, nbits, links, ef_construction, ef_search, depth), shard and threads.
+    Tantivy, which keeps passages and index on disk: stemmer, stopwords, lowercase and threads.
 
     A dense build that was interrupted or killed goes on where it was: run the command again.
     Environments use an index by engine={"name": "dense", "index": "FOLDER"}.
+    An index of Tantivy holds its passages: searchgym serve FOLDER needs nothing else.
     """
     import time
 
     from .sources import corpus as load
 
-    if engine not in ("bm25", "dense"):
-        raise EngineError(unknown("engine with an index", engine, ("bm25", "dense")))
+    if engine not in (known := ("bm25", "dense", "tantivy")):
+        raise EngineError(unknown("engine with an index", engine, known))
     if kind is not None and engine != "dense":
-        raise EngineError(f"--index {kind} needs --engine dense; bm25 has one kind of index")
+        raise EngineError(f"--index {kind} needs --engine dense; {engine} has one kind of index")
+    if engine == "tantivy":
+        about = _index_tantivy(name, _split(name, split), data_dir, out, overrides(settings))
+        _print(f"Index of {name}", about, as_json)
+        return
     with working(f"reading {name} …"):
         passages = load(name, _split(name, split), data_dir)
     start = time.perf_counter()
@@ -109,6 +118,46 @@ def _index_bm25(passages: Corpus, out: Path, kind: str, options: dict[str, Any])
         engine: Any = build_engine({"name": "bm25", **options}, passages)
         engine.save(out)
     return {"fingerprint": engine.fingerprint}
+
+
+def _index_tantivy(
+    name: str, split: str, data_dir: Path | None, out: Path, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Index passages as they are read: none of them stays in memory."""
+    import time
+
+    from ..engines.analysis import Analyser
+    from ..engines.tantivy import TantivyEngine, build
+    from .sources import stream
+
+    threads = options.pop("threads", 1)
+    try:
+        analyser = Analyser(**options)
+    except TypeError as error:
+        raise EngineError(f"engine 'tantivy': {error}") from error
+    start = time.perf_counter()
+    passages = stream(name, split, data_dir)
+    known = len(passages) if isinstance(passages, Sized) else None
+    with progress(f"indexing {name}", known, "passages") as advance:
+        build(out, _counted(passages, advance), analyser, threads=threads)
+    made = TantivyEngine.open(out, **options)
+    return {
+        "corpus": name,
+        "passages": len(made),
+        "digest": made.passages.digest,
+        "index": str(out),
+        "bytes": sum(f.stat().st_size for f in out.rglob("*") if f.is_file()),
+        "seconds": round(time.perf_counter() - start, 3),
+        "fingerprint": made.fingerprint,
+    }
+
+
+def _counted(passages: Iterable[Passage], advance: Callable[[int], None]) -> Iterator[Passage]:
+    """Pass passages on, and count them by the thousand."""
+    for number, passage in enumerate(passages, 1):
+        yield passage
+        if number % 1000 == 0:
+            advance(1000)
 
 
 def _index_dense(passages: Corpus, out: Path, kind: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from ..corpora.corpus import Corpus
+    from ..engines.tantivy import TantivyEngine
     from ..serve.metrics import Board
     from ..serve.settings import Settings
     from ..worlds.world import World
@@ -44,6 +45,7 @@ def add_to(app: typer.Typer) -> None:
             "searchgym serve notes/ --watch -s engine.k1=1.2",
             "searchgym serve hotpotqa --workers 2 --token s3cret --max-k 20",
             "searchgym serve hotpotqa --port 6002 --dialect zerosearch",
+            "searchgym serve runs/wiki18 -s engine.threads=2",
             "searchgym serve SearchQA-v0 --mcp",
         )
     )(serve)
@@ -136,6 +138,7 @@ def serve(
 
         serve_env(context, name, host, port, settings, mcp)
         return 0
+    from ..engines.tantivy import is_index
     from ..serve.hosts import is_loopback
     from ..serve.limits import Limits
     from ..serve.metrics import Board
@@ -144,6 +147,10 @@ def serve(
     from ..serve.settings import Settings
     from .search import is_documents
 
+    if is_index(name):
+        if engine not in ("bm25", "tantivy"):
+            raise SearchGymError(f"{name} is an index of tantivy: leave --engine {engine} out")
+        engine = "tantivy"
     given = overrides(settings)
     if wrong := sorted(set(given) - {"engine"}):
         raise SearchGymError(f"--set takes engine options here, like engine.k1=1.2; got {wrong[0]}")
@@ -165,7 +172,7 @@ def serve(
         "data_dir": None if data_dir is None else str(data_dir),
         "watch": watch,
     }
-    if watch and (index is not None or not is_documents(name)):
+    if watch and (index is not None or is_index(name) or not is_documents(name)):
         raise SearchGymError("--watch is for a folder of documents, without --index")
 
     def announce(at: int) -> None:
@@ -193,10 +200,14 @@ def run_worker() -> None:
 
 def _builder(source: Mapping[str, Any], settings: Settings) -> Callable[[Board], FastAPI]:
     def build(board: Board) -> FastAPI:
+        from ..engines.tantivy import is_index
         from ..serve.app import build_app
         from .search import is_documents
 
         data_dir = Path(source["data_dir"]) if source["data_dir"] else None
+        if is_index(source["corpus"]):
+            engine = _stored(source)
+            return build_app(engine, engine.passages, settings, board=board, method="tantivy")
         name = source["engine"]["name"]
         if source["index"] is None and is_documents(source["corpus"]):
             corpus, engine = _documents(source)
@@ -208,6 +219,19 @@ def _builder(source: Mapping[str, Any], settings: Settings) -> Callable[[Board],
         return build_app(engine, corpus, settings, board=board, method=name)
 
     return build
+
+
+def _stored(source: Mapping[str, Any]) -> TantivyEngine:
+    """Open an index that holds its passages (``searchgym corpus index --engine tantivy``)."""
+    from ..engines.tantivy import TantivyEngine
+
+    options = {k: v for k, v in source["engine"].items() if k != "name"}
+    if source["index"] is not None:
+        raise SearchGymError(f"{source['corpus']} is an index itself: leave --index out")
+    try:
+        return TantivyEngine.open(source["corpus"], **options)
+    except TypeError as error:
+        raise SearchGymError(f"engine 'tantivy': {error}") from error
 
 
 def _documents(source: Mapping[str, Any]) -> tuple[Corpus, Any]:

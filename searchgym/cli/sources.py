@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from .targets import overrides
 if TYPE_CHECKING:
     from ..corpora.corpus import Corpus
     from ..envs.sources import GeneratedWorld
+    from ..types import Passage
 
 
 def corpus_card(name: str) -> Card | None:
@@ -76,3 +77,17 @@ def corpus(name: str, split: str, data_dir: Path | None = None) -> Corpus:
     from ..corpora.data import load_set
 
     return load_set(found.id, split=split, data_dir=data_dir)[0]
+
+
+def stream(name: str, split: str, data_dir: Path | None = None) -> Iterable[Passage]:
+    """Passages as ``corpus`` gives them, read one after the other where files hold them."""
+    from ..corpora.data import real_sets, stream_set
+    from ..corpora.load import holds_documents, stream_passages
+
+    found = None if name.startswith("kg:") else corpus_card(name)
+    if found is not None and found.id in real_sets():
+        return stream_set(found.id, split, data_dir)
+    path = Path(name)
+    if found is None and path.is_file() and not holds_documents(path):
+        return stream_passages([path], name=path.name.split(".")[0])
+    return corpus(name, split, data_dir)

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from ..errors import DataError, unknown
 from ..types import ABSTAIN, Passage, Split, Task
 from ..utils.user_cache import cache_root
 from .corpus import Corpus
-from .load import load_corpus, load_questions
+from .load import load_corpus, load_questions, stream_passages
 
 ALIASES = {"test": "public", "dev": "dev_extra"}
 """Names of splits that environments share → names of the files' splits."""
@@ -149,17 +149,37 @@ def how_to_get(found: Card) -> str:
     return str(get.get("manual") or f"see {found.body.get('url', 'its README')}")
 
 
+def stream_set(
+    name: str, split: str = "public", data_dir: str | Path | None = None
+) -> Iterable[Passage]:
+    """The passages of a real set, read one after the other where it has its own; else its corpus.
+
+    Raises:
+        DataError: see ``load_set``.
+    """
+    found, root = real_card(name), data_directory(data_dir)
+    splits = found.body.get("splits", {})
+    paths = _files(found, splits.get(ALIASES.get(split, split), {}), root)
+    if not paths:
+        return load_set(name, split, data_dir)[0]
+    return stream_passages(paths, name=found.id, url=_url(found))
+
+
 def _corpus(found: Card, options: Mapping[str, Any], root: Path) -> Corpus:
+    paths = _files(found, options, root)
+    return load_corpus(paths, name=found.id, url=_url(found)) if paths else union_corpus(root)
+
+
+def _files(found: Card, options: Mapping[str, Any], root: Path) -> list[Path]:
+    """The set's own files of passages, all of them there; none where it searches all sets'."""
     names: list[str] = options.get("corpus", found.body.get("data", {}).get("corpus", []))
     paths = [root / found.id / name for name in names]
     downloaded = (root / found.id / MANIFEST).is_file()
     if downloaded:  # the hub's files hold passages for some sets only, all in one file
         paths = [path for path in paths if path.is_file()]
-    if not paths:
-        return union_corpus(root)
     for path in paths:
         _require(found, path)
-    return load_corpus(paths, name=found.id, url=_url(found))
+    return paths
 
 
 def _url(found: Card) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import quote
@@ -70,14 +70,30 @@ def load_corpus(
     name = name or paths[0].name.split(".")[0]
     passages: list[Passage] = []
     unique = Unique()
-    for path in paths:
-        for where, record in _records(path, _PASSAGE_COLUMNS):
-            passage = passage_of(record, where, name, url)
-            unique.check(passage.id, where)
-            passages.append(passage)
+    for where, passage in _passages(paths, name, url):
+        unique.check(passage.id, where)
+        passages.append(passage)
     if not passages:
         raise DataError(f"{', '.join(map(str, paths))}: no passages")
     return Corpus(name, passages)
+
+
+def stream_passages(
+    paths: Sequence[Path], *, name: str, url: str | None = None
+) -> Iterator[Passage]:
+    """Read passages one after the other and keep none; see ``load_corpus``. Ids are not compared.
+
+    Raises:
+        DataError: a record is broken.
+    """
+    for _, passage in _passages(paths, name, url):
+        yield passage
+
+
+def _passages(paths: Sequence[Path], name: str, url: str | None) -> Iterator[tuple[Line, Passage]]:
+    for path in paths:
+        for where, record in _records(path, _PASSAGE_COLUMNS):
+            yield where, passage_of(record, where, name, url)
 
 
 def beir_passages(path: Path) -> Path | None:

@@ -84,10 +84,10 @@ def test_an_honest_result_passes_and_joins_the_leaderboard(cli: Cli, submitted: 
     assert (found.wrong, found.untried, len(found.right)) == ((), (), 3)
     assert cli("verify", submitted).code == 0
     row = measured(submitted)
-    assert (row.method, row.set, row.questions) == ("rules", "SearchQA-v0", 8)
+    assert (row.method, row.set, row.questions) == ("rules", "SearchQA-v0 (altered)", 8)
     assert row.date >= "2026"
     assert "world=" in row.command, "what is unlike the environment's own is in the command"
-    shown = cli("leaderboard", submitted, "--all", "--set", "SearchQA-v0", "--json").json
+    shown = cli("leaderboard", submitted, "--all", "--set", row.set, "--json").json
     assert [r["method"] for r in shown] == ["rules"]
 
 

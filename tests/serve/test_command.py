@@ -9,8 +9,13 @@ from pathlib import Path
 import pytest
 
 from searchgym.cli.main import run
+from searchgym.engines.analysis import Analyser
+from searchgym.engines.tantivy import TantivyEngine, build
 from searchgym.serve.run import bind
 from searchgym.serve.settings import Settings
+
+from ..small import CORPUS
+from .conftest import Start
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -41,6 +46,42 @@ def test_what_cannot_be_served_is_one_clear_line(
     assert error.count("\n") == 1
     assert error.startswith("searchgym: ")
     assert said in error
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of tantivy, which holds its passages."""
+    folder = tmp_path_factory.mktemp("stored") / "index"
+    build(folder, iter(CORPUS), Analyser())
+    return folder
+
+
+def test_an_index_that_holds_its_passages_is_served(stored: Path, start: Start) -> None:
+    server = start(stored)
+    assert f"serving {stored} with tantivy" in server.line
+    (wanted,) = TantivyEngine.open(stored).search([CORPUS[1].text], 2)
+    found = server.post("/retrieve", {"queries": [CORPUS[1].text], "topk": 2})
+    assert [hit["id"] for hit in found["result"][0]] == [hit.passage.id for hit in wanted]
+    page = server.post("/access", {"urls": [CORPUS[1].url]})
+    assert CORPUS[1].text in str(page)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--engine", "dense"], "leave --engine dense out"),
+        (["--index", "x"], "leave --index out"),
+        (["--watch"], "--watch is for a folder of documents"),
+        (["-s", "engine.nlist=2"], "nlist"),
+    ],
+)
+def test_an_index_is_served_as_it_is(
+    stored: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        run(["serve", str(stored), *arguments, "--port", "0"])
+    assert stop.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

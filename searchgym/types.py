@@ -103,13 +103,21 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """One used fact: ``subject --property--> object`` between node ids, stated by ``passage``."""
+    """One used fact: ``subject --property--> object`` between node ids, stated by ``passage``, or
+    implied by a rule of the schema."""
 
     subject: str
     property: str
     object: str
     fact: int
+    """Row of the fact in the world; -1 for one that is stated nowhere."""
     passage: str
+    parts: tuple[tuple[int, str], ...] = ()
+    """Of a fact that a rule implies: the stated facts it follows from, each with its passage."""
+
+    def stated(self) -> tuple[tuple[int, str], ...]:
+        """The stated facts behind the edge, each with its passage."""
+        return self.parts or ((self.fact, self.passage),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +150,8 @@ class Task:
     difficulty: Difficulty | None = None
     should_abstain: bool = False
     meta: Mapping[str, Any] = field(default_factory=dict)
+    items: tuple[tuple[str, ...], ...] = ()
+    """Of a question for a set: its members, each by its accepted forms; else empty."""
 
 
 # --- calls to the outside ---------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Real data sets: what is here, and how to get the rest.",
     rich_markup_mode="rich",
-    epilog=examples("searchgym data", "searchgym data --json", "searchgym data get hotpotqa"),
+    epilog=examples(
+        "searchgym data",
+        "searchgym data --json",
+        "searchgym data get hotpotqa",
+        "searchgym data substitute hotpotqa --out runs/hotpotqa-renamed",
+    ),
 )
 
 
@@ -74,3 +80,42 @@ def get(
     with working(f"downloading {name} …"):
         folder = download(name, data_dir, revision=revision)
     say(f"{name} is in {folder}")
+
+
+@app.command(
+    epilog=examples(
+        "searchgym data substitute hotpotqa --out runs/renamed",
+        "searchgym data substitute nq --out runs/renamed --split public --max-tasks 200 --seed 1",
+    )
+)
+def substitute(
+    name: Annotated[str, typer.Argument(metavar="SET", help="A real set; see 'searchgym data'.")],
+    out: Annotated[Path, typer.Option(help="Folder for passages, questions and the table.")],
+    split: Annotated[str, typer.Option(help="Which questions.")] = "public",
+    max_tasks: Annotated[
+        int | None, typer.Option(min=1, help="The first so many questions only.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="A word that stays as it is; may be repeated.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Fixes the invented names.")] = 0,
+    data_dir: DataDir = None,
+) -> None:
+    """Exchange a set's names for invented ones, the same in questions, answers and passages.
+
+    What an agent scores less there than on the set itself is what its model knew of the names.
+    Environments read it: corpus="DIR/passages.jsonl", tasks="DIR/questions.jsonl".
+    """
+    from ..corpora.data import load_set
+    from ..corpora.substitute import save_substituted
+    from ..corpora.substitute import substitute as substituted
+
+    with working(f"reading {name} …"):
+        corpus, tasks = load_set(name, split=split, data_dir=data_dir)
+    with working("exchanging names …"):
+        found = substituted(corpus, tasks[:max_tasks], seed=seed, keep=keep or ())
+        save_substituted(found, out)
+    say(
+        f"{len(found.tasks):,} questions and {len(found.corpus):,} passages with "
+        f"{len(found.table.words):,} exchanged words are in {out}"
+    )

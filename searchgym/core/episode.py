@@ -282,7 +282,8 @@ class Episode(EpisodeState):
         text = self._dialect.render_call(call, text[: self._rules.page_chars], hits)
         self.contexts.add("env", "results", text, hits)
         facts, graph = result.meta.get("facts", ()), self.config.task.graph
-        used = [e.passage for e in graph.edges if e.fact in facts] if graph and facts else []
+        edges = graph.edges if graph and facts else ()
+        used = [passage for e in edges for fact, passage in e.stated() if fact in facts]
         return [*(hit.passage.id for hit in hits), *used]
 
     def _show_page(self, url: str, page: Page | None) -> list[str]:

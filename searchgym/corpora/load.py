@@ -41,7 +41,7 @@ _FAULTS = 5
 """Broken questions that are named at once."""
 _TASK_KEYS = frozenset(
     {"id", "_id", "question", *_ANSWERS, "supporting_ids", "hops"}
-    | {"evidence", "queries", "family"}  # as saved task sets call them
+    | {"evidence", "queries", "family", "items"}  # as saved task sets call them
 )
 
 
@@ -219,6 +219,7 @@ def task_of(record: dict[str, Any], where: Line, split: Split | None = None) -> 
         split=split or (own if own in get_args(Split) else "test"),  # type: ignore[arg-type]
         should_abstain=answers == (ABSTAIN,),
         meta={k: v for k, v in record.items() if k not in _TASK_KEYS},
+        items=_items(record, where),
     )
 
 
@@ -232,6 +233,16 @@ def _records(
     if is_array(path):
         return read_array(path)
     return read_tsv(path, columns, _NAMES) if is_tsv(path) else read_json(path)
+
+
+def _items(record: dict[str, Any], where: Line) -> tuple[tuple[str, ...], ...]:
+    """Members of a set answer, each a list of its accepted forms."""
+    given = record.get("items") or []
+    if not isinstance(given, list) or not all(isinstance(forms, list) and forms for forms in given):
+        raise DataError(
+            f"{where}: 'items' must be a list of lists of accepted forms, got {given!r:.80}"
+        )
+    return tuple(_texts({"items": forms}, "items", where) for forms in given)
 
 
 def _texts(record: dict[str, Any], key: str, where: Line) -> tuple[str, ...]:

@@ -226,7 +226,12 @@ def generate_world(found: Card, options: Options) -> GeneratedWorld:
         from ..worlds.paraphrases import FILE, paraphrased
 
         schema = paraphrased(schema, found.folder / FILE)
+    style = recipe.pop("twin", None)
     world = generate(schema, seed=seed, **recipe)
+    if style is not None:
+        from ..worlds.twins import twin
+
+        world = twin(world, style, seed=seed)
     name = f"{found.id}-{options.split}"
     corpus = render(world, wording_seed=wording_seed, phrasing=phrasing, name=name, **wording)
     return GeneratedWorld(world, corpus, phrasing, seed, wording_seed)

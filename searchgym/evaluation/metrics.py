@@ -78,6 +78,8 @@ class Row(NamedTuple):
     """Failure of the infrastructure that ended the episode, if one did."""
     reward: float = math.nan
     """Return of the episode; NaN where a result of an older release does not say."""
+    set_f1: float = math.nan
+    """F1 over the members of a set answer; NaN where the question asks for one thing."""
     own: Mapping[str, float] = {}
     """The reward's own parts by name, unweighted, each summed over the episode."""
 
@@ -107,7 +109,7 @@ METRICS: Mapping[str, bool] = {
     "evidence_precision": True, "evidence_mrr": True, "evidence_ndcg": True,
     "searches": False, "turns": False, "invalid": False, "invalid_rate": True, "truncated": True,
     "accesses": False, "tokens_in": False, "tokens_out": False, "cost": False, "judge": True,
-    "reward": False, "overflowed": False, "length_cut": False,
+    "reward": False, "overflowed": False, "length_cut": False, "set_f1": True,
 }  # fmt: skip
 """Every measure with a mean, and whether it lies in [0, 1] by definition. A reward's own parts
 come in addition (:func:`own_metrics`)."""
@@ -152,7 +154,8 @@ def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:
         length_cut=took.get("length_cut", math.nan),
         failure=_failure(episode) if outcome.end == "infra_error" else "",
         reward=sum(turn.reward for turn in episode.turns),
-        own={name: value for name, value in parts.items() if name not in MEASURES},
+        set_f1=outcome.set_f1 if task.items else math.nan,
+        own={name: value for name, value in parts.items() if name not in (*MEASURES, "set_f1")},
     )
 
 

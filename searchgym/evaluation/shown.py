@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from .result import Comparison, EvalResult
 
 LABELS: Mapping[str, str] = {
-    "em": "EM", "f1": "F1", "cover_em": "cover-EM", "evidence_recall": "evidence recall",
-    "evidence_precision": "evidence precision", "evidence_mrr": "evidence MRR",
+    "em": "EM", "f1": "F1", "cover_em": "cover-EM", "set_f1": "set F1",
+    "evidence_recall": "evidence recall", "evidence_precision": "evidence precision",
+    "evidence_mrr": "evidence MRR",
     "evidence_ndcg": "evidence nDCG", "invalid_rate": "share of invalid turns",
     "truncated": "share of truncated episodes",
 }  # fmt: skip

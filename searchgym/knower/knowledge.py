@@ -144,4 +144,4 @@ def facts_of(task: Task) -> tuple[int, ...]:
             f"task {task.id!r} names no facts, so whether it is known cannot be said; use the "
             "tasks of a generated world"
         )
-    return tuple(edge.fact for edge in task.graph.edges)
+    return tuple(fact for edge in task.graph.edges for fact, _ in edge.stated())

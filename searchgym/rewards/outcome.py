@@ -116,6 +116,12 @@ class Outcome:
         """1 if the answer holds an accepted one as whole words; 0 without an answer."""
         return self._score()["cover_em"]
 
+    @property
+    def set_f1(self) -> float:
+        """Set F1 of the answer to a question for a set; of any other, its exact match."""
+        scores = self._score()
+        return scores.get("set_f1", scores["em"])
+
     def _score(self) -> dict[str, float]:
         if self._scores is None:
             if self._end in TERMINAL:
@@ -293,6 +299,12 @@ def f1(outcome: Outcome) -> float:
 def cover_em(outcome: Outcome) -> float:
     """1 if an accepted answer stands in the answer as whole words."""
     return outcome.cover_em
+
+
+def set_f1(outcome: Outcome) -> float:
+    """F1 over the members of a set answer (``searchgym.scoring.sets``); of a question for one
+    thing, its exact match."""
+    return outcome.set_f1
 
 
 def format(outcome: Outcome) -> float:

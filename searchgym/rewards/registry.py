@@ -22,7 +22,7 @@ PUBLIC = frozenset({"search", "access", "call", "invalid"})
 """Parts that say nothing which the action does not say itself."""
 REWARDS: Mapping[str, str] = {
     **{name: f"{_HERE}turns:{name}" for name in (*TURN, "answer_in_results")},
-    **{name: f"{_HERE}outcome:{name}" for name in FINAL},
+    **{name: f"{_HERE}outcome:{name}" for name in (*FINAL, "set_f1")},
 }
 """Name → import path. Others are named by their own path, or entered here."""
 

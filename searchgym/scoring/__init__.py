@@ -1,9 +1,10 @@
-"""Measures of answers (EM, F1, cover-EM) and of retrieval (nDCG, MRR, precision)."""
+"""Measures of answers (EM, F1, cover-EM, set F1) and of retrieval (nDCG, MRR, precision)."""
 
 from __future__ import annotations
 
 from ..text import is_abstention, match
 from ..types import Task
+from .sets import score_set
 
 SCORING_VERSION = 2
 """Raised whenever a measure of an answer changes its value; results of two versions are not
@@ -15,6 +16,10 @@ text in Latin script."""
 def score_answer(task: Task, answer: str) -> dict[str, float]:
     """``{"em", "f1", "cover_em"}``, each in [0, 1], the best over the accepted answers.
 
+    Of a question for a set (``task.items``) ``em`` and ``cover_em`` are those of
+    :func:`searchgym.scoring.sets.score_set`, and there is ``set_f1``, too; ``f1`` stays that of
+    tokens.
+
     A task that should be refused is right exactly when the answer is a refusal, and a refusal is
     wrong everywhere else.
     """
@@ -22,6 +27,11 @@ def score_answer(task: Task, answer: str) -> dict[str, float]:
     if task.should_abstain:
         return dict.fromkeys(("em", "f1", "cover_em"), float(refused))
     found = match(answer, task.answers)
+    if task.items:
+        members = score_set(answer, task.items)
+        return {
+            "em": members.exact, "f1": found.f1, "cover_em": members.cover, "set_f1": members.f1,
+        }  # fmt: skip
     if refused and not found.exact:
         return {"em": 0.0, "f1": 0.0, "cover_em": 0.0}
     return {"em": found.exact, "f1": found.f1, "cover_em": found.cover}

@@ -14,7 +14,7 @@ from ..corpora.corpus import GeneratedCorpus
 from ..errors import EngineError, TaskError
 from ..text import normalise_answer
 from ..types import CallContext, Failure, GraphEdge, Query, Ranking, SearchEngine, Task
-from ..worlds.world import World
+from ..worlds.world import Fact, World
 from .names import Surfaces
 from .solver import Solver
 
@@ -130,9 +130,41 @@ class _Prover:
             return "answer differs", f"the solver finds {answers[0]!r}"
         values = {n.id: n for n in task.graph.nodes}
         for edge in task.graph.edges:
-            if edge.fact < 0 and task.should_abstain:
+            if edge.fact < 0 and not edge.parts and task.should_abstain:
                 continue  # what is asked for and not there
-            problem = self._edge(edge, {i: n.value for i, n in values.items() if n.given})
+            given = {i: n.value for i, n in values.items() if n.given}
+            problem = (self._implied if edge.parts else self._edge)(edge, given)
+            if problem is not None:
+                return problem
+        return None
+
+    def _implied(self, edge: GraphEdge, given: dict[str, str]) -> tuple[str, str] | None:
+        """An edge that a rule implies: its parts are what the rule makes it follow from, and each
+        is stated."""
+        shown = f"{edge.subject} --{edge.property}--> {edge.object}"
+        facts = {fact for fact, _ in edge.parts}
+        if not all(0 <= fact < self._world.n_facts for fact in facts):
+            return "wrong fact", f"{shown}: the world has no such parts: {sorted(facts)}"
+        world = self._world.derived
+        rows = [world.fact(fact) for fact in facts]
+        ends = {row.subject for row in rows}
+        whole = [
+            fact
+            for entity in sorted(ends | {r.object for r in rows if world.prop(r).is_relation})
+            for fact in world.facts_of(entity)
+            if world.prop(fact).name == edge.property and {*world.parts(fact.id)} == facts
+        ]
+        for fact in whole:
+            titles = (world.titles[fact.subject], world.titles[fact.object])
+            if titles == tuple(
+                given.get(node, title)
+                for node, title in zip((edge.subject, edge.object), titles, strict=True)
+            ):
+                break
+        else:
+            return "wrong fact", f"{shown}: does not follow from {sorted(facts)}"
+        for part, passage in edge.parts:
+            problem = self._stated(self._world.fact(part), passage, shown)
             if problem is not None:
                 return problem
         return None
@@ -146,19 +178,23 @@ class _Prover:
         expected = (given.get(edge.subject, ends[0]), given.get(edge.object, ends[1]))
         if self._world.prop(fact).name != edge.property or ends != expected:
             return "wrong fact", f"{shown}: fact {edge.fact} says {ends[0]} … {ends[1]}"
-        if edge.passage not in self._corpus:
-            return "not stated", f"{shown}: the corpus has no passage {edge.passage!r}"
-        where = self._corpus.position(edge.passage)
+        return self._stated(fact, edge.passage, shown)
+
+    def _stated(self, fact: Fact, passage: str, shown: str) -> tuple[str, str] | None:
+        """The fault of a passage that is to state a fact."""
+        if passage not in self._corpus:
+            return "not stated", f"{shown}: the corpus has no passage {passage!r}"
+        where = self._corpus.position(passage)
         text = self._corpus[where].text.lower()
         surfaces = self._names.value_answers(fact.property, fact.object)
         if where != int(self._corpus.page_of[fact.subject]):  # there the object may be a pronoun
             surfaces = (*surfaces, *self._names.entity_answers(fact.subject))
-        for statement in self._corpus.statements(edge.fact):
+        for statement in self._corpus.statements(fact.id):
             if statement.passage == where:
                 span = text[statement.start : statement.end]
                 if any(surface.lower() in span for surface in surfaces):
                     return None
-        return "not stated", f"{shown}: no span of {edge.passage!r} states fact {edge.fact}"
+        return "not stated", f"{shown}: no span of {passage!r} states fact {fact.id}"
 
 
 def _retrieve(texts: Sequence[str], engine: SearchEngine, k: int) -> dict[str, frozenset[str]]:

@@ -150,5 +150,6 @@ def _task(draft: Draft, question: str, task_id: str, split: str, phrasing: str) 
         graph=draft.graph,
         difficulty=draft.difficulty,
         should_abstain=draft.should_abstain,
+        items=draft.items,
         meta={"shape": draft.shape, "phrasing": phrasing, **draft.meta},
     )

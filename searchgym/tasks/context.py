@@ -4,6 +4,7 @@ used."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,8 +35,10 @@ def both_sides(phrases: Phrases) -> bool:
 
 
 class Context:
-    """Context shared by the families while a task set is built; nothing in it depends on
-    wording."""
+    """Context shared by the families while a task set is built; nothing in it depends on wording.
+
+    Over a world's ``derived`` one, what its rules imply can be asked like what pages state.
+    """
 
     def __init__(self, world: World, corpus: GeneratedCorpus) -> None:
         self.world, self.corpus = world, corpus
@@ -50,6 +53,15 @@ class Context:
         self._steps: dict[int, tuple[PathStep, ...]] = {}
         self._tokens: dict[int, frozenset[str]] = {}
 
+    @cached_property
+    def derived(self) -> Context:
+        """The context in which relations that follow by the schema's rules are asked about, too."""
+        return Context(self.world.derived, self.corpus)
+
+    def parts(self, fact: int) -> tuple[int, ...]:
+        """The stated facts behind a fact: itself, or those that it follows from."""
+        return self.world.parts(fact)
+
     def prop(self, index: int) -> Property:
         return self.schema.properties[index]
 
@@ -62,13 +74,13 @@ class Context:
         return self.schema.types[int(self.world.type_of[entity])].noun
 
     def passages(self, fact: int) -> list[int]:
-        """Passages that state a fact, its subject's own page first."""
+        """Passages that state a fact, its subject's own page first; none for an implied one."""
         own = int(self.corpus.page_of[self.world.subject_of[fact]])
         found = list(dict.fromkeys(s.passage for s in self.corpus.statements(fact)))
         return [own, *(p for p in found if p != own)] if own in found else found
 
     def page(self, fact: int) -> int:
-        """The passage a task takes a fact from; -1 if no passage states it."""
+        """The passage a task takes a stated fact from; -1 if no passage states it."""
         found = self._pages.get(fact)
         if found is None:
             where = self.passages(fact)
@@ -77,10 +89,18 @@ class Context:
 
     def mentions(self, entity: int) -> int:
         """Number of other entities' pages that mention an entity in a fact."""
-        return len({f.subject for facts in self.lookup.into(entity).values() for f in facts})
+        return len(
+            {
+                f.subject
+                for facts in self.lookup.into(entity).values()
+                for f in facts
+                if f.id < self.world.stated
+            }
+        )
 
     def stated(self, fact: int) -> bool:
-        return self.page(fact) >= 0
+        """Return whether passages state a fact, or all that it follows from."""
+        return all(self.page(part) >= 0 for part in self.parts(fact))
 
     def usable_as_value(self, step: PathStep) -> bool:
         """Return True if a step may end a question: its outcome is clear to a reader."""

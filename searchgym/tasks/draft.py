@@ -3,13 +3,14 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from ..types import Difficulty, GraphEdge, GraphNode, ReasoningGraph, Task
+from ..worlds.world import Fact
 from .context import Context
 from .difficulty import dispersion, treewidth
 from .paths import FactGroup, Path, PathStep, backward, forward
@@ -32,6 +33,8 @@ class Draft:
     shape: str
     """Kind within the family ("a-or-b", "yes-no"), recorded in the task's meta."""
     should_abstain: bool = False
+    items: tuple[tuple[str, ...], ...] = ()
+    """Members of a set answer, each by its accepted forms."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Further entries of the task's meta."""
 
@@ -55,6 +58,7 @@ class Sketch:
         self._given: dict[int, str] = {}
         self._evidence: dict[str, str] = {}
         self._stated: list[list[int]] = []
+        self._links: list[tuple[str, str, int]] = []
         self.named: list[int] = []
         self.unnamed: list[int] = []
 
@@ -75,6 +79,10 @@ class Sketch:
         """A node for an attribute's value; its type is the attribute's name."""
         name = self._ctx.prop(prop).name
         return self._add(name, self._ctx.names.text(prop, value), False)
+
+    def given_value(self, prop: int, value: int) -> str:
+        """A node for an attribute's value that the question names."""
+        return self._add(self._ctx.prop(prop).name, self._ctx.names.text(prop, value), True)
 
     def unknown(self, prop: int, inverse: bool) -> str:
         """A node for something the world does not hold (unanswerable questions)."""
@@ -119,12 +127,50 @@ class Sketch:
         Several facts may fill one constraint (the members of a group): they repeat the edge.
         """
         subject, obj = (far, near) if step.inverse else (near, far)
+        if step.fact >= self._ctx.world.stated:
+            self._implied(subject, obj, step)
+            return
+        self._links.append((near, far, 1))
         page = self._ctx.page(step.fact)
         passage = self._ctx.corpus[page].id
         name = self._ctx.prop(step.property).name
         self._edges.append(GraphEdge(subject, name, obj, step.fact, passage))
         self._stated.append(self._ctx.passages(step.fact))
         self._evidence.setdefault(passage, query)
+
+    def _implied(self, subject: str, obj: str, step: PathStep) -> None:
+        """A fact that a rule implies: its evidence are the pages of its parts, in the order in
+        which they can be found by who knows the near end."""
+        ctx = self._ctx
+        whole = ctx.world.fact(step.fact)
+        depth = {whole.object if step.inverse else whole.subject: 0}
+        deepest = 0
+        found: list[tuple[int, str]] = []
+        left = [ctx.world.fact(part) for part in ctx.parts(step.fact)]
+        while left:
+            fact = next(f for f in left if f.subject in depth or self._at_object(f, depth))
+            left.remove(fact)
+            walked = forward(fact) if fact.subject in depth else backward(fact)
+            near_end = fact.object if walked.inverse else fact.subject
+            deepest = max(deepest, depth[near_end] + 1)
+            query = self.query(near_end, walked)
+            passage = ctx.corpus[ctx.page(fact.id)].id
+            found.append((fact.id, passage))
+            self._stated.append(ctx.passages(fact.id))
+            self._evidence.setdefault(passage, query)
+            for entity in (fact.subject, *self._entities(fact)):
+                depth.setdefault(entity, depth[near_end] + 1)
+        name = ctx.prop(step.property).name
+        self._edges.append(GraphEdge(subject, name, obj, -1, "", tuple(found)))
+        near, far = (obj, subject) if step.inverse else (subject, obj)
+        self._links.append((near, far, deepest))
+
+    def _entities(self, fact: Fact) -> tuple[int, ...]:
+        """The object of a relation; of an attribute, nothing."""
+        return (fact.object,) if self._ctx.prop(fact.property).is_relation else ()
+
+    def _at_object(self, fact: Fact, known: Collection[int]) -> bool:
+        return any(entity in known for entity in self._entities(fact))
 
     def absent(self, near: str, prop: int, inverse: bool, far: str) -> None:
         """An edge the question asks about and the world does not hold."""
@@ -157,6 +203,13 @@ class Sketch:
                 query = f"{self._ctx.names.title(group.anchor)} {noun}"
             self.edge(near, step, far, query)
 
+    def _longest(self) -> int:
+        """Facts on the longest way through the graph, those behind an implied one counted."""
+        far: dict[str, int] = {}
+        for near, end, facts in self._links:
+            far[end] = max(far.get(end, 0), far.get(near, 0) + facts)
+        return max(far.values())
+
     @property
     def hidden(self) -> bool:
         return self._ctx.hidden(self.named, self.unnamed)
@@ -173,14 +226,17 @@ class Sketch:
         answer: str = "",
         operation: str = "lookup",
         should_abstain: bool = False,
+        items: tuple[tuple[str, ...], ...] = (),
         meta: Mapping[str, Any] | None = None,
     ) -> Draft:
         graph = ReasoningGraph(tuple(self._nodes), tuple(self._edges), answer, operation)
+        if any(edge.parts for edge in self._edges):
+            hops = self._longest()
         width = treewidth((e.subject, e.object) for e in self._edges)
         spread = dispersion(self._stated)
         return Draft(
             family, graph, answers, tuple(self._evidence), tuple(self._evidence.values()),
-            Difficulty(hops, branches, width, spread), render, shape, should_abstain,
+            Difficulty(hops, branches, width, spread), render, shape, should_abstain, items,
             meta or {},
         )  # fmt: skip
 

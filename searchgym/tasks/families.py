@@ -6,10 +6,12 @@ import functools
 import inspect
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..cards import from_spec
 from ..errors import TaskError, unknown
+from .derived import PREFIX, derived
 from .draft import SAME_ANSWER, Family
 
 _HERE = "searchgym.tasks."
@@ -20,11 +22,13 @@ FAMILIES: dict[str, str] = {
         "unanswerable", "difference", "aggregate", "masked",
     )
 }  # fmt: skip
-FAMILIES |= {"chain": f"{_HERE}simple:chain", "count": f"{_HERE}groups:count"}
+FAMILIES |= {
+    "chain": f"{_HERE}simple:chain", "count": f"{_HERE}groups:count", "set": f"{_HERE}sets:propose",
+}  # fmt: skip
 """Name → import path. Others are named by their own path, or entered here."""
 AT_MOST = "at_most"
 """Key of a table of counts: true where a world that holds fewer tasks is no error."""
-_CHAIN = re.compile(r"^chain-([2-6])$")
+_CHAIN = re.compile(r"^chain-([2-9]|1\d|20)$")
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 
 
@@ -32,8 +36,9 @@ def make_family(spec: Any, name: str = "") -> Family:
     """Make a task family.
 
     Args:
-        spec: A name of :data:`FAMILIES`, ``chain-2`` to ``chain-6`` (chains of that many hops), an
-            import path, ``{"use": either, **options}``, a function or a class with ``propose``
+        spec: A name of :data:`FAMILIES`, ``chain-2`` to ``chain-20`` (chains of that many hops),
+            either after ``derived-`` (asked of relations that no page states), an import path,
+            ``{"use": either, **options}``, a function or a class with ``propose``
             (:class:`searchgym.tasks.draft.Propose`), or an object.
         name: What tasks call it; by default what it calls itself.
 
@@ -43,11 +48,14 @@ def make_family(spec: Any, name: str = "") -> Family:
     """
     if isinstance(spec, Family):
         return spec
+    if isinstance(spec, str) and spec.startswith(PREFIX):
+        asked = derived(make_family(spec.removeprefix(PREFIX)))
+        return replace(asked, name=name) if name else asked
     if isinstance(spec, str) and (chain := _CHAIN.match(spec)):
         spec, name = {"use": "chain", "hops": int(chain[1])}, name or spec
     use = spec.get("use") if isinstance(spec, Mapping) else spec
     if isinstance(use, str) and use not in FAMILIES and ":" not in use:
-        raise TaskError(unknown("task family", use, [*FAMILIES, "chain-2", "chain-6"]))
+        raise TaskError(unknown("task family", use, [*FAMILIES, "chain-2", "chain-20"]))
     made = from_spec("task family", spec, FAMILIES, accepts=("propose",), functions=True)
     if inspect.isclass(made):
         made = made()

@@ -24,9 +24,7 @@ def task_to_dict(task: Task) -> dict[str, Any]:
         if isinstance(value, ReasoningGraph):
             value = {
                 "nodes": [[n.id, n.type, n.value, n.given] for n in value.nodes],
-                "edges": [
-                    [e.subject, e.property, e.object, e.fact, e.passage] for e in value.edges
-                ],
+                "edges": [_edge(e) for e in value.edges],
                 "answer": value.answer,
                 "operation": value.operation,
             }
@@ -34,6 +32,8 @@ def task_to_dict(task: Task) -> dict[str, Any]:
             value = asdict(value)
         elif name in _TUPLES:
             value = list(value)
+        elif name == "items":
+            value = [list(forms) for forms in value]
         elif name == "meta":
             value = dict(value)
         made[name] = value
@@ -51,20 +51,35 @@ def task_from_dict(record: Mapping[str, Any]) -> Task:
     values = dict(record)
     for name in _TUPLES:
         values[name] = _texts(name, record.get(name, ()))
+    items = record.get("items", ())
+    if not isinstance(items, list | tuple):
+        raise DataError(f"task field 'items' must be a list of lists of texts, got {items!r}")
+    values["items"] = tuple(_texts("items", forms) for forms in items)
     try:
         if record.get("graph") is not None:
             graph = record["graph"]
             values["graph"] = ReasoningGraph(
                 tuple(GraphNode(*n) for n in graph["nodes"]),
-                tuple(GraphEdge(*e) for e in graph["edges"]),
+                tuple(_read_edge(e) for e in graph["edges"]),
                 graph["answer"],
                 graph["operation"],
             )
         if record.get("difficulty") is not None:
             values["difficulty"] = Difficulty(**record["difficulty"])
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"task {record['id']!r}: broken graph or difficulty: {error}") from None
     return Task(**values)
+
+
+def _edge(edge: GraphEdge) -> list[Any]:
+    row: list[Any] = [edge.subject, edge.property, edge.object, edge.fact, edge.passage]
+    return [*row, [list(part) for part in edge.parts]] if edge.parts else row
+
+
+def _read_edge(row: list[Any]) -> GraphEdge:
+    subject, name, obj, fact, passage, *parts = row
+    stated = tuple((int(at), str(where)) for part in parts for at, where in part)
+    return GraphEdge(subject, name, obj, fact, passage, stated)
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:

@@ -76,6 +76,7 @@ def lookup(ctx: Context, family: str, path: Path, *, shape: str) -> Draft:
 
 HOPS = (2, 2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 5, 2, 3, 2, 4, 6)
 """Hops of twenty tasks in a row: half of two, a quarter of three, fewer of the longer ones."""
+MOST_HOPS = 20
 
 
 @family()
@@ -84,8 +85,10 @@ def chain(
 ) -> Draft | None:
     """A random definite path whose end is asked for."""
     length = HOPS[turn % len(HOPS)] if hops is None else hops
-    if not 2 <= length <= 6:
-        raise TaskError(f"a chain has 2 to 6 hops, got {length}; for one hop use 'simple'")
+    if not 2 <= length <= MOST_HOPS:
+        raise TaskError(
+            f"a chain has 2 to {MOST_HOPS} hops, got {length}; for one hop use 'simple'"
+        )
     start = ctx.any_start(rng)
     path = None if start is None else ctx.walk(rng, start, length)
     if path is None or not ctx.hidden((path.start,), ends(ctx, path)):

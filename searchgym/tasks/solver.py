@@ -7,7 +7,9 @@ and is unique.
 Operations: ``lookup`` (the answer node's value); ``count:n``; ``argmin:c=k,…`` and ``argmax:…``
 (the choice c whose key k is least or greatest, over all solutions); ``equal:a,b`` (yes or no);
 ``join:a,b`` ("X and Y"); ``difference:a,b`` (of two years or counts); ``sum:m=v`` (of the values v
-of all solutions m).
+of all solutions m); ``set:m`` (all solutions m, "X; Y").
+
+Relations that follow by the schema's rules are followed like those that pages state.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import TaskError, unknown
+from ..scoring.sets import set_text
 from ..types import GraphEdge, ReasoningGraph
 from ..worlds.world import Fact, World
 from .names import Surfaces
@@ -22,7 +25,7 @@ from .paths import Lookup
 
 Binding = dict[str, int]
 MOST_SOLUTIONS = 100_000
-OPERATIONS = ("lookup", "count", "argmin", "argmax", "equal", "join", "difference", "sum")
+OPERATIONS = ("lookup", "count", "argmin", "argmax", "equal", "join", "difference", "sum", "set")
 
 
 class Solver:
@@ -34,6 +37,10 @@ class Solver:
         self._names = Surfaces(world)
         self._entities: dict[str, int] = {}
         self._values: dict[int, dict[str, int]] = {}
+        self._implied: Solver | None = None
+        self._rules = {rule.name for rule in world.schema.rules} - {
+            p.name for p in world.schema.properties
+        }
 
     def solve(self, graph: ReasoningGraph) -> tuple[str, ...]:
         """Every answer the graph allows, canonical texts in ascending order: one means unique,
@@ -41,6 +48,9 @@ class Solver:
         operation, _, arguments = graph.operation.partition(":")
         if operation not in OPERATIONS:
             raise TaskError(unknown("operation", operation, OPERATIONS))
+        if any(edge.property in self._rules for edge in graph.edges):
+            self._implied = self._implied or Solver(self.world.derived)
+            return self._implied.solve(graph)
         if operation in ("argmin", "argmax"):
             return self._extreme(graph, arguments, least=operation == "argmin")
         if operation == "sum":
@@ -59,6 +69,8 @@ class Solver:
         texts = {
             tuple(self._text(graph, n, v) for n, v in zip(nodes, row, strict=True)) for row in found
         }
+        if operation == "set":
+            return (set_text([text for (text,) in texts]),) if texts else ()
         return tuple(sorted(" and ".join(row) for row in texts))
 
     def solutions(self, graph: ReasoningGraph, edges: tuple[GraphEdge, ...]) -> list[Binding]:

@@ -8,6 +8,7 @@ answer None, or leave the text alone, where they are not sure.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
 
@@ -188,6 +189,12 @@ class Voice:
         self._phrasing = phrasing
         self._seed = derive(seed, "question", *key)
         self._place = 0
+
+    def about(self, ctx: Context) -> Voice:
+        """The same voice, place and all, over another context of the same world."""
+        other = copy.copy(self)
+        other._ctx = ctx
+        return other
 
     def options(self, phrases: Phrases) -> tuple[str, ...]:
         return phrases.train if self._phrasing == "train" else phrases.heldout

@@ -43,6 +43,11 @@ def walked(task: Task) -> list[tuple[GraphEdge, bool]]:
     here = next(n.id for n in graph.nodes if n.given)
     found: list[tuple[GraphEdge, bool]] = []
     for edge in graph.edges:
+        if edge.parts:
+            raise TaskError(
+                f"task {task.id!r} uses {edge.property!r}, which no page states: use the families "
+                "simple and chain, not the derived ones"
+            )
         inverse = edge.object == here
         if not inverse and edge.subject != here:
             raise TaskError(

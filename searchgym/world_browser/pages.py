@@ -245,7 +245,12 @@ def _step(atlas: Atlas, links: Links, graph: ReasoningGraph, edge: GraphEdge) ->
     ]
     return {
         "subject": ends[0], "object": ends[1], "property": edge.property.replace("_", " "),
-        "page": page, "quote": quote, "there": edge.fact >= 0,
+        "page": page, "quote": quote, "there": edge.fact >= 0 or bool(edge.parts),
+        "parts": [
+            _page(atlas, links, atlas.corpus.position(passage))
+            for passage in dict.fromkeys(passage for _, passage in edge.parts)
+            if passage in atlas.corpus
+        ],
     }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ..errors import WorldError, unknown
 from .grammar import check_grammar
+from .rules import rule_properties
 from .schema import EntityType, Phrases, Property, Schema
 
 _SLOT = re.compile(r"\{([^{}]*)\}")
@@ -32,6 +33,12 @@ def check_schema(schema: Schema, where: str) -> None:
     _disjoint(schema.distractors, f"{where}: distractors")
     for phrase in _all(schema.distractors):
         _slots(phrase, set(), {"s", "x"}, f"{where}: distractors")
+
+
+def check_rules(schema: Schema, where: str) -> None:
+    """Raise ``WorldError`` for a rule whose path or wording cannot be used."""
+    for p in rule_properties(schema.rules, schema.properties, where):
+        _asked(p, f"{where}: rules.{p.name}")
 
 
 def slots(phrase: str) -> list[str]:
@@ -89,28 +96,41 @@ def _property(
             raise WorldError(f"{where}: {unknown('type', end, types)}")
     if not 0.0 < p.presence <= 1.0:
         raise WorldError(f"{where}: presence must be in (0, 1], got {p.presence}")
-    for kind in ("document", "question"):
-        phrases: Phrases = getattr(p, kind)
-        if len(phrases.train) + len(phrases.heldout) < LEAST or not all(phrases_sides(phrases)):
-            raise WorldError(
-                f"{where}: {kind}: {len(phrases.train)} train + {len(phrases.heldout)} held-out "
-                f"phrasings; at least {LEAST} in all are needed, with some on either side"
-            )
-        for phrase in _all(phrases):
-            _slots(phrase, {"s", "o"} if kind == "document" else {"s"}, {"s", "o"}, where)
-            if slots(phrase).count("o") != (kind == "document"):
-                raise WorldError(f"{where}: {kind}: {{o}} must occur once: {phrase!r}")
+    _enough(p.document, f"{where}: document")
+    for phrase in _all(p.document):
+        _slots(phrase, {"s", "o"}, {"s", "o"}, where)
+        if slots(phrase).count("o") != 1:
+            raise WorldError(f"{where}: document: {{o}} must occur once: {phrase!r}")
+    _disjoint(p.document, f"{where}: document")
+    _asked(p, where)
+    if p.is_relation:
+        _relation(p, types, properties, where)
+    else:
+        _attribute(p, properties, where)
+
+
+def _enough(phrases: Phrases, where: str) -> None:
+    if len(phrases.train) + len(phrases.heldout) < LEAST or not all(phrases_sides(phrases)):
+        raise WorldError(
+            f"{where}: {len(phrases.train)} train + {len(phrases.heldout)} held-out phrasings; "
+            f"at least {LEAST} in all are needed, with some on either side"
+        )
+
+
+def _asked(p: Property, where: str) -> None:
+    """Check the wording by which questions ask for a relation or attribute."""
+    _enough(p.question, f"{where}: question")
+    for phrase in _all(p.question):
+        _slots(phrase, {"s"}, {"s", "o"}, where)
+        if "o" in slots(phrase):
+            raise WorldError(f"{where}: question: {{o}} would give the answer away: {phrase!r}")
     for kind, slot in (("noun", "s"), ("inverse", "o")):
         for phrase in _all(getattr(p, kind)):
             _slots(phrase, {slot}, {slot}, f"{where}: {kind}")
     if not all(phrases_sides(p.noun)):
         raise WorldError(f"{where}: noun: needs phrases in both noun and noun_heldout")
-    for kind in ("document", "question", "noun", "inverse"):
+    for kind in ("question", "noun", "inverse"):
         _disjoint(getattr(p, kind), f"{where}: {kind}")
-    if p.is_relation:
-        _relation(p, types, properties, where)
-    else:
-        _attribute(p, properties, where)
 
 
 def phrases_sides(phrases: Phrases) -> tuple[bool, bool]:

@@ -11,10 +11,10 @@ from typing import Any, cast
 from ..cards import catalog
 from ..errors import WorldError, unknown
 from ..objects import bare_hint, is_path
-from .checks import check_schema
-from .schema import Cardinality, EntityType, Phrases, Property, Schema, ValueKind
+from .checks import check_rules, check_schema
+from .schema import Cardinality, EntityType, Phrases, Property, Rule, Schema, ValueKind
 
-_TOP = ("name", "types", "relations", "attributes", "distractors", "distractors_heldout")
+_TOP = ("name", "types", "relations", "attributes", "rules", "distractors", "distractors_heldout")
 _TYPE = {
     "noun": str, "plural": str, "share": float, "names": str, "lead": list, "lead_heldout": list,
     "hub": bool, "facets": list, "pronouns": list, "reference": str, "alias": str,
@@ -31,6 +31,11 @@ _RELATION = _BOTH | {
 _ATTRIBUTE = _BOTH | {
     "value": str, "low": int, "high": int, "unit": str, "categories": list, "more": str,
     "less": str, "after": str, "latest": int,
+}  # fmt: skip
+_ASKED = ("question", "noun", "inverse")
+_RULE = {
+    "path": str, "least": str, "most": str,
+    **dict.fromkeys((*_ASKED, *(f"{k}_heldout" for k in _ASKED)), list),
 }  # fmt: skip
 _KINDS = {str: "text", float: "a number", int: "a whole number", bool: "true or false",
           list: "a list of texts"}  # fmt: skip
@@ -105,13 +110,24 @@ def schema_to_dict(schema: Schema) -> dict[str, Any]:
                 value = getattr(p, key)
                 row[key] = list(value) if isinstance(value, tuple) else value
         tables["relations" if p.is_relation else "attributes"][p.name] = row
-    return {
+    made: dict[str, Any] = {
         "name": schema.name,
         "types": types,
         **tables,
         "distractors": list(schema.distractors.train),
         "distractors_heldout": list(schema.distractors.heldout),
     }
+    if schema.rules:
+        made["rules"] = {rule.name: _rule_row(rule) for rule in schema.rules}
+    return made
+
+
+def _rule_row(rule: Rule) -> dict[str, Any]:
+    row: dict[str, Any] = {"path": rule.path, "least": rule.least, "most": rule.most}
+    for kind in _ASKED:
+        row |= {kind: list(getattr(rule, kind).train)}
+        row |= {f"{kind}_heldout": list(getattr(rule, kind).heldout)}
+    return row
 
 
 def _build(data: Mapping[str, Any], where: str) -> Schema:
@@ -137,9 +153,23 @@ def _build(data: Mapping[str, Any], where: str) -> Schema:
         _keys(row, _RELATION if kind == "relations" else _ATTRIBUTE, here)
         properties.append(_property(name, row, rows, kind == "relations", here))
     name = str(data.get("name", Path(where).parent.name or "schema"))
-    schema = Schema(name, types, tuple(properties), _phrases(data, "distractors"))
+    rules = tuple(
+        _rule(name, _table(row, f"{where}: rules.{name}"), f"{where}: rules.{name}")
+        for name, row in _table(data.get("rules", {}), f"{where}: rules").items()
+    )
+    schema = Schema(name, types, tuple(properties), _phrases(data, "distractors"), rules)
     check_schema(schema, where)
+    check_rules(schema, where)
     return schema
+
+
+def _rule(name: str, row: Mapping[str, Any], where: str) -> Rule:
+    _keys(row, _RULE, where)
+    if "path" not in row:
+        raise WorldError(f"{where}: missing 'path'")
+    asked = {kind: _phrases(row, kind) for kind in _ASKED}
+    least, most = str(row.get("least", "")), str(row.get("most", ""))
+    return Rule(name, str(row["path"]), **asked, least=least, most=most)
 
 
 def _type(name: str, row: Mapping[str, Any], where: str) -> EntityType:

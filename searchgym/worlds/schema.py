@@ -114,12 +114,28 @@ class Property:
 
 
 @dataclass(frozen=True, slots=True)
+class Rule:
+    """A relation that follows from stated ones and that no page states; see ``worlds.rules``."""
+
+    name: str
+    path: str
+    """Steps, as a SPARQL property path without brackets: "father/^father|mother/^mother"."""
+    question: Phrases
+    noun: Phrases
+    inverse: Phrases = Phrases((), ())
+    least: str = ""
+    """Attribute whose smallest value chooses among at least two ends; "" if none."""
+    most: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Schema:
     name: str
     types: tuple[EntityType, ...]
     properties: tuple[Property, ...]
     distractors: Phrases = Phrases((), ())
     """Sentences about ``{s}`` (and another entity ``{x}``) that state none of the properties."""
+    rules: tuple[Rule, ...] = ()
     _types: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
     _properties: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 

@@ -18,9 +18,13 @@ TEXTS = ("titles", "names", "alias_of")
 
 
 def world_digest(world: World) -> str:
-    """SHA-256 (hex, 16 characters) over schema, columns and texts: equal worlds, equal digests."""
+    """SHA-256 (hex, 16 characters) over schema, columns and texts: equal worlds, equal digests.
+
+    The schema's rules do not count: they change neither a fact nor a page.
+    """
     h = hashlib.sha256()
-    h.update(json.dumps(schema_to_dict(world.schema), sort_keys=True).encode())
+    schema = {k: v for k, v in schema_to_dict(world.schema).items() if k != "rules"}
+    h.update(json.dumps(schema, sort_keys=True).encode())
     h.update(str(world.seed).encode())
     for name in COLUMNS:
         column = getattr(world, name)

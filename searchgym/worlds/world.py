@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from .values import format_value
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from .derive import DerivedWorld
 
 
 class Fact(NamedTuple):
@@ -67,6 +70,15 @@ class World:
             int(self.object_of[index]),
         )
 
+    @property
+    def stated(self) -> int:
+        """Number of facts that pages may state; those from here on follow from rules."""
+        return len(self.subject_of)
+
+    def parts(self, fact: int) -> tuple[int, ...]:
+        """Rows of the stated facts behind a fact: itself."""
+        return (fact,)
+
     def prop(self, fact: Fact) -> Property:
         return self.schema.properties[fact.property]
 
@@ -95,6 +107,13 @@ class World:
 
     def entities_of(self, type_index: int) -> NDArray[np.int64]:
         return np.flatnonzero(self.type_of == type_index)
+
+    @cached_property
+    def derived(self) -> DerivedWorld:
+        """The world with the facts that its schema's rules imply, worked out once."""
+        from .derive import derive
+
+        return derive(self)
 
     def to_networkx(self) -> nx.MultiDiGraph[Any]:
         """The world as a graph. Nodes are entity numbers with ``title, name, type`` and one entry

@@ -63,6 +63,9 @@ def answers(graph: ReasoningGraph, world: World) -> set[str]:
     rows_ = {tuple(b[n] for n in nodes) for b in found}
     if operation == "count":
         return {str(len(rows_))} if rows_ else set()
+    if operation == "set":
+        members = {value[2] for row in rows_ for value in row}  # type: ignore[index]
+        return {"; ".join(sorted(members))} if members else set()
     if operation == "equal":
         return {"yes" if len(set(row)) == 1 else "no" for row in rows_}
     if operation == "difference":

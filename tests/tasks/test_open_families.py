@@ -81,7 +81,7 @@ def test_all_the_ways_to_name_one(spec: Any, name: str) -> None:
         ),
         ({"a b": {"use": "simple", "count": 1}}, "letters, digits"),
         ({"tests.tasks.mine:nothing": 1}, "cannot load"),
-        ({"chain-9": 1}, "unknown task family"),
+        ({"chain-21": 1}, "unknown task family"),
         ({"x": {"use": "chain", "hop": 2, "count": 1}}, "hop"),
     ],
 )

@@ -77,11 +77,13 @@ class Documents:
         fake = invent("junk", text, draw & _MASK)
         return Passage(fake.id, *junk(fake), fake.url)
 
-    def attack(self, text: str, key: int, shown: Sequence[Passage]) -> tuple[Passage, Attack]:
+    def attack(
+        self, text: str, key: int, shown: Sequence[Passage], only: str | None = None
+    ) -> tuple[Passage, Attack]:
         """A document against an agent that searched for ``text``; it claims nothing that stands
-        in the passages beside it, for that may be true."""
+        in the passages beside it, for that may be true. ``only``: of this kind."""
         beside = normalise_answer(" ".join(f"{p.title} {p.text}" for p in shown))
-        kind = ATTACKS[derive(key, "kind") % len(ATTACKS)]
+        kind = only or ATTACKS[derive(key, "kind") % len(ATTACKS)]
         best: tuple[Invented, Attack] | None = None
         for attempt in range(_TRIES):
             fake = invent("attack", text, derive(key, "attack", attempt) & _MASK)

@@ -16,12 +16,13 @@ from typing import Any, Literal
 
 from ...batching import run_batch
 from ...corpora.corpus import Corpus
-from ...errors import EngineError
+from ...errors import EngineError, unknown
 from ...seeding import derive
 from ...types import Charged, Failure, PageSource, Passage, Query, Ranking, SearchEngine
 from ...worlds.world import World
 from ..pages import pages_of
 from ..registry import build_engine
+from .attacks import ATTACKS
 from .documents import Documents
 from .pages import DegradedPages
 from .ranking import decoy_query, mirror, needs_decoys, noisy_ranks, ranked, replacements, shuffled
@@ -41,6 +42,11 @@ class DegradedEngine:
     injected documents, simulated seconds (``latency``). ``dates``: whether wrong pages say how old
     they are. ``dead_as``: a dead link is "missing" or a "page" that says 404. Over an engine that
     reads ``noise`` itself (a simulated one) both apply.
+
+    ``rank``: a query's results hold at most one contradicting page, about the best hit that can be
+    contradicted, and one document against the agent, each at this place (1 is the first; the last,
+    where there are fewer hits), where its rate strikes. ``attack``: the only kind of documents
+    against the agent.
 
     Raises:
         EngineError: for unknown rates, and for ``stale`` or ``contradict`` without a generated
@@ -62,8 +68,14 @@ class DegradedEngine:
         timeout_s: float | None = None,
         sleep: bool = False,
         cost_per_second: float = 0.0,
+        rank: int | None = None,
+        attack: str | None = None,
         **rates: float,
     ) -> None:
+        if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int) or rank < 1):
+            raise EngineError(f"rank is the place of a misleading page, 1 the first, got {rank!r}")
+        if attack not in (None, *ATTACKS):
+            raise EngineError(unknown("attack", str(attack), ATTACKS))
         if dead_as not in ("missing", "page"):
             raise EngineError(f"dead_as must be 'missing' or 'page', got {dead_as!r}")
         self.inner, self.corpus = inner, corpus
@@ -71,9 +83,12 @@ class DegradedEngine:
         self.weather = Weather(latency_s, timeout_s, sleep, cost_per_second).checked()
         self.documents = Documents(corpus, world, dates=dates)
         self.dead_as = dead_as
+        self.rank, self.attack = rank, attack
         self._check(self.rates)
         self.needs_task = inner.needs_task
         settings = [*self.rates, *self.weather, dates, dead_as, corpus.digest]
+        if rank is not None or attack is not None:
+            settings += [rank, attack]
         shown = json.dumps(settings, sort_keys=True)
         self.settings_digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
         self.fingerprint = f"degraded:{self.settings_digest}:{inner.fingerprint}"
@@ -132,6 +147,8 @@ class DegradedEngine:
         if ranking and any(rates[:_SHOWN]):
             passages = self._replaced(query, rates, ranking, decoys, done)
             passages = self._beside(query, rates, passages, done)[: max(query.k, 0)]
+            if self.rank is not None:
+                passages = self._contradicted(query, rates, passages, done)
             passages = self._injected(query, rates, passages, done)
             if strikes(rates.shuffle, query.ctx.key, "shuffle"):
                 passages = shuffled(passages, query.ctx.key)
@@ -187,7 +204,9 @@ class DegradedEngine:
                 out.append(self.documents.junk(query.text, derive(key, "junk", i)))
                 done.setdefault("seo", []).append(out[-1].id)
             out.append(passage)
-            if strikes(rates.contradict, episode_key(query.ctx), "contradict", passage.url):
+            if self.rank is None and strikes(
+                rates.contradict, episode_key(query.ctx), "contradict", passage.url
+            ):
                 other = self.documents.contradiction(passage, query.ctx)
                 if other is not None:
                     out.append(other.passage)
@@ -197,6 +216,22 @@ class DegradedEngine:
                 done.setdefault("duplicate", []).append(out[-1].id)
         return out
 
+    def _contradicted(
+        self, query: Query, rates: Rates, passages: list[Passage], done: dict[str, Any]
+    ) -> list[Passage]:
+        """One page with wrong facts about the best hit, at the chosen rank; the last hit makes room
+        for it."""
+        assert self.rank is not None
+        if not strikes(rates.contradict, query.ctx.key, "contradict"):
+            return passages
+        made = (self.documents.contradiction(passage, query.ctx) for passage in passages)
+        other = next((one for one in made if one is not None), None)
+        if other is None:
+            return passages
+        done["contradict"] = [other.passage.id]
+        at = min(self.rank, query.k, len(passages) + 1) - 1
+        return [*passages[:at], other.passage, *passages[at:]][: query.k]
+
     def _injected(
         self, query: Query, rates: Rates, passages: list[Passage], done: dict[str, Any]
     ) -> list[Passage]:
@@ -204,8 +239,9 @@ class DegradedEngine:
         key = query.ctx.key
         if not strikes(rates.adversarial, key, "adversarial"):
             return passages
-        passage, about = self.documents.attack(query.text, key, passages)
-        at = derive(key, "rank") % min(query.k, len(passages) + 1)
+        passage, about = self.documents.attack(query.text, key, passages, self.attack)
+        places = min(query.k, len(passages) + 1)
+        at = derive(key, "rank") % places if self.rank is None else min(self.rank, places) - 1
         done["injected"] = [about.told()]
         return [*passages[:at], passage, *passages[at:]][: query.k]
 

@@ -6,25 +6,47 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
 
 from ..utils import trust
+from ..utils.registered import registered_in
 
 _HERE = "searchgym.rewards."
+PUBLISHED = "searchgym.rewards.published"
+"""Package whose classes are registered by a line ``registered = "name"``, a method a file."""
 TURN = ("search", "access", "call", "invalid", "evidence")
 """Parts of turns that every episode measures, whatever its reward pays for."""
 FINAL = ("em", "f1", "cover_em", "format")
 """Parts of the end that every episode measures."""
 PUBLIC = frozenset({"search", "access", "call", "invalid"})
 """Parts that say nothing which the action does not say itself."""
-REWARDS: Mapping[str, str] = {
+MEASURED: Mapping[str, str] = {
     **{name: f"{_HERE}turns:{name}" for name in (*TURN, "answer_in_results")},
     **{name: f"{_HERE}outcome:{name}" for name in (*FINAL, "set_f1")},
 }
-"""Name → import path. Others are named by their own path, or entered here."""
+"""Name → import path of the plain measures."""
+
+
+class RegisteredRewards(Mapping[str, str]):
+    """Name → import path: the plain measures, then the rewards of published methods, whose files
+    are read for their names when the first of them is asked for."""
+
+    def __getitem__(self, name: str) -> str:
+        return MEASURED[name] if name in MEASURED else registered_in(PUBLISHED)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from MEASURED
+        yield from registered_in(PUBLISHED)
+
+    def __len__(self) -> int:
+        return len(MEASURED) + len(registered_in(PUBLISHED))
+
+
+REWARDS: Mapping[str, str] = RegisteredRewards()
+"""Parts by name. Others are named by their own import path."""
 
 
 def source_digest(measure: Any) -> str:
@@ -77,7 +99,8 @@ def path_of(made_of: Any) -> str:
 
 def registered(use: str) -> str:
     """The registered name of an import path that has one; others as they are."""
-    return next((name for name, path in REWARDS.items() if path == use), use)
+    known = registered_in(PUBLISHED) if use.startswith(PUBLISHED) else MEASURED
+    return next((name for name, path in known.items() if path == use), use)
 
 
 def is_json(value: Any) -> bool:

@@ -24,9 +24,6 @@ from .registry import (
     told,
 )
 
-RESERVED = frozenset({*REWARDS, *MEASURES})
-"""Names that mean something else already."""
-
 
 def parts_of(spec: Any) -> Iterable[Part]:
     """The parts that a specification names, in its order."""
@@ -97,7 +94,7 @@ def make_part(spec: Any, weight: Any = None, name: str | None = None) -> Part:
         raise CardError(f"a {KIND}'s name is a string, got {name!r}")
     if "." in name:
         raise CardError(f"a {KIND}'s name has no dot, got {name!r}")
-    if name in RESERVED and use != name:
+    if use != name and (name in MEASURES or name in REWARDS):  # it means something else already
         raise CardError(
             f"the name {name!r} of the {KIND} {use or told(obj)} is taken by a built-in measure; "
             "give it another: {'another': {'use': …, 'weight': 1}}"

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
+import pickle
+import subprocess
+import sys
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -11,7 +16,8 @@ import pytest
 from searchgym.cards import load_object
 from searchgym.errors import CardError
 from searchgym.rewards import MEASURES, REWARDS, Outcome, Reward
-from searchgym.rewards.registry import FINAL, PUBLIC, TURN
+from searchgym.rewards.registry import FINAL, MEASURED, PUBLIC, PUBLISHED, TURN
+from searchgym.utils.registered import registered_in
 
 from . import own
 
@@ -144,8 +150,8 @@ def test_mistakes_are_named(said: Any, message: str) -> None:
         Reward.of(said)
 
 
-@pytest.mark.parametrize("name", REWARDS)
-def test_every_registered_part(name: str) -> None:
+@pytest.mark.parametrize("name", MEASURED)
+def test_every_plain_measure(name: str) -> None:
     """Each is a documented function of an outcome, is named alone, and is recorded by name."""
     function = load_object(REWARDS[name])
     assert inspect.isfunction(function)
@@ -158,6 +164,34 @@ def test_every_registered_part(name: str) -> None:
     (part,) = reward.parts
     assert (part.on_turn is None) != (part.on_end is None)
     assert part.standard == (name in (*TURN, *FINAL))
+
+
+@pytest.mark.parametrize("name", registered_in(PUBLISHED))
+def test_every_published_reward(name: str) -> None:
+    """Each is a documented data class of JSON options that names its systems and its source, and
+    is recorded by name."""
+    made = load_object(REWARDS[name])
+    assert made.registered == name
+    assert made.systems
+    assert all(isinstance(system, str) for system in made.systems)
+    assert made.__doc__
+    options = {f.name for f in fields(made)}
+    assert not options & {"use", "weight", "name", "digest"}, "a part's table has these already"
+    reward = Reward.of(name)
+    assert Reward.from_json(json.loads(json.dumps(reward.to_json()))) == reward == Reward.of(made)
+    assert Reward.of(made()) == reward
+    assert pickle.loads(pickle.dumps(reward)) == reward
+    assert set(reward.to_json()[name]) == {"use", "weight", *options}
+
+
+def test_a_look_at_the_names_imports_no_method() -> None:
+    code = (
+        "import sys; from searchgym.rewards import REWARDS, Reward\n"
+        "assert len(REWARDS) > 30; Reward.of('em')\n"
+        "used = [m for m in sys.modules if m.startswith('searchgym.rewards.published.')]\n"
+        "assert not used, used"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_what_is_always_measured_is_registered() -> None:

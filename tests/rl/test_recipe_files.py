@@ -18,9 +18,10 @@ from searchgym.errors import CardError
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.recipe_files import RecipeDoc, document, folder, is_path, read, shipped
 from searchgym.rl.slots.contracts import check_estimator
-from searchgym.rl.slots.registry import PLACES, REGISTRY, make, registered_in
+from searchgym.rl.slots.registry import PLACES, REGISTRY, make
 from searchgym.rl.trainer import TrainConfig, Trainer
 from searchgym.tasks.families import make_family
+from searchgym.utils.registered import registered_in
 from tests.rl.lookup import player, setting
 
 METHOD = '''"""The reward less the group's smallest."""

@@ -1,21 +1,17 @@
 """Names, import paths and options to objects: what a recipe's tables mean.
 
 Nothing is listed here. A class is registered by standing in its slot's package with a line
-``registered = "name"``; the packages' files are read for such lines, not imported, so that a look
-at the names loads no library, and making one object imports one file.
+``registered = "name"`` (:mod:`searchgym.utils.registered`).
 """
 
 from __future__ import annotations
 
-import ast
-import importlib
 from collections.abc import Iterator, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ...errors import CardError, unknown
 from ...objects import from_spec
+from ...utils.registered import registered_in
 
 SlotName = Literal["rollout", "signal", "reward", "advantage", "loss", "data", "schedule"]
 PLACES: Mapping[SlotName, str] = {
@@ -54,42 +50,6 @@ class Registry(Mapping[SlotName, Mapping[str, str]]):
 
 
 REGISTRY = Registry()
-
-
-@cache
-def registered_in(package: str) -> Mapping[str, str]:
-    """Name → ``"module:Class"`` of every class in a package's files that has a name in
-    ``registered``, in alphabetical order.
-
-    Raises:
-        CardError: two classes have the same name.
-    """
-    # the package alone is imported: a docstring
-    files = [
-        path for folder in importlib.import_module(package).__path__
-        for path in sorted(Path(folder).glob("*.py"))
-    ]  # fmt: skip
-    classes: dict[str, str] = {}
-    for path in files:
-        for name, class_name in _registered(path.read_text(encoding="utf-8")):
-            where = f"{package}.{path.stem}:{class_name}"
-            if name in classes:
-                raise CardError(f"{name!r} is registered twice: {classes[name]} and {where}")
-            classes[name] = where
-    return dict(sorted(classes.items()))
-
-
-def _registered(source: str) -> Iterator[tuple[str, str]]:
-    """(name, class) for each class of a file with a line ``registered = "name"``."""
-    if "registered = " not in source:
-        return
-    for node in ast.parse(source).body:
-        if not isinstance(node, ast.ClassDef):
-            continue
-        for line in node.body:
-            match line:
-                case ast.Assign([ast.Name("registered")], ast.Constant(str(name))):
-                    yield name, node.name
 
 
 def make(slot: SlotName, spec: Any) -> Any:

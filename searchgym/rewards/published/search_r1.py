@@ -1,0 +1,87 @@
+"""Search-R1's structural format reward."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...types import Answer, Search
+from ..lookups import stands_in_results
+from ..outcome import Outcome
+
+_TURN = re.compile(r"<(think)>.*?</think>\s*<(search|answer)>.*</\2>", re.DOTALL)
+_TAG = re.compile(r"</?(?:think|search|answer|information)>")
+
+
+@dataclass(frozen=True)
+class SearchR1Form:
+    """Pay the answer and, less, the form: thought, then search or answer, and nothing outside.
+
+    Right and in form 1, right 1 - ``structure``; otherwise in form ``structure`` (and ``retrieval``
+    more if an accepted answer stands in a result); not in form ``answered`` if an answer was given,
+    else 0. The form is the state machine of :func:`in_form`, over the policy's own texts in the
+    dialect ``search_r1`` (Jin et al., Search-R1, arXiv 2503.09516; the empirical study
+    arXiv 2505.15117; released ``qa_em_format.py``).
+    """
+
+    registered = "search_r1"
+    systems = ("Search-R1",)
+
+    structure: float = 0.2
+    answered: float = 0.1
+    retrieval: float = 0.0
+
+    def final(self, outcome: Outcome) -> float:
+        return structural(
+            right=outcome.em == 1.0,
+            valid=in_form(outcome),
+            answered=outcome.answered,
+            retrieved=bool(self.retrieval) and stands_in_results(outcome, outcome.answers),
+            structure=self.structure,
+            form=self.answered,
+            retrieval=self.retrieval,
+        )
+
+
+def structural(
+    *,
+    right: bool,
+    valid: bool,
+    answered: bool,
+    retrieved: bool = False,
+    structure: float,
+    form: float,
+    retrieval: float = 0.0,
+) -> float:
+    """The six cases of the released score; ``form`` is what a wrong answer out of form earns."""
+    if right:
+        return 1.0 if valid else 1.0 - structure
+    if valid:
+        return structure + (retrieval if retrieved else 0.0)
+    return form if answered else 0.0
+
+
+def in_form(outcome: Outcome) -> bool:
+    """Check an episode's form: start → think → (search → information → think)* → answer.
+
+    The environment writes the information block after each search, so every turn's text must be a
+    thought and a search, the last one's a thought and an answer, with white space alone outside of
+    the tags and no tag inside of another. An episode cut by a budget keeps the form as far as it
+    went.
+    """
+    turns = outcome.turns
+    if not all(isinstance(turn.action, (Search, Answer)) for turn in turns):
+        return False
+    return texts_in_form([turn.text for turn in turns], ended=outcome.answered)
+
+
+def texts_in_form(texts: Sequence[str], *, ended: bool) -> bool:
+    """Check the form of a policy's texts, turn by turn; ``ended``: the last one answers."""
+    for number, text in enumerate(texts, 1):
+        found = _TURN.fullmatch(text.strip())
+        if found is None or len(_TAG.findall(text)) != 4:
+            return False
+        if (found[2] == "answer") != (ended and number == len(texts)):
+            return False
+    return bool(texts)

@@ -100,10 +100,10 @@ class Bench:
 
     def _warm(self) -> None:
         """Let estimators with memory see a large sample first, as after some steps."""
-        if not self.pool:
-            return
         recipe = self.recipe
-        draws = self.draw(400, derive(0, "lab", "warm"))
+        if not self.pool or not recipe.advantage.state_dict():
+            return
+        draws = self.draw(100, derive(0, "lab", "warm"))
         batch = Batch.of([self._group(q, row) for step in draws for q, row in enumerate(step)])
         assert batch is not None
         self._fill(batch)
@@ -177,22 +177,26 @@ class Bench:
         by_entropy = -same * (chance * (table + entropy))[None, :]
         return by_logp, by_entropy
 
-    def _gradient(self, batch: Batch, slopes: tuple[Tensor, Tensor | None], step: Tensor,
-                  steps: int) -> Floats:  # fmt: skip
+    def _at(self, batch: Batch) -> Tensor:
+        """(N, T) place in the table of each sampled token; -1 beyond a trajectory's last."""
+        made = torch.full(batch.mask.shape, -1)
+        for line, member in zip(made, batch.members, strict=True):
+            index = np.concatenate([self.lm.index(r)[r.sampled] for r in member.rows])
+            line[: len(index)] = torch.from_numpy(index)
+        return made
+
+    def _gradient(
+        self, at: Tensor, slopes: tuple[Tensor, Tensor | None], step: Tensor, steps: int
+    ) -> Floats:
         """(steps, P): each trajectory's slopes, added up in its step."""
         size = len(self.lm.logits)
-        index = [torch.from_numpy(np.concatenate([self.lm.index(r)[r.sampled] for r in m.rows]))
-                 for m in batch.members]  # fmt: skip
-        at = torch.cat(index)
-        line = torch.repeat_interleave(torch.arange(len(index)), torch.tensor([*map(len, index)]))
-        column = torch.cat([torch.arange(len(i)) for i in index])
         keep = at >= 0
-        at, line, column = at[keep], line[keep], column[keep]
+        goal = (step[:, None] * size + at)[keep]
         made = torch.zeros(steps, size, dtype=torch.float64)
         for values, jacobian in zip(slopes, self._paths, strict=True):
             if values is not None:
                 sums = torch.zeros(steps * size, dtype=torch.float64)
-                sums.index_add_(0, step[line] * size + at, values[line, column].double())
+                sums.index_add_(0, goal, values[keep].double())
                 made += sums.view(steps, size) @ jacobian
         return made.numpy()
 
@@ -200,9 +204,7 @@ class Bench:
     def draw(self, steps: int, seed: int) -> Draws:
         """Members of groups, drawn by the policy's odds."""
         draw = np.random.Generator(np.random.PCG64(seed))
-        parts = [
-            draw.choice(len(p), size=(steps, self.size), p=p / p.sum()) for p in self.odds
-        ]
+        parts = [draw.choice(len(p), size=(steps, self.size), p=p / p.sum()) for p in self.odds]
         return np.stack(parts, 1)
 
     def steps(self, count: int, seed: int) -> Steps:
@@ -222,18 +224,21 @@ class Bench:
         for start in range(0, len(draws), max(CHUNK // width, 1)):
             chunk = draws[start : start + max(CHUNK // width, 1)]
             number = torch.arange(len(chunk)).repeat_interleave(width)
-            batch = self._whole().take((chunk.reshape(-1) + self.first[question]).tolist())
+            leaves = chunk.reshape(-1) + self.first[question]
+            whole, at = self._whole()
+            batch = whole.take(leaves.tolist())
             batch.group = number
-            parts.append(self._gradient(batch, self._slopes(batch, step), number, len(chunk)))
+            slopes = self._slopes(batch, step)
+            parts.append(self._gradient(at[leaves], slopes, number, len(chunk)))
         return np.concatenate(parts)
 
-    def _whole(self) -> Batch:
-        """All trajectories as a batch, one line each."""
+    def _whole(self) -> tuple[Batch, Tensor]:
+        """All trajectories as a batch, one line each, and their tokens' places."""
         if not hasattr(self, "_whole_batch"):
             whole = Batch.of(self.pool)
             assert whole is not None
             self._fill(whole)
-            self._whole_batch = whole
+            self._whole_batch = whole, self._at(whole)
         return self._whole_batch
 
     def _one_by_one(self, draws: Draws, seed: int) -> Iterator[tuple[Floats, float, float]]:
@@ -272,7 +277,7 @@ class Bench:
             return np.zeros(len(self.lm.logits))
         self._fill(batch)
         step = torch.zeros(len(batch), dtype=torch.long)
-        return self._gradient(batch, self._slopes(batch), step, 1)[0]
+        return self._gradient(self._at(batch), self._slopes(batch), step, 1)[0]
 
     def _joined(self, steps: Iterator[tuple[Floats, float, float]]) -> Steps:
         gradient, calls, tokens = zip(*steps, strict=True)
@@ -312,7 +317,7 @@ class Bench:
             sequences = float(self.size * self.tree.questions)
             for tokens in (0.0, 1e3):
                 slopes = self._slopes(replace(whole), Totals(tokens, sequences))
-                together = self._gradient(whole, slopes, number, 1)[0]
+                together = self._gradient(self._at(whole), slopes, number, 1)[0]
                 alone = sum(self.groups(q, step[None, q]) for q in range(self.tree.questions))
                 if not np.allclose(together, alone[0], rtol=1e-4, atol=1e-7):
                     return False

@@ -56,6 +56,9 @@ class TabularLM:
         self.start = np.cumsum([0, *(len(w) for w in self.words)])
         """By place, where its logits begin."""
         size = int(self.start[-1])
+        sizes = torch.tensor([len(w) for w in self.words])
+        self.owner = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+        """(P,) the place of each logit."""
         self.logits = torch.zeros(size, dtype=torch.float64) if logits is None else logits
         self._index: dict[int, tuple[TrainingRow, NDArray[np.int64]]] = {}
 
@@ -64,12 +67,6 @@ class TabularLM:
         if number == len(self.words):
             self.words.append([])
         return self.words[number]
-
-    @property
-    def owner(self) -> Tensor:
-        """(P,) the place of each logit."""
-        return torch.repeat_interleave(torch.arange(len(self.words)), torch.from_numpy(
-            np.diff(self.start)))  # fmt: skip
 
     def table(self, logits: Tensor | None = None) -> Tensor:
         """(P,) log-probabilities, those of each place's words summing to one."""

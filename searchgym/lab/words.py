@@ -29,8 +29,7 @@ class WordRenderer:
 
     def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
         return tuple(
-            written[s.id] if s.author == "policy" else self.encode(s.text)
-            for s in request.segments
+            written[s.id] if s.author == "policy" else self.encode(s.text) for s in request.segments
         )
 
     def spell(self, segments: Sequence[Segment], text: str) -> Spelt:

@@ -54,9 +54,7 @@ class FactGraph:
         return found
 
 
-def fact_graph(
-    seed: int, things: int = 40, relations: int = 4, missing: float = 0.1
-) -> FactGraph:
+def fact_graph(seed: int, things: int = 40, relations: int = 4, missing: float = 0.1) -> FactGraph:
     """Draw a graph: each relation maps things to random others, a share of facts ``missing``."""
     if not 1 < relations <= len(RELATIONS):
         raise CardError(f"relations is 2 to {len(RELATIONS)}, got {relations}")

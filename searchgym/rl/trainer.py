@@ -11,12 +11,10 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import torch
 
 from ..envs.unwrap import search_env
@@ -29,6 +27,8 @@ from .asynchronous.rollouts import AsyncRollouts
 from .checkpoint import load_checkpoint, save_checkpoint
 from .collapse import CollapseMonitor
 from .comparison import compares_groups, require_members_that_differ
+from .config import TrainConfig as TrainConfig
+from .credit import compare, score_groups
 from .critic import Critic
 from .idle import warn_of_idle_options
 from .log import CHECKPOINT, LOG, Log
@@ -39,74 +39,17 @@ from .measures import (
     staleness_metrics,
 )
 from .processes import SingleProcess
-from .recipe import UNREAD_SCALE, Recipe, under_curriculum
+from .recipe import Recipe, under_curriculum
 from .saved import ROLLOUTS, SavedRollouts
-from .slots.batch import Batch, Estimate
+from .slots.batch import Batch
 from .slots.protocols import Learner, Replay, RunFacts
-from .slots.records import Floats, Rewards, Scored, TaskPlan, Workers
+from .slots.records import Scored, TaskPlan, Workers
 from .update import Updater, batch_logp
 
 OUT_OF_MEMORY = (
     "step {}: the device is out of memory. Less is needed with fewer tokens at once (train.tokens, "
     "now {}; load.tokens for what is not trained) and with load.gradient_checkpointing=true"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TrainConfig:
-    """Training options that do not depend on the method; a recipe's ``train`` table changes the
-    defaults."""
-
-    steps: int = 100
-    """Number of training steps."""
-    tasks: int = 8
-    """Tasks per step; each is played by one group of episodes."""
-    epochs: int = 1
-    """Passes over a step's trajectories."""
-    minibatches: int = 1
-    """Optimizer updates per pass; each takes whole trajectories."""
-    lr: float = 1e-6
-    """AdamW learning rate."""
-    muon_lr: float = 0.0
-    """Muon learning rate for the matrices within layers; 0 trains them by AdamW, too."""
-    max_norm: float = 1.0
-    """Gradient clipping threshold (L2 norm)."""
-    tokens: int = 16_384
-    """Padded tokens per forward and backward pass. Bounds memory; results differ by rounding."""
-    reset_optimizer: bool = False
-    """Reset the optimizer's state at each step (Kimi k1.5, arXiv 2501.12599)."""
-    save_every: int = 50
-    """Steps between checkpoints; the last step is always saved."""
-    save_rollouts: int = 0
-    """Trajectories per step to keep in the run's folder with tokens, masks, log-probabilities and
-    advantages (``rl.saved``), for ``searchgym view``."""
-    agreement: float | None = None
-    """Largest difference, in nats per token, between log-probabilities of the trainer and of a
-    generator with weights of its own (vLLM); None chooses by precision (``rl.agreement``)."""
-    seed: int = 0
-    """Seed of tasks, sampling order and minibatches."""
-
-    def __post_init__(self) -> None:
-        passes = (self.steps, self.tasks, self.epochs, self.minibatches)
-        if (
-            min(*passes, self.tokens, self.save_every) < 1
-            or not 0 < self.lr < np.inf
-            or not self.max_norm > 0
-            or self.save_rollouts < 0
-        ):
-            raise CardError(f"counts must be at least 1, lr and max_norm positive; got {self}")
-        if not 0 <= self.muon_lr < np.inf:
-            raise CardError(f"muon_lr must be at least 0, got {self.muon_lr}")
-        if self.agreement is not None and self.agreement <= 0:
-            raise CardError(f"agreement must be positive, got {self.agreement}")
-
-    @classmethod
-    def of(cls, recipe: Recipe, **changes: Any) -> TrainConfig:
-        """Build the recipe's options with ``changes``."""
-        try:
-            return cls(**{**recipe.train, **changes})
-        except TypeError as error:
-            raise CardError(f"training options: {error}") from error
 
 
 class Trainer:
@@ -324,7 +267,7 @@ class Trainer:
             if self.rollouts is not None:
                 metrics |= staleness_metrics(batch, self.policy.version, self.rollouts.eta)
             # 5. rewards become advantages
-            self._compare(batch, coef)
+            compare(recipe, batch, coef)
             if self.saved is not None:
                 self.saved.write(self.steps, batch)
             # 6. losses, gradients, new weights
@@ -361,18 +304,7 @@ class Trainer:
         for group in groups:
             for member in group.members:
                 self.env.ended(member.episode)
-        measured: list[dict[str, Floats]] = [{} for _ in groups]
-        for signal in recipe.signal:
-            for known, new in zip(measured, signal.measure(groups, workers), strict=True):
-                known.update(new)
-        scored: list[Scored] = []
-        for group, signals in zip(groups, measured, strict=True):
-            broken = np.array([m.broken for m in group.members])
-            rewards = Rewards(np.where(broken, np.nan, 0.0))
-            for transform in recipe.reward:
-                rewards = transform.apply(group, signals, rewards, workers.coef)
-            scored.append(Scored(group, signals, rewards))
-        return scored
+        return score_groups(recipe, groups, workers)
 
     def _score(self, batch: Batch) -> None:
         """Fill in what the recipe reads: log-probabilities of the old policy, the reference and the
@@ -389,21 +321,6 @@ class Trainer:
             if recipe.needs("value"):
                 assert self.critic is not None  # likewise
                 batch.value = self.critic.values(batch)
-
-    def _compare(self, batch: Batch, coef: Mapping[str, float]) -> None:
-        """Fill in advantages, and the clip scale and mask that come with them."""
-        estimate = self.recipe.advantage.estimate(batch, coef)
-        if not isinstance(estimate, Estimate):
-            raise CardError(
-                f"{type(self.recipe.advantage).__name__}.estimate gave a "
-                f"{type(estimate).__name__}, not an Estimate (searchgym.rl.slots.batch): return "
-                "Estimate(advantages)"
-            )
-        if estimate.clip_scale is not None and not self.recipe.scales_clip:
-            raise CardError(f"{type(self.recipe.advantage).__name__} {UNREAD_SCALE}")
-        batch.adv, batch.clip_scale = estimate.adv, estimate.clip_scale
-        if estimate.mask is not None:
-            batch.narrow(estimate.mask)
 
     # --- parts --------------------------------------------------------------------------------
     @property

@@ -7,7 +7,6 @@ go through the model together. Several processes share the micro-batches of an u
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,14 +19,12 @@ from ..policies.rows import TrainingRow
 from ..policies.trainable import TrainableLM
 from ..seeding import stream
 from ..utils.state_file import full_tensor
+from .config import TrainConfig
 from .measures import loss_metrics
 from .processes import SingleProcess
 from .recipe import Recipe
 from .slots.batch import Batch, Mean, Output, Totals, in_lines
 from .slots.protocols import Result, UpdateWide
-
-if TYPE_CHECKING:
-    from .trainer import TrainConfig
 
 
 class Updater:
@@ -81,13 +78,9 @@ class Updater:
 
     def _prepare(self, batch: Batch, coef: Mapping[str, float]) -> None:
         """Let losses that must do so look at the whole mini-batch, under the current weights."""
-        wide = [loss for loss in self.recipe.loss if isinstance(loss, UpdateWide)]
-        output = None
-        if any(loss.prepares_with_logp for loss in wide):
-            with torch.no_grad():
-                output = Output(batch_logp(self.processes, batch, self.lm.logp))
-        for loss in wide:
-            batch.notes |= loss.prepare(batch, output, coef)
+        prepare_losses(
+            self.recipe, batch, coef, lambda: batch_logp(self.processes, batch, self.lm.logp)
+        )
 
     def _backward(self, batch: Batch, coef: Mapping[str, float]) -> dict[str, float]:
         """Accumulate one update's gradients over micro-batches; losses divide by ``totals``, so
@@ -123,13 +116,7 @@ class Updater:
             entropy = in_lines(entropy.cpu(), batch.members, width)
         if batch.old_logp is None:  # nothing has been updated since the batch was played
             batch.old_logp = logp.detach()
-        total = torch.zeros(())
-        metrics: dict[str, float | Mean] = {}
-        for loss in self.recipe.loss:
-            value, stats = loss(Output(logp, entropy), batch, totals, coef)
-            total = total + coef.get(loss.name, loss.weight) * value
-            metrics |= loss_metrics(loss.name, stats)
-        return total, metrics
+        return total_loss(self.recipe, Output(logp, entropy), batch, totals, coef)
 
     def _minibatches(self, batch: Batch, step: int, epoch: int) -> Iterator[list[int]]:
         """Yield the indices of each update's trajectories."""
@@ -172,6 +159,33 @@ class Updater:
 
     def _fresh_optimizers(self) -> list[Optimizer]:
         return optimizers_of(self.lm.model, self.config.lr, self.config.muon_lr)
+
+
+def prepare_losses(
+    recipe: Recipe, batch: Batch, coef: Mapping[str, float], logp: Callable[[], Tensor]
+) -> None:
+    """Note in a mini-batch what losses find out from all of it; ``logp`` gives (N, T) under the
+    current weights, and is asked at most once."""
+    wide = [loss for loss in recipe.loss if isinstance(loss, UpdateWide)]
+    output = None
+    if any(loss.prepares_with_logp for loss in wide):
+        with torch.no_grad():
+            output = Output(logp())
+    for loss in wide:
+        batch.notes |= loss.prepare(batch, output, coef)
+
+
+def total_loss(
+    recipe: Recipe, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
+) -> Result:
+    """Sum a recipe's losses, each times its coefficient; and their metrics."""
+    total = torch.zeros(())
+    metrics: dict[str, float | Mean] = {}
+    for loss in recipe.loss:
+        value, stats = loss(output, batch, totals, coef)
+        total = total + coef.get(loss.name, loss.weight) * value
+        metrics |= loss_metrics(loss.name, stats)
+    return total, metrics
 
 
 def batch_logp(

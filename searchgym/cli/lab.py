@@ -1,0 +1,100 @@
+"""``searchgym lab``: what training methods' gradients are worth, and how fast each one learns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import CardError
+from .output import JsonFlag, examples, print_json, print_table, progress, say
+
+LEGEND = (
+    "expected, one step: cosine with the true gradient of the expected gradient, and of one step's "
+    "on average; bias, variance: relative to the useful length; then signal-to-noise per cost"
+)
+
+
+def lab(
+    methods: Annotated[
+        list[str] | None, typer.Argument(help="Recipes, or 'broken'. Default: twelve of them.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All methods.")] = False,
+    learn: Annotated[
+        bool, typer.Option("--learn", help="Train a small language model by each method instead.")
+    ] = False,
+    size: Annotated[int, typer.Option(help="Group size of the rows shown: 4, 8 or 16.")] = 8,
+    success: Annotated[float, typer.Option(help="Success rate shown: .1, .4 or .8.")] = 0.4,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps drawn where many are computed at once.")
+    ] = None,
+    few: Annotated[
+        int | None, typer.Option(help="Steps drawn where each is a batch of its own.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Trainings of each method, with --learn.")] = 5,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Result file; the same command resumes from it."),
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Folder for the figure: PNG, SVG, CSV and JSON.")
+    ] = None,
+    stored: Annotated[bool, typer.Option("--stored", help="Show the shipped result.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare methods' gradients with the true one, in a task whose every trajectory is known.
+
+    Takes three minutes for twelve methods, twenty for all. With --learn, a language model of a
+    hundred thousand parameters is trained by each method, five minutes a method on two cores.
+    """
+    from ..lab import learn as learning
+    from ..lab.gradient_results import figure as drawn
+    from ..lab.gradient_results import lines, measure
+    from ..lab.methods import DEFAULT
+    from ..lab.methods import methods as known
+    from ..lab.results import load
+    from ..lab.results import stored as shipped
+
+    if every and methods:
+        raise CardError("name methods or give --all, not both")
+    usual = learning.DEFAULT if learn else DEFAULT
+    names = list(methods or (known() if every else usual))
+    with progress("measuring", None if stored else len(names), "methods") as bar:
+        if stored:
+            result = load(shipped("learning" if learn else "gradients"))
+        elif learn:
+            result = learning.bench(names, out, seeds=seeds, progress=lambda name: bar(0))
+        else:
+            result = measure(names, out, steps=steps, few=few, progress=lambda name: bar(1))
+    if as_json:
+        print_json(result)
+        return
+    rows: list[dict[str, Any]] = learning.lines(result) if learn else lines(result, size, success)
+    if not rows:
+        raise CardError(f"nothing was measured at size {size} and success {success}")
+    if learn:
+        print_table("Learning: mean and 95 % interval over seeds", rows)
+        say(learning.LEGEND)
+    else:
+        print_table(f"Gradients of one step, groups of {size}, success {success:g}", rows)
+        say(LEGEND)
+        for name, found in result["methods"].items():
+            if "same_as" in found:
+                say(f"{name}: as {found['same_as']} at a step's first update")
+    if figure is not None:
+        made = learning.figure(result) if learn else drawn(result, size, success)
+        say(str(made.save(figure)["png"]))
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(
+        epilog=examples(
+            "searchgym lab",
+            "searchgym lab grpo rloo gigpo --figure build/lab",
+            "searchgym lab --all --out runs/lab/gradients.json",
+            "searchgym lab --learn grpo broken",
+            "searchgym lab --stored --learn",
+        )
+    )(lab)

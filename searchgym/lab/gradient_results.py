@@ -1,0 +1,170 @@
+"""The laboratory's table of gradients: measured, printed, drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..charts.figure import Figure
+from ..charts.forest import forest
+from .methods import BROKEN
+from .results import resumed
+
+SIZE, SUCCESS = 8, 0.4
+"""Group size and success rate of the rows that are shown first."""
+MEASURES = ("cosine", "step_cosine", "factor", "bias", "variance", "per_call", "per_token")
+HEADS = {
+    "cosine": "expected", "step_cosine": "one step", "bias": "bias", "variance": "variance",
+    "per_call": "/100 calls", "per_token": "/1k tokens",
+}  # fmt: skip
+"""Columns of the table: cosine with the true gradient (of the expected gradient, of one step's),
+bias and variance relative to the useful length, signal-to-noise."""
+
+
+def measure(
+    names: Sequence[str], path: Path | None = None, *, sizes: Sequence[int] | None = None,
+    successes: Sequence[float] | None = None, steps: int | None = None, few: int | None = None,
+    enumerate_groups: bool = True, seed: int = 0, progress: Callable[[str], object] = str,
+) -> dict[str, Any]:  # fmt: skip
+    """Measure methods by the exact laboratory; resumes from ``path``.
+
+    Args:
+        names: Of :func:`~searchgym.lab.methods.methods`.
+        sizes, successes: Group sizes and rates of exact match; by default 4, 8, 16 and .1, .4, .8.
+        steps, few: Steps drawn where many are computed at once, and elsewhere.
+        enumerate_groups: Look at all groups where there are few enough.
+        progress: Called with each method's name before it is measured.
+    """
+    from .measure import FEW, SIZES, STEPS, SUCCESSES, Laboratory
+
+    sizes, successes = list(sizes or SIZES), list(successes or SUCCESSES)
+    options = {"steps": steps or STEPS, "few": few or FEW, "enumerate_groups": enumerate_groups}
+    laboratory: Laboratory | None = None
+    asked: set[str] = set()
+
+    def one(name: str, result: dict[str, Any]) -> Any:
+        nonlocal laboratory
+        progress(name)
+        if laboratory is None:
+            laboratory = Laboratory(sizes, successes)
+        for known, rows in result["methods"].items():  # twins of what an earlier run measured
+            if "same_as" not in rows and known not in asked:
+                laboratory.same_as(known)
+                asked.add(known)
+        asked.add(name)
+        if (twin := laboratory.same_as(name)) is not None:
+            return {"same_as": twin}
+        found = laboratory.measure(name, seed=seed, **options)
+        return {"rows": [_row(quality._asdict()) for quality in found]}
+
+    settings = {"sizes": sizes, "successes": successes, "seed": seed, **options}
+    return resumed(path, settings, names, one)
+
+
+def _row(quality: dict[str, Any]) -> dict[str, Any]:
+    del quality["method"]
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in quality.items()}
+
+
+def rows_of(result: Mapping[str, Any], method: str) -> list[dict[str, Any]]:
+    """A method's rows, or those of the one whose gradients are the same; [] if there are none."""
+    found = result["methods"].get(method, {})
+    found = result["methods"].get(found.get("same_as"), found)
+    return list(found.get("rows", ()))
+
+
+def row_of(
+    result: Mapping[str, Any], method: str, size: int = SIZE, success: float = SUCCESS
+) -> dict[str, Any] | None:
+    """The row of one size and rate; of a method without groups, that of the rate."""
+    rows = [r for r in rows_of(result, method) if r["success"] == success]
+    return next((r for r in rows if r["size"] == size or len(rows) == 1), None)
+
+
+def twins_of(result: Mapping[str, Any], method: str) -> list[str]:
+    """Methods whose gradients are this one's, by name."""
+    return [n for n, found in result["methods"].items() if found.get("same_as") == method]
+
+
+def lines(
+    result: Mapping[str, Any], size: int = SIZE, success: float = SUCCESS
+) -> list[dict[str, str]]:
+    """Rows of the table, best one-step cosine first."""
+    shown = []
+    for name, found in result["methods"].items():
+        row = None if "same_as" in found else row_of(result, name, size, success)
+        if row is not None:
+            shown.append((-(row["step_cosine"][0] or 0.0), name, row))
+    return [
+        {"method": name.removeprefix("advantage:"),
+         **{head: _number(row[measure]) for measure, head in HEADS.items()}}
+        for _, name, row in sorted(shown, key=lambda s: s[:2])
+    ]  # fmt: skip
+
+
+def _number(value: Sequence[float | None]) -> str:
+    """A number of three digits, with half its interval where it has one."""
+    mean, low, high = value
+    if mean is None:
+        return "-"  # nothing along the true gradient that is not noise
+    shown = f"{mean:.2f}" if abs(mean) < 100 else f"{mean:.0f}"
+    half = 0.0 if low is None or high is None else (high - low) / 2
+    return f"{shown} ±{half:.2f}".replace("0.", ".") if half >= 0.005 else shown.replace("0.", ".")
+
+
+def figure(result: Mapping[str, Any], size: int = SIZE, success: float = SUCCESS) -> Figure:
+    """Direction of one step, and signal by cost, of every method."""
+    facets = {
+        "Cosine of one step's gradient with the true one": "step_cosine",
+        "Signal-to-noise per hundred engine calls": "per_call",
+    }
+    ordered = [line["method"] for line in lines(result, size, success)]
+    marks = []
+    for facet, measure in facets.items():
+        for name in ordered:
+            row = row_of(result, name, size, success)
+            row = row or row_of(result, f"advantage:{name}", size, success)
+            assert row is not None
+            mean, low, high = row[measure]
+            if mean is not None:
+                exact = row["enumerated"] and measure != "step_cosine"
+                marks.append({"y": name, "by": "gradient", "facet": facet, "mean": mean,
+                              "low": None if exact else low, "high": None if exact else high})  # fmt: skip
+    title = _finding(result, ordered, size, success)
+
+    def draw(narrow: bool = False) -> Any:
+        return forest(
+            marks,
+            by=["gradient"],
+            x_title="",
+            rate={next(iter(facets))},
+            columns=2,
+            width=240,
+            narrow=narrow,
+        )
+
+    return Figure(
+        "lab-gradients", title,
+        f"One step is a group of {size} for each of three questions, whose every trajectory is "
+        f"known, under a policy that is right in {success:.0%} of its episodes. Marks are means, "
+        "lines 95 % intervals; enumerated numbers have none.",
+        f"A list of {len(ordered)} methods with two numbers each: {title}.",
+        draw, tuple(marks),
+    )  # fmt: skip
+
+
+def _finding(result: Mapping[str, Any], ordered: Sequence[str], size: int, success: float) -> str:
+    """The figure's title, true of whatever was measured."""
+    row = row_of(result, ordered[0], size, success) or row_of(
+        result, f"advantage:{ordered[0]}", size, success
+    )
+    assert row is not None
+    text = f"One step of {ordered[0]} points {row['step_cosine'][0]:.2f} of the way to the true "
+    text += "gradient"
+    broken = row_of(result, BROKEN, size, success)
+    grpo = row_of(result, "grpo", size, success)
+    if broken is not None and grpo is not None:
+        text += f", GRPO's {grpo['step_cosine'][0]:.2f}, and with its turns shuffled "
+        text += f"{broken['step_cosine'][0]:.2f}"
+    return text

@@ -1,0 +1,100 @@
+"""Results of the laboratory as files: written method by method, so that a run which was stopped
+goes on where it was; read by the table, the figure and the pages."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import platform
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..cards import catalog
+from ..errors import DataError
+from ..utils.files import write_whole
+
+
+def stored(name: str) -> Path:
+    """The shipped result of ``"gradients"`` or ``"learning"``."""
+    return catalog("agents") / "recipes" / f"{name}.json"
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read a result.
+
+    Raises:
+        DataError: no such file, or not a result of the laboratory.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}; searchgym lab --out writes it") \
+            from error  # fmt: skip
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}: not JSON: {error}") from error
+    if not isinstance(found, dict) or not {"settings", "methods"} <= set(found):
+        raise DataError(f"{path}: not a result of the laboratory: it has no settings or methods")
+    return found
+
+
+def resumed(
+    path: Path | None,
+    settings: Mapping[str, Any],
+    names: Iterable[str],
+    measure: Callable[[str, dict[str, Any]], Any],
+) -> dict[str, Any]:
+    """Measure each method that ``path`` does not hold yet; write the file after each.
+
+    Args:
+        path: Where the result is kept; None: nowhere.
+        settings: What was measured how. A file with others is refused.
+        measure: Given a method's name and the result so far; returns JSON values, which may hold
+            numbers that are not finite.
+
+    Raises:
+        DataError: the file holds a result under other settings, or cannot be written.
+    """
+    wanted = json.loads(json.dumps(settings))
+    result: dict[str, Any] = {**about(), "settings": wanted, "methods": {}}
+    if path is not None and path.exists():
+        kept = load(path)
+        if kept["settings"] != wanted:
+            raise DataError(
+                f"{path} was measured with {kept['settings']}, not {wanted}: name another file, "
+                "or delete it"
+            )
+        result["methods"] = kept["methods"]
+    for name in names:
+        if name in result["methods"]:
+            continue
+        result["methods"][name] = finite(measure(name, result))
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, json.dumps(result, indent=1) + "\n")
+    return result
+
+
+def about() -> dict[str, Any]:
+    """Date and versions."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "searchgym": __version__,
+        "python": platform.python_version(),
+        "torch": version("torch").partition("+")[0],
+        "numpy": version("numpy"),
+    }
+
+
+def finite(value: Any) -> Any:
+    """JSON values: a number that is not finite becomes null, others keep five digits."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}") if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value

@@ -37,15 +37,14 @@ def worlds_of(recipe: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the keywords of an environment for each world of a recipe.
 
     Args:
-        recipe: ``seeds`` (first, last), ``env`` (keywords that all worlds share) and ``wordings``,
-            a list of ``wording`` keywords that worlds take in turn.
+        recipe: ``seeds`` (first, last), ``env`` (keywords that all worlds share) and ``variants``,
+            a list of further keywords that worlds take in turn.
     """
     first, last = recipe["seeds"]
-    wordings = recipe.get("wordings") or [{}]
+    variants = recipe.get("variants") or [{}]
     for place, seed in enumerate(range(first, last)):
-        env = recipe["env"]
-        wording = {**env.get("wording", {}), **wordings[place % len(wordings)]}
-        yield {**env, "world": {**env.get("world", {}), "seed": seed}, "wording": wording}
+        env = {**recipe["env"], **variants[place % len(variants)]}
+        yield {**env, "world": {**env.get("world", {}), "seed": seed}}
 
 
 def demonstrations(
@@ -136,7 +135,4 @@ def load(path: Path, about: Mapping[str, Any]) -> list[Demonstration] | None:
     ids = np.split(tensors["ids"].numpy().astype(np.int64), ends)
     own = np.split(tensors["own"].numpy(), ends)
     searches = tensors["searches"].tolist()
-    return [
-        Demonstration(*row)
-        for row in zip(ids, own, header["families"], searches, strict=True)
-    ]
+    return [Demonstration(*row) for row in zip(ids, own, header["families"], searches, strict=True)]

@@ -63,9 +63,7 @@ class QuotingOracle:
             raise DialectError(f"thoughts are written in tag dialects, not in {dialect.name!r}")
         self._dialect = dialect
         self._ways = {
-            dialect.question(task.question): _Way(
-                task, facts_of(task, corpus), given_in(task)
-            )
+            dialect.question(task.question): _Way(task, facts_of(task, corpus), given_in(task))
             for task in env.tasks
         }
 
@@ -95,9 +93,7 @@ class QuotingOracle:
         if request.turns_left > 1 and request.queries_left != 0:
             missing = {fact.passage for fact in way.facts if fact not in known}
             tried = {
-                self._dialect.parse(s.text).action
-                for s in request.segments
-                if s.author == "policy"
+                self._dialect.parse(s.text).action for s in request.segments if s.author == "policy"
             }
             for passage, query in zip(task.evidence, task.queries, strict=True):
                 search = self._dialect.canonical(Search((query,)))

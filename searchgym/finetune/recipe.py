@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import CardError, EngineError, unknown
 from ..llms.sft import SftConfig
 
-_WORLDS = ("expert", "seeds", "env", "wordings")
+_WORLDS = ("expert", "seeds", "env", "variants")
 _RL = ("recipe", "env", "set")
 
 

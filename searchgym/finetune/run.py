@@ -1,8 +1,9 @@
 """Fine-tuning of a pretrained model: demonstrations, supervised training, then rewards.
 
-A run is a folder, and the same call goes on where it was interrupted: ``demonstrations.safetensors``
-(what the expert did, as the model's tokens), ``sft`` (the supervised stage), ``rl`` (the second one,
-a run as ``searchgym train`` makes them) and ``model``, which is the result.
+A run is a folder, and the same call goes on where it was interrupted. The folder holds
+``demonstrations.safetensors`` (what the expert did, as the model's tokens), ``sft`` (the supervised
+stage), ``rl`` (the second one, a run as ``searchgym train`` makes them) and ``model``, which is the
+result.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..evaluation.machine import note_machine
 from ..llms.base import Sampling
+from ..llms.blocked import block_attention
 from ..llms.precision import fast_dtype
 from ..llms.sft import Progress, SftTrainer, train
 from ..policies.note import save_note
@@ -90,6 +92,7 @@ def teach(
     with FolderLock(out):
         lm = TrainableLM(model or recipe.model, dtype="float32", freeze=recipe.freeze)
         rows = demonstrate(out, recipe, lm, report=made)
+        block_attention(lm.model)
         trainer = SftTrainer(lm.model, rows, config, fast_dtype())
         about = {"recipe": {k: v for k, v in asdict(recipe).items() if k not in ("rl", "sft")}}
 

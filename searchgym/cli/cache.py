@@ -50,7 +50,7 @@ def clear_kinds(
         list[str] | None, typer.Argument(metavar="KIND...", help="As 'searchgym cache' shows them.")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="All kinds but downloaded data sets.")
+        bool, typer.Option("--all", help="All kinds but downloaded data sets and models.")
     ] = False,
 ) -> None:
     """Delete what is kept of some kinds. It is computed, or has to be downloaded, again."""
@@ -58,6 +58,6 @@ def clear_kinds(
     if everything == bool(chosen):
         raise typer.BadParameter("name the kinds to clear, or say --all", param_hint="KIND")
     if everything:
-        chosen = [row.kind for row in sizes() if row.kind != "data"]
+        chosen = [row.kind for row in sizes() if row.kind not in ("data", "models")]
     for kind in chosen:
         say(f"{kind}: {clear(kind) / 1e6:,.1f} MB deleted")

@@ -13,6 +13,7 @@ from ..cards import Card, cards, read_card
 from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
 from ..llms.adapters import is_model
+from ..llms.models import MODELS
 from ..objects import bare_hint, check_fits, is_path, load_object, own_folder
 from ..rl.recipe_files import shipped
 from ..types import Agent, Task
@@ -44,7 +45,7 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
         return _of_card(read_card(folder, "agents"), options)
     if ":" in name:
         return _of_object(name, load_object(name), options)
-    if is_path(name) and is_model(name):
+    if name in MODELS or (is_path(name) and is_model(name)):
         return _language_model(Path(name), options)
     if options:
         raise CardError(f"agent {name!r} takes no options, got {', '.join(options)}")
@@ -63,7 +64,7 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
         )
     if is_path(name) and not Path(name).exists():
         raise CardError(f"agent {name!r}: there is no such file or folder")
-    names = [*known, "untrained", "majority"]
+    names = [*known, *MODELS, "untrained", "majority"]
     raise CardError(
         f"{unknown('agent', name, names)}, a .safetensors file, the folder of a "
         f"language model, 'module:Class' or 'module:function'{bare_hint(name)}"
@@ -71,7 +72,7 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
 
 
 def _of_card(card: Card, options: Mapping[str, Any]) -> Maker:
-    if "train" in card.body:
+    if "train" in card.body and "folder" not in card.body.get("kwargs", {}):
         raise CardError(
             f"agent {card.id!r} has to be trained first: searchgym train {card.id}; then pass the "
             ".safetensors file it writes"

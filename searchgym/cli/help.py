@@ -12,7 +12,7 @@ PANELS = {
     "Measure": ("eval", "compare", "transfer", "report", "leaderboard", "verify", "score",
                 "retrieve", "audit", "check", "certify", "lab"),
     "Train": ("quickstart", "train", "warmstart", "knower", "simulator"),
-    "Data and servers": ("data", "export", "serve", "cache"),
+    "Data and servers": ("data", "models", "export", "serve", "cache"),
 }  # fmt: skip
 """Panel of the help page → its commands, in this order."""
 _LAST = (len(PANELS) * 100, "More")

@@ -38,7 +38,11 @@ def train(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Model to train: a folder or hub name.", rich_help_panel=_LM),
+        typer.Option(
+            help="Model to train: a folder, a name of 'searchgym models' (smollm2-135m), or a hub "
+            "name.",
+            rich_help_panel=_LM,
+        ),
     ] = None,
     env: Annotated[
         str | None, typer.Option(help="Default: SearchQA-v0.", rich_help_panel=_LM)
@@ -314,6 +318,7 @@ def add_to(app: typer.Typer) -> None:
             "--out runs/x",
             "searchgym train dapo --model runs/small --lora 16 --lora-targets q_proj,v_proj -s "
             "env.max_turns=4",
+            "searchgym train grpo --model smollm2-135m --env MultiHopQA-v0",
             "searchgym train --resume --out runs/x --steps 100",
             "searchgym train candidate",
             "searchgym train candidate --seed 0 --seed 1 --out runs/two",

@@ -29,6 +29,7 @@ from . import (
     lab,
     leaderboard,
     learn,
+    models,
     play,
     report,
     retrieve,
@@ -79,7 +80,10 @@ def build() -> typer.Typer:
         if traceback:
             os.environ["SEARCHGYM_TRACEBACK"] = "1"
         quiet_libraries()
-        if context.invoked_subcommand != "data":  # a download deserves a bar, loading does not
+        if context.invoked_subcommand not in (
+            "data",
+            "models",
+        ):  # a download deserves a bar, loading does not
             os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         if context.invoked_subcommand is None:
             typer.echo(context.get_help())
@@ -111,6 +115,7 @@ def build() -> typer.Typer:
     app.add_typer(corpus.app, name="corpus")
     app.add_typer(graph.app, name="graph")
     app.add_typer(data.app, name="data")
+    app.add_typer(models.app, name="models")
     app.add_typer(cache.app, name="cache")
     app.add_typer(simulator.app, name="simulator")
     arrange(app)

@@ -236,7 +236,7 @@ def train(
 )
 def measure(
     name: Name,
-    model: Annotated[str, typer.Option(help="A folder or hub name.")],
+    model: Annotated[str, typer.Option(help="A folder, name of 'searchgym models' or hub name.")],
     style: Annotated[str, typer.Option(help="Prompts: sft or prompt.")] = "sft",
     k: Annotated[int, typer.Option(min=1, help="Documents per query.")] = 3,
     words: Annotated[int, typer.Option(min=1, help="Words per document, about.")] = 30,

@@ -88,8 +88,9 @@ def plan_of(
         )
     if model is None:
         raise CardError(
-            f"recipe {recipe!r} trains a language model: add --model with a folder ('searchgym "
-            "warmstart' makes a small one) or a hub name (--model Qwen/Qwen2.5-0.5B-Instruct)"
+            f"recipe {recipe!r} trains a language model: add --model with a name of 'searchgym "
+            "models' (--model smollm2-135m), a folder ('searchgym warmstart' makes a small one) or "
+            "a hub name (--model Qwen/Qwen2.5-0.5B-Instruct)"
         )
     train = {k: v for k, v in (("steps", steps), ("lr", lr), ("seed", seed)) if v is not None}
     plan = Plan.of(recipe, model, changes, env=env or "SearchQA-v0", train=train, **given)

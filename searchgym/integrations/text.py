@@ -33,5 +33,7 @@ def harmless(tokenizer: Any = None) -> Callable[[str], str]:
     if isinstance(tokenizer, str):
         from transformers import AutoTokenizer
 
-        tokenizer = AutoTokenizer.from_pretrained(tokenizer)
+        from ..llms.models import resolve
+
+        tokenizer = AutoTokenizer.from_pretrained(resolve(tokenizer))
     return lambda text: neutralise(text, tokenizer)

@@ -14,6 +14,7 @@ from ..errors import EngineError, MissingExtraError
 from .adapters import base_of, is_adapter, merge_adapter
 from .base import Floats, Ids
 from .caches import join, trim
+from .models import resolve
 from .prefixes import Past, extract, joined
 from .ropes import check_length, follows_the_longest
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
 
 def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -> tuple[Any, Any]:
-    """Load a model, in evaluation mode, and its tokenizer from a folder or hub name. Of a PEFT
-    folder the adapter is merged into the model that it names.
+    """Load a model, in evaluation mode, and its tokenizer from a folder, a name of
+    :data:`~searchgym.llms.models.MODELS` or a hub name. Of a PEFT folder the adapter is merged into
+    the model that it names.
 
     ``device`` "auto": a GPU if there is one, and "cuda": of several processes on one machine each
     takes its own (``LOCAL_RANK``). ``dtype`` "auto": the checkpoint's, else e.g. "float32".
@@ -40,7 +42,7 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
     if device == "cuda" and (local := os.environ.get("LOCAL_RANK", "")).isdecimal():
         device = f"cuda:{int(local) % max(torch.cuda.device_count(), 1)}"  # as accelerate counts
     adapter = path if is_adapter(path) else None
-    base = path if adapter is None else base_of(adapter)
+    base = resolve(path if adapter is None else base_of(adapter))
     try:
         # an adapter's folder need not hold a tokenizer
         own = adapter is not None and (Path(adapter) / "tokenizer_config.json").is_file()
@@ -57,7 +59,8 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
         told = "".join(f", {name}={value!r}" for name, value in options.items())
         raise EngineError(
             f"cannot load a causal LM from {base!r} (device={device!r}, dtype={dtype!r}{told}): "
-            f"{error}. Expected a folder with config.json, weights and tokenizer, or a hub name"
+            f"{error}. Expected a folder with config.json, weights and tokenizer, a name of "
+            "'searchgym models', or a hub name"
         ) from error
 
 

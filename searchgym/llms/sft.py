@@ -11,19 +11,22 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor
 
 from ..errors import DataError, EngineError
 from ..seeding import stream
 from ..utils.files import FolderLock, write_whole, writing
+from .head import logits_at
 from .optimizers import optimizers_of, set_rate
 from .sft_checkpoint import load_state, save_state
 from .small import END
@@ -53,11 +56,16 @@ class SftConfig:
     """Clipping threshold of AdamW's gradients (L2 norm)."""
     max_tokens: int = 768
     """Largest number of tokens of an example; longer ones are left out."""
+    tokens: int = 0
+    """Padded tokens of one forward and backward pass: a batch is then drawn at random, and its
+    examples pass in parts of like length. 0: batches of like length, each passing whole."""
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or self.batch < 1 or self.lr <= 0 or self.muon_lr < 0:
-            raise EngineError(f"steps and batch must be ≥ 1, lr > 0 and muon_lr ≥ 0, got {self}")
+        if min(self.steps, self.batch) < 1 or self.lr <= 0 or min(self.muon_lr, self.tokens) < 0:
+            raise EngineError(
+                f"steps and batch must be ≥ 1, lr > 0, muon_lr and tokens ≥ 0, got {self}"
+            )
 
 
 FINE_TUNING = SftConfig(steps=500, batch=16, lr=1e-5, muon_lr=0.0)
@@ -83,6 +91,21 @@ class Example(NamedTuple):
     ids: tuple[int, ...]
     prompt: int
     """Number of the ids that are the prompt's."""
+
+    @property
+    def own(self) -> NDArray[np.bool_]:
+        """(N,) mask of the completion's tokens."""
+        return np.arange(len(self.ids)) >= self.prompt
+
+
+class Row(Protocol):
+    """What is trained on: N token ids, and (N,) which of them the model is to write."""
+
+    @property
+    def ids(self) -> Sequence[int] | NDArray[np.int64]: ...
+
+    @property
+    def own(self) -> NDArray[np.bool_]: ...
 
 
 def encode(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) -> list[Example]:
@@ -111,10 +134,25 @@ def encode(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) ->
 
 
 class SftTrainer:
-    """Trains ``model`` in place. Steps are numbered from 1; ``step`` of them are done."""
+    """Trains ``model`` in place. Steps are numbered from 1; ``step`` of them are done.
 
-    def __init__(self, model: Any, examples: Sequence[Example], config: SftConfig) -> None:
+    Args:
+        model: A causal LM; parameters that take no gradient stay as they are.
+        examples: Rows to learn from.
+        config: Hyperparameters.
+        dtype: Of matrix products: ``torch.bfloat16`` takes half the time where the processor can;
+            weights stay float32.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        examples: Sequence[Row],
+        config: SftConfig,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         self.model, self.examples, self.config = model, examples, config
+        self.dtype = dtype
         self.step = 0
         self.seconds = 0.0
         """Seconds spent in steps, over all sessions of the run."""
@@ -133,8 +171,7 @@ class SftTrainer:
         start = perf_counter()
         rows = [self.examples[i] for i in self._batch(self.step)]
         self.model.train()
-        loss, shown, right = self._loss(rows)
-        loss.backward()
+        shown, right = self._backward(rows)
         # Muon's steps have one size whatever the gradient's: only AdamW's gradients are clipped
         groups = self.optimizers[0].param_groups
         parameters = [p for g in groups for p in g["params"]]
@@ -150,27 +187,52 @@ class SftTrainer:
             raise EngineError(f"the loss is {shown} at step {self.step}: lower the learning rates")
         return Progress(self.step, shown, right, sum(len(r.ids) for r in rows), spent, norm)
 
-    def _loss(self, rows: Sequence[Example]) -> tuple[Tensor, float, float]:
-        """Weighted mean loss; plain mean and accuracy over completion tokens."""
-        width = max(len(r.ids) for r in rows)
-        ids = torch.zeros(len(rows), width, dtype=torch.long)
-        weight = torch.zeros(len(rows), width)
-        own = torch.zeros(len(rows), width, dtype=torch.bool)
-        for i, row in enumerate(rows):
-            n = len(row.ids)
-            ids[i, :n] = torch.tensor(row.ids)
-            weight[i, : row.prompt] = self.config.prompt_weight
-            weight[i, row.prompt : n] = 1.0
-            own[i, row.prompt : n] = True
+    def _backward(self, rows: Sequence[Row]) -> tuple[float, float]:
+        """Gradients of a batch's loss, pass by pass; mean loss and accuracy of completion tokens.
+
+        Rows pass in parts of like length and at most ``config.tokens`` padded tokens, whose losses
+        add up to the batch's.
+        """
+        parts = _parts(rows, self.config.tokens)
+        several = len(parts) > 1
+        weights = [self._weight(part) if several else 1.0 for part in parts]
+        written = [sum(int(row.own[1:].sum()) for row in part) if several else 1 for part in parts]
+        shown = right = 0.0
+        for part, weight, count in zip(parts, weights, written, strict=True):
+            with self._precision():
+                loss, nats, hits = self._loss(part)
+            (loss * (weight / sum(weights))).backward()
+            share = count / sum(written)
+            shown, right = shown + nats * share, right + hits * share
+        return shown, right
+
+    def _weight(self, rows: Sequence[Row]) -> float:
+        """Sum of the loss weights of all tokens but each row's first, which nothing predicts."""
+        own = sum(int(row.own[1:].sum()) for row in rows)
+        read = sum(len(row.ids) - 1 for row in rows) - own
+        return own + self.config.prompt_weight * read
+
+    def _loss(self, rows: Sequence[Any]) -> tuple[Tensor, float, float]:
+        """Weighted mean loss; plain mean and accuracy over completion tokens. Logits are computed
+        where there is a loss."""
+        ids, own, real = padded(rows)
+        asked = own[:, 1:] if not self.config.prompt_weight else real[:, 1:]
+        line, column = asked.nonzero(as_tuple=True)
+        goal, written = ids[line, column + 1], own[line, column + 1]
         device = self.model.device
-        ids, weight, written = ids.to(device), weight[:, 1:].to(device), own[:, 1:].to(device)
         # padding stands on the right of a causal model: nothing before it sees it, no mask needed
-        logits = self.model(input_ids=ids, use_cache=False).logits[:, :-1].float()
-        goal = ids[:, 1:]
-        nats = torch.nn.functional.cross_entropy(logits.mT, goal, reduction="none")
+        logits = logits_at(self.model, ids.to(device), line.to(device), column.to(device)).float()
+        goal, written = goal.to(device), written.to(device)
+        nats = torch.nn.functional.cross_entropy(logits, goal, reduction="none")
         right = (logits.detach().argmax(-1) == goal)[written].float().mean()
         plain = nats.detach()[written].mean()
+        weight = torch.where(written, 1.0, self.config.prompt_weight)
         return (nats * weight).sum() / weight.sum(), float(plain), float(right)
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        if self.dtype == torch.float32:
+            return nullcontext()
+        return torch.autocast(self.model.device.type, self.dtype)
 
     def _share(self, step: int) -> float:
         """Fraction of the full learning rates: warm-up, constant, decay."""
@@ -192,11 +254,35 @@ class SftTrainer:
         order = draw.permutation(len(self.examples))
         size = self.config.batch
         batches: list[list[int]] = []
-        for lo in range(0, len(order), size * _BUCKET):
-            part = sorted(order[lo : lo + size * _BUCKET], key=lambda i: len(self.examples[i].ids))
+        together = size * (1 if self.config.tokens else _BUCKET)
+        for lo in range(0, len(order), together):
+            part = sorted(order[lo : lo + together], key=lambda i: len(self.examples[i].ids))
             batches += [[int(i) for i in part[j : j + size]] for j in range(0, len(part), size)]
         full = [b for b in batches if len(b) == size] or batches
         yield from (full[i] for i in draw.permutation(len(full)))
+
+
+def padded(rows: Sequence[Row]) -> tuple[Tensor, Tensor, Tensor]:
+    """(B, T) ids, which of them the model is to write, and which are no padding (on the right)."""
+    shape = (len(rows), max(len(row.ids) for row in rows))
+    ids, own = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
+    real = np.zeros(shape, np.bool_)
+    for i, row in enumerate(rows):
+        n = len(row.ids)
+        ids[i, :n], own[i, :n], real[i, :n] = row.ids, row.own, True
+    return torch.from_numpy(ids), torch.from_numpy(own), torch.from_numpy(real)
+
+
+def _parts(rows: Sequence[Row], tokens: int) -> list[Sequence[Row]]:
+    """Rows that pass together: all, or those of like length within ``tokens`` padded tokens."""
+    if not tokens:
+        return [rows]
+    parts: list[list[Row]] = [[]]
+    for row in sorted(rows, key=lambda row: len(row.ids)):
+        if parts[-1] and len(row.ids) * (len(parts[-1]) + 1) > tokens:
+            parts.append([])
+        parts[-1].append(row)
+    return list(parts)
 
 
 def train(

@@ -19,6 +19,7 @@ from ..errors import EngineError, MissingExtraError
 from ..types import Failure
 from .base import Completion, Floats, GenRequest, Ids, check, request_key
 from .handover import place_for, size_of
+from .models import resolve
 from .prompts import Codec, refusal, weights_digest
 from .tokens import Reader, cut, stop_end
 
@@ -62,7 +63,7 @@ class VllmGenerator:
         except ImportError as error:
             raise MissingExtraError(f"the vLLM generator ({error})", "vllm") from error
         settings: dict[str, Any] = {
-            "model": os.fspath(model),
+            "model": resolve(model),
             "dtype": dtype,
             "max_model_len": context,
             "enable_prefix_caching": True,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import CardError, DataError, EngineError, unknown
 from ..llms.adapters import is_model
 from ..llms.base import Sampling, check_sampling
+from ..llms.models import resolve
 from ..utils.files import writing
 from .causal_lm import RENDERERS, CausalLMPolicy
 from .note import read_note, save_note
@@ -100,6 +101,7 @@ def load_policy(
     names, else in the tokenizer's chat template, else as plain text.
 
     Args:
+        folder: The folder, or a name of ``searchgym models``.
         max_tokens, temperature, top_p, top_k: Sampling of each turn, see
             :class:`~searchgym.llms.base.Sampling`.
         stop: Strings that end a turn, besides the dialect's.
@@ -116,11 +118,11 @@ def load_policy(
         EngineError: the model cannot be loaded.
         DataError: the folder holds no model, or its note cannot be read.
     """
-    folder = Path(folder)
+    folder = Path(resolve(folder))
     if not is_model(folder):
         raise DataError(
             f"{folder} holds no model: 'searchgym warmstart --out {folder}' makes a small one, "
-            "'searchgym train' trains one"
+            "'searchgym train' trains one ('searchgym train smollm' a pretrained one)"
         )
     note = read_note(folder)
     given = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k,

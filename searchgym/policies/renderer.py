@@ -110,6 +110,8 @@ class ChatRenderer:
 
     Args:
         system: True if instructions are a system message of their own.
+        instructions: False leaves them out, for models that were trained without: they never
+            change, and reading them is a fifth of a short episode's cost.
         tools: True if the template is given the environment's tools (its argument ``tools``) and
             results are messages of the role "tool", as in the model's own form of calling tools.
             The environment's dialect must then leave both to the template: ``"json_tools+native"``
@@ -131,6 +133,7 @@ class ChatRenderer:
         tokenizer: Any,
         *,
         system: bool = True,
+        instructions: bool = True,
         tools: bool = False,
         unstable: Literal["keep", "refuse", "split"] = "keep",
         **options: Any,
@@ -143,6 +146,7 @@ class ChatRenderer:
         if unstable not in ("keep", "refuse", "split"):
             raise EngineError(f"unstable is 'keep', 'refuse' or 'split', got {unstable!r}")
         self.tokenizer, self.system, self.tools, self.unstable = tokenizer, system, tools, unstable
+        self.instructions = instructions
         self.options = options
         self.encode = foreign_encoder(tokenizer)
         self._special = {i for i, t in tokenizer.added_tokens_decoder.items() if t.special}
@@ -152,12 +156,14 @@ class ChatRenderer:
     def fingerprint(self) -> str:
         """Digest of class, tokenizer with its template, and options."""
         named = {"system": self.system, "tools": self.tools, "unstable": self.unstable}
+        if not self.instructions:
+            named["instructions"] = False
         return _fingerprint(self, **named, **self.options)
 
     def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
         roles: list[str] = []
         contents: list[Ids] = []
-        for role, run in groupby(request.segments, self._role):
+        for role, run in groupby(self._shown(request.segments), self._role):
             if role == "assistant":  # one message each, even without an observation between them
                 for segment in run:
                     roles.append(role)
@@ -192,6 +198,11 @@ class ChatRenderer:
                 "template would do so again: use dialect='json_tools+native', or tools=False"
             )
         return schemas(request.tools)
+
+    def _shown(self, segments: Sequence[Segment]) -> Sequence[Segment]:
+        if self.instructions:
+            return segments
+        return [s for s in segments if s.kind != "instructions"]
 
     def _role(self, segment: Segment) -> str:
         if segment.author == "policy":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..errors import EngineError
+from ..llms.head import logits_at
 from .rows import TrainingRow
 
 if TYPE_CHECKING:
@@ -108,42 +108,9 @@ def _pass(
     for i, row in enumerate(rows):
         sampled[i, : len(row)] = row.sampled
     line, column = (torch.from_numpy(a).to(inner.device) for a in np.nonzero(sampled))
-    with _gather_before_head(inner, ids.shape, line, column - 1) as gathered:
-        logits = model(input_ids=tokens, use_cache=False, **extra).logits
-    logits = logits[0] if gathered else logits[line, column - 1]  # (N, V), N sampled tokens in all
+    logits = logits_at(model, tokens, line, column - 1, **extra)  # (N, V), N sampled tokens in all
     counts = sampled.sum(1).tolist()
     for i, (at, wide) in enumerate(zip(column.split(counts), logits.split(counts), strict=True)):
         wide = wide.float().log_softmax(-1)  # (n, V), row by row: (N, V) in float32 is large
         picked = wide.gather(-1, tokens[i, at][:, None])[:, 0]
         yield at, picked, -(wide.exp() * wide).sum(-1) if entropy else picked
-
-
-@contextmanager
-def _gather_before_head(
-    model: Any, shape: tuple[int, ...], line: Tensor, column: Tensor
-) -> Iterator[list[bool]]:
-    """Make the output layer compute logits at (N,) places of (B, T) = ``shape`` only, as (1, N, V):
-    those of prompt tokens are not needed, and with a large vocabulary they cost as much as all
-    layers. The list stays empty where a model has no such layer."""
-    gathered: list[bool] = []
-
-    def gather(module: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
-        hidden = given[0] if given else None
-        if hidden is None or hidden.shape[:-1] != shape or not hidden.is_floating_point():
-            return given  # not the states that become logits
-        gathered.append(True)
-        return hidden[line, column][None], *given[1:]
-
-    ask = getattr(model, "get_output_embeddings", None)
-    try:
-        head = ask() if ask is not None else None
-    except NotImplementedError:
-        head = None
-    if head is None:
-        yield gathered
-        return
-    handle = head.register_forward_pre_hook(gather)
-    try:
-        yield gathered
-    finally:
-        handle.remove()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import EngineError, MissingExtraError
 from ..llms.causal import loaded
+from ..llms.models import name_of
 from ..llms.ropes import check_length
 from ..llms.transformers_generator import TransformersGenerator
 from ..utils.state_file import full_tensor, placed
@@ -49,8 +50,8 @@ class TrainableLM:
     distributions.
 
     Args:
-        model: A folder (also a PEFT adapter's, which is merged), a hub name, or a model with its
-            ``tokenizer``.
+        model: A folder (also a PEFT adapter's, which is merged), a name of ``searchgym models``, a
+            hub name, or a model with its ``tokenizer``.
         lora: Train adapters only; needs the extra ``lora``.
         reference: Keep a frozen copy for :meth:`reference_logp`. Not needed with ``lora``, where
             the reference is the model with its adapters off.
@@ -306,7 +307,7 @@ class TrainableLM:
         self.require_adapter()
         adapted: Any = self._adapted
         name = self.model.name_or_path
-        base = str(Path(name).resolve()) if Path(name).is_dir() else name
+        base = name_of(name) or (str(Path(name).resolve()) if Path(name).is_dir() else name)
         config = adapted.peft_config["default"]
         config.base_model_name_or_path = base
         adapted.save_pretrained(os.fspath(folder), save_embedding_layers=False)

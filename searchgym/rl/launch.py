@@ -13,6 +13,7 @@ from ..errors import CardError, DataError, MissingExtraError, unknown
 from ..evaluation.machine import note_machine
 from ..llms.adapters import is_model
 from ..llms.base import Sampling
+from ..llms.models import MODELS, resolve
 from ..objects import bare_hint
 from ..policies.model_folder import require_renderer, sampling_options
 from ..policies.note import read_note
@@ -52,7 +53,7 @@ class Plan:
     table: Mapping[str, Any]
     """The recipe with its changes."""
     model: str
-    """Folder, of a model or a PEFT adapter, or hub name."""
+    """Folder, of a model or a PEFT adapter, name of ``searchgym models``, or hub name."""
     env: str = "SearchQA-v0"
     env_options: Mapping[str, Any] = field(default_factory=dict)
     train: Mapping[str, Any] = field(default_factory=dict)
@@ -249,6 +250,8 @@ def config_of(plan: Plan) -> TrainConfig:
         if name not in known:
             raise CardError(unknown("training option", name, known))
     for model in filter(None, (plan.model, plan.teacher)):
+        if model in MODELS:
+            continue
         path = Path(model)
         if hint := bare_hint(model):
             raise CardError(f"{model!r} is a hub's name{hint}")
@@ -256,7 +259,8 @@ def config_of(plan: Plan) -> TrainConfig:
         if local and not is_model(path):
             raise CardError(
                 f"{model} holds no model (no config.json): give a folder that transformers or PEFT "
-                "wrote, or a hub name like Qwen/Qwen2.5-0.5B-Instruct"
+                "wrote, a name of 'searchgym models' or a hub name like "
+                "Qwen/Qwen2.5-0.5B-Instruct"
             )
     return TrainConfig.of(recipe, **plan.train)
 
@@ -296,7 +300,7 @@ def build(plan: Plan, env: SearchEnv, out: str | os.PathLike[str]) -> Trainer:
 
     lora = None if plan.lora is None else _lora(Lora, plan.lora)
     reference = recipe.needs("ref_logp")
-    note = read_note(Path(plan.model))
+    note = read_note(Path(resolve(plan.model)))
     options = {"freeze": note.get("freeze", ()) if lora is None else (), **plan.load}
     lm = loaded(plan.model, whole=lora is None, lora=lora, reference=reference, **options)
     policy = lm.policy(plan.renderer, sampling=sampling_of(plan.sampling), seed=config.seed)

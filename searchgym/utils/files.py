@@ -160,6 +160,26 @@ class FolderLock:
                 self.folder.rmdir()
 
 
+@contextmanager
+def waiting_lock(path: Path) -> Iterator[None]:
+    """Hold the lock file ``path``, once other processes have let go of it. Systems without
+    ``fcntl`` (Windows) have no such lock.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    with writing(path):
+        file = path.open("a", encoding="utf-8")
+    with file:
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            pass
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _lock_file(file: IO[Any]) -> None:
     """``BlockingIOError`` if another open file holds the lock."""
     try:

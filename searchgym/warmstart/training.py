@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from ..llms.sft import Example, Progress, SftConfig, SftTrainer
+from ..llms.sft import Progress, Row, SftConfig, SftTrainer
 from ..seeding import stream
 from .mixture import Mixture
 from .states import states_at
@@ -54,8 +53,8 @@ class TraceTrainer(SftTrainer):
         given: Given | None = None,
         others: int | None = None,
     ) -> None:
-        super().__init__(model, cast("Sequence[Example]", mixture.rows), config)
-        self._mixture, self._dtype, self._others = mixture, dtype, others
+        super().__init__(model, cast("Sequence[Row]", mixture.rows), config, dtype)
+        self._mixture, self._others = mixture, others
         self._table = EmbeddingTable(model, given)
         for group in self.optimizers[0].param_groups:
             taken = (self._table.learnt if p is self._table.whole else p for p in group["params"])
@@ -85,11 +84,6 @@ class TraceTrainer(SftTrainer):
     def settle(self) -> None:
         """Put the words' embeddings into the model."""
         self._table.write_words()
-
-    def _precision(self) -> AbstractContextManager[Any]:
-        if self._dtype == torch.float32:
-            return nullcontext()
-        return torch.autocast(self.model.device.type, self._dtype)
 
     def _loss(self, rows: Sequence[Any]) -> tuple[Tensor, float, float]:
         width = max(len(r.ids) for r in rows)

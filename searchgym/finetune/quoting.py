@@ -1,0 +1,155 @@
+"""The quoting oracle: an agent that knows the way and shows its reasons in the pages' own words.
+
+It first searches for the question as it stands, which finds something in any corpus; then it quotes
+each sentence that states a fact it needs, under its page's title, and searches for what is still
+missing. Answers are written as the pages write them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..corpora.corpus import GeneratedCorpus
+from ..dialects.base import get_dialect
+from ..dialects.tags import TagDialect
+from ..envs.search import SearchEnv
+from ..errors import DialectError, TaskError
+from ..types import ABSTAIN, Action, Answer, Search, Segment, Task, TurnRequest
+
+_ENDS = re.compile(r"(?<=[.!?])\s+(?=[\"'“(]?[A-Z0-9])")
+"""Boundaries of sentences."""
+
+
+class Fact(NamedTuple):
+    """A fact that a question rests on, as a passage states it."""
+
+    passage: str
+    """Id of the passage."""
+    end: int
+    """Characters of the passage that must be shown for the sentence to be read."""
+    quote: str
+    """The sentence that states it, after the page's title."""
+    nodes: frozenset[str] = frozenset()
+    """Ids of the two things that it relates, in the task's graph."""
+
+
+class _Way(NamedTuple):
+    task: Task
+    facts: tuple[Fact, ...]
+    given: frozenset[str]
+    """Ids of the things that the question names."""
+
+    def read(self, results: Sequence[Segment]) -> list[Fact]:
+        return readable(self.facts, self.given, results)
+
+
+class QuotingOracle:
+    """Answers a generated world's questions that rest on stated facts, in the tag dialects.
+
+    It believes only what it was shown, and abstains where no query of the task's shows what is
+    missing. ``TaskError`` for questions of other settings; ``DialectError`` for other dialects.
+    """
+
+    fingerprint = "quoting-oracle"
+
+    def __init__(self, env: SearchEnv) -> None:
+        corpus = env.corpus
+        if not isinstance(corpus, GeneratedCorpus):
+            raise TaskError("demonstrations need a generated world, e.g. corpus='encyclopedia'")
+        dialect = get_dialect(env.rules.dialect)
+        if not isinstance(dialect, TagDialect):
+            raise DialectError(f"thoughts are written in tag dialects, not in {dialect.name!r}")
+        self._dialect = dialect
+        self._ways = {
+            dialect.question(task.question): _Way(task, facts_of(task, corpus), given_in(task))
+            for task in env.tasks
+        }
+
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
+        """A thought and an action per request; stateless."""
+        return [self._act(request) for request in requests]
+
+    def _act(self, request: TurnRequest) -> str:
+        asked = next(s for s in request.segments if s.kind == "question")
+        question = self._dialect.question(asked.asked) if asked.asked else asked.text
+        if question not in self._ways:
+            raise TaskError(f"no task asks {question.strip()[:200]!r}; give the oracle its setting")
+        way = self._ways[question]
+        results = [s for s in request.segments if s.hits]
+        if not any(s.author == "policy" for s in request.segments):
+            return self._dialect.render_action(Search((way.task.question,)))
+        before, now = way.read(results[:-1]), way.read(results)
+        thought = " ".join(dict.fromkeys(f.quote for f in now if f not in before))
+        return self._dialect.render_action(self._choose(request, way, now, results), thought)
+
+    def _choose(
+        self, request: TurnRequest, way: _Way, known: Sequence[Fact], results: Sequence[Segment]
+    ) -> Action:
+        task = way.task
+        if len(known) == len(way.facts):
+            return Answer(as_written(task.answers, results))
+        if request.turns_left > 1 and request.queries_left != 0:
+            missing = {fact.passage for fact in way.facts if fact not in known}
+            tried = {
+                self._dialect.parse(s.text).action for s in request.segments if s.author == "policy"
+            }
+            for passage, query in zip(task.evidence, task.queries, strict=True):
+                search = self._dialect.canonical(Search((query,)))
+                if passage in missing and search not in tried:
+                    return search
+        return Answer(ABSTAIN)
+
+
+def given_in(task: Task) -> frozenset[str]:
+    """Ids of the nodes of a task's graph that its question names."""
+    return frozenset(n.id for n in task.graph.nodes if n.given) if task.graph else frozenset()
+
+
+def facts_of(task: Task, corpus: GeneratedCorpus) -> tuple[Fact, ...]:
+    """The facts behind a task in the order in which it needs them; ``TaskError`` if it has none."""
+    if task.graph is None or not task.graph.edges:
+        raise TaskError(f"task {task.id!r} rests on no stated facts: nothing can be quoted")
+    found = []
+    for edge in task.graph.edges:
+        where = corpus.position(edge.passage)
+        stated = next(s for s in corpus.statements(edge.fact) if s.passage == where)
+        page = corpus[where]
+        start, end = sentence_around(page.text, stated.start, stated.end)
+        quote = f"{page.title}: {page.text[start:end]}"
+        nodes = frozenset((edge.subject, edge.object))
+        found.append(Fact(edge.passage, end, quote, nodes))
+    return tuple(found)
+
+
+def sentence_around(text: str, start: int, end: int) -> tuple[int, int]:
+    """Bounds of the sentences that hold ``text[start:end]``."""
+    cuts = [0, *(m.end() for m in _ENDS.finditer(text)), len(text)]
+    ends = [*(m.start() for m in _ENDS.finditer(text)), len(text)]
+    return max(c for c in cuts if c <= start), min(e for e in ends if e >= end)
+
+
+def readable(
+    facts: Sequence[Fact], given: frozenset[str], results: Sequence[Segment]
+) -> list[Fact]:
+    """The facts whose sentences were shown whole and that tell of something known: named in the
+    question, or found by another of them. In the order in which they are reached."""
+    shown: dict[str, int] = {}
+    for segment in results:
+        for hit in segment.hits:
+            length = len(hit.passage.text)
+            shown[hit.passage.id] = max(length, shown.get(hit.passage.id, 0))
+    known, left = set(given), [f for f in facts if shown.get(f.passage, -1) >= f.end]
+    found: list[Fact] = []
+    while new := [fact for fact in left if fact.nodes & known]:
+        found += new[:1]
+        left.remove(new[0])
+        known |= new[0].nodes
+    return found
+
+
+def as_written(answers: Sequence[str], results: Sequence[Segment]) -> str:
+    """The accepted answer that stands in what was shown, else the first."""
+    texts = [hit.passage.text for segment in results for hit in segment.hits]
+    return next((a for a in answers if any(a in text for text in texts)), answers[0])

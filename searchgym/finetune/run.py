@@ -1,0 +1,108 @@
+"""Fine-tuning of a pretrained model: demonstrations, supervised training, then rewards.
+
+A run is a folder, and the same call goes on where it was interrupted. The folder holds
+``demonstrations.safetensors`` (what the expert did, as the model's tokens), ``sft`` (the supervised
+stage), ``rl`` (the second one, a run as ``searchgym train`` makes them) and ``model``, which is the
+result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+from ..evaluation.machine import note_machine
+from ..llms.base import Sampling
+from ..llms.blocked import block_attention
+from ..llms.precision import fast_dtype
+from ..llms.sft import Progress, SftTrainer, train
+from ..policies.note import save_note
+from ..policies.trainable import TrainableLM
+from ..utils.files import FolderLock
+from .demonstrations import FILE, Demonstration, demonstrations, load, save
+from .recipe import FinetuneRecipe
+
+SFT, RL, MODEL = "sft", "rl", "model"
+
+
+class Taught(NamedTuple):
+    """What the supervised stage made."""
+
+    folder: Path
+    """The model, as ``transformers`` loads it."""
+    episodes: int
+    tokens: int
+    """Tokens of the demonstrations; each epoch reads all of them."""
+    seconds: float
+    """Seconds spent in optimiser steps, earlier sessions of a resumed run included."""
+
+
+def demonstrate(
+    out: Path,
+    recipe: FinetuneRecipe,
+    lm: TrainableLM,
+    *,
+    report: Callable[[int], object] | None = None,
+) -> list[Demonstration]:
+    """Read the demonstrations in folder ``out``, or make and keep them.
+
+    Raises:
+        DataError: the folder holds those of another recipe, or the expert solved nothing.
+    """
+    most = recipe.config(0).max_tokens
+    about = {
+        "demonstrations": recipe.demonstrations, "renderer": recipe.renderer,
+        "model": recipe.model, "max_tokens": most,
+    }  # fmt: skip
+    rows = load(out / FILE, about)
+    if rows is None:
+        rows = demonstrations(
+            lm, recipe.demonstrations, renderer=recipe.renderer, max_tokens=most, report=report
+        )
+        save(rows, out / FILE, about)
+    return rows
+
+
+def teach(
+    out: Path,
+    recipe: FinetuneRecipe,
+    *,
+    seed: int = 0,
+    model: str | None = None,
+    save_every: int = 20,
+    made: Callable[[int], object] | None = None,
+    report: Callable[[Progress], object] | None = None,
+) -> Taught:
+    """Train on demonstrations in folder ``out``; an interrupted run goes on.
+
+    Args:
+        seed: Seed of the order in which they are read.
+        model: Folder to load instead of the recipe's model.
+        save_every: Steps between checkpoints.
+        made: Called with the number of worlds whose demonstrations are made.
+        report: Called after each step.
+
+    Raises:
+        DataError: ``out`` holds another run, or another training is writing it.
+        EngineError: the model cannot be loaded.
+    """
+    config = recipe.config(seed)
+    with FolderLock(out):
+        lm = TrainableLM(model or recipe.model, dtype="float32", freeze=recipe.freeze)
+        rows = demonstrate(out, recipe, lm, report=made)
+        block_attention(lm.model)
+        trainer = SftTrainer(lm.model, rows, config, fast_dtype())
+        about = {"recipe": {k: v for k, v in asdict(recipe).items() if k not in ("rl", "sft")}}
+
+        def started() -> None:
+            note_machine(out / SFT)
+            sampling = Sampling(max_tokens=recipe.turn_tokens)
+            save_note(out / SFT, recipe.renderer, sampling, recipe.freeze)
+
+        train(
+            trainer, lm.tokenizer, out / SFT, about=about, started=started, save_every=save_every,
+            log_every=1, report=report,
+        )  # fmt: skip
+    return Taught(out / SFT, len(rows), sum(len(r.ids) for r in rows), trainer.seconds)

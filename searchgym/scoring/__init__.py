@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..text import is_abstention, match
 from ..types import Task
-from .sets import score_set
 
 SCORING_VERSION = 2
 """Raised whenever a measure of an answer changes its value; results of two versions are not
@@ -28,6 +27,8 @@ def score_answer(task: Task, answer: str) -> dict[str, float]:
         return dict.fromkeys(("em", "f1", "cover_em"), float(refused))
     found = match(answer, task.answers)
     if task.items:
+        from .sets import score_set
+
         members = score_set(answer, task.items)
         return {
             "em": members.exact, "f1": found.f1, "cover_em": members.cover, "set_f1": members.f1,

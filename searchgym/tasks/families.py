@@ -11,7 +11,6 @@ from typing import Any
 
 from ..cards import from_spec
 from ..errors import TaskError, unknown
-from .derived import PREFIX, derived
 from .draft import SAME_ANSWER, Family
 
 _HERE = "searchgym.tasks."
@@ -28,6 +27,7 @@ FAMILIES |= {
 """Name → import path. Others are named by their own path, or entered here."""
 AT_MOST = "at_most"
 """Key of a table of counts: true where a world that holds fewer tasks is no error."""
+_DERIVED = "derived-"
 _CHAIN = re.compile(r"^chain-([2-9]|1\d|20)$")
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 
@@ -48,8 +48,10 @@ def make_family(spec: Any, name: str = "") -> Family:
     """
     if isinstance(spec, Family):
         return spec
-    if isinstance(spec, str) and spec.startswith(PREFIX):
-        asked = derived(make_family(spec.removeprefix(PREFIX)))
+    if isinstance(spec, str) and spec.startswith(_DERIVED):
+        from .derived import derived
+
+        asked = derived(make_family(spec.removeprefix(_DERIVED)))
         return replace(asked, name=name) if name else asked
     if isinstance(spec, str) and (chain := _CHAIN.match(spec)):
         spec, name = {"use": "chain", "hops": int(chain[1])}, name or spec

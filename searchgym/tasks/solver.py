@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import TaskError, unknown
-from ..scoring.sets import set_text
 from ..types import GraphEdge, ReasoningGraph
 from ..worlds.world import Fact, World
 from .names import Surfaces
@@ -70,6 +69,8 @@ class Solver:
             tuple(self._text(graph, n, v) for n, v in zip(nodes, row, strict=True)) for row in found
         }
         if operation == "set":
+            from ..scoring.sets import set_text
+
             return (set_text([text for (text,) in texts]),) if texts else ()
         return tuple(sorted(" and ".join(row) for row in texts))
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from ..errors import WorldError, unknown
 from .grammar import check_grammar
-from .rules import rule_properties
 from .schema import EntityType, Phrases, Property, Schema
 
 _SLOT = re.compile(r"\{([^{}]*)\}")
@@ -37,6 +36,8 @@ def check_schema(schema: Schema, where: str) -> None:
 
 def check_rules(schema: Schema, where: str) -> None:
     """Raise ``WorldError`` for a rule whose path or wording cannot be used."""
+    from .rules import rule_properties
+
     for p in rule_properties(schema.rules, schema.properties, where):
         _asked(p, f"{where}: rules.{p.name}")
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchgym.errors import WorldError
+from searchgym.worlds.checks import check_rules
 from searchgym.worlds.generate import generate
 from searchgym.worlds.loader import load_schema, schema_to_dict, shipped_worlds
 from searchgym.worlds.rules import Step, parse_path, with_rules
@@ -183,3 +184,8 @@ def test_shipped_rules_follow_and_are_read_back(name: str) -> None:
     counts = np.bincount(world.property_of, minlength=len(world.schema.properties))
     assert len(schema.rules) >= 5
     assert all(counts[len(schema.properties) :] > 0)
+
+
+@pytest.mark.parametrize("name", shipped_worlds())
+def test_the_rules_of_shipped_worlds_can_be_used(name: str) -> None:
+    check_rules(load_schema(name), name)

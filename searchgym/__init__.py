@@ -23,7 +23,10 @@ _WHERE = {
     "envs.spaces": ("ChatSpace", "FreeText",),
     "envs.registration": ("env_ids", "register_card"),
     "cards": ("read_card",),
-    "wrappers": ("CandidateActions", "CurriculumWrapper", "VectorCurriculumWrapper"),
+    "wrappers": (
+        "CandidateActions", "CurriculumWrapper", "VectorCandidateActions",
+        "VectorCurriculumWrapper",
+    ),
     "core.episode": ("Episode", "run_tools"),
     "core.rules": ("EpisodeConfig", "Rules"),
     "core.trajectory": ("Trajectory",),
@@ -213,6 +216,7 @@ if TYPE_CHECKING:
     from .worlds.loader import load_schema as load_schema
     from .wrappers import CandidateActions as CandidateActions
     from .wrappers import CurriculumWrapper as CurriculumWrapper
+    from .wrappers import VectorCandidateActions as VectorCandidateActions
     from .wrappers import VectorCurriculumWrapper as VectorCurriculumWrapper
 
 __getattr__, __dir__, _names = attach(__name__, _WHERE, modules=_PACKAGES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..types import ABSTAIN, Action, Answer, Search
@@ -74,7 +75,7 @@ def candidates(state: State, limits: CandidateLimits = DEFAULT_LIMITS) -> list[C
         out.append(Candidate(Answer("no"), "no", "no", "no"))
     spans = 0
     for norm, (text, places) in merged.items():
-        if norm in ("yes", "no") or not _answerable(norm, limits):
+        if norm in ("yes", "no") or not 0 < _content(norm) <= limits.words:
             continue
         out.append(Candidate(Answer(text), "span", text, norm, places))
         spans += 1
@@ -89,9 +90,11 @@ def candidates(state: State, limits: CandidateLimits = DEFAULT_LIMITS) -> list[C
     return out
 
 
-def _answerable(norm: str, limits: CandidateLimits) -> bool:
+@lru_cache(maxsize=400_000)
+def _content(norm: str) -> int:
+    """Number of a span's words, 0 if all of them are function words."""
     words = norm.split()
-    return len(words) <= limits.words and any(w not in STOP for w in words)
+    return len(words) if any(w not in STOP for w in words) else 0
 
 
 def _merge(
@@ -104,7 +107,7 @@ def _merge(
             if norm in merged:
                 merged[norm][1].append((d, s))
             else:
-                merged[norm] = (doc.span_text(s), [(d, s)])
+                merged[norm] = (doc.texts[s], [(d, s)])
     return {norm: (text, tuple(places)) for norm, (text, places) in merged.items()}
 
 
@@ -160,27 +163,28 @@ def _passage_mentions(
 ) -> list[tuple[str, str, tuple[tuple[int, int], ...]]]:
     """Names worth following, the likeliest first: those in sentences that share most content
     words with the question; names of the question itself and of pages already read come last."""
-    content = {
-        s for s, w in zip(question.words.stem, question.words.lower, strict=True) if w not in STOP
-    }
     titles = {fold(bare_title(doc.title)) for doc in docs}
-    overlap = [_sentence_overlap(doc, content) for doc in docs]
-    ranked = []
-    for order, (norm, (text, places)) in enumerate(merged.items()):
-        names = [
-            (d, s)
-            for d, s in places
-            if docs[d].spans[s].kind in ("name", "quote", "title") and docs[d].bounds[s, 0] >= 0
-        ]
-        if not names or norm in question.norm or len(norm.split()) > 8:
-            continue
-        best = max(overlap[d][docs[d].words.sentence[docs[d].spans[s].first]] for d, s in names)
-        ranked.append((norm in titles, -best, order, text, norm, places))
-    ranked.sort(key=lambda r: r[:3])
-    return [(text, norm, places) for _, _, _, text, norm, places in ranked]
+    best: dict[str, int] = {}
+    for doc in docs:
+        overlap = _sentence_overlap(question.words.text, doc.title, doc.text)
+        for span, sentence in doc.named:
+            norm = doc.norms[span]
+            best[norm] = max(best.get(norm, 0), overlap[sentence])
+    ranked = [
+        (norm in titles, -best[norm], order, norm)
+        for order, norm in enumerate(merged)
+        if norm in best and norm not in question.norm and len(norm.split()) <= 8
+    ]
+    ranked.sort()
+    return [(merged[norm][0], norm, merged[norm][1]) for _, _, _, norm in ranked]
 
 
-def _sentence_overlap(doc: TokenizedPassage, content: set[str]) -> list[int]:
+@lru_cache(maxsize=60_000)
+def _sentence_overlap(question: str, title: str, text: str) -> list[int]:
+    """How many content words each sentence of a passage shares with the question."""
+    words = read_question(question).words
+    content = {s for s, w in zip(words.stem, words.lower, strict=True) if w not in STOP}
+    doc = analyse(title, text)
     seen: dict[int, set[str]] = {}
     for sentence, stemmed in zip(doc.words.sentence, doc.words.stem, strict=True):
         if stemmed in content:

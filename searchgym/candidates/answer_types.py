@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
 from .lexical import STOP
-from .passages import TokenizedPassage
+from .passages import TokenizedPassage, analyse
 from .question import Question, noun_type
 
 SHAPE_NAMES = (
@@ -95,10 +97,18 @@ def page_type(doc: TokenizedPassage) -> str:
     return "other"
 
 
-def shape_columns(out: NDArray[np.float32], q: Question, doc: TokenizedPassage) -> None:
-    """Fill (M, len(SHAPE_NAMES)) in place."""
+def shape_columns(q: Question, doc: TokenizedPassage) -> NDArray[np.float32]:
+    """(M, len(SHAPE_NAMES)); not to be written to."""
+    return _shapes(q.type, q.inner_type, doc.title, doc.text)
+
+
+@lru_cache(maxsize=60_000)
+def _shapes(wanted: str, inner: str, title: str, text: str) -> NDArray[np.float32]:
+    """The columns, which all questions of the same types share."""
+    doc = analyse(title, text)
+    out = np.zeros((len(doc.spans), len(SHAPE_NAMES)), dtype=np.float32)
     lower, gap, capital = doc.words.lower, doc.words.gap, doc.words.capital
-    wanted, inner, own = q.type, q.inner_type, page_type(doc)
+    own = page_type(doc)
     sentence = doc.words.sentence
     column = {name: i for i, name in enumerate(SHAPE_NAMES)}
     previous_end = -1
@@ -108,7 +118,7 @@ def shape_columns(out: NDArray[np.float32], q: Question, doc: TokenizedPassage) 
         numeric = kind in _NUMERIC
         name = kind in _NAMES and not numeric
         before = lower[a - 1] if a else ""
-        title = kind in ("title", "title_part")
+        titled = kind in ("title", "title_part")
         low = not numeric and not capital[b - 1] and (kind in _PHRASES or not any(capital[a:b]))
         group = any(w in _GROUP_WORDS for w in lower[a:b]) or "&" in doc.span_text(row)
         small = any(w in STOP for w in lower[a:b])
@@ -118,7 +128,7 @@ def shape_columns(out: NDArray[np.float32], q: Question, doc: TokenizedPassage) 
         work = kind == "quote" or (name and not group and small and length > 1)
         place = name and before in _PLACE_WORDS and length <= 4
         apposed = noun_type(before, doc.words.stem[a - 1]) if a and gap[a - 1] == " " else "other"
-        subject = title or (a <= doc.body + 1 and not numeric)
+        subject = titled or (a <= doc.body + 1 and not numeric)
         guess = own if subject else apposed
         if guess == "other" and name and group:
             guess = "group"
@@ -126,7 +136,7 @@ def shape_columns(out: NDArray[np.float32], q: Question, doc: TokenizedPassage) 
         values = {
             "is_name": kind == "name",
             "is_part": kind in ("part", "head", "title_part"),
-            "is_title": title,
+            "is_title": titled,
             "is_quote": kind == "quote",
             "is_lower": low,
             "is_numeric": numeric,
@@ -163,6 +173,7 @@ def shape_columns(out: NDArray[np.float32], q: Question, doc: TokenizedPassage) 
         }
         previous_end = max(previous_end, b)
         out[row] = [float(values[n]) for n in column]
+    return out
 
 
 def _fits(wanted: str, kind: str, guess: str, low: bool) -> int:

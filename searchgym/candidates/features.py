@@ -14,7 +14,7 @@ from ..seeding import stream
 from .actions import DEFAULT_LIMITS, FORMS, Candidate, CandidateLimits, candidates
 from .comparison import CHOICE_NAMES, POLAR_NAMES, ComparedPage, choice_columns, polar_columns
 from .encoder import Progress, WordEncoder
-from .lexical import Rarity, Words, fold
+from .lexical import Rarity, Words, fold, tokens
 from .pairs import COVER_NAMES, SPAN_NAMES, Encoded, Pair, compare, encode_question
 from .passages import TokenizedPassage, analyse
 from .question import TYPES, Question, read_question
@@ -69,6 +69,7 @@ FEATURE_NAMES: tuple[str, ...] = (
     *POLAR_NAMES,
 )
 """Names of the F columns, in order."""
+_FORM = {form: i for i, form in enumerate(FORMS)}
 
 
 class ScoredActions(NamedTuple):
@@ -155,7 +156,7 @@ class FeatureBuilder:
         docs = tuple(analyse(p.title, p.text) for p, _, _ in state.found)
         pairs = [self._pair(state.question, d) for d in docs]
         out = np.zeros((len(found), len(FEATURE_NAMES)), dtype=np.float32)
-        out[np.arange(len(found)), [FORMS.index(c.form) for c in found]] = 1
+        out[np.arange(len(found)), [_FORM[c.form] for c in found]] = 1
         at = len(FORMS)
         out[:, at : at + len(STATE_NAMES)] = _state_columns(state, q, encoded, pairs)
         at += len(STATE_NAMES)
@@ -246,10 +247,13 @@ class Places(NamedTuple):
 
 
 def _places(found: Sequence[Candidate]) -> Places:
-    flat = [(row, d, s) for row, c in enumerate(found) for d, s in c.places]
-    table = np.asarray(flat, dtype=np.int64).reshape(-1, 3)
-    first = np.flatnonzero(np.diff(table[:, 0], prepend=-1))
-    return Places(table[:, 0], table[:, 1], table[:, 2], first, table[first, 0])
+    counts = np.asarray([len(c.places) for c in found], dtype=np.int64)
+    rows = np.repeat(np.arange(len(found)), counts)
+    flat = [number for c in found for place in c.places for number in place]
+    table = np.asarray(flat, dtype=np.int64).reshape(-1, 2)
+    placed = np.flatnonzero(counts)
+    first = (np.cumsum(counts) - counts)[placed]
+    return Places(rows, table[:, 0], table[:, 1], first, placed)
 
 
 def _span_columns(out: NDArray[np.float32], places: Places, pairs: list[Pair]) -> None:
@@ -313,16 +317,17 @@ def _link_columns(
     out[rows, 16] = near[rows] >= best
     out[rows, 17] = best - near[rows]
     union = np.max([p.matched for p in pairs], axis=0)
-    for r in placed.tolist():
-        own = titles.get(found[r].norm, -1)
+    norms = [found[r].norm for r in placed.tolist()]
+    out[placed, 7] = [norm not in titles and norm not in queried for norm in norms]
+    for r, norm in zip(placed.tolist(), norms, strict=True):
+        own = titles.get(norm, -1)
         if own < 0:
-            out[r, 7] = found[r].norm not in queried
             continue
         out[r, 6] = 1
         others = [p.matched for i, p in enumerate(pairs) if i != own]
         rest = np.max(others, axis=0) if others else np.zeros_like(union)
         out[r, 13] = float((union - rest).sum()) / max(1.0, float((union > 0).sum()))
-    _nesting(out, rows, {i: frozenset(found[i].norm.split()) for i in rows})
+    _nesting(out, rows, {i: tokens(found[i].norm) for i in rows})
 
 
 def _links(found: Sequence[Candidate], titles: dict[str, int]) -> dict[int, int]:
@@ -338,18 +343,18 @@ def _links(found: Sequence[Candidate], titles: dict[str, int]) -> dict[int, int]
 def _nesting(
     out: NDArray[np.float32],
     rows: list[int],
-    tokens: dict[int, frozenset[str]],
+    words: dict[int, frozenset[str]],
 ) -> None:
     """Return whether a candidate contains, or is contained in, another one of the same sentence."""
     by_word: dict[str, list[int]] = {}
     for r in rows:
-        for w in tokens[r]:
+        for w in words[r]:
             by_word.setdefault(w, []).append(r)
     for r in rows:
-        mine = tokens[r]
-        rarest = min((by_word[w] for w in mine), key=len)
+        mine = words[r]
+        rarest = min([by_word[w] for w in mine], key=len)
         for other in rarest:
-            if other != r and mine < tokens[other]:
+            if other != r and mine < words[other]:
                 out[r, 15] = 1
                 out[other, 14] = 1
 

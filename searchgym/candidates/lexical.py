@@ -59,6 +59,12 @@ def fold(text: str) -> str:
     return normalise_answer(text)
 
 
+@lru_cache(maxsize=400_000)
+def tokens(norm: str) -> frozenset[str]:
+    """The different words of a normalised text."""
+    return frozenset(norm.split())
+
+
 @lru_cache(maxsize=200_000)
 def stem(word: str) -> str:
     """A light stem of a lower-case word: plural, possessive and the commonest verb endings go.

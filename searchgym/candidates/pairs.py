@@ -126,6 +126,8 @@ def match_words(
     ours = np.asarray(q.words.stem, dtype=object)[:, None]
     theirs = np.asarray(doc.words.stem, dtype=object)[None, :]
     lex = (ours == theirs).astype(np.float32)
+    if not encoded.vectors.any():  # no encoder: no words are close but equal ones
+        return lex, lex
     cos = encoded.vectors @ vectors.T
     soft = np.clip((cos - SOFT_FLOOR) / (0.85 - SOFT_FLOOR), 0, 1)
     return lex, np.maximum(lex, soft).astype(np.float32)
@@ -136,6 +138,12 @@ def _share(best: Float, weights: Float) -> Float:
     total = weights.sum(1)
     share: Float = (weights @ best) / np.where(total > 0, total, 1).astype(np.float32)[:, None]
     return share
+
+
+def _sentences(match: Float, doc: TokenizedPassage) -> Float:
+    """(Q, S) best matches in each sentence; a page's title is the silent subject of them all."""
+    best: Float = np.maximum.reduceat(match, doc.sentence_starts, axis=1)
+    return np.maximum(best, best[:, :1]) if doc.body else best
 
 
 def compare(q: Question, encoded: Encoded, doc: TokenizedPassage, vectors: Float) -> Pair:
@@ -151,13 +159,8 @@ def compare(q: Question, encoded: Encoded, doc: TokenizedPassage, vectors: Float
         )
     lex, soft = match_words(q, encoded, doc, vectors)
     starts = doc.sentence_starts
-    sent_lex = np.maximum.reduceat(lex, starts, axis=1)
-    sent_soft = np.maximum.reduceat(soft, starts, axis=1)
-    title_lex, title_soft = sent_lex[:, :1], sent_soft[:, :1]
-    if doc.body:  # a page's title is the silent subject of all its sentences
-        sent_lex = np.maximum(sent_lex, title_lex)
-        sent_soft = np.maximum(sent_soft, title_soft)
-    cover_lex, cover_soft = _share(sent_lex, encoded.weights), _share(sent_soft, encoded.weights)
+    cover_lex = _share(_sentences(lex, doc), encoded.weights)
+    cover_soft = cover_lex if soft is lex else _share(_sentences(soft, doc), encoded.weights)
     sentence_cover = np.stack(
         [cover_lex[0], cover_soft[0], cover_lex[1], cover_lex[2], cover_soft[2]], axis=1
     )
@@ -227,7 +230,7 @@ def _fill(
     block[:, column + 1] = np.minimum(sentence, 8) / 8
     block[:, column + 2] = titled
     column += 3
-    shape_columns(block[:, column:], q, doc)
+    block[:, column:] = shape_columns(q, doc)
 
 
 def _windows(
@@ -236,13 +239,13 @@ def _windows(
     """(M, 5): relation words by stem and softly, mention words by stem within 10 words of the
     span; relation words softly within 4 words, and within 6 words on its left only. And (M, 4):
     inner and outer relation words softly within 10 words, and within 4."""
-    near_lex, near, close, left = np.zeros((4, len(doc.spans), len(lex)), dtype=np.float32)
-    for row, (a, b) in enumerate(doc.bounds.tolist()):
-        before, after = slice(max(0, a - 10), a), slice(b, b + 10)
-        near_lex[row] = np.maximum(_most(lex, before), _most(lex, after))
-        near[row] = np.maximum(_most(soft, before), _most(soft, after))
-        close[row] = np.maximum(_most(soft, slice(max(0, a - 4), a)), _most(soft, slice(b, b + 4)))
-        left[row] = _most(soft, slice(max(0, a - 6), a))
+    first, last = doc.bounds[:, 0], doc.bounds[:, 1]
+    four, six, ten = _runs(soft)
+    ten_lex = ten if soft is lex else _runs(lex)[2]
+    near_lex = np.maximum(ten_lex[first], ten_lex[last + _PAD])
+    near = np.maximum(ten[first], ten[last + _PAD])
+    close = np.maximum(four[first + _PAD - 4], four[last + _PAD])
+    left = six[first + _PAD - 6]
     shares = encoded.weights / np.maximum(encoded.weights.sum(1, keepdims=True), 1e-6)
     relation, mention, parts = shares[0], shares[1], shares[4:].T
     columns = (near_lex @ relation, near @ relation, near_lex @ mention, close @ relation,
@@ -250,10 +253,19 @@ def _windows(
     return np.stack(columns, axis=1), np.concatenate([near @ parts, close @ parts], axis=1)
 
 
-def _most(match: Float, words: slice) -> Float:
-    """(Q,) best match of each question word among some words."""
-    best: Float = match[:, words].max(1, initial=0)
-    return best
+_PAD = 10
+"""Widest window, in words."""
+
+
+def _runs(match: Float) -> tuple[Float, Float, Float]:
+    """Best matches (…, Q) among 4, 6 and 10 words; row i begins at word i - ``_PAD``, and beyond
+    the text nothing matches."""
+    one = np.zeros((match.shape[1] + 2 * _PAD, match.shape[0]), dtype=np.float32)
+    one[_PAD:-_PAD] = match.T
+    two = np.maximum(one[:-1], one[1:])
+    four = np.maximum(two[:-2], two[2:])
+    eight = np.maximum(four[:-4], four[4:])
+    return four, np.maximum(four[:-2], four[2:]), np.maximum(eight[:-2], eight[2:])
 
 
 def _focus(

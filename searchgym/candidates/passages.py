@@ -38,10 +38,18 @@ class TokenizedPassage(NamedTuple):
     """(M, 2) word indices of each span."""
     sentence_starts: NDArray[np.int64]
     """(S,) index of the first word of each sentence."""
+    texts: tuple[str, ...]
+    """Text of each span as it stands in the passage."""
+    named: tuple[tuple[int, int], ...]
+    """(span, its sentence) of each span that is a name, a quotation or a title."""
 
     def span_text(self, index: int) -> str:
-        found = self.spans[index]
-        return self.words.slice(found.first, found.last)
+        return self.texts[index]
+
+    @property
+    def text(self) -> str:
+        """The passage's text without its title: with ``title``, what ``analyse`` was given."""
+        return self.words.text[self.offset :]
 
 
 def _join(title: Words, text: Words, joined: str, offset: int) -> Words:
@@ -64,16 +72,25 @@ def analyse(title: str, text: str) -> TokenizedPassage:
     offset = len(title) + 2
     words = _join(head, tokenise(text, first_sentence=1), f"{title}. {text}", offset)
     body = len(head.start)
-    spans, norms = [], []
+    spans, norms, texts = [], [], []
     for found in _with_title(title, words, body):
-        norm = fold(words.slice(found.first, found.last))
+        surface = words.slice(found.first, found.last)
+        norm = fold(surface)
         if norm:
             spans.append(found)
             norms.append(norm)
+            texts.append(surface)
     sentence = np.asarray(words.sentence, dtype=np.int64)
     starts = np.flatnonzero(np.diff(sentence, prepend=-1)) if len(sentence) else sentence
     bounds = np.asarray([(f.first, f.last) for f in spans], dtype=np.int64).reshape(-1, 2)
-    return TokenizedPassage(title, words, body, offset, tuple(spans), tuple(norms), bounds, starts)
+    named = tuple(
+        (i, words.sentence[f.first])
+        for i, f in enumerate(spans)
+        if f.kind in ("name", "quote", "title")
+    )
+    return TokenizedPassage(
+        title, words, body, offset, tuple(spans), tuple(norms), bounds, starts, tuple(texts), named
+    )
 
 
 def _with_title(title: str, words: Words, body: int) -> Iterator[Found]:

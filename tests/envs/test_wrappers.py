@@ -19,7 +19,7 @@ from searchgym.envs.checker import same
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
 from searchgym.evaluation.run import evaluate
-from searchgym.wrappers import CandidateActions, CurriculumWrapper
+from searchgym.wrappers import CandidateActions, CurriculumWrapper, VectorCandidateActions
 from tests.small import CORPUS, TASKS
 
 
@@ -179,3 +179,47 @@ def test_a_vector_of_them():
     observations, _ = envs.reset(seed=1)
     assert observations["features"].shape == (2, 200, len(FEATURE_NAMES))
     assert envs.step(np.zeros(2, dtype=int))[1].shape == (2,)
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_the_vector_form_gives_what_single_environments_give(mode):
+    """Against Gymnasium's own vector of wrapped environments, infos of ours included."""
+    ours = VectorCandidateActions(
+        gym.make_vec("SearchQA-v0", 3, autoreset_mode=mode, **KEYWORDS),
+        max_actions=40,
+    )
+    theirs = gym.vector.SyncVectorEnv(
+        [lambda: CandidateActions(gym.make("SearchQA-v0", **KEYWORDS), max_actions=40)] * 3,
+        autoreset_mode=mode,
+    )
+    assert ours.observation_space == theirs.observation_space
+    assert ours.action_space == theirs.action_space
+    pairs = [ours.reset(seed=1), theirs.reset(seed=1)]
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        (mine, *rest, infos), (other, *expected, others) = pairs
+        assert mine in ours.observation_space
+        assert same(mine, other)
+        assert all(np.array_equal(a, b) for a, b in zip(rest, expected, strict=True))
+        for name in ("candidates", "text_observation", "task_id"):
+            assert list(infos[name]) == list(others[name])
+        if "final_obs" in others:
+            for a, b in zip(infos["final_obs"], others["final_obs"], strict=True):
+                assert (a is None and b is None) or same(a, b)
+        masks = ours.action_masks()
+        actions = np.asarray(
+            [rng.choice(np.flatnonzero(m)) if m.any() else 0 for m in masks], dtype=np.int64
+        )
+        pairs = [ours.step(actions), theirs.step(actions)]
+
+
+def test_the_layout_of_rllib_holds_the_same_numbers():
+    rows, flat = (wrapped(max_actions=30, layout=name) for name in ("rows", "rllib"))
+    (mine, _), (theirs, _) = rows.reset(seed=0), flat.reset(seed=0)
+    assert theirs in flat.observation_space
+    assert set(theirs) == {"observations", "action_mask"}
+    assert np.array_equal(mine["features"].ravel(), theirs["observations"])
+    assert np.array_equal(mine["mask"], theirs["action_mask"])
+    assert theirs["action_mask"].dtype == np.float32
+    with pytest.raises(CardError, match=r"unknown layout 'row'\. Did you mean 'rows'"):
+        wrapped(layout="row")

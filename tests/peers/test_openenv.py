@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import statistics
 import subprocess
 import sys
 import threading
@@ -13,19 +14,45 @@ import httpx
 import pytest
 import uvicorn
 from openenv.core import GenericEnvClient
+from openenv.core.env_server.http_server import create_app
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation, State
 
 from searchgym.integrations import openenv
 from searchgym.integrations.openenv import SearchAction, SearchClient
 from tests.integrations.scene import BrokenEngine, scene
+from tests.integrations.scores import AGENTS, REWARD, expected, texts
 
 ENV = scene()
 
 
+class Nothing(Action):
+    text: str
+
+
+class Empty(Environment):
+    """The least an OpenEnv environment can do."""
+
+    def reset(self, seed=None, episode_id=None, **_):
+        return Observation(done=False)
+
+    def step(self, action, timeout_s=None, **_):
+        return Observation(done=False, reward=0.0)
+
+    @property
+    def state(self):
+        return State()
+
+
 def served(env):
+    return serving(openenv.app(env))
+
+
+def serving(app):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    config = uvicorn.Config(openenv.app(env), port=port, log_level="warning")
+    config = uvicorn.Config(app, port=port, log_level="warning")
     server = uvicorn.Server(config)
     threading.Thread(target=server.run, daemon=True).start()
     while not server.started:
@@ -108,6 +135,46 @@ def test_eight_clients_at_once(url):
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(session, range(8))) == [60.0] * 8
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_reward_of_ones_own_is_the_same_float_over_the_wire(agent):
+    server, url = served(scene(reward=REWARD))
+    found = {}
+    with client(url) as env:
+        for task in ENV.tasks:
+            env.reset(task_id=task.id)
+            steps = [env.step(SearchAction(text=text)) for text in texts(agent, task)]
+            assert steps[-1].done
+            found[task.id] = sum(step.reward for step in steps)
+    server.should_exit = True
+    assert found == expected(agent)
+
+
+def test_calls_cost_little_more_than_an_empty_environments():
+    """At least 0.7 × the calls a second, both in one run, taken in turn."""
+    bare = create_app(Empty, Nothing, Observation, env_name="empty")
+    servers = [served(ENV), serving(bare)]
+    times = [[], []]
+    task = ENV.tasks[0]
+    said = texts("hesitant", task)
+    clients = [GenericEnvClient(base_url=url).sync() for _, url in servers]
+    for env in clients:
+        env.__enter__()
+    for _ in range(9):
+        for env, kept in zip(clients, times, strict=True):
+            start = time.perf_counter()
+            for _ in range(12):
+                env.reset(task_id=task.id)
+                for text in said:
+                    env.step({"text": text})
+            kept.append((time.perf_counter() - start) / 48)
+    for env, (server, _) in zip(clients, servers, strict=True):
+        env.__exit__(None, None, None)
+        server.should_exit = True
+    ours, empty = (statistics.median(kept) for kept in times)
+    print(f"calls/s: {1 / ours:.0f}, empty environment {1 / empty:.0f}")
+    assert empty / ours >= 0.7
 
 
 def test_a_broken_engine_earns_no_reward():

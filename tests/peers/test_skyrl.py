@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import statistics
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import skyrl_gym
 
+from searchgym.core.episode import run_tools
 from searchgym.envs.session import METRICS
 from searchgym.errors import CardError, EpisodeError
 from searchgym.integrations import skyrl
 from tests.integrations.scene import BrokenEngine, scene
+from tests.integrations.scores import AGENTS, REWARD, expected, texts
 
 ENV = scene()
 ROWS = skyrl.rows(ENV, "searchgym")
@@ -43,6 +47,52 @@ def test_sixteen_threads_play_the_oracle():
     assert {reward for reward, _ in played} == {1.0}
     assert all(tuple(metrics) == METRICS for _, metrics in played)
     assert play(ROWS[0], "nothing of the kind")[0] == 0.0
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_reward_of_ones_own_is_the_same_float(agent):
+    skyrl.register("paid", scene(reward=REWARD))
+    found = {}
+    for row in ROWS:
+        env = make(row, "paid")
+        env.init(row["prompt"])
+        steps = [env.step(text) for text in texts(agent, ENV.task(row["task_id"]))]
+        assert steps[-1]["done"]
+        found[row["task_id"]] = sum(step["reward"] for step in steps)
+    assert found == expected(agent)
+
+
+def test_steps_cost_little_more_than_the_episode_loop():
+    """At least 0.7 × the steps a second of the bare loop, in processor time of one run."""
+    scripts = [(row, texts("hesitant", ENV.task(row["task_id"]))) for row in ROWS] * 20
+
+    def bare():
+        for number, (row, said) in enumerate(scripts):
+            episode = ENV.start(number, task=ENV.task(row["task_id"]))
+            episode.requests()
+            for text in said:
+                episode.act(text)
+                run_tools((episode,), ENV.toolbox)
+                if episode.phase != "done":
+                    episode.requests()
+
+    def gym():
+        for row, said in scripts:
+            env = skyrl_gym.make("searchgym", env_config=None, extras=row)
+            env.init(row["prompt"])
+            for text in said:
+                env.step(text)
+
+    times = {bare: [], gym: []}
+    for _ in range(7):
+        for run, kept in times.items():
+            start = time.process_time()
+            run()
+            kept.append(time.process_time() - start)
+    base, ours = (statistics.median(kept) for kept in times.values())
+    steps = 3 * len(scripts)
+    print(f"steps/CPU s: bare loop {steps / base:.0f}, skyrl-gym {steps / ours:.0f}")
+    assert base / ours >= 0.7
 
 
 def test_another_number_of_turns_is_refused():

@@ -16,6 +16,7 @@ import pytest
 
 from searchgym.integrations import searchgym_v1
 from tests.integrations.scene import scene
+from tests.integrations.scores import REWARD, expected
 from tests.peers.endpoint import server
 
 TASKS = scene().tasks
@@ -30,7 +31,7 @@ def url():
     made.shutdown()
 
 
-def evaluated(folder, url, rollouts=2, engine="bm25"):
+def evaluated(folder, url, rollouts=2, engine="bm25", reward="em"):
     """The episodes' records of ``vf-eval @ searchgym.toml``."""
     shutil.copy(searchgym_v1.__file__, folder)  # where the wheel puts it: beside searchgym
     path = folder / "searchgym.toml"
@@ -46,7 +47,12 @@ api_key_var = "OPENAI_API_KEY"
 [env.taskset]
 id = "searchgym-v1"
 env = "searchgym/SimpleQA-v0"
-options = {{world={{entities=60}}, tasks={{simple=8}}, max_turns=4, engine="{engine}"}}
+[env.taskset.options]
+world = {{entities=60}}
+tasks = {{simple=8}}
+max_turns = 4
+engine = "{engine}"
+reward = "{reward}"
 """
     )
     told = {**os.environ, "OPENAI_API_KEY": "x", "PYTHONPATH": f"{ROOT}:{folder}"}
@@ -65,6 +71,15 @@ def test_every_rollout_earns_its_reward(tmp_path, url):
     assert {e["task"]["data"]["id"] for e in episodes} == {t.id for t in TASKS}
     assert all(e["traces"][0]["metrics"]["searches"] == 1.0 for e in episodes)
     assert "answers" not in text
+
+
+def test_a_reward_of_ones_own_is_the_same_float(tmp_path, url):
+    """The endpoint's model searches the question once, as the oracle searches its query."""
+    _, episodes = evaluated(tmp_path, url, 1, reward=REWARD)
+    found = {
+        e["task"]["data"]["id"]: e["traces"][0]["rewards"]["reward"]["score"] for e in episodes
+    }
+    assert found == expected("oracle")
 
 
 def test_a_broken_engine_is_an_error_without_reward(tmp_path, url):

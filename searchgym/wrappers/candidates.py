@@ -1,4 +1,4 @@
-"""Wrappers: a curriculum around an environment, and numbers for libraries that know no text."""
+"""Candidate actions for ordinary RL libraries."""
 
 from __future__ import annotations
 
@@ -8,23 +8,14 @@ from typing import Any, SupportsInt
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
-from gymnasium.error import InvalidAction
 from numpy.typing import NDArray
 
-from .candidates.actions import DEFAULT_LIMITS, Candidate, CandidateLimits
-from .candidates.encoder import WordEncoder
-from .candidates.features import FEATURE_NAMES, FeatureBuilder
-from .candidates.state import read_state
-from .dialects.base import get_dialect
-from .envs.curriculum import CurriculumWrapper, VectorCurriculumWrapper
-from .envs.recorded import Recorded
-from .envs.search import SearchEnv
-from .errors import CardError, unknown
-
-__all__ = ["CandidateActions", "CurriculumWrapper", "Observation", "VectorCurriculumWrapper"]
-
-Observation = dict[str, NDArray[Any]]
+from ..candidates.actions import DEFAULT_LIMITS, Candidate, CandidateLimits
+from ..candidates.encoder import WordEncoder
+from ..envs.recorded import Recorded
+from ..envs.search import SearchEnv
+from ..errors import CardError
+from .menu import Menu, Observation
 
 
 class CandidateActions(Recorded):
@@ -37,7 +28,8 @@ class CandidateActions(Recorded):
     ``candidates`` (their number) and ``text_observation``.
 
     ``gym.make(env.spec)`` makes an equal environment, wrapper included; with plain arguments the
-    spec can be written as JSON.
+    spec can be written as JSON. Many at a time are several times as fast in
+    :class:`VectorCandidateActions`.
 
     Args:
         env: A ``SearchEnv``, wrapped or not.
@@ -47,6 +39,9 @@ class CandidateActions(Recorded):
         max_actions: Rows; candidates beyond are dropped (refusing, always last, is kept).
         limits: How many candidates of each sort there are: ``CandidateLimits``, or those of its
             fields that differ from the defaults (``{"answers": 50}``).
+        layout: ``"rows"``, as above; ``"rllib"``, as RLlib's masked modules ask: ``observations``
+            (max_actions * F,) and ``action_mask`` (max_actions,), both float32.
+        states: States whose rows are kept for when they come back; one takes about 50 kB.
 
     Raises:
         CardError: The environment is no ``SearchEnv``, or an argument is out of range.
@@ -65,26 +60,23 @@ class CandidateActions(Recorded):
         encoder: WordEncoder | Mapping[str, Any] | bool | None = None,
         max_actions: int = 200,
         limits: CandidateLimits | Mapping[str, int] = DEFAULT_LIMITS,
+        layout: str = "rows",
+        states: int = 2_000,
     ) -> None:
         if not isinstance(env.unwrapped, SearchEnv):
             raise CardError(
                 f"CandidateActions needs a SearchEnv, got {type(env.unwrapped).__name__}; make one "
                 "with gym.make('SearchQA-v0')"
             )
-        if max_actions < 1:
-            raise CardError(f"max_actions must be at least 1, got {max_actions}")
-        limits = limits if isinstance(limits, CandidateLimits) else _limits(limits)
-        super().__init__(env, encoder=encoder, max_actions=max_actions, limits=asdict(limits))
+        self.menu = Menu(encoder, max_actions, limits, layout, states)
+        super().__init__(
+            env, encoder=encoder, max_actions=max_actions, limits=asdict(self.menu.limits),
+            layout=layout, states=states,
+        )  # fmt: skip
         self.search_env: SearchEnv = env.unwrapped
-        self.max_actions = max_actions
-        self.builder = FeatureBuilder(_encoder(encoder), limits=limits, states=2_000)
-        self.action_space = spaces.Discrete(max_actions)
-        self.observation_space = spaces.Dict(
-            {
-                "features": spaces.Box(-1e4, 1e4, (max_actions, len(FEATURE_NAMES)), np.float32),
-                "mask": spaces.MultiBinary(max_actions),
-            }
-        )
+        self.max_actions, self.builder = max_actions, self.menu.builder
+        self.action_space = self.menu.action_space
+        self.observation_space = self.menu.observation_space
         self.candidates: tuple[Candidate, ...] = ()
 
     def reset(
@@ -102,54 +94,18 @@ class CandidateActions(Recorded):
         Raises:
             InvalidAction: The action is no element of ``action_space``.
         """
-        index = int(action)
-        if not 0 <= index < self.max_actions:
-            raise InvalidAction(f"{index} is no action of {self.action_space}")
-        text = ""
-        if index < len(self.candidates):
-            dialect = get_dialect(self.search_env.rules.dialect)
-            text = dialect.render_action(self.candidates[index].action)
+        text = self.menu.text(self.candidates, action, self.search_env.rules.dialect)
         observation, reward, terminated, truncated, info = self.env.step(text)
         features, info = self._observe(observation, info)
         return features, float(reward), terminated, truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
         """(max_actions,) bool: True where a candidate stands."""
-        return np.arange(self.max_actions) < len(self.candidates)
+        return self.menu.mask([self.candidates])[0]
 
     def _observe(self, text: str, info: dict[str, Any]) -> tuple[Observation, dict[str, Any]]:
-        features = np.zeros((self.max_actions, len(FEATURE_NAMES)), dtype=np.float32)
         requests = self.search_env.requests()
-        self.candidates = ()
-        if requests:
-            state = read_state(requests[0])
-            self.builder.prepare([state])
-            offered, rows = self.builder(state)
-            if len(offered) > self.max_actions:
-                keep = [*range(self.max_actions - 1), len(offered) - 1]
-                offered, rows = tuple(offered[i] for i in keep), rows[keep]
-            self.candidates = offered
-            features[: len(offered)] = rows
-        observation: Observation = {
-            "features": features,
-            "mask": self.action_masks().astype(np.int8),
-        }
-        return observation, {
+        (self.candidates,), stacked = self.menu.offer([requests[0] if requests else None])
+        return {name: values[0] for name, values in stacked.items()}, {
             **info, "candidates": len(self.candidates), "text_observation": text,
         }  # fmt: skip
-
-
-def _limits(given: Mapping[str, int]) -> CandidateLimits:
-    known = asdict(DEFAULT_LIMITS)
-    for name in given:
-        if name not in known:
-            raise CardError(unknown("limit", name, known))
-    return CandidateLimits(**given)
-
-
-def _encoder(given: WordEncoder | Mapping[str, Any] | bool | None) -> WordEncoder | None:
-    if isinstance(given, Mapping):
-        return WordEncoder(**given)
-    if isinstance(given, bool):
-        return WordEncoder() if given else None
-    return given

@@ -1,0 +1,206 @@
+"""verl's own ``AgentLoopWorker``, unmodified, plays our agent loop against a scripted server; run
+by ``make peers`` in an environment that has it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import pytest
+import ray
+import torch
+import verl
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from verl import DataProto
+from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
+from verl.workers.rollout.replica import TokenOutput
+
+from searchgym.envs.session import METRICS, Session
+from searchgym.errors import CardError
+from searchgym.integrations import verl as bridge
+from tests.integrations.scene import SCENE, scene
+from tests.integrations.scores import AGENTS, REWARD, expected, texts
+from tests.llms import tiny
+
+ENV = scene()
+TASKS = {task.id: task for task in ENV.tasks}
+INSTRUCTED = Session(ENV, ENV.tasks[0].id).prompt.count("<information>")
+"""Times that the instructions alone name the results' tag."""
+
+
+class Server:
+    """Writes what a script says, token by token, with log-probabilities that name the token."""
+
+    def __init__(self, words: Any, agent: str | None = None) -> None:
+        self.words, self.agent = words, agent
+        self.asked: list[dict[str, Any]] = []
+        self.members: dict[str, int] = {}
+        self.sampled: dict[str, list[int]] = {}
+
+    def text(self, prompt: str, member: int) -> str:
+        task = next(t for t in TASKS.values() if t.question in prompt)
+        if self.agent is not None:
+            return texts(self.agent, task)[prompt.count("<information>") - INSTRUCTED]
+        kind = member % 4
+        if kind == 3:  # never answers: the turns run out
+            return f"<search>{task.question}</search>"
+        if prompt.count("<information>") == INSTRUCTED:
+            return f"<search>{task.question}</search>"
+        answer = task.answers[0] if kind == 0 else "nothing of the kind"
+        return f"<answer>{answer}</answer>" if kind < 2 else "no action at all"
+
+    async def generate(
+        self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
+    ) -> TokenOutput:
+        await asyncio.sleep(0)
+        member = self.members.setdefault(request_id, len(self.members))
+        self.asked.append(dict(sampling_params))
+        text = self.text(self.words.decode(prompt_ids), member)
+        ids = self.words(text, add_special_tokens=False)["input_ids"]
+        ids = ids[: sampling_params["max_tokens"]]
+        self.sampled.setdefault(request_id, []).extend(ids)
+        return TokenOutput(token_ids=ids, log_probs=[-i / 1000 for i in ids])
+
+
+@pytest.fixture(scope="module")
+def local() -> Any:
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    words = tiny.tokenizer()
+    words.eos_token = words.pad_token = tiny.END
+    words.save_pretrained(folder)
+    tiny.model(
+        vocabulary=len(words), hidden_size=32, intermediate_size=64, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=1,
+    ).save_pretrained(folder)  # fmt: skip
+    return folder
+
+
+def config(model: Path, folder: Path, response: int = 2048, **options: Any) -> Any:
+    """verl's own configuration, as its command composes it, with the documented settings."""
+    options = {**SCENE, **options}
+    bridge.agent_loop(
+        folder / "searchgym.yaml", "SearchQA-v0", renderer="plain", max_tokens=200, **options
+    )
+    bridge.parquet(folder / "train.parquet", "SearchQA-v0", **options)
+    where = str(Path(verl.__file__).parent / "trainer" / "config")
+    with initialize_config_dir(config_dir=where, version_base=None):
+        return compose(
+            "ppo_trainer",
+            overrides=[
+                f"actor_rollout_ref.model.path={model}",
+                "actor_rollout_ref.rollout.name=vllm",
+                "actor_rollout_ref.rollout.prompt_length=1024",
+                f"actor_rollout_ref.rollout.response_length={response}",
+                f"actor_rollout_ref.rollout.agent.agent_loop_config_path={folder}/searchgym.yaml",
+                f"data.train_files={folder}/train.parquet",
+            ],
+        )
+
+
+def played(
+    model: Path, folder: Path, copies: int = 4, agent: str | None = None, **options: Any
+) -> tuple[Any, Server]:
+    server = Server(tiny.tokenizer(), agent)
+    worker = AgentLoopWorker(config(model, folder, **options), server)
+    rows = datasets.Dataset.from_parquet(str(folder / "train.parquet")).to_list()
+    rows = [row for row in rows for _ in range(copies)]
+    batch = DataProto.from_dict(
+        tensors={"dummy": torch.zeros(len(rows), 1)},
+        non_tensors={
+            "raw_prompt": _column([row["prompt"] for row in rows]),
+            "agent_name": _column([row["agent_name"] for row in rows]),
+            "extra_info": _column([row["extra_info"] for row in rows]),
+        },
+    )
+    return asyncio.run(worker.generate_sequences(batch)), server
+
+
+def _column(values: list[Any]) -> np.ndarray:
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def test_32_episodes_with_mixed_ends(local: Any, model: Path, tmp_path: Path) -> None:
+    done, server = played(model, tmp_path)
+    assert len(done) == 32
+    batch, more = done.batch, done.non_tensor_batch
+    scores = batch["rm_scores"].sum(1).tolist()
+    assert sorted(set(scores)) == [0.0, 1.0]
+    assert sum(scores) == 8
+    assert set(done.meta_info["reward_extra_keys"]) == set(METRICS)
+    assert np.mean(more["answered"]) == 0.5
+    assert sum(more["truncated"]) == 16
+    assert set(more["turns"]) == {2.0, 4.0}  # options were kept in every episode
+    words = tiny.tokenizer()
+    sampled = sorted(tuple(ids) for ids in server.sampled.values())
+    trained = sorted(
+        tuple(ids[mask.bool()].tolist())
+        for ids, mask in zip(batch["responses"], batch["response_mask"], strict=True)
+    )
+    assert trained == sampled
+    assert int(batch["response_mask"].sum()) == sum(map(len, sampled))
+    logp = batch["rollout_log_probs"][batch["response_mask"].bool()]
+    ids = batch["responses"][batch["response_mask"].bool()]
+    assert torch.allclose(logp, -ids / 1000)
+    assert "<information>" in words.decode(batch["responses"][0])
+    assert all(told["include_stop_str_in_output"] for told in server.asked)
+    assert {stop for told in server.asked for stop in told["stop"]} >= {"</search>", "</answer>"}
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_reward_of_ones_own_is_the_same_float(
+    local: Any, model: Path, tmp_path: Path, agent: str
+) -> None:
+    """verl keeps rewards of turns as given, and the return in single precision."""
+    done, _ = played(model, tmp_path, copies=1, agent=agent, reward=REWARD)
+    wanted = expected(agent)
+    for row, turns, score in zip(
+        done.non_tensor_batch["extra_info"], done.non_tensor_batch["turn_scores"],
+        done.batch["rm_scores"].sum(1).tolist(), strict=True,
+    ):  # fmt: skip
+        assert sum(turns) == wanted[row["task_id"]]
+        assert score == float(np.float32(wanted[row["task_id"]]))
+
+
+def test_a_broken_engine_trains_on_nothing(local: Any, model: Path, tmp_path: Path) -> None:
+    done, _ = played(model, tmp_path, copies=1, engine="tests.integrations.scene:BrokenEngine")
+    assert int(done.batch["response_mask"].sum()) == 0
+    assert done.non_tensor_batch["infra_error"].tolist() == [1.0] * 8
+
+
+def test_what_has_no_room_is_not_in_the_row(local: Any, model: Path, tmp_path: Path) -> None:
+    done, _ = played(model, tmp_path, copies=1, response=120)
+    assert done.batch["responses"].shape[1] == 120
+    assert sum(done.non_tensor_batch["answered"]) == 0
+    assert int(done.batch["response_mask"].sum()) > 0
+
+
+def test_what_verl_cannot_train_on_is_refused(tmp_path: Path) -> None:
+    for options in ({"page_stub_chars": 20}, {"judge": True}):
+        with pytest.raises(CardError, match="several sequences"):
+            bridge.agent_loop(tmp_path / "x.yaml", "SearchQA-v0", **SCENE, **options)
+    with pytest.raises(CardError, match="an id"):
+        bridge.agent_loop(tmp_path / "x.yaml", ENV)  # type: ignore[arg-type]
+
+
+def test_the_files_hold_no_answer(model: Path, tmp_path: Path) -> None:
+    config(model, tmp_path)
+    (entry,) = OmegaConf.to_container(OmegaConf.load(tmp_path / "searchgym.yaml"))
+    assert entry["options"] == SCENE
+    rows = datasets.Dataset.from_parquet(str(tmp_path / "train.parquet")).to_list()
+    assert [row["extra_info"]["task_id"] for row in rows] == list(TASKS)
+    for row in rows:
+        assert TASKS[row["extra_info"]["task_id"]].answers[0] not in json.dumps(row)

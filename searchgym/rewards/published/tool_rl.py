@@ -63,7 +63,7 @@ def call_match(given: Sequence[NamedCall], gold: Sequence[NamedCall]) -> float:
     return score / (1 + sum(1 + len(call.args) for call in gold))
 
 
-def _alike(call: NamedCall, wanted: Named) -> float:
+def _alike(call: NamedCall, wanted: NamedCall) -> float:
     equal = sum(
         name in call.args and _plain(call.args[name]) == _plain(value)
         for name, value in wanted.args.items()

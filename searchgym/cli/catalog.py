@@ -19,7 +19,7 @@ from .output import (
 )
 
 BEGIN, END = "<!-- searchgym list --markdown -->", "<!-- end of list -->"
-KINDS_HELP = "envs, corpora, agents, recipes, engines, dialects, rewards or all"
+KINDS_HELP = "envs, corpora, agents, recipes, engines, dialects, rewards, systems or all"
 
 
 def list_all(
@@ -33,7 +33,7 @@ def list_all(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List environments, corpora, agents, recipes, engines, dialects and parts of rewards.
+    """List environments, corpora, agents, recipes, engines, dialects, rewards and systems.
 
     Without KIND: the environments, and how many there are of everything else.
     """

@@ -104,6 +104,13 @@ def rewards() -> Rows:
     return rows
 
 
+def systems() -> Rows:
+    """Every published system that something here implements, and what does."""
+    from ..rl.systems import implemented
+
+    return [{"id": system, "summary": ", ".join(by)} for system, by in implemented().items()]
+
+
 KINDS: Mapping[str, Callable[[], Rows]] = {
     "envs": environments,
     "corpora": corpora,
@@ -112,6 +119,7 @@ KINDS: Mapping[str, Callable[[], Rows]] = {
     "engines": engines,
     "dialects": dialects,
     "rewards": rewards,
+    "systems": systems,
 }
 
 TITLES: Mapping[str, str] = {
@@ -122,6 +130,7 @@ TITLES: Mapping[str, str] = {
     "engines": "Engines",
     "dialects": "Dialects",
     "rewards": "Parts of rewards",
+    "systems": "Published systems",
 }
 
 

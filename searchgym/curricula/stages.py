@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ..errors import CardError
 from ..seeding import derive, unit
@@ -135,6 +135,8 @@ class MaskSearch(InStages):
     Raises:
         CardError: by :meth:`choose`, for a level that no task has.
     """
+
+    systems: ClassVar[tuple[str, ...]] = ("MaskSearch",)
 
     def __init__(
         self,

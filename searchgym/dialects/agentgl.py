@@ -44,6 +44,7 @@ class AgentGL(TagDialect):
     """Searches, the four graph tools and answers. The dialect has no options."""
 
     BASE: ClassVar[str] = "agentgl"
+    systems: ClassVar[tuple[str, ...]] = ("AgentGL",)
     FLAGS: ClassVar[tuple[str, ...]] = ()
     MARKS: ClassVar[Mapping[str, Tag]] = {"search": Tag("search", _BEGIN, _END, len(_BEGIN))}
     TOOLS_FIRST: ClassVar[bool] = False

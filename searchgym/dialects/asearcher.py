@@ -25,6 +25,7 @@ class ASearcher(TagDialect):
     <search> q </search>``."""
 
     BASE: ClassVar[str] = "asearcher"
+    systems: ClassVar[tuple[str, ...]] = ("ASearcher",)
     FLAGS: ClassVar[tuple[str, ...]] = ("parallel", "judge", "delegate", "tools")
     TOOLS_FIRST: ClassVar[bool] = False
     THINKING: ClassVar[bool] = True

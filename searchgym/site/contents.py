@@ -27,6 +27,7 @@ from ..envs.unwrap import search_env
 from ..objects import load_known
 from ..rewards import REWARDS, Reward
 from ..rl import recipe_files
+from ..rl.systems import implemented
 from ..tools import TOOLS
 from ..types import Passage
 from .picture import picture
@@ -192,6 +193,11 @@ def rewards() -> list[dict[str, Any]]:
         when = "at the end" if part.on_turn is None else "each turn"
         rows.append({"name": name, "when": when, "text": markdown(inspect.getdoc(part.measure))})
     return rows
+
+
+def systems() -> dict[str, list[str]]:
+    """Published systems, and what implements them."""
+    return implemented()
 
 
 def tools() -> list[dict[str, Any]]:

@@ -118,7 +118,8 @@ class RewardTransform(SlotObject, Protocol):
         self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float], /
     ) -> Rewards:
         """New rewards from those so far. ``outcome`` is paid at the end of an episode, ``turns`` at
-        the end of each turn; estimators that tell no turns apart see their sum."""
+        the end of each turn; estimators that tell no turns apart see their sum. Those of turns so
+        far are handed on, unless the class says ``reshapes_turns = True``."""
         ...
 
 

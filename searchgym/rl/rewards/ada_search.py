@@ -1,0 +1,38 @@
+"""AdaSearch's reward of the decision whether to search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..rollouts.half_closed import closed_book
+from ..slots.protocols import Slot
+from ..slots.records import Group, Rewards, Signals
+
+
+class AdaSearch(Slot):
+    """Pays ``weight`` to a member that searches exactly where the policy does not know the answer.
+
+    The policy knows it if at least ``share`` of the group's closed members are right; these are
+    paid for their answers alone (AdaSearch, arXiv 2512.16883, second stage). The paper labels a
+    question by whether the model solves it from memory; threshold and weight are ours. Needs the
+    rollout ``half_closed``.
+    """
+
+    registered = "ada_search"
+    requires = frozenset({"em", "searches"})
+    reads = frozenset({"ada_search"})
+
+    def __init__(self, weight: float = 0.5, share: float = 0.5) -> None:
+        self.weight, self.share = float(weight), float(share)
+
+    def apply(
+        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
+    ) -> Rewards:
+        closed = np.array([closed_book(member) for member in group.members])
+        tried = signals["em"][closed & ~np.isnan(signals["em"])]
+        known = bool(len(tried)) and bool(np.mean(tried == 1.0) >= self.share)
+        decided = (np.nan_to_num(signals["searches"]) > 0) != known
+        paid = coef.get("ada_search", self.weight) * (decided & ~closed)
+        return Rewards(rewards.outcome + paid, rewards.turns)

@@ -129,8 +129,9 @@ def figure(result: Mapping[str, Any], size: int = SIZE, success: float = SUCCESS
             mean, low, high = row[measure]
             if mean is not None:
                 exact = row["enumerated"] and measure != "step_cosine"
+                ends = (None, None) if exact else (low, high)
                 marks.append({"y": name, "by": "gradient", "facet": facet, "mean": mean,
-                              "low": None if exact else low, "high": None if exact else high})  # fmt: skip
+                              "low": ends[0], "high": ends[1]})  # fmt: skip
     title = _finding(result, ordered, size, success)
 
     def draw(narrow: bool = False) -> Any:

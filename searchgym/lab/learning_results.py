@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -72,7 +73,7 @@ def lines(result: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _shown_as(value: Sequence[float]) -> str:
     mean, low, high = value
-    return f"{mean:.2f} ±{(high - low) / 2:.2f}".replace("0.", ".")
+    return re.sub(r"\b0\.", ".", f"{mean:.2f} ±{(high - low) / 2:.2f}")
 
 
 def figure(result: Mapping[str, Any]) -> Figure:

@@ -101,5 +101,5 @@ def test_a_perfect_critic_sees_what_is_still_to_come():
 
 
 def test_an_unknown_method_is_named():
-    with pytest.raises(CardError, match="unknown method 'gropo'.*grpo"):
+    with pytest.raises(CardError, match=r"unknown method 'gropo'.*grpo"):
         table_of("gropo", 4)

@@ -225,8 +225,8 @@ def _loss(
 
 # --- rewards, data, schedules -----------------------------------------------------------------
 def check_reward(spec: Any, by_turn: Sequence[str] = ()) -> None:
-    """Shapes, permutations, NaN in NaN out, groups of one, what was paid before is kept, inputs
-    left alone. ``by_turn``: names of your own signals that have a number for each turn."""
+    """Shapes, permutations, NaN in NaN out, groups of one, what was paid before is kept (or, where
+    it ``gates``, multiplied), inputs left alone. ``by_turn``: names of your own signals that have a number for each turn."""
     transform = make("reward", spec)
     group = group_of(5)
     signals = sample_signals(sorted(transform.requires), 5, 0, by_turn)
@@ -247,8 +247,20 @@ def check_reward(spec: Any, by_turn: Sequence[str] = ()) -> None:
     alone = Group(group.plan, group.members[:1])
     single = transform.apply(alone, one, Rewards(start[:1]), {}).total
     require(bool(np.isfinite(single).all()), spec, "a group of one has a reward")
-    paid = transform.apply(group, signals, Rewards(start, np.ones((5, 2))), {}).total
-    require(bool(np.allclose(paid, total + 2, equal_nan=True)), spec, "turn rewards are handed on")
+
+    def paid(each: float) -> Floats:
+        return transform.apply(group, signals, Rewards(start, np.full((5, 2), each)), {}).total
+
+    if getattr(transform, "gates", False):
+        nothing = np.allclose(paid(0), total, equal_nan=True)
+        require(bool(nothing), spec, "what gates turn rewards pays nothing where there are none")
+        even = np.allclose(paid(2) - total, 2 * (paid(1) - total), equal_nan=True)
+        require(bool(even), spec, "what gates turn rewards multiplies them")
+        less = np.allclose(paid(1), total + 2, equal_nan=True)
+        require(not less, spec, "gates is True only where some turn rewards change")
+    else:
+        kept = np.allclose(paid(1), total + 2, equal_nan=True)
+        require(bool(kept), spec, "turn rewards are handed on, or gates is True")
 
 
 def check_data(spec: Any) -> None:

@@ -32,7 +32,7 @@ MAKEFLAGS += --jobs=3
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The stamp depends on pyproject.toml alone: an editable install follows the sources by itself.
 $(STAMP): pyproject.toml
@@ -118,6 +118,10 @@ vllm: $(STAMP) $(VLLM_STAMP) ## The tests with vLLM, in process and as a server 
 
 bench: $(STAMP) ## The benchmarks: tables of ratios
 	$(PYTEST) -m benchmark -s tests/benchmarks $(ARGS)
+
+.PHONY: bench-methods
+bench-methods: $(STAMP) ## The learning bench: every usual method, five seeds (about an hour)
+	$(BIN)/searchgym lab --learn --out agents/recipes/learning.json $(ARGS)
 
 $(CERTIFY_STAMP): pyproject.toml tests/certified/programs.txt
 	$(PYTHON) -m venv $(CERTIFY)

@@ -49,6 +49,7 @@ def lab(
     hundred thousand parameters is trained by each method, five minutes a method on two cores.
     """
     from ..lab import learn as learning
+    from ..lab import learning_results as learnt
     from ..lab.gradient_results import figure as drawn
     from ..lab.gradient_results import lines, measure
     from ..lab.methods import DEFAULT
@@ -64,18 +65,18 @@ def lab(
         if stored:
             result = load(shipped("learning" if learn else "gradients"))
         elif learn:
-            result = learning.bench(names, out, seeds=seeds, progress=lambda name: bar(0))
+            result = learning.bench(names, out, seeds=seeds, progress=lambda name: bar(1))
         else:
             result = measure(names, out, steps=steps, few=few, progress=lambda name: bar(1))
     if as_json:
         print_json(result)
         return
-    rows: list[dict[str, Any]] = learning.lines(result) if learn else lines(result, size, success)
+    rows: list[dict[str, Any]] = learnt.lines(result) if learn else lines(result, size, success)
     if not rows:
         raise CardError(f"nothing was measured at size {size} and success {success}")
     if learn:
         print_table("Learning: mean and 95 % interval over seeds", rows)
-        say(learning.LEGEND)
+        say(learnt.LEGEND)
     else:
         print_table(f"Gradients of one step, groups of {size}, success {success:g}", rows)
         say(LEGEND)
@@ -83,7 +84,7 @@ def lab(
             if "same_as" in found:
                 say(f"{name}: as {found['same_as']} at a step's first update")
     if figure is not None:
-        made = learning.figure(result) if learn else drawn(result, size, success)
+        made = learnt.figure(result) if learn else drawn(result, size, success)
         say(str(made.save(figure)["png"]))
 
 

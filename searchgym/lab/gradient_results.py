@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -91,26 +92,27 @@ def lines(
     result: Mapping[str, Any], size: int = SIZE, success: float = SUCCESS
 ) -> list[dict[str, str]]:
     """Rows of the table, best one-step cosine first."""
-    shown = []
+    found_rows = []
     for name, found in result["methods"].items():
         row = None if "same_as" in found else row_of(result, name, size, success)
         if row is not None:
-            shown.append((-(row["step_cosine"][0] or 0.0), name, row))
+            found_rows.append((-(row["step_cosine"][0] or 0.0), name, row))
     return [
         {"method": name.removeprefix("advantage:"),
-         **{head: _number(row[measure]) for measure, head in HEADS.items()}}
-        for _, name, row in sorted(shown, key=lambda s: s[:2])
+         **{head: shown(row[measure]) for measure, head in HEADS.items()}}
+        for _, name, row in sorted(found_rows, key=lambda s: s[:2])
     ]  # fmt: skip
 
 
-def _number(value: Sequence[float | None]) -> str:
+def shown(value: Sequence[float | None]) -> str:
     """A number of three digits, with half its interval where it has one."""
     mean, low, high = value
     if mean is None:
         return "-"  # nothing along the true gradient that is not noise
-    shown = f"{mean:.2f}" if abs(mean) < 100 else f"{mean:.0f}"
+    text = f"{mean:.2f}" if abs(mean) < 100 else f"{mean:.0f}"
     half = 0.0 if low is None or high is None else (high - low) / 2
-    return f"{shown} ±{half:.2f}".replace("0.", ".") if half >= 0.005 else shown.replace("0.", ".")
+    text += f" ±{half:.2f}" if half >= 0.005 else ""
+    return re.sub(r"\b0\.", ".", text)
 
 
 def figure(result: Mapping[str, Any], size: int = SIZE, success: float = SUCCESS) -> Figure:
@@ -129,8 +131,9 @@ def figure(result: Mapping[str, Any], size: int = SIZE, success: float = SUCCESS
             mean, low, high = row[measure]
             if mean is not None:
                 exact = row["enumerated"] and measure != "step_cosine"
+                ends = (None, None) if exact else (low, high)
                 marks.append({"y": name, "by": "gradient", "facet": facet, "mean": mean,
-                              "low": None if exact else low, "high": None if exact else high})  # fmt: skip
+                              "low": ends[0], "high": ends[1]})  # fmt: skip
     title = _finding(result, ordered, size, success)
 
     def draw(narrow: bool = False) -> Any:

@@ -240,8 +240,8 @@ class Laboratory:
         return Bench(table_of(method, size), self.lms[success], size, self.teacher)
 
     def same_as(self, method: str) -> str | None:
-        """The method asked about before whose gradients are this one's in every step looked at; None
-        if there is none, and this one is remembered."""
+        """The method asked about before whose gradients are this one's in every step looked at;
+        None if there is none, and this one is remembered."""
         size = self.sizes[0]
         probes = [self.bench(method, size, s).steps(4, 7).gradient for s in self.successes]
         probe = np.concatenate(probes)

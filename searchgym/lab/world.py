@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ def chain_tasks(graph: FactGraph, hops: Mapping[int, int]) -> list[Task]:
             if tries > 1000 * count:
                 raise CardError(f"this graph has fewer than {count} chains of {length}")
             chosen = [relations[int(draw.integers(len(relations)))] for _ in range(length)]
-            if any(a == b for a, b in zip(chosen, chosen[1:], strict=False)):
+            if any(a == b for a, b in pairwise(chosen)):
                 continue  # "the boss of the boss": nothing to choose between
             start = graph.things[int(draw.integers(len(graph.things)))]
             task = chain_task(graph, chosen, start, f"{length}.{len(made)}")

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from . import api, contents, notebooks
+from . import api, contents, laboratory, notebooks
 from .links import broken
 
 HERE = Path(__file__).parent
@@ -109,6 +109,8 @@ def environment_of_templates() -> Any:
     jinja.globals |= {
         "environments": contents.environments(),
         "leaderboard": leaderboard,
+        "laboratory": laboratory.tables,
+        "lab_heads": laboratory.heads(),
         "api_packages": api.PACKAGES,
         "root": ROOT,
         "notebooks": notebooks.titles(ROOT),
@@ -131,6 +133,7 @@ def write_source(folder: Path, *, run_notebooks: bool) -> None:
         source.write(path, text)
     source.add_linked()
     shutil.copytree(HERE / "static", source.folder / "static")
+    laboratory.draw(source.folder / "static" / "lab")
     api.main(source.folder / "api")
     config = jinja.get_template("mkdocs.yml").render()
     (folder / "mkdocs.yml").write_text(config, encoding="utf-8")

@@ -30,6 +30,7 @@ from ..rl import recipe_files
 from ..rl.systems import implemented
 from ..tools import TOOLS
 from ..types import Passage
+from . import laboratory
 from .picture import picture
 from .scores import FILE, MEASURES, generated
 
@@ -148,11 +149,12 @@ def excerpt(passage: Passage, told: Sequence[str]) -> list[tuple[str, bool]]:
 
 
 def recipes() -> list[dict[str, Any]]:
-    """Every shipped recipe: its documentation and its tables."""
+    """Every shipped recipe: its documentation, its tables, and what the laboratory measured."""
     return [
-        {"name": name, "doc": recipe_files.document(name), "tables": recipe_files.read(name)}
+        {"name": name, "doc": recipe_files.document(name), "tables": recipe_files.read(name),
+         "lab": laboratory.of_recipe(name)}
         for name in recipe_files.shipped()
-    ]
+    ]  # fmt: skip
 
 
 def engines() -> list[dict[str, Any]]:

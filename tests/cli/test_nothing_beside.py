@@ -153,7 +153,7 @@ READ_BY_OTHERS = {
     "cache clear": "deletes", "leaderboard": "tests/cli/test_leaderboard.py",
     "verify": "tests/cli/test_leaderboard.py", "watch": "tests/viewer",
     "search": "tests/cli/test_search.py", "retrieve": "tests/evaluation/test_retrieval.py",
-    "simulator data": "reads no file",
+    "simulator data": "reads no file", "lab": "tests/lab: writes what --out and --figure name",
     "simulator train": "as train", "simulator measure": "as eval",
 }  # fmt: skip
 """Commands not run above, and why."""

@@ -225,8 +225,9 @@ def _loss(
 
 # --- rewards, data, schedules -----------------------------------------------------------------
 def check_reward(spec: Any, by_turn: Sequence[str] = ()) -> None:
-    """Shapes, permutations, NaN in NaN out, groups of one, what was paid before is kept, inputs
-    left alone. ``by_turn``: names of your own signals that have a number for each turn."""
+    """Shapes, permutations, NaN in NaN out, groups of one, what was paid before is kept (or, where
+    it ``gates``, multiplied), inputs left alone. ``by_turn``: names of your own signals that have a
+    number for each turn."""
     transform = make("reward", spec)
     group = group_of(5)
     signals = sample_signals(sorted(transform.requires), 5, 0, by_turn)
@@ -247,13 +248,24 @@ def check_reward(spec: Any, by_turn: Sequence[str] = ()) -> None:
     alone = Group(group.plan, group.members[:1])
     single = transform.apply(alone, one, Rewards(start[:1]), {}).total
     require(bool(np.isfinite(single).all()), spec, "a group of one has a reward")
-    paid = transform.apply(group, signals, Rewards(start, np.ones((5, 2))), {})
+
+    def paid(each: float) -> Rewards:
+        return transform.apply(group, signals, Rewards(start, np.full((5, 2), each)), {})
+
     if getattr(transform, "reshapes_turns", False):
-        kept = paid.turns is not None and bool(np.array_equal(paid.outcome, start, True))
-        require(kept, spec, "who reshapes turn rewards leaves the outcome alone")
+        kept = paid(1).turns is not None and np.array_equal(paid(1).outcome, start, True)
+        require(bool(kept), spec, "who reshapes turn rewards leaves the outcome alone")
+    elif getattr(transform, "gates", False):
+        nothing = np.allclose(paid(0).total, total, equal_nan=True)
+        require(bool(nothing), spec, "what gates turn rewards pays nothing where there are none")
+        gained = paid(1).total - total
+        even = np.allclose(paid(2).total - total, 2 * gained, equal_nan=True)
+        require(bool(even), spec, "what gates turn rewards multiplies them")
+        less = np.allclose(gained, np.where(np.isnan(total), np.nan, 2), equal_nan=True)
+        require(not less, spec, "gates is True only where some turn rewards change")
     else:
-        same = bool(np.allclose(paid.total, total + 2, equal_nan=True))
-        require(same, spec, "turn rewards are handed on")
+        kept = np.allclose(paid(1).total, total + 2, equal_nan=True)
+        require(bool(kept), spec, "turn rewards are handed on, or gates is True")
 
 
 def check_data(spec: Any) -> None:

@@ -112,7 +112,11 @@ class Learner(Protocol):
 
 
 class RewardTransform(SlotObject, Protocol):
-    """Turns signals into rewards. Several are applied one after another."""
+    """Turns signals into rewards. Several are applied one after another.
+
+    What turns were paid by those before is handed on; one that multiplies it, e.g. by whether the
+    answer was right, says so with a line ``gates = True``.
+    """
 
     def apply(
         self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float], /

@@ -1,0 +1,224 @@
+"""The learning bench: a small language model learns, by each method, to find facts two steps away.
+
+The model starts from imitating a wanderer: it can write queries, and copy what it was shown, but
+asks for any relation and stops at any time, so that few of its episodes are right. Which search is
+due can only be learnt from rewards. Who shuffles them learns nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from ..core.episode import Episode
+from ..envs.search import SearchEnv
+from ..errors import CardError
+from ..llms.base import Sampling
+from ..rl.recipe_files import shipped
+from ..seeding import stream
+from ..types import Failure, TurnRequest
+from .learning_results import summary
+from .methods import BROKEN, table_of
+from .results import resumed
+from .world import FactGraph, chain_tasks, fact_graph, lab_env, query, question
+
+WANTED = (
+    "grpo", BROKEN, "rloo", "ppo", "dapo", "stratified_grpo", "gigpo", "igpo", "a2tgpo", "mt_grpo",
+    "tree_grpo", "spear",
+)  # fmt: skip
+"""The methods most used; those that are no recipe here are left out."""
+DEFAULT = tuple(name for name in WANTED if name == BROKEN or name in shipped())
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """World, model and training of the bench, the same for all methods."""
+
+    things: int = 16
+    relations: int = 4
+    questions: int = 120
+    width: int = 32
+    """Width of the model (:func:`searchgym.llms.small.small_model`)."""
+    warm_steps: int = 200
+    warm_tasks: int = 32
+    warm_lr: float = 5e-3
+    tasks: int = 8
+    size: int = 8
+    """Episodes of a group."""
+    episodes: int = 3200
+    """Episodes after which a training ends."""
+    lr: float = 2e-3
+    seed: int = 0
+    """Seed of the world and of the model's start. Trainings have seeds of their own."""
+
+
+class Wanderer:
+    """An agent that asks for any relation of what it was shown last, and then says it.
+
+    Args:
+        env: An environment of :func:`~searchgym.lab.world.lab_env`.
+    """
+
+    STOPS = (0.08, 0.4, 0.6, 1.0)
+    """Probability of answering after 0, 1, 2, 3 searches."""
+    ASKED = 0.7
+    """Probability of asking for a relation that the question names."""
+
+    def __init__(self, env: SearchEnv, seed: int = 0) -> None:
+        self.tasks = {task.id: task for task in env.tasks}
+        self.by_question = {task.question: task for task in env.tasks}
+        self.known = sorted({p.id.rpartition(".")[2] for p in env.corpus})
+        self.seed = seed
+
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str | Failure]:
+        return [self._act(request) for request in requests]
+
+    def _act(self, request: TurnRequest) -> str:
+        draw = stream(self.seed, "wander", request.episode_id, request.turn)
+        task = self.by_question[self._asked(request)]
+        shown = [hit.passage for s in request.segments for hit in s.hits]
+        newest = task.meta["things"][0]
+        if shown:
+            newest = shown[-1].text.rpartition(" is ")[2].rstrip(".")
+        if request.turns_left == 1 or draw.random() < self.STOPS[min(request.turn, 3)]:
+            return f"answer: {newest}"
+        of_question = draw.random() < self.ASKED
+        among = task.meta["relations"] if of_question else self.known
+        return f"search: {query(str(among[int(draw.integers(len(among)))]), newest)}"
+
+    def _asked(self, request: TurnRequest) -> str:
+        text = next(s.text for s in request.segments if s.kind == "question")
+        return next(q for q in self.by_question if q in text)
+
+
+@cache
+def setting(course: Course) -> tuple[FactGraph, SearchEnv]:
+    """The bench's graph and environment."""
+    graph = fact_graph(course.seed, course.things, course.relations, missing=0.0)
+    return graph, lab_env(graph, chain_tasks(graph, {2: course.questions}))
+
+
+@cache
+def warm(course: Course) -> tuple[Any, Any]:
+    """The tokenizer, and the model that has imitated the wanderer. ``MissingExtraError`` without
+    the extra ``llm``."""
+    from ..llms.small import small_model, train_tokenizer
+    from ..policies.trainable import TrainableLM
+    from ..rl.trainer import TrainConfig, Trainer
+
+    graph, env = setting(course)
+    texts = [passage.text for passage in env.corpus]
+    texts += [question(t.meta["relations"], t.meta["things"][0]) for t in env.tasks]
+    texts += [f"search: {query(r, t)}\n" for r, t in graph.facts]
+    texts += [f"answer: {t}\n" for t in graph.things]
+    texts += [s.text for s in _shown(env) if s.kind != "instructions"]
+    tokenizer = train_tokenizer(texts, 600)
+    model = small_model(tokenizer, width=course.width, context=512, seed=course.seed)
+    lm = TrainableLM(model, tokenizer)
+    recipe = {
+        "rollout": {"use": "demonstrations", "expert": "searchgym.lab.learn:Wanderer"},
+        "advantage": "ones", "loss": "sft",
+    }  # fmt: skip
+    config = TrainConfig.of(
+        _recipe(recipe), steps=course.warm_steps, tasks=course.warm_tasks, lr=course.warm_lr,
+        seed=course.seed,
+    )  # fmt: skip
+    trainer = Trainer(env, lm, recipe, config, policy=_policy(lm, course.seed))
+    for _ in trainer.train():
+        pass
+    return tokenizer, model
+
+
+def _shown(env: SearchEnv) -> Any:
+    """Texts that an episode shows, for the tokenizer."""
+    from ..core.rollout import run_episode
+
+    episode: Episode = env.start(0, task=env.tasks[0], episode_id="shown")
+    return run_episode(episode, Wanderer(env), env.toolbox).contexts.segments
+
+
+def _recipe(spec: Any) -> Any:
+    from ..rl.recipe import Recipe
+
+    return Recipe.of(spec)
+
+
+def _policy(lm: Any, seed: int) -> Any:
+    return lm.policy("bare", sampling=Sampling(max_tokens=12), seed=seed)
+
+
+def train(method: str, seed: int, course: Course | None = None) -> dict[str, Any]:
+    """Train by one method and seed.
+
+    Returns:
+        ``curve``: [episodes so far, exact match, searches] by step; and the numbers of
+        :func:`~searchgym.lab.learning_results.summary` with ``seconds``.
+
+    Raises:
+        CardError: the method distils, for which the bench has no teacher.
+    """
+    from ..policies.trainable import TrainableLM
+    from ..rl.critic import Critic
+    from ..rl.trainer import TrainConfig, Trainer
+
+    course = course or Course()
+    recipe = _recipe(table_of(method, course.size))
+    if recipe.needs("teacher_logp"):
+        raise CardError(f"{method} needs a teacher, which the bench does not have")
+    _, env = setting(course)
+    tokenizer, model = warm(course)
+    lm = TrainableLM(copy.deepcopy(model), tokenizer, reference=recipe.needs("ref_logp"))
+    began = time.perf_counter()
+    critic = None
+    if recipe.needs("value"):
+        critic = Critic(lm, **{**recipe.critic, "lr": course.lr})
+    config = TrainConfig.of(
+        recipe, steps=course.episodes, tasks=course.tasks, lr=course.lr, seed=seed
+    )
+    trainer = Trainer(env, lm, recipe, config, policy=_policy(lm, seed), critic=critic)
+    curve: list[list[float]] = []
+    played = 0.0
+    for metrics in trainer.train():
+        played += metrics["episodes"]
+        curve.append([played, metrics["em"], metrics["searches"]])
+        if played >= course.episodes:
+            break
+    return {"curve": curve, **summary(curve), "seconds": time.perf_counter() - began}
+
+
+def bench(
+    names: Sequence[str], path: Path | None = None, *, seeds: int = 5, workers: int = 2,
+    course: Course | None = None, progress: Callable[[str], object] = str,
+) -> dict[str, Any]:  # fmt: skip
+    """Train by each method, ``seeds`` times; resumes from ``path``, method by method.
+
+    Args:
+        names: Of :func:`~searchgym.lab.methods.methods`.
+        workers: Trainings at a time, each in a process with one thread.
+        progress: Called with a method's name before it is trained.
+    """
+    for name in names:
+        table_of(name, 4)  # a wrong name is wrong before the first training
+    course = course or Course()
+    context = get_context("spawn")
+    with ProcessPoolExecutor(workers, context, initializer=_one_thread) as pool:
+
+        def one(name: str, result: dict[str, Any]) -> Any:
+            progress(name)
+            waiting = [pool.submit(train, name, seed, course) for seed in range(seeds)]
+            return {"runs": [job.result() for job in waiting]}
+
+        return resumed(path, {"course": asdict(course), "seeds": seeds}, names, one)
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)

@@ -1,0 +1,108 @@
+"""What the learning bench found: numbers of a training, intervals over seeds, table and figure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..charts.curves import over_seeds
+from ..charts.figure import Figure
+from ..charts.forest import forest
+from .methods import BROKEN
+
+GOAL = 0.5
+"""Exact match of which the episodes are counted that it takes to get there."""
+SMOOTH = 5
+"""Steps whose mean must reach the goal."""
+LEGEND = (
+    "area: mean exact match over all steps; to EM .5: episodes until five steps' mean reaches it "
+    "(of the seeds that do); end, searches: means of the last five steps"
+)
+
+
+def summary(curve: Sequence[Sequence[float]]) -> dict[str, float | None]:
+    """``area``, mean exact match by episode; ``to_goal``, episodes until ``SMOOTH`` steps' mean
+    exact match reaches ``GOAL``, None where it never does; ``end`` and ``searches`` of the last
+    steps."""
+    episodes = [point[0] - before for point, before in zip(
+        curve, [0.0, *(p[0] for p in curve)], strict=False)]  # fmt: skip
+    area = sum(n * point[1] for n, point in zip(episodes, curve, strict=True)) / curve[-1][0]
+    to_goal = None
+    for i in range(SMOOTH - 1, len(curve)):
+        if sum(point[1] for point in curve[i - SMOOTH + 1 : i + 1]) / SMOOTH >= GOAL:
+            to_goal = curve[i][0]
+            break
+    last = curve[-SMOOTH:]
+    return {
+        "area": area, "to_goal": to_goal,
+        "end": sum(p[1] for p in last) / len(last), "searches": sum(p[2] for p in last) / len(last),
+    }  # fmt: skip
+
+
+def interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean and 95 % interval over seeds, by Student's t."""
+    ((_, mean, low, high, _),) = over_seeds([[(0.0, value)] for value in values])
+    return mean, low, high
+
+
+def row(found: Mapping[str, Any]) -> dict[str, Any]:
+    """A method's numbers over its seeds: ``area``, ``end`` and ``searches`` with intervals,
+    ``to_goal`` of those that reach it, and how many do."""
+    runs = found["runs"]
+    reached = [run["to_goal"] for run in runs if run["to_goal"] is not None]
+    made: dict[str, Any] = {
+        name: interval([run[name] for run in runs]) for name in ("area", "end", "searches")
+    }
+    made["to_goal"] = interval(reached) if reached else None
+    return {**made, "reached": len(reached), "seeds": len(runs)}
+
+
+def lines(result: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Rows of the table, largest area first."""
+    rows = {name: row(found) for name, found in result["methods"].items()}
+    return [
+        {
+            "method": name, "area": _shown_as(r["area"]), "end": _shown_as(r["end"]),
+            "to EM .5": "never" if r["to_goal"] is None else f"{r['to_goal'][0]:.0f}",
+            "seeds": f"{r['reached']} of {r['seeds']}", "searches": _shown_as(r["searches"]),
+        }
+        for name, r in sorted(rows.items(), key=lambda item: -item[1]["area"][0])
+    ]  # fmt: skip
+
+
+def _shown_as(value: Sequence[float]) -> str:
+    mean, low, high = value
+    return re.sub(r"\b0\.", ".", f"{mean:.2f} ±{(high - low) / 2:.2f}")
+
+
+def figure(result: Mapping[str, Any]) -> Figure:
+    """Area under the curve of every method, seeds as rings."""
+    rows = {name: row(found) for name, found in result["methods"].items()}
+    ordered = sorted(rows, key=lambda name: -rows[name]["area"][0])
+    marks = [
+        {"y": name, "by": "area", "mean": r[0], "low": r[1], "high": r[2]}
+        for name in ordered
+        for r in (rows[name]["area"],)
+    ]
+    rings = [
+        {"y": name, "by": "area", "value": run["area"], "seed": seed}
+        for name in ordered
+        for seed, run in enumerate(result["methods"][name]["runs"])
+    ]
+    title = f"{ordered[0]} learns fastest of {len(ordered)} methods"
+    if BROKEN in rows and ordered[-1] == BROKEN:
+        title += "; with its turns shuffled, GRPO learns least"
+
+    def draw(narrow: bool = False) -> Any:
+        return forest(
+            marks, rings, by=["area"], x_title="mean exact match while learning", narrow=narrow
+        )
+
+    return Figure(
+        "lab-learning", title,
+        "Exact match, averaged over a training; mark and line: mean and 95 % interval over seeds, "
+        "rings: each seed.",
+        f"A list of {len(ordered)} methods with their mean exact match while learning: {title}.",
+        draw, tuple(marks),
+    )  # fmt: skip

@@ -1,0 +1,75 @@
+"""The laboratory's stored results as the site shows them: rows of recipes, tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..lab import gradient_results, learning_results
+from ..lab.methods import methods
+from ..lab.results import load, stored
+
+
+def gradients() -> dict[str, Any] | None:
+    """The stored table of gradients; None if none was stored."""
+    return load(stored("gradients")) if stored("gradients").exists() else None
+
+
+def learning() -> dict[str, Any] | None:
+    """The stored result of the learning bench; None if none was stored."""
+    return load(stored("learning")) if stored("learning").exists() else None
+
+
+def of_recipe(name: str) -> dict[str, Any]:
+    """What was measured of a recipe: ``gradients``, rows as lists of cells by group size and
+    success rate; ``same_as``; ``learning``, a sentence; "" or empty where it was not measured."""
+    found: dict[str, Any] = {"gradients": [], "same_as": "", "learning": ""}
+    if (result := gradients()) is not None:
+        found["same_as"] = result["methods"].get(name, {}).get("same_as", "")
+        for row in gradient_results.rows_of(result, name):
+            cells = [gradient_results.shown(row[m]) for m in gradient_results.HEADS]
+            found["gradients"].append([str(row["size"]), f"{row['success']:g}", *cells])
+    if (result := learning()) is not None and name in result["methods"]:
+        row = learning_results.row(result["methods"][name])
+        mean, low, high = row["area"]
+        goal = row["to_goal"]
+        reached = f"{row['reached']} of {row['seeds']} seeds reach an exact match of .5"
+        reached += "" if goal is None else f", after {goal[0]:.0f} episodes on average"
+        found["learning"] = (
+            f"mean exact match while learning {mean:.2f} [{low:.2f}, {high:.2f}]; {reached}; "
+            f"{row['searches'][0]:.1f} searches at the end"
+        )
+    return found
+
+
+def heads() -> list[str]:
+    """Heads of the columns of :func:`of_recipe`'s rows."""
+    return ["group", "success", *gradient_results.HEADS.values()]
+
+
+def tables() -> dict[str, Any]:
+    """Both results for the page: rows, date and versions."""
+    made: dict[str, Any] = {"gradients": None, "learning": None}
+    if (result := gradients()) is not None:
+        rows = gradient_results.lines(result)
+        twins = {n: f["same_as"] for n, f in result["methods"].items() if "same_as" in f}
+        waiting = [name for name in methods() if name not in result["methods"]]
+        made["gradients"] = {**result, "lines": rows, "twins": twins, "waiting": waiting,
+                             "title": gradient_results.figure(result).title}  # fmt: skip
+    if (result := learning()) is not None:
+        rows = learning_results.lines(result)
+        made["learning"] = {
+            **result, "lines": rows, "title": learning_results.figure(result).title,
+        }  # fmt: skip
+    return made
+
+
+def draw(folder: Path) -> None:
+    """Write both figures, light and dark, into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for result, module in ((gradients(), gradient_results), (learning(), learning_results)):
+        if result is None:
+            continue
+        figure = module.figure(result)
+        (folder / f"{figure.name}-light.svg").write_text(figure.svg("light"), encoding="utf-8")
+        (folder / f"{figure.name}-dark.svg").write_text(figure.svg("dark"), encoding="utf-8")

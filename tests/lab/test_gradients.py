@@ -1,0 +1,105 @@
+"""The laboratory's gradients are those of the code that trains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from searchgym.errors import CardError
+from searchgym.lab.gradients import Bench
+from searchgym.lab.methods import BROKEN, methods, table_of
+from searchgym.lab.policy import TabularLM, skilled
+from searchgym.lab.tree import grow
+from searchgym.rl.config import TrainConfig
+from searchgym.rl.credit import compare
+from searchgym.rl.processes import SingleProcess
+from searchgym.rl.slots.batch import Batch
+from searchgym.rl.update import Updater
+
+
+@cache
+def lm() -> TabularLM:
+    return skilled(grow(), 0.4)
+
+
+@cache
+def teacher() -> TabularLM:
+    return skilled(lm().tree, 0.95)
+
+
+def bench(method: str, size: int = 4) -> Bench:
+    return Bench(table_of(method, size), lm(), size, teacher())
+
+
+@pytest.mark.parametrize("method", methods())
+def test_every_method_has_a_gradient(method):
+    steps = bench(method).steps(6, 3)
+    assert np.isfinite(steps.gradient).all()
+    assert np.abs(steps.gradient).max() > 0
+    assert (steps.calls >= 3 if method == "sft" else steps.calls > 0).all()
+
+
+@pytest.mark.parametrize("method", ["grpo", "search_r1_grpo", "gigpo", "cispo", "dpo", "igpo"])
+def test_it_is_what_an_update_goes_by(method):
+    """The trainer's own backward pass over the same groups, through a table that has gradients."""
+    here = bench(method)
+    draws = here.draw(1, 5)[0]
+    batch = Batch.of([here._group(q, row.tolist()) for q, row in enumerate(draws)])
+    here._fill(batch)
+    found = here._of(batch)
+    trained = TabularLM(lm().tree, lm().logits.clone().requires_grad_())
+    updater = object.__new__(Updater)
+    updater.lm, updater.recipe, updater.processes = trained, here.recipe, SingleProcess()
+    updater.config = replace(TrainConfig.of(here.recipe), minibatches=1)
+    batch = Batch.of([here._group(q, row.tolist()) for q, row in enumerate(draws)])
+    here._fill(batch)
+    compare(here.recipe, batch, here.coef)
+    updater._prepare(batch, here.coef)
+    updater._backward(batch, here.coef)
+    np.testing.assert_allclose(-trained.logits.grad.numpy(), found, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["grpo", "reinforce", "igpo", "kimi"])
+def test_groups_computed_together_are_those_computed_one_by_one(method):
+    here = bench(method)
+    assert here.apart
+    draws = here.draw(5, 9)
+    fast = sum(here.groups(q, draws[:, q]) for q in range(3))
+    slow = np.stack([gradient for gradient, *_ in here._one_by_one(draws, 1)])
+    np.testing.assert_allclose(fast, slow, atol=1e-6)
+
+
+def test_what_needs_the_whole_step_is_not_taken_apart():
+    """A token mean, dropped groups, whitening over the batch, pairs of the whole update."""
+    assert not any(bench(m).apart for m in ("dapo", "reinforce_pp", "ppo", "dpo", BROKEN))
+
+
+def test_a_rollout_plays_by_the_table():
+    """Chains that are played, not drawn, come as often as they should."""
+    steps = bench("sft").steps(2, 0)
+    np.testing.assert_array_equal(steps.gradient[0], steps.gradient[1])
+    here = bench("remax")
+    twin = here.pool[0].group.members[-1]
+    assert twin.purpose == "baseline"
+    _, fewer = here._costs(here.draw(1, 0))
+    assert fewer > 0
+
+
+def test_a_perfect_critic_sees_what_is_still_to_come():
+    """Advantages of λ = 1 with the exact value sum to 0 in expectation, at every place."""
+    here = bench("ppo_turn")
+    whole, _ = here._whole()
+    value = here._values(whole)
+    chance = torch.from_numpy(np.concatenate(here.odds))
+    to_go = whole.token_reward().double().flip(1).cumsum(1).flip(1)
+    first = (chance * (to_go[:, 0] - value[:, 0])).sum()
+    assert float(first) == pytest.approx(0, abs=1e-6)
+
+
+def test_an_unknown_method_is_named():
+    with pytest.raises(CardError, match=r"unknown method 'gropo'.*grpo"):
+        table_of("gropo", 4)

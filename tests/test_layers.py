@@ -21,7 +21,8 @@ ORDER = (
     "errors", "seeding", "text", "types", "batching", "utils", "web", "objects", "cards",
     "charts", "scoring", "curricula", "dialects", "rewards", "llms", "worlds", "corpora", "kgs",
     "tasks", "engines", "tools", "core", "candidates", "envs", "wrappers", "agents", "policies",
-    "evaluation", "answerability", "rl", "lab", "warmstart", "knower", "reports", "benchmark",
+    "evaluation", "answerability", "rl", "lab", "warmstart", "knower", "finetune", "reports",
+    "benchmark",
     "world_browser", "viewer", "serve", "integrations", "site", "cli", "__main__",
 )  # fmt: skip
 """Packages and the loose modules, lowest first."""

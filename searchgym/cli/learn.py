@@ -13,6 +13,8 @@ import typer
 
 from ..errors import CardError
 from ..utils.trust import registered_only
+from .finetune import fine_tunes
+from .finetune import run as fine_tune
 from .output import JsonFlag, console, examples, print_json, progress, say
 from .targets import DataDir, Trust
 
@@ -167,6 +169,12 @@ def train(
             f"{', '.join(said)}: for language models, and {card!r} is none of their recipes; "
             "a card's own settings are changed by --set"
         )
+    if fine_tunes(found := agent_card(card)):
+        if seconds is not None:
+            raise CardError("--seconds is not for this card: Ctrl-C, and the same command goes on")
+        with watching(home := out or Path("runs") / found.id, show):
+            fine_tune(found, home, seed or (), settings, as_json=as_json)
+        return
     folder = out or Path("runs/train")
     with watching(folder, show):
         _train_card(card, folder, seed, seconds, settings, as_json)
@@ -321,6 +329,7 @@ def add_to(app: typer.Typer) -> None:
             "searchgym train grpo --model smollm2-135m --env MultiHopQA-v0",
             "searchgym train --resume --out runs/x --steps 100",
             "searchgym train candidate",
+            "searchgym train smollm",
             "searchgym train candidate --seed 0 --seed 1 --out runs/two",
             "searchgym train ./my-agent -s config.episodes=20000 --json",
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import CardError
+from .finetune import fine_tunes
 from .names import named
 from .output import JsonFlag, console, examples, print_json, print_table, progress, say, working
 from .targets import DataDir, Overrides
@@ -258,7 +259,7 @@ def _learning(name: str) -> Card | None:
     if name not in cards("agents") and own_folder(name) is None:
         return None
     found = card("agents", name)
-    return found if "train" in found.body else None
+    return found if "train" in found.body and not fine_tunes(found) else None
 
 
 def _recipe(card: Card, train: list[str] | None) -> CandidateRecipe:

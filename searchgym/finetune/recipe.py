@@ -10,7 +10,7 @@ from ..errors import CardError, EngineError, unknown
 from ..llms.sft import SftConfig
 
 _WORLDS = ("expert", "seeds", "env", "variants")
-_RL = ("recipe", "env", "set")
+_RL = ("recipe", "env", "steps", "set")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,9 @@ class FinetuneRecipe:
     sft: Mapping[str, Any] = field(default_factory=dict)
     """Changes of :class:`~searchgym.llms.sft.SftConfig`."""
     rl: Mapping[str, Any] = field(default_factory=dict)
-    """``recipe`` (a name of ``agents/recipes``), ``env`` (an environment's id) and ``set`` (tables
-    of changes, as ``searchgym train --set`` makes them); empty: no reinforcement learning."""
+    """``recipe`` (a name of ``agents/recipes``), ``env`` (an environment's id), ``steps`` and
+    ``set`` (tables of changes, as ``searchgym train --set`` makes them). Empty, or with no steps:
+    no reinforcement learning."""
     freeze: tuple[str, ...] = ()
     """Patterns of parameters that stay as they are."""
     renderer: Any = "chat"

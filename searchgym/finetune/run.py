@@ -20,6 +20,7 @@ from ..llms.precision import fast_dtype
 from ..llms.sft import Progress, SftTrainer, train
 from ..policies.note import save_note
 from ..policies.trainable import TrainableLM
+from ..rl.launch import Plan
 from ..utils.files import FolderLock
 from .demonstrations import FILE, Demonstration, demonstrations, load, save
 from .recipe import FinetuneRecipe
@@ -106,3 +107,33 @@ def teach(
             log_every=1, report=report,
         )  # fmt: skip
     return Taught(out / SFT, len(rows), sum(len(r.ids) for r in rows), trainer.seconds)
+
+
+def rewarded(out: Path, recipe: FinetuneRecipe, seed: int = 0) -> Plan | None:
+    """Plan of the second stage, to be run in ``out/rl`` from the model in ``out/sft``; None for a
+    recipe without one.
+
+    Raises:
+        CardError: an unknown recipe, table or option.
+    """
+    table = dict(recipe.rl)
+    if not table or table.get("steps") == 0:
+        return None
+    train = {"seed": seed, **({"steps": table["steps"]} if "steps" in table else {})}
+    return Plan.of(
+        table["recipe"], str(out / SFT), table.get("set", {}), env=table.get("env", "SearchQA-v0"),
+        train=train,
+    )  # fmt: skip
+
+
+def finish(out: Path, recipe: FinetuneRecipe) -> Path:
+    """Write the last stage's model to ``out/model``, in bfloat16, and return that folder.
+
+    Raises:
+        DataError: the folder cannot be written.
+        EngineError: the stage's model cannot be loaded.
+    """
+    last = out / RL / MODEL if rewarded(out, recipe) is not None else out / SFT
+    lm = TrainableLM(str(last), device="cpu", dtype="bfloat16", freeze=recipe.freeze)
+    policy = lm.policy(recipe.renderer, sampling=Sampling(max_tokens=recipe.turn_tokens))
+    return lm.save(out / MODEL, policy=policy)

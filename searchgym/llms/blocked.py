@@ -28,7 +28,8 @@ def block_attention(model: Any) -> bool:
         return False
     if model.device.type != "cpu" or model.config._attn_implementation != "sdpa":
         return False
-    if getattr(model.config, "sliding_window", None) or getattr(model.config, "layer_types", None):
+    kinds = set(getattr(model.config, "layer_types", None) or ())
+    if getattr(model.config, "sliding_window", None) or kinds - {"full_attention"}:
         return False
 
     def attend(

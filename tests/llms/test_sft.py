@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from searchgym.errors import DataError, EngineError
 from searchgym.llms.base import GenRequest, Sampling
 from searchgym.llms.muon import Muon, orthogonal
-from searchgym.llms.sft import LOG, STATE, Progress, SftConfig, SftTrainer, encode, train
+from searchgym.llms.sft import LOG, STATE, Progress, SftConfig, SftTrainer, encode, padded, train
 from searchgym.llms.sft_data import pretrained, read_pairs, untrained, write_pairs
 from searchgym.llms.small import END, small_model, train_tokenizer
 from searchgym.llms.transformers_generator import TransformersGenerator
@@ -292,3 +292,55 @@ def test_impossible_settings_are_refused() -> None:
     words = train_tokenizer((p + c for p, c in PAIRS), 300)
     with pytest.raises(DataError, match="none of 12 examples has at most 2 tokens"):
         encode(words, PAIRS, 2)
+
+
+def test_parts_of_a_batch_add_up_to_its_gradient() -> None:
+    """Micro-batches of any size, and logits at trained places only, change rounding alone."""
+
+    def step(tokens: int, prompt_weight: float) -> tuple[float, float, list[torch.Tensor]]:
+        trainer, _ = made(replace(CONFIG, batch=12, tokens=tokens, prompt_weight=prompt_weight))
+        shown, right = trainer._backward(trainer.examples)
+        grads = [p.grad.clone() for p in trainer.model.parameters() if p.grad is not None]
+        return shown, right, grads
+
+    for prompt_weight in (0.0, 0.1):
+        loss, right, whole = step(0, prompt_weight)
+        for tokens in (40, 100, 10_000):
+            shown, hits, parts = step(tokens, prompt_weight)
+            assert (shown, hits) == pytest.approx((loss, right), rel=1e-5)
+            torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-6)
+
+
+def test_the_loss_is_that_of_all_logits() -> None:
+    trainer, _ = made(replace(CONFIG, prompt_weight=0.1))
+    rows = trainer.examples[:5]
+    loss, nats, right = trainer._loss(rows)
+    ids, own, real = padded(rows)
+    logits = trainer.model(input_ids=ids).logits[:, :-1].log_softmax(-1)
+    each = -logits.gather(-1, ids[:, 1:, None])[..., 0]
+    weight = torch.where(own[:, 1:], 1.0, 0.1) * real[:, 1:]
+    torch.testing.assert_close(loss, (each * weight).sum() / weight.sum())
+    assert nats == pytest.approx(float(each[own[:, 1:]].mean()), rel=1e-5)
+    assert right == pytest.approx(
+        float((logits.argmax(-1) == ids[:, 1:])[own[:, 1:]].float().mean()), rel=1e-5
+    )
+
+
+def test_frozen_weights_stand_still_and_parts_keep_within_their_tokens() -> None:
+    trainer, _ = made()
+    frozen = trainer.model.get_input_embeddings().weight
+    frozen.requires_grad_(False)
+    trainer = SftTrainer(trainer.model, trainer.examples, replace(CONFIG, tokens=60))
+    before, other = frozen.clone(), next(p for p in trainer.model.parameters() if p.requires_grad)
+    moved = other.detach().clone()
+    widths: list[tuple[int, int]] = []
+    inner = trainer.model.forward
+    trainer.model.forward = lambda input_ids, **rest: (
+        widths.append(tuple(input_ids.shape)) or inner(input_ids=input_ids, **rest)
+    )
+    trainer.advance()
+    assert torch.equal(before, frozen)
+    assert not torch.equal(moved, other)
+    assert len(widths) > 1
+    assert all(rows == 1 or rows * width <= 60 for rows, width in widths)
+    assert sum(rows for rows, _ in widths) == CONFIG.batch

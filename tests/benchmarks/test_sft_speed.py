@@ -1,0 +1,129 @@
+"""An update of supervised training beside a bare forward and backward pass of the same rows, at the
+shape of SmolLM2-135M (random weights: nothing is downloaded).
+
+One thread, and its processor time: what a quiet machine's clock would say, on any machine."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from searchgym.llms.blocked import block_attention
+from searchgym.llms.precision import fast_dtype
+from searchgym.llms.sft import SftConfig, SftTrainer, _parts, padded
+from searchgym.seeding import stream
+from tests.benchmarks.table import show
+
+pytestmark = pytest.mark.benchmark
+
+LENGTHS = (350, 430, 520, 560, 610, 680, 760, 900)
+"""Tokens of demonstrations of one to three hops."""
+OWN = 0.17
+"""Share of them that the expert wrote."""
+FROZEN = 12
+TOKENS, ROUNDS, GOAL = 3200, 3, 0.85
+
+
+class Episode(NamedTuple):
+    ids: NDArray[np.int64]
+    own: NDArray[np.bool_]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def rows() -> list[Episode]:
+    draw = stream(0, "rows")
+    made = []
+    for length in LENGTHS:
+        own = np.zeros(length, np.bool_)
+        for turn in (0.35, 0.7, 1.0):
+            end = int(turn * length)
+            own[end - int(OWN * length / 3) : end] = True
+        made.append(Episode(draw.integers(49_000, size=length), own))
+    return made
+
+
+def model(dtype: torch.dtype, frozen: int) -> LlamaForCausalLM:
+    torch.manual_seed(0)
+    made = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=49_152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
+            num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=8192,
+            tie_word_embeddings=True,
+        )
+    ).to(dtype)  # fmt: skip
+    if frozen:
+        made.model.embed_tokens.requires_grad_(False)
+        for layer in made.model.layers[:frozen]:
+            layer.requires_grad_(False)
+    return made.train()
+
+
+def bare(made: Any) -> None:
+    """Forward and backward, all logits, the plain mean loss."""
+    for part in _parts(rows(), TOKENS):
+        ids, own, _ = padded(part)
+        logits = made(input_ids=ids, use_cache=False).logits[:, :-1]
+        goal = ids[:, 1:].masked_fill(~own[:, 1:], -100)
+        torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), goal.flatten()).backward()
+    made.zero_grad(set_to_none=True)
+
+
+def update(frozen: int, blocks: bool, dtype: torch.dtype) -> Callable[[], object]:
+    made = model(torch.float32, frozen)
+    if blocks:
+        assert block_attention(made)
+    config = SftConfig(
+        steps=10_000, batch=len(LENGTHS), tokens=TOKENS, prompt_weight=0.0, muon_lr=0.0, lr=1e-5
+    )
+    return SftTrainer(made, rows(), config, dtype).advance
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("frozen", [FROZEN, 0])
+def test_an_update_beside_a_bare_pass(frozen: int) -> None:
+    """The ratio of tokens per second, optimizer step included; the bare pass has none."""
+    fast = fast_dtype()
+    halves = model(torch.bfloat16, frozen)
+    ways: dict[str, Callable[[], object]] = {
+        "bare bfloat16 pass": lambda: bare(halves),
+        "update, float32": update(frozen, False, torch.float32),
+        f"update, {str(fast).removeprefix('torch.')}": update(frozen, False, fast),
+        "the same, attention in blocks": update(frozen, True, fast),
+    }
+    spent: dict[str, list[float]] = {way: [] for way in ways}
+    for round_ in range(ROUNDS + 1):
+        for way, run in ways.items():
+            start = time.process_time()
+            run()
+            if round_:
+                spent[way].append(time.process_time() - start)
+    first, *_, last = ways
+    ratios = {
+        way: [a / b for a, b in zip(spent[first], times, strict=True)]
+        for way, times in spent.items()
+    }
+    show(
+        f"SFT update of {len(LENGTHS)} rows, {sum(LENGTHS):,} tokens, {frozen} layers frozen",
+        ("way", "tokens/s", "ratio", "least", "most"),
+        [
+            (way, sum(LENGTHS) / statistics.median(spent[way]), statistics.median(ratios[way]),
+             min(ratios[way]), max(ratios[way]))
+            for way in ways
+        ],
+    )  # fmt: skip
+    assert statistics.median(ratios[last]) >= GOAL

@@ -55,7 +55,12 @@ def jobs(warm: str, how: str) -> list[dict[str, Any]]:
     small = {"steps": 3, "tasks": 2, "tokens": 150, "save_every": 2}
     made: list[dict[str, Any]] = [
         {"warm": warm, "recipe": GRPO, "config": small},
-        {"warm": warm, "recipe": WHITENED, "config": {**small, "steps": 2}, "pass_tokens": 60},
+        {
+            "warm": warm,
+            "recipe": WHITENED,
+            "config": {**small, "steps": 2, "lr": 2e-3},
+            "pass_tokens": 60,
+        },
     ]
     if how == "ddp":
         made.append({"warm": warm, "recipe": PAIRS, "config": {**small, "lr": 2e-3}})

@@ -250,7 +250,7 @@ def check_reward(spec: Any, by_turn: Sequence[str] = ()) -> None:
     require(bool(np.isfinite(single).all()), spec, "a group of one has a reward")
 
     def paid(each: float) -> Rewards:
-        return transform.apply(group, signals, Rewards(start, np.full((5, 2), each)), {})
+        return transform.apply(group, signals, Rewards(start, np.full((5, 2), float(each))), {})
 
     if getattr(transform, "reshapes_turns", False):
         kept = paid(1).turns is not None and np.array_equal(paid(1).outcome, start, True)

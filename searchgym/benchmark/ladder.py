@@ -7,14 +7,14 @@ so that their drops are paired; other schemas and real sets ask other questions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..cards import card
 from ..envs.search import SearchEnv
-from ..envs.setup import RULES
+from ..envs.setup import RULES, Options
 from ..errors import CardError, unknown
 from .rungs import REAL_SETS, WORDING, Rung, generated_rungs, real_rungs, smoke_rung
 
@@ -24,6 +24,7 @@ STEPS: Mapping[str, str] = {
     "wording": "… in unseen phrasings",
     "schema": "a world of other things and relations",
     "degraded": "the same questions, results made worse",
+    "misinformation": "the same questions, one page with wrong facts at a rank",
     "dense": "the same questions, a sentence encoder searches",
     "hybrid": "the same questions, BM25 and encoder fused",
     "simulated": "the same questions, a language model plays the engine",
@@ -38,6 +39,8 @@ DEGRADED: Mapping[str, Mapping[str, float]] = {
     "noisy engine": {"noise": 0.3},
     "hostile engine": {"noise": 0.1, "stale": 0.1, "seo": 0.2, "adversarial": 0.2},
 }
+MISLED = (1, 3)
+"""Ranks of the page with wrong facts; the results are one longer, so that no true page is lost."""
 OTHER_SCHEMA = "research"
 
 
@@ -103,6 +106,7 @@ def full_ladder(
     for name, rates in (DEGRADED if told.degraded is None else told.degraded).items():
         engine = {"name": "degraded", "engine": wording.keywords.get("engine", "bm25"), **rates}
         rungs.append(_engine(wording, name, "degraded", engine, _said(rates), cost=1))
+    rungs += [_misled(wording, rank) for rank in MISLED]
     if missing := [m for m in ("sentence_transformers", "faiss") if find_spec(m) is None]:
         absent.append(
             f"dense and hybrid engine: {', '.join(missing)} not installed: pip install "
@@ -169,6 +173,18 @@ def _engine(
         wording, name=name, keywords=keywords, note=note, above=wording.name, asks=wording.name,
         step=step, cost=cost,
     )  # fmt: skip
+
+
+def _misled(wording: Rung, rank: int) -> Rung:
+    """The same questions, a page with wrong facts among the results and one more result."""
+    inner = wording.keywords.get("engine", "bm25")
+    engine = {"name": "degraded", "engine": inner, "contradict": 1.0, "rank": rank}
+    note = f"a page with wrong facts in place {rank} of every search"
+    name = f"misinformation at rank {rank}"
+    rung = _engine(wording, name, "misinformation", engine, note, cost=1)
+    default = next(field.default for field in fields(Options) if field.name == "k")
+    k = wording.keywords.get("k", default) + 1
+    return replace(rung, keywords={**rung.keywords, "k": k})
 
 
 def _dense(wording: Rung, cache: str | Path | None) -> list[Rung]:

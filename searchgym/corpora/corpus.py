@@ -141,18 +141,26 @@ class GeneratedCorpus(Corpus):
         page_of: NDArray[np.int64],
     ) -> None:
         super().__init__(name, passages)
-        order = np.lexsort((passage, fact))
-        self._fact, self._where = fact[order], passage[order]
-        self._start, self._end = start[order], end[order]
+        if not (fact[1:] > fact[:-1]).all():  # a rendered world's already are in order
+            order = np.lexsort((passage, fact))
+            fact, passage, start, end = fact[order], passage[order], start[order], end[order]
+        self._fact, self._where, self._start, self._end = fact, passage, start, end
         self.page_of = page_of
+        # Every fact is stated once: its number is its row.
+        self._once = bool(np.array_equal(fact, np.arange(len(fact))))
 
     def statements(self, fact: int) -> list[Statement]:
         """Every place that states a fact (by its index in the world); may be empty."""
-        lo, hi = np.searchsorted(self._fact, [fact, fact + 1])
         return [
             Statement(fact, int(self._where[i]), int(self._start[i]), int(self._end[i]))
-            for i in range(lo, hi)
+            for i in self._rows(fact)
         ]
+
+    def _rows(self, fact: int) -> range:
+        if self._once:
+            return range(fact, fact + 1) if 0 <= fact < len(self._fact) else range(0)
+        lo, hi = np.searchsorted(self._fact, [fact, fact + 1])
+        return range(int(lo), int(hi))
 
     @property
     def stated(self) -> NDArray[np.int64]:

@@ -118,9 +118,14 @@ def is_phrase(wording: str) -> str:
 
 def comparable(ctx: Context) -> list[int]:
     """Attributes with comparative wording for at least one direction."""
-    return [
-        i for i, p in enumerate(ctx.schema.properties) if not p.is_relation and (p.more or p.less)
-    ]
+    found: list[int] | None = ctx.memo.get("comparable")
+    if found is None:
+        found = ctx.memo["comparable"] = [
+            i
+            for i, p in enumerate(ctx.schema.properties)
+            if not p.is_relation and (p.more or p.less)
+        ]
+    return found
 
 
 def _choice(ctx: Context, rng: np.random.Generator, *, first: bool, bridged: bool) -> Draft | None:
@@ -131,11 +136,13 @@ def _choice(ctx: Context, rng: np.random.Generator, *, first: bool, bridged: boo
     about = ctx.prop(key)
     via = None
     if bridged:
-        bridges = [
-            i
-            for i, p in enumerate(ctx.schema.properties)
-            if p.target == about.source and p.functional
-        ]
+        bridges = ctx.memo.get(("bridges", about.source))
+        if bridges is None:
+            bridges = ctx.memo["bridges", about.source] = [
+                i
+                for i, p in enumerate(ctx.schema.properties)
+                if p.target == about.source and p.functional
+            ]
         if not bridges:
             return None
         via = pick(rng, bridges)

@@ -85,12 +85,16 @@ class World:
     def facts_of(self, entity: int) -> list[Fact]:
         """Facts whose subject is ``entity``, by property then object."""
         lo, hi = int(self.indptr[entity]), int(self.indptr[entity + 1])
-        return [self.fact(i) for i in range(lo, hi)]
+        rows = slice(lo, hi)
+        columns = self.subject_of[rows], self.property_of[rows], self.object_of[rows]
+        return list(map(Fact, range(lo, hi), *(column.tolist() for column in columns)))
 
     def facts_about(self, entity: int) -> list[Fact]:
         """Relation facts whose object is ``entity``, by property then subject."""
         lo, hi = int(self.inverse_indptr[entity]), int(self.inverse_indptr[entity + 1])
-        return [self.fact(int(i)) for i in self.inverse_order[lo:hi]]
+        rows = self.inverse_order[lo:hi]
+        columns = rows, self.subject_of[rows], self.property_of[rows], self.object_of[rows]
+        return list(map(Fact, *(column.tolist() for column in columns)))
 
     def objects(self, entity: int, prop: int) -> list[Fact]:
         """Facts ``(entity, prop, ?)``."""

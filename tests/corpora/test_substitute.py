@@ -22,10 +22,10 @@ PAGES = {
     "Quell": "It is said that Quell lies on the Orrin. People like the town.",
     "Orrin": "The ORRIN, or Orrin river, is long. Long ago it was longer.",
 }
-CORPUS = Corpus("made", [Passage(f"w_{t[-4:]}", t, text, "u") for t, text in PAGES.items()])
+CORPUS = Corpus("made", [Passage(f"w{i}", t, PAGES[t], "u") for i, t in enumerate(PAGES)])
 TASKS = [
-    Task("q1", "where was mira venn born", ("Quell",), ("w_Venn",), ("Mira Venn",)),
-    Task("q2", "When was Venn's birth?", ("3 May 1931", "May 3, 1931"), ("w_Venn",)),
+    Task("q1", "where was mira venn born", ("Quell",), ("w0",), ("Mira Venn",)),
+    Task("q2", "When was Venn's birth?", ("3 May 1931", "May 3, 1931"), ("w0",)),
     Task("q3", "Which are they?", ("Orrin; Quell",), items=(("Orrin",), ("Quell",))),
 ]
 

@@ -147,7 +147,8 @@ class Episode(EpisodeState):
             self._answered(action)
         elif isinstance(action, Invalid):
             self.contexts.add("env", "invalid", self._dialect.render_invalid(action.reason))
-            self._close((), (), end="unanswered" if self.self_search else None)
+            over = self.self_search or self._rules.one_search
+            self._close((), (), end="unanswered" if over else None)
         elif isinstance(action, Judge):
             if not action.useful:
                 self.contexts.hide_newest_results()
@@ -273,7 +274,10 @@ class Episode(EpisodeState):
         if self._left and (fresh := self._left.intersection(shown_ids)):
             self._left -= fresh
             self.new_evidence = len(fresh)
-        self._close(calls, tuple(results))
+        only = self._rules.one_search and isinstance(action, Search)
+        if only:
+            self.answer = " ## ".join(action.queries)
+        self._close(calls, tuple(results), end="answered" if only else None)
 
     def _show_call(self, call: Call, result: ToolResult) -> list[str]:
         """Show a tool's output; ids of the passages it showed, or a fact of which the task uses."""

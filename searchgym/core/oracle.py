@@ -36,6 +36,8 @@ def oracle_actions(episode: Episode) -> list[Action]:
     for evidence, query in zip(task.evidence, task.queries, strict=False):
         if evidence in missing and Search((query,)) not in searches:
             searches.append(Search((query,)))
+    if episode.config.rules.one_search:
+        return searches[:1] or [Search((task.question,))]
     room = episode.turns_left - 1 - len(actions)
     left = episode.queries_left
     if len(searches) <= room and (left is None or len(searches) <= left):

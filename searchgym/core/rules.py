@@ -41,7 +41,7 @@ LEAST: Mapping[str, int] = {
 NONE_ALLOWED = frozenset(
     {"max_queries", "max_tokens", "snippet_chars", "page_stub_chars", "max_tasks"}
 )
-SWITCHES = ("judge", "delegate", "may_abstain")
+SWITCHES = ("judge", "delegate", "may_abstain", "one_search")
 
 
 def check_numbers(options: object) -> None:
@@ -96,6 +96,9 @@ class Rules:
     delegate: bool = False
     may_abstain: bool = False
     """True if the instructions offer to refuse."""
+    one_search: bool = False
+    """True if the first turn decides: a search ends the episode, its queries being the answer, and
+    so does a text that is no action (query rewriting)."""
     reward: Reward = field(default_factory=_exact_match)
     needs_task: tuple[str, ...] = ()
     """Tools played by a language model that is told the task (simulated engines)."""

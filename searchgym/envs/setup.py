@@ -78,6 +78,7 @@ class Options:
     judge: bool = False
     delegate: bool = False
     may_abstain: bool = False
+    one_search: bool = False
     max_retries: int = 2
     reward: Any = "em"
     """A reward part's name, an import path, a function, a list of these, or weights by part,

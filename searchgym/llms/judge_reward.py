@@ -88,7 +88,7 @@ class JudgeReward:
         return min(max(float(found[0]), 0.0), 1.0) if len(found) == 1 else self.unread
 
     def prompt(self, outcome: Outcome) -> str:
-        """Text that asks about the latest turn. What it quotes stands as JSON, so that nothing looks
+        """Text that asks about the latest turn. Quotes stand as JSON, so that none of them looks
         like a line of it."""
         *before, now = outcome.turns
         texts: Mapping[str, Any] = {

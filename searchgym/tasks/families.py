@@ -18,7 +18,7 @@ FAMILIES: dict[str, str] = {
     name: f"{_HERE}{name}:propose"
     for name in (
         "simple", "chain", "comparison", "intersection", "count", "parallel", "superlative",
-        "unanswerable", "difference", "aggregate", "masked",
+        "unanswerable", "difference", "aggregate", "masked", "follow_up",
     )
 }  # fmt: skip
 FAMILIES |= {

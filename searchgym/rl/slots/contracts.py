@@ -226,7 +226,8 @@ def _loss(
 # --- rewards, data, schedules -----------------------------------------------------------------
 def check_reward(spec: Any, by_turn: Sequence[str] = ()) -> None:
     """Shapes, permutations, NaN in NaN out, groups of one, what was paid before is kept (or, where
-    it ``gates``, multiplied), inputs left alone. ``by_turn``: names of your own signals that have a number for each turn."""
+    it ``gates``, multiplied), inputs left alone. ``by_turn``: names of your own signals that have a
+    number for each turn."""
     transform = make("reward", spec)
     group = group_of(5)
     signals = sample_signals(sorted(transform.requires), 5, 0, by_turn)

@@ -118,8 +118,8 @@ def shown(value: Sequence[float | None]) -> str:
 def figure(result: Mapping[str, Any], size: int = SIZE, success: float = SUCCESS) -> Figure:
     """Direction of one step, and signal by cost, of every method."""
     facets = {
-        "Cosine of one step's gradient with the true one": "step_cosine",
-        "Signal-to-noise per hundred engine calls": "per_call",
+        "Cosine with the true gradient": "step_cosine",
+        "Signal-to-noise per 100 calls": "per_call",
     }
     ordered = [line["method"] for line in lines(result, size, success)]
     marks = []
@@ -149,8 +149,8 @@ def figure(result: Mapping[str, Any], size: int = SIZE, success: float = SUCCESS
 
     return Figure(
         "lab-gradients", title,
-        f"One step is a group of {size} for each of three questions, whose every trajectory is "
-        f"known, under a policy that is right in {success:.0%} of its episodes. Marks are means, "
+        f"Of one step's gradient: a group of {size} for each of three questions, whose every "
+        f"trajectory is known, under a policy that is right in {success:.0%} of its episodes. Marks are means, "
         "lines 95 % intervals; enumerated numbers have none.",
         f"A list of {len(ordered)} methods with two numbers each: {title}.",
         draw, tuple(marks),
@@ -163,11 +163,11 @@ def _finding(result: Mapping[str, Any], ordered: Sequence[str], size: int, succe
         result, f"advantage:{ordered[0]}", size, success
     )
     assert row is not None
-    text = f"One step of {ordered[0]} points {row['step_cosine'][0]:.2f} of the way to the true "
+    text = f"One step of {ordered[0]} has a cosine of {row['step_cosine'][0]:.2f} with the true "
     text += "gradient"
     broken = row_of(result, BROKEN, size, success)
     grpo = row_of(result, "grpo", size, success)
     if broken is not None and grpo is not None:
-        text += f", GRPO's {grpo['step_cosine'][0]:.2f}, and with its turns shuffled "
+        text += f", one of GRPO {grpo['step_cosine'][0]:.2f}, and with its turns shuffled "
         text += f"{broken['step_cosine'][0]:.2f}"
     return text

@@ -53,7 +53,8 @@ class Quality(NamedTuple):
     steps: int
     """Steps that were drawn."""
     cosine: Estimated
-    """Cosine of the *expected* gradient with the true one: 1 without bias in direction."""
+    """Cosine of the *expected* gradient with the true one: 1 without bias in direction; not a
+    number where nothing along the true one can be told from noise."""
     step_cosine: Estimated
     """Mean cosine of *one step's* gradient with the true one: what a learner gets. A step that
     teaches nothing counts as 0."""
@@ -108,8 +109,7 @@ def figures(m: Moments, truth: Floats) -> dict[str, float]:
     whole = float(m.mean @ m.mean) - m.trace / m.steps
     useful = dot * dot - m.along / m.steps
     if dot <= 0 or useful <= 0:  # nothing along the true gradient that is not noise
-        cosine = 0.0 if whole <= 0 else max(dot / math.sqrt(max(whole, dot * dot)), -1.0)
-        return {"cosine": cosine, "factor": dot / length, "bias": math.inf, "variance": math.inf,
+        return {"cosine": math.nan, "factor": dot / length, "bias": math.inf, "variance": math.inf,
                 "per_call": 0.0, "per_token": 0.0}  # fmt: skip
     variance = m.trace / useful
     return {

@@ -10,15 +10,17 @@ from ..policies.rows import TrainingRow
 from .slots.records import Group, Played, Purpose, TaskPlan
 
 Packed = list[
-    tuple[dict[str, Any], tuple[TrainingRow, ...], Purpose, int | None, Mapping[str, float]]
+    tuple[dict[str, Any], tuple[TrainingRow, ...], Purpose, int | None, int, Mapping[str, float]]
 ]
-"""Members of a group, each as the episode's snapshot, its rows, purpose, parent and usage."""
+"""Members of a group, each as the episode's snapshot, its rows, purpose, parent, siblings and
+usage."""
 
 
 def pack(group: Group) -> Packed:
     """Serialise all of a group but its plan."""
     return [
-        (m.episode.snapshot(), m.rows, m.purpose, m.parent, dict(m.usage)) for m in group.members
+        (m.episode.snapshot(), m.rows, m.purpose, m.parent, m.siblings, dict(m.usage))
+        for m in group.members
     ]
 
 

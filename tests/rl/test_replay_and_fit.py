@@ -15,6 +15,7 @@ from searchgym.errors import CardError
 from searchgym.policies.rows import TrainingRow
 from searchgym.rl.advantages.kl_in_reward import KLInReward
 from searchgym.rl.advantages.rloo import RLOO
+from searchgym.rl.data.rejection import taken
 from searchgym.rl.data.uniform import UniformTasks
 from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import Recipe, read
@@ -134,10 +135,39 @@ def row_of(member: Played) -> TrainingRow:
 
 def test_what_is_said_of_a_member_survives_the_way_to_another_process() -> None:
     group = group_of(2)
-    branch = replace(group.members[1], purpose="expert", parent=0)
+    branch = replace(group.members[1], purpose="expert", parent=0, siblings=3)
     group = Group(group.plan, (group.members[0], branch))
     back = unpack(group.plan, pack(group))
-    assert [(m.purpose, m.parent) for m in back.members] == [("train", None), ("expert", 0)]
+    said = [(m.purpose, m.parent, m.siblings) for m in back.members]
+    assert said == [("train", None, 0), ("expert", 0, 3)]
+
+
+def test_branches_know_their_parents_when_members_are_dropped() -> None:
+    """Of a tree 0 ← 1 ← 2, 1 ← 3, its root is dropped by the data policy, and so is, from another
+    group, the member between two that stay."""
+    group = group_of(4)
+    above, families = (None, 0, 1, 1), (0, 1, 2, 2)
+    members = tuple(
+        replace(m, rows=(row_of(m),), parent=p, siblings=s)
+        for m, p, s in zip(group.members, above, families, strict=True)
+    )
+    played = Scored(Group(group.plan, members), {}, Rewards(np.arange(4.0)))
+    kept = [taken(played, [1, 2, 3]), taken(taken(played, [0, 2, 3]), [1, 2]), played]
+    batch = Batch.of(kept)
+    assert batch is not None
+    number, parent = batch.number, batch.parent
+    assert number is not None
+    assert parent is not None
+    assert batch.siblings is not None
+    assert len(set(number.tolist())) == len(batch) == 9
+    own = dict(zip(number.tolist(), range(9), strict=True))
+    assert [own.get(p) for p in parent.tolist()] == [None, 0, 0, None, None, None, 5, 6, 6]
+    assert parent[3] == parent[4] >= 0  # the same one, which is not there
+    assert parent[5] == -1
+    assert batch.siblings.tolist() == [0, 1, 1, 2, 2, 3, 4, 5, 5]
+    part = batch.take([8, 6, 2])
+    assert part.number is not None
+    assert part.number.tolist() == [int(number[i]) for i in (8, 6, 2)]
 
 
 @pytest.mark.parametrize("use", ["constant", "scheduled"])

@@ -38,9 +38,10 @@ class Rejection(UniformTasks):
 
 def taken(scored: Scored, places: list[int]) -> Scored:
     """Some members of a group, with what they earned."""
-    turns = scored.rewards.turns
+    turns, group = scored.rewards.turns, scored.group
+    members = tuple(group.members[i] for i in places)
     return Scored(
-        replace(scored.group, members=tuple(scored.group.members[i] for i in places)),
+        replace(group, members=members, places=tuple(map(group.place, places))),
         {name: np.asarray(values[places]) for name, values in scored.signals.items()},
         Rewards(
             scored.rewards.outcome[places],

@@ -78,6 +78,13 @@ class Batch:
     """(N,) bool: written by another policy (``Played.purpose``)."""
     replayed: Tensor
     """(N,) bool: of an earlier step."""
+    number: Tensor | None = None
+    """(N,) long: a number of its own for each trajectory, which it keeps in parts of the batch."""
+    parent: Tensor | None = None
+    """(N,) long: ``number`` of the trajectory that each one branched off from; -1: none. The parent
+    need not be in the batch: it may have been dropped, or be in another part of it."""
+    siblings: Tensor | None = None
+    """(N,) long: trajectories of equal numbers branched off at one place (``Played.siblings``)."""
     outcome: Tensor | None = None
     """(N,) float: what was paid for the episode as a whole. Not ``reward`` less the turns', which
     has their rounding in it."""
@@ -181,6 +188,9 @@ class Batch:
         baseline: list[float] = []
         compared = False
         by_turn: list[Floats | None] = []
+        numbers: dict[tuple[int, int], int] = {}
+        families: dict[tuple[int, int], int] = {}
+        branch: list[tuple[int, int, int]] = []
         for number, s in enumerate(scored):
             twins = [i for i, m in enumerate(s.group.members) if m.purpose == "baseline"]
             compared = compared or bool(twins)
@@ -193,6 +203,13 @@ class Batch:
                 outcome.append(float(s.rewards.outcome[i]))
                 baseline.append(floor)
                 by_turn.append(None if s.rewards.turns is None else s.rewards.turns[i])
+                last, here = members[-1], (number, s.group.place(i))
+                own = numbers.setdefault(here, len(numbers))
+                above = -1
+                if last.parent is not None:
+                    above = numbers.setdefault((number, last.parent), len(numbers))
+                family = families.setdefault((number, last.siblings), len(families))
+                branch.append((own, above, family))
         width = max((m.tokens for m in members), default=0)
         if not width:
             return None
@@ -208,6 +225,9 @@ class Batch:
             _lines(members, "logp", width, torch.float32),
             torch.tensor([m.purpose == "expert" for m in members]),
             torch.tensor(group) >= len(scored) - replayed,
+            number=torch.tensor([b[0] for b in branch]),
+            parent=torch.tensor([b[1] for b in branch]),
+            siblings=torch.tensor([b[2] for b in branch]),
             outcome=torch.tensor(outcome),
             turn_reward=_turn_rewards(by_turn, turn, mask),
             baseline=torch.tensor(baseline) if compared else None,

@@ -323,6 +323,11 @@ def check_rollout(spec: Any, plans: Sequence[TaskPlan], workers: Workers) -> lis
     for member in members:
         own = all(r.trajectory_id == member.episode.config.episode_id for r in member.rows)
         require(own, spec, "rows belong to their episode")
+    for group in groups:
+        size = len(group.members)
+        there = all(m.parent is None or 0 <= m.parent < size for m in group.members)
+        own = any(m.parent == i for i, m in enumerate(group.members))
+        require(there and not own, spec, "a parent is the place of another member of the group")
     again = make("rollout", spec).collect(plans, workers)
     texts = [[t.text for t in m.episode.turns] for g in again for m in g.members]
     same = texts == [[t.text for t in m.episode.turns] for m in members]

@@ -44,6 +44,9 @@ class Played:
     parent: int | None = None
     """Place in its group of the member that it branched off from; its rows hold none of that one's
     tokens (``rows_of(since=…)``), so that nothing is trained on twice."""
+    siblings: int = 0
+    """Number of its sub-group: members of a group with equal numbers branched off at one place and
+    share a baseline there (``Batch.siblings``)."""
     usage: Mapping[str, float] = field(default_factory=dict)
     """Usage of the policy's turns, summed (:func:`searchgym.policies.record.turn_usage`)."""
 
@@ -85,6 +88,13 @@ class Group:
 
     plan: TaskPlan
     members: tuple[Played, ...]
+    places: tuple[int, ...] = ()
+    """Place of each member in the group as it was played, to which ``Played.parent`` refers; empty
+    where none was dropped."""
+
+    def place(self, member: int) -> int:
+        """A member's place in the group as it was played."""
+        return self.places[member] if self.places else member
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,9 @@ class _Prover:
         facts = {fact for fact, _ in edge.parts}
         if not all(0 <= fact < self._world.n_facts for fact in facts):
             return "wrong fact", f"{shown}: the world has no such parts: {sorted(facts)}"
-        world = self._world.derived
+        from ..worlds.derive import derived
+
+        world = derived(self._world)
         rows = [world.fact(fact) for fact in facts]
         ends = {row.subject for row in rows}
         whole = [

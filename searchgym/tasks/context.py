@@ -56,7 +56,9 @@ class Context:
     @cached_property
     def derived(self) -> Context:
         """The context in which relations that follow by the schema's rules are asked about, too."""
-        return Context(self.world.derived, self.corpus)
+        from ..worlds.derive import derived
+
+        return Context(derived(self.world), self.corpus)
 
     def parts(self, fact: int) -> tuple[int, ...]:
         """The stated facts behind a fact: itself, or those that it follows from."""

@@ -48,7 +48,9 @@ class Solver:
         if operation not in OPERATIONS:
             raise TaskError(unknown("operation", operation, OPERATIONS))
         if any(edge.property in self._rules for edge in graph.edges):
-            self._implied = self._implied or Solver(self.world.derived)
+            from ..worlds.derive import derived
+
+            self._implied = self._implied or Solver(derived(self.world))
             return self._implied.solve(graph)
         if operation in ("argmin", "argmax"):
             return self._extreme(graph, arguments, least=operation == "argmin")

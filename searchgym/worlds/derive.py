@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,10 +73,17 @@ class DerivedWorld(World):
         indptr = np.searchsorted(first[order], np.arange(self.n_entities + 1))
         return order + self.stated, indptr
 
-    @cached_property
-    def derived(self) -> DerivedWorld:
-        """This very world."""
-        return self
+
+_KNOWN: WeakKeyDictionary[World, DerivedWorld] = WeakKeyDictionary()
+
+
+def derived(world: World) -> DerivedWorld:
+    """Return :func:`derive` of a world, worked out once while the world lives."""
+    if isinstance(world, DerivedWorld):
+        return world
+    if world not in _KNOWN:
+        _KNOWN[world] = derive(world)
+    return _KNOWN[world]
 
 
 def derive(world: World) -> DerivedWorld:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,8 +14,6 @@ from .values import format_value
 
 if TYPE_CHECKING:
     import networkx as nx
-
-    from .derive import DerivedWorld
 
 
 class Fact(NamedTuple):
@@ -111,13 +108,6 @@ class World:
 
     def entities_of(self, type_index: int) -> NDArray[np.int64]:
         return np.flatnonzero(self.type_of == type_index)
-
-    @cached_property
-    def derived(self) -> DerivedWorld:
-        """The world with the facts that its schema's rules imply, worked out once."""
-        from .derive import derive
-
-        return derive(self)
 
     def to_networkx(self) -> nx.MultiDiGraph[Any]:
         """The world as a graph. Nodes are entity numbers with ``title, name, type`` and one entry

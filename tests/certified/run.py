@@ -177,7 +177,9 @@ def answers_in_prompts(player: Player) -> tuple[dict[str, int], bool]:
             return "part of a longer word"
         if answer in frame:
             return "said in every prompt"
-        if task.family == "comparison" or re.search(r"\b(or|both|and)\b", task.question):
+        if task.family.removeprefix("derived-") == "comparison" or re.search(
+            r"\b(or|both|and)\b", task.question
+        ):
             return "one of the alternatives that the question names"
         return OTHER
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from searchgym.errors import WorldError
 from searchgym.worlds.checks import check_rules
+from searchgym.worlds.derive import derived as derived_of
 from searchgym.worlds.generate import generate
 from searchgym.worlds.loader import load_schema, schema_to_dict, shipped_worlds
 from searchgym.worlds.rules import Step, parse_path, with_rules
@@ -72,8 +73,8 @@ def brute(world: World, name: str) -> set[tuple[int, int]]:
 @given(st.integers(20, 70), st.integers(0, 10_000))
 def test_what_follows_is_what_plain_loops_find(entities: int, seed: int) -> None:
     world = ruled(entities, seed)
-    derived = world.derived
-    assert derived.derived is derived
+    derived = derived_of(world)
+    assert derived_of(derived) is derived
     assert derived.stated == world.n_facts
     for name in RULES:
         prop = derived.schema.property_index(name)
@@ -87,7 +88,7 @@ def test_what_follows_is_what_plain_loops_find(entities: int, seed: int) -> None
 @given(st.integers(0, 10_000))
 def test_the_parts_alone_imply_the_fact(seed: int) -> None:
     world = ruled(50, seed)
-    derived = world.derived
+    derived = derived_of(world)
     for fact in range(derived.stated, derived.n_facts, 7):
         parts = derived.parts(fact)
         assert parts
@@ -104,7 +105,7 @@ def test_the_parts_alone_imply_the_fact(seed: int) -> None:
 
 
 def test_facts_by_entity_hold_the_implied_ones() -> None:
-    world = ruled(60, 3).derived
+    world = derived_of(ruled(60, 3))
     listed = [f for e in range(world.n_entities) for f in world.facts_of(e)]
     assert sorted(f.id for f in listed) == list(range(world.n_facts))
     about = [f for e in range(world.n_entities) for f in world.facts_about(e)]
@@ -168,7 +169,7 @@ def test_too_many_walks_are_refused() -> None:
     rules = {"townsfolk": {"path": "home/^home", **ASKED}}
     schema = load_schema({**small(), "rules": rules})
     with pytest.raises(WorldError, match="relations that fewer things share"):
-        generate(schema, entities=3000, seed=0, popularity=2.0).derived  # noqa: B018
+        derived_of(generate(schema, entities=3000, seed=0, popularity=2.0))
 
 
 def test_rules_change_no_world_and_no_digest() -> None:
@@ -180,7 +181,7 @@ def test_rules_change_no_world_and_no_digest() -> None:
 def test_shipped_rules_follow_and_are_read_back(name: str) -> None:
     schema = load_schema(name)
     assert load_schema(schema_to_dict(schema)) == schema
-    world = generate(schema, entities=2000, seed=5).derived
+    world = derived_of(generate(schema, entities=2000, seed=5))
     counts = np.bincount(world.property_of, minlength=len(world.schema.properties))
     assert len(schema.rules) >= 5
     assert all(counts[len(schema.properties) :] > 0)

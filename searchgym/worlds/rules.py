@@ -20,14 +20,14 @@ from .schema import Cardinality, Phrases, Property, Rule, Schema
 NOTHING = Phrases((), ())
 
 
-class Step(NamedTuple):
+class RelationStep(NamedTuple):
     """One relation of a path, walked forward or (``^``) from object to subject."""
 
     name: str
     inverse: bool
 
 
-Paths = tuple[tuple[Step, ...], ...]
+Paths = tuple[tuple[RelationStep, ...], ...]
 """Alternatives, each of at least one step."""
 
 
@@ -40,7 +40,7 @@ def parse_path(text: str) -> Paths:
             raise ValueError(
                 f"expected steps such as 'father/^father|mother/^mother', got {text!r}"
             )
-        paths.append(tuple(Step(s.removeprefix("^"), s.startswith("^")) for s in steps))
+        paths.append(tuple(RelationStep(s.removeprefix("^"), s.startswith("^")) for s in steps))
     return tuple(paths)
 
 
@@ -129,17 +129,17 @@ def _rule_ends(rule: Rule, known: Mapping[str, _Ends], where: str) -> _Ends:
     )
 
 
-def _read(paths: Paths, known: Mapping[str, _Ends]) -> set[tuple[Step, ...]]:
+def _read(paths: Paths, known: Mapping[str, _Ends]) -> set[tuple[RelationStep, ...]]:
     """The alternatives; a symmetric step reads alike both ways."""
     return {
-        tuple(Step(s.name, s.inverse and not known[s.name].symmetric) for s in path)
+        tuple(RelationStep(s.name, s.inverse and not known[s.name].symmetric) for s in path)
         for path in paths
     }
 
 
-def _turned(path: tuple[Step, ...]) -> tuple[Step, ...]:
+def _turned(path: tuple[RelationStep, ...]) -> tuple[RelationStep, ...]:
     """A path from its other end."""
-    return tuple(Step(s.name, not s.inverse) for s in reversed(path))
+    return tuple(RelationStep(s.name, not s.inverse) for s in reversed(path))
 
 
 def _extreme_ends(rule: Rule, ends: _Ends, attributes: Mapping[str, Property], where: str) -> _Ends:

@@ -14,7 +14,7 @@ from searchgym.worlds.checks import check_rules
 from searchgym.worlds.derive import derived as derived_of
 from searchgym.worlds.generate import generate
 from searchgym.worlds.loader import load_schema, schema_to_dict, shipped_worlds
-from searchgym.worlds.rules import Step, parse_path, with_rules
+from searchgym.worlds.rules import RelationStep, parse_path, with_rules
 from searchgym.worlds.storage import world_digest
 from searchgym.worlds.world import World
 
@@ -118,8 +118,8 @@ def test_facts_by_entity_hold_the_implied_ones() -> None:
 
 def test_paths_are_read_as_sparql_has_them() -> None:
     assert parse_path("a/^b | ^c") == (
-        (Step("a", False), Step("b", True)),
-        (Step("c", True),),
+        (RelationStep("a", False), RelationStep("b", True)),
+        (RelationStep("c", True),),
     )
     for wrong in ("", "a//b", "a|", "^", "^^a"):
         with pytest.raises(ValueError, match="expected steps"):

@@ -101,7 +101,10 @@ def environment_of_templates() -> Any:
         loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True,
     )  # fmt: skip
-    names = ("recipes", "engines", "rewards", "tools", "dialects", "curricula", "costs", "sections")
+    names = (
+        "recipes", "engines", "rewards", "tools", "dialects", "curricula", "costs", "peers",
+        "sections",
+    )  # fmt: skip
     jinja.globals |= {name: getattr(contents, name) for name in names}
     jinja.globals |= {
         "environments": contents.environments(),

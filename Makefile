@@ -18,7 +18,7 @@ WORKERS ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile
 # Search tools of other projects, which the server is tested against, in a venv of their own.
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed
-PEER_NAMES := llamaindex openenv skyrl verifiers
+PEER_NAMES := inspect llamaindex openenv rllib skyrl verifiers verl
 # Programs of others that look for rewards which no work earns, in a venv of their own.
 CERTIFY := .venv-certify
 CERTIFY_STAMP := $(CERTIFY)/.installed
@@ -88,13 +88,18 @@ slow: $(STAMP) ## The tests that take minutes
 	$(PYTEST) -m slow $(ARGS)
 
 # Frameworks whose pins fit no other, each unmodified in an environment of its own.
-.PHONY: peers $(PEER_NAMES:%=peer-%)
-peers: $(PEER_NAMES:%=peer-%) ## The tests with OpenEnv, verifiers, skyrl-gym and LlamaIndex
+.PHONY: peers peer-tests $(PEER_NAMES:%=peer-%)
+peers: peer-tests $(PEER_NAMES:%=peer-%) ## The tests with other frameworks; notes their versions
 
 .venv-peer-%/.installed: tests/peers/%.txt pyproject.toml
 	$(PYTHON) -m venv .venv-peer-$*
+	if grep -qs needs-torch tests/peers/$*.txt; then \
+		.venv-peer-$*/bin/python -m pip install --quiet "$(TORCH)"; fi
 	.venv-peer-$*/bin/python -m pip install --quiet -e . -r tests/peers/$*.txt
 	@touch $@
+
+peer-tests: $(STAMP)
+	SEARCHGYM_PEER=tests $(PYTEST) tests/integrations tests/peers/test_seen.py $(ARGS)
 
 $(PEER_NAMES:%=peer-%): peer-%: .venv-peer-%/.installed
 	SEARCHGYM_PEER=$* .venv-peer-$*/bin/python -m pytest tests/peers/test_$*.py $(ARGS)

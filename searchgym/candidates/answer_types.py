@@ -110,7 +110,6 @@ def _shapes(wanted: str, inner: str, title: str, text: str) -> NDArray[np.float3
     lower, gap, capital = doc.words.lower, doc.words.gap, doc.words.capital
     own = page_type(doc)
     sentence = doc.words.sentence
-    column = {name: i for i, name in enumerate(SHAPE_NAMES)}
     previous_end = -1
     for row, span in enumerate(doc.spans):
         a, b, kind = span
@@ -133,7 +132,7 @@ def _shapes(wanted: str, inner: str, title: str, text: str) -> NDArray[np.float3
         if guess == "other" and name and group:
             guess = "group"
         fits, beside = _fits(wanted, kind, guess, low), _fits(inner, kind, guess, low)
-        values = {
+        values = {  # in the order of SHAPE_NAMES
             "is_name": kind == "name",
             "is_part": kind in ("part", "head", "title_part"),
             "is_title": titled,
@@ -172,7 +171,7 @@ def _shapes(wanted: str, inner: str, title: str, text: str) -> NDArray[np.float3
             "other_person": wanted in ("place", "work", "group") and person,
         }
         previous_end = max(previous_end, b)
-        out[row] = [float(values[n]) for n in column]
+        out[row] = list(values.values())
     return out
 
 

@@ -31,6 +31,18 @@ except ImportError as missing:
     raise ImportError("searchgym.integrations.skyrl needs: pip install skyrl-gym") from missing
 
 
+class _Shared:
+    """The environment and what cleans texts, made once: skyrl-gym copies what it is given for each
+    episode, and this is its own copy."""
+
+    def __init__(self, env: Any, tokenizer: Any) -> None:
+        self.env, self.clean = search_env(env), harmless(tokenizer)
+        one_row(self.env)
+
+    def __deepcopy__(self, memo: Any) -> _Shared:
+        return self
+
+
 class SkyRLEnv(BaseTextEnv):
     """One episode.
 
@@ -38,7 +50,7 @@ class SkyRLEnv(BaseTextEnv):
         env_config: SkyRL's settings of the environment class; not used.
         extras: The row: ``task_id``, ``max_turns`` (SkyRL writes its own) and, for luck that
             differs between the members of a group, ``seed``.
-        env: An environment's id, or an environment.
+        env: An environment's id, an environment, or what :func:`register` made of one.
         tokenizer: Name or folder of the model's tokenizer, whose special tokens no result holds.
 
     Raises:
@@ -54,8 +66,8 @@ class SkyRLEnv(BaseTextEnv):
     ) -> None:
         super().__init__()
         row = dict(extras or {})
-        inner = search_env(env)
-        one_row(inner)
+        shared = env if isinstance(env, _Shared) else _Shared(env, tokenizer)
+        inner = shared.env
         allowed = row.get("max_turns", inner.rules.max_turns)
         if allowed != inner.rules.max_turns:
             raise CardError(
@@ -67,7 +79,7 @@ class SkyRLEnv(BaseTextEnv):
         task = row.get("task_id")
         key = derive(int(row.get("seed", 0)), "skyrl", str(task))
         self.session = Session(inner, task, key=key)
-        self._harmless = harmless(tokenizer)
+        self._harmless = shared.clean
 
     def init(self, prompt: Any) -> tuple[list[dict[str, str]], dict[str, Any]]:
         """Return the environment's own prompt in place of the row's."""
@@ -99,10 +111,13 @@ class SkyRLEnv(BaseTextEnv):
 
 
 def register(name: str, env: Any = "SearchQA-v0", tokenizer: Any = None) -> None:
-    """Register ``name`` with skyrl-gym for ``env``."""
-    skyrl_gym.register(
-        id=name, entry_point=f"{__name__}:SkyRLEnv", kwargs={"env": env, "tokenizer": tokenizer}
-    )
+    """Register ``name`` with skyrl-gym for ``env``.
+
+    Raises:
+        CardError: rules that one growing conversation cannot follow.
+    """
+    shared = _Shared(env, tokenizer)
+    skyrl_gym.register(id=name, entry_point=f"{__name__}:SkyRLEnv", kwargs={"env": shared})
 
 
 def rows(env: Any, name: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ the searches of its episodes into batches; with ``engine={"name": "remote", …}
 What was sampled is what is trained on: token ids come from the server and go back as they are, and
 tool results are tokenised so that no text in them becomes a special token. Written for verl 0.9,
 which has pins of its own: install it in an environment beside (``pip install verl cachetools
-searchgym``).
+uvicorn fastapi searchgym``; verl does not declare the three that it imports).
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ try:
     from omegaconf import OmegaConf
     from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 except ImportError as missing:
-    raise ImportError("searchgym.integrations.verl needs: pip install verl cachetools") from missing
+    raise ImportError(
+        "searchgym.integrations.verl needs: pip install verl cachetools uvicorn fastapi"
+    ) from missing
 
 ATTEMPTS = 2
 """Times an episode is played whose infrastructure fails, before it is masked."""

@@ -102,8 +102,8 @@ def environment_of_templates() -> Any:
         keep_trailing_newline=True,
     )  # fmt: skip
     names = (
-        "recipes", "engines", "rewards", "tools", "dialects", "curricula", "costs", "sections",
-        "systems",
+        "recipes", "engines", "rewards", "tools", "dialects", "curricula", "costs", "peers",
+        "sections", "systems",
     )  # fmt: skip
     jinja.globals |= {name: getattr(contents, name) for name in names}
     jinja.globals |= {

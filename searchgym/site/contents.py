@@ -235,3 +235,10 @@ def costs() -> dict[str, Any]:
     """Costs of the documented commands (``costs.py``)."""
     measured: dict[str, Any] = json.loads((HERE / "costs.json").read_text(encoding="utf-8"))
     return measured
+
+
+def peers() -> dict[str, Any]:
+    """Frameworks with which the tests last passed (``make peers``), in the page's order: title,
+    versions of packages and of Python."""
+    seen: dict[str, Any] = json.loads((HERE / "peers.json").read_text(encoding="utf-8"))
+    return seen

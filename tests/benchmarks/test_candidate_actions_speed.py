@@ -20,7 +20,9 @@ from searchgym.wrappers import CandidateActions, VectorCandidateActions
 from .table import show
 
 pytestmark = pytest.mark.benchmark
-SLOTS, STEPS, WARM = 64, 60, 400
+SLOTS, STEPS, WARM = 64, 30, 500
+OPTIONS: dict[str, Any] = {"tasks": {"simple": 64, "chain": 64}}
+"""128 questions, so that the warm-up reaches most of their states."""
 
 
 def played(envs: Any, steps: int, rng: np.random.Generator) -> float:
@@ -38,11 +40,11 @@ def played(envs: Any, steps: int, rng: np.random.Generator) -> float:
 def test_vector_against_single_wrappers():
     kinds = {
         "single wrappers": SyncVectorEnv(
-            [lambda: CandidateActions(gym.make("SearchQA-v0"), max_actions=64)] * SLOTS,
+            [lambda: CandidateActions(gym.make("SearchQA-v0", **OPTIONS), max_actions=64)] * SLOTS,
             autoreset_mode="SameStep",
         ),
         "vector wrapper": VectorCandidateActions(
-            gym.make_vec("SearchQA-v0", SLOTS, autoreset_mode="SameStep"),
+            gym.make_vec("SearchQA-v0", SLOTS, autoreset_mode="SameStep", **OPTIONS),
             max_actions=64,
         ),
     }

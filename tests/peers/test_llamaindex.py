@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from searchgym.engines.searcher import Searcher
 from searchgym.integrations import retrievers
+from tests.integrations.glue import run
 from tests.integrations.scene import scene
 
 
@@ -16,3 +17,7 @@ def test_the_retriever_gives_the_engines_hits():
         nodes = retriever.retrieve(question)
         assert [node.node.id_ for node in nodes] == [hit.passage.id for hit in hits]
         assert [node.score for node in nodes] == [hit.score for hit in hits]
+
+
+def test_the_documented_program_runs(tmp_path):
+    assert run("llama_index_retriever.py", tmp_path).startswith("[")

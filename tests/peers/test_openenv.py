@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
@@ -20,6 +21,7 @@ from openenv.core.env_server.types import Action, Observation, State
 
 from searchgym.integrations import openenv
 from searchgym.integrations.openenv import SearchAction, SearchClient
+from tests.integrations.glue import ROOT, run
 from tests.integrations.scene import BrokenEngine, scene
 from tests.integrations.scores import AGENTS, REWARD, expected, texts
 
@@ -204,3 +206,21 @@ def test_the_command_line_serves_episodes(tmp_path):
     finally:
         process.terminate()
         process.wait(20)
+
+
+def test_the_documented_program_runs(url, tmp_path):
+    assert run("openenv_client.py", tmp_path, URL=url).splitlines()[-1] == "0.0"
+
+
+def validated(*arguments):
+    command = [str(Path(sys.executable).parent / "openenv"), "validate", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_openenvs_own_check_passes(url):
+    """Of the running server, and of the package for its container, but for the image's build."""
+    assert "Verdict: PASS" in validated("--url", url)
+    package = ROOT / "searchgym" / "integrations" / "openenv_package"
+    assert "FAIL" not in validated(str(package), "--level", "static", "--skip-build")

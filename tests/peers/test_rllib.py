@@ -13,6 +13,7 @@ from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaski
 from ray.tune.registry import register_env
 
 from searchgym.wrappers import CandidateActions
+from tests.integrations.glue import run
 from tests.integrations.scene import SCENE
 
 WIDTH = 40
@@ -77,3 +78,7 @@ def test_only_legal_candidates_are_taken(algorithm):
             assert info["valid"]
             over, taken = terminated or truncated, taken + 1
     assert taken >= 20
+
+
+def test_the_documented_program_trains(tmp_path):
+    assert 0 <= float(run("rllib_ppo.py", tmp_path).splitlines()[-1]) <= 1

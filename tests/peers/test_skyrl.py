@@ -13,6 +13,7 @@ from searchgym.core.episode import run_tools
 from searchgym.envs.session import METRICS
 from searchgym.errors import CardError, EpisodeError
 from searchgym.integrations import skyrl
+from tests.integrations.glue import run
 from tests.integrations.scene import BrokenEngine, scene
 from tests.integrations.scores import AGENTS, REWARD, expected, texts
 
@@ -51,10 +52,10 @@ def test_sixteen_threads_play_the_oracle():
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_reward_of_ones_own_is_the_same_float(agent):
-    skyrl.register("paid", scene(reward=REWARD))
+    skyrl.register(f"paid-{agent}", scene(reward=REWARD))
     found = {}
     for row in ROWS:
-        env = make(row, "paid")
+        env = make(row, f"paid-{agent}")
         env.init(row["prompt"])
         steps = [env.step(text) for text in texts(agent, ENV.task(row["task_id"]))]
         assert steps[-1]["done"]
@@ -85,9 +86,9 @@ def test_steps_cost_little_more_than_the_episode_loop():
 
     times = {bare: [], gym: []}
     for _ in range(7):
-        for run, kept in times.items():
+        for plays, kept in times.items():
             start = time.process_time()
-            run()
+            plays()
             kept.append(time.process_time() - start)
     base, ours = (statistics.median(kept) for kept in times.values())
     steps = 3 * len(scripts)
@@ -106,3 +107,7 @@ def test_a_broken_engine_earns_no_reward():
     env.init(ROWS[0]["prompt"])
     with pytest.raises(EpisodeError, match="engine failed"):
         env.step("<search>x</search>")
+
+
+def test_the_documented_program_runs(tmp_path):
+    assert run("skyrl_env.py", tmp_path).split() == ["0.0", "True"]

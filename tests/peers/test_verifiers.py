@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from searchgym.integrations import searchgym_v1
+from tests.integrations.glue import PROGRAMS
 from tests.integrations.scene import scene
 from tests.integrations.scores import REWARD, expected
 from tests.peers.endpoint import server
@@ -86,6 +87,15 @@ def test_a_broken_engine_is_an_error_without_reward(tmp_path, url):
     _, episodes = evaluated(tmp_path, url, 1, "tests.integrations.scene:BrokenEngine")
     assert not any(e["ok"] for e in episodes)
     assert all("reward" not in t["rewards"] for e in episodes for t in e["traces"])
+
+
+def test_the_documented_file_is_read():
+    """vf-eval's own settings, from the file as it stands."""
+    import tomllib
+
+    told = tomllib.loads(PROGRAMS["searchgym.toml"])["env"]["taskset"]
+    config = searchgym_v1.SearchGymTasksetConfig(**told)
+    assert len(list(searchgym_v1.SearchGymTaskset(config).load())) == 8
 
 
 def test_the_viewer_reads_the_traces(tmp_path, url):

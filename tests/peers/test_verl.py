@@ -23,6 +23,7 @@ from verl.workers.rollout.replica import TokenOutput
 from searchgym.envs.session import METRICS, Session
 from searchgym.errors import CardError
 from searchgym.integrations import verl as bridge
+from tests.integrations.glue import run
 from tests.integrations.scene import SCENE, scene
 from tests.integrations.scores import AGENTS, REWARD, expected, texts
 from tests.llms import tiny
@@ -204,3 +205,8 @@ def test_the_files_hold_no_answer(model: Path, tmp_path: Path) -> None:
     assert [row["extra_info"]["task_id"] for row in rows] == list(TASKS)
     for row in rows:
         assert TASKS[row["extra_info"]["task_id"]].answers[0] not in json.dumps(row)
+
+
+def test_the_documented_program_writes_the_files(tmp_path: Path) -> None:
+    run("verl_files.py", tmp_path)
+    assert {path.suffix for path in tmp_path.iterdir()} >= {".yaml", ".parquet"}

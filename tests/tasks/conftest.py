@@ -18,6 +18,7 @@ COUNTS = {
     "difference": 20,
     "aggregate": 9,
     "masked": 20,
+    "follow_up": 20,
 }
 
 

@@ -20,7 +20,9 @@ from searchgym.evaluation.run import episode_for
 from searchgym.seeding import derive
 from searchgym.types import ABSTAIN, Answer, Search, Task, TurnRequest
 
-ENTITIES = frozenset({"simple", "chain", "intersection", "parallel", "superlative", "masked"})
+ENTITIES = frozenset(
+    {"simple", "chain", "intersection", "parallel", "superlative", "masked", "follow_up"}
+)
 """Families whose answers are names and values of a large world; the others' are few."""
 NUMBERS = tuple(map(str, range(13)))
 LONG = "lorem ipsum dolor sit amet " * 300

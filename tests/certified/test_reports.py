@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import pytest
 
 import searchgym
@@ -22,7 +23,12 @@ def test_the_reports_are_of_the_programs_pinned_and_of_this_version() -> None:
     assert REPORTS["searchgym"] == searchgym.__version__
 
 
-@pytest.mark.parametrize("env_id", env_ids())
+def answered(env_id: str) -> bool:
+    """Tell whether answers are paid; where a query is, there is none to forge."""
+    return not gym.spec(env_id).kwargs.get("one_search")
+
+
+@pytest.mark.parametrize("env_id", filter(answered, env_ids()))
 def test_an_environment_was_checked_and_nothing_was_found(env_id: str) -> None:
     said = REPORTS["environments"][env_id]
     assert set(said) == set(REPORTS["programs"])

@@ -19,6 +19,7 @@ COUNTS = {
     "aggregate": 9,
     "masked": 20,
     "set": 20,
+    "follow_up": 20,
 }
 
 

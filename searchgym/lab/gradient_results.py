@@ -150,8 +150,8 @@ def figure(result: Mapping[str, Any], size: int = SIZE, success: float = SUCCESS
     return Figure(
         "lab-gradients", title,
         f"Of one step's gradient: a group of {size} for each of three questions, whose every "
-        f"trajectory is known, under a policy that is right in {success:.0%} of its episodes. Marks are means, "
-        "lines 95 % intervals; enumerated numbers have none.",
+        f"trajectory is known, under a policy that is right in {success:.0%} of its episodes. "
+        "Marks are means, lines 95 % intervals; enumerated numbers have none.",
         f"A list of {len(ordered)} methods with two numbers each: {title}.",
         draw, tuple(marks),
     )  # fmt: skip

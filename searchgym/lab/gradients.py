@@ -60,9 +60,9 @@ class Bench:
         self.recipe, self.lm, self.size = Recipe.of(recipe), lm, size
         self.tree, self.teacher = lm.tree, lm if teacher is None else teacher
         self.odds, self.counts = odds(lm), counts(lm.tree)
-        self.workers = Workers(lm.policy(), lm.tree.env, lm)
         self.coef = dict(self.recipe.schedule.coef(0, {}))
-        self.workers = replace(self.workers, coef=self.coef)
+        scorer: Any = lm  # scores rows as a trained model does, which is all that signals ask of it
+        self.workers = Workers(lm.policy(), lm.tree.env, scorer, coef=self.coef)
         self.sampled = type(self.recipe.rollout) is not Chains
         """True if the recipe plays otherwise than by independent chains: it is then asked to."""
         self.twins = "baseline" in self.recipe.rollout.provides
@@ -213,9 +213,14 @@ class Bench:
             return self._joined(self._played(count, seed))
         draws = self.draw(count, seed)
         if self.apart:
-            gradient = sum(self.groups(q, draws[:, q]) for q in range(self.tree.questions))
-            return Steps(gradient, *self._costs(draws))
+            return Steps(self._added(draws), *self._costs(draws))
         return self._joined(self._one_by_one(draws, seed))
+
+    def _added(self, draws: Draws) -> Floats:
+        """(S, P) the gradients of steps whose groups add up."""
+        parts = [self.groups(q, draws[:, q]) for q in range(self.tree.questions)]
+        made: Floats = np.sum(parts, axis=0)
+        return made
 
     def groups(self, question: int, draws: NDArray[np.int64]) -> Floats:
         """(n, P) what each group of (n, G) drawn ones adds to its step's gradient."""
@@ -318,8 +323,7 @@ class Bench:
             for tokens in (0.0, 1e3):
                 slopes = self._slopes(replace(whole), Totals(tokens, sequences))
                 together = self._gradient(self._at(whole), slopes, number, 1)[0]
-                alone = sum(self.groups(q, step[None, q]) for q in range(self.tree.questions))
-                if not np.allclose(together, alone[0], rtol=1e-4, atol=1e-7):
+                if not np.allclose(together, self._added(step[None])[0], rtol=1e-4, atol=1e-7):
                     return False
         return not any(getattr(loss, "whole_groups", False) for loss in recipe.loss)
 

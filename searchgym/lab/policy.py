@@ -131,7 +131,7 @@ class TabularGenerator:
     """The table as a text generator."""
 
     needs_task = False
-    capabilities = frozenset({"ids", "logp", "seed"})
+    capabilities = frozenset({"ids", "logp", "score", "seed"})
     context = None
 
     def __init__(self, lm: TabularLM) -> None:
@@ -152,6 +152,18 @@ class TabularGenerator:
         """Draw a candidate word by word; at temperature 0 the likeliest words."""
         table = self.lm.table().detach().numpy()
         return [self._continue(request, table) for request in batch]
+
+    def score(self, batch: Sequence[tuple[Ids, Ids]]) -> list[Any]:
+        """Log-probabilities of each (context, continuation) pair's continuation, (N,) each."""
+        found = []
+        for context, ids in batch:
+            row = np.full(len(context) + len(ids), 0)
+            row[:] = [*context, *ids]
+            sampled = np.arange(len(row)) >= len(context)
+            zeros, ones = np.zeros(len(row), np.float32), np.where(sampled, 0, -1)
+            asked = TrainingRow("", ("/0",), 0, "", row, sampled, sampled, zeros, ones, ones)
+            found.append(self.lm.logp([asked])[0][sampled].detach().numpy().astype(np.float32))
+        return found
 
     def _continue(self, request: GenRequest, table: Floats64) -> Completion:
         draw = stream(request.key, "lab")

@@ -152,12 +152,14 @@ def _expand(
     (request,) = episode.requests()
     asked = policy.ask(request)
     assert not isinstance(asked, Completion)  # nothing limits the context here
+    assert isinstance(asked.prompt, tuple)
+    prompt = tuple(int(i) for i in asked.prompt)  # type: ignore[arg-type]
     candidates = tuple(
         Candidate(text, (*tree.renderer.encode(text), END), kind)
         for text, kind in _candidates(graph, shape, episode)
     )
     here = len(tree.decisions)
-    tree.decisions.append(Decision(number, tuple(asked.prompt), candidates))
+    tree.decisions.append(Decision(number, prompt, candidates))
     for place, candidate in enumerate(candidates):
         child = episode.fork(branch=place + 1)
         (own,) = child.requests()

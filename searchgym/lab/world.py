@@ -22,6 +22,7 @@ from ..seeding import derive, stream
 from ..types import Difficulty, Hit, Passage, Query, Ranking, Task
 
 RELATIONS = ("boss", "ally", "home", "key", "rival", "tool")
+CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
 REWARD: Mapping[str, float] = {"em": 1.0, "search": -0.05}
 """An exact match, less a twentieth for each search: a second look pays only where it is needed."""
 
@@ -73,8 +74,7 @@ def fact_graph(seed: int, things: int = 40, relations: int = 4, missing: float =
 def _names(draw: np.random.Generator, count: int) -> tuple[str, ...]:
     found: dict[str, None] = {}
     while len(found) < count:
-        letters = (draw.choice(list("bdfgklmnprstvz")), draw.choice(list("aeiou")))
-        letters += (draw.choice(list("bdfgklmnprstvz")), draw.choice(list("aeiou")))
+        letters = [str(draw.choice(list(kind))) for kind in (CONSONANTS, VOWELS) * 2]
         found["".join(letters)] = None
     return tuple(found)
 

@@ -89,6 +89,20 @@ def test_a_rollout_plays_by_the_table():
     assert fewer > 0
 
 
+def test_the_table_scores_what_it_draws():
+    """Log-probabilities of played rows, by the generator and by the model that it stands for."""
+    here = bench("remax")
+    member = here.pool[1].group.members[-1]
+    (row,) = member.rows
+    first = int(np.flatnonzero(row.sampled)[0])
+    last = first + int((row.turn_of_token == 0).sum())
+    ids = tuple(int(i) for i in row.ids)
+    generator = here.workers.policy.generator
+    (scored,) = generator.score([(ids[:first], ids[first:last])])
+    np.testing.assert_allclose(scored, row.logp[first:last], atol=1e-6)
+    np.testing.assert_allclose(lm().logp([row])[0].numpy(), row.logp, atol=1e-6)
+
+
 def test_a_perfect_critic_sees_what_is_still_to_come():
     """Advantages of λ = 1 with the exact value sum to 0 in expectation, at every place."""
     here = bench("ppo_turn")

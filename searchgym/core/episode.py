@@ -275,7 +275,7 @@ class Episode(EpisodeState):
             self._left -= fresh
             self.new_evidence = len(fresh)
         only = self._rules.one_search and isinstance(action, Search)
-        if only:
+        if isinstance(action, Search) and only:
             self.answer = " ## ".join(action.queries)
         self._close(calls, tuple(results), end="answered" if only else None)
 

@@ -126,7 +126,7 @@ class SearchVecEnv(VecEnv):
     ) -> list[Any]:
         """Call a method; of ``action_masks``, each slot's mask."""
         if method_name == "action_masks":
-            return self._some(self.action_masks(), indices)
+            return self._some(list(self.action_masks()), indices)
         results = self.envs.search_envs.call(method_name, *method_args, **method_kwargs)
         return self._some(results, indices)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 from ..errors import EngineError, MissingExtraError
 
@@ -36,7 +37,7 @@ def to_folder(file: Path, folder: Path) -> Path:
         if hasattr(config, name):
             delattr(config, name)
     # transformers saves no model that it has read from GGUF, so the weights go into a fresh one
-    plain = type(read)(config)
+    plain: Any = type(read)(config)
     plain.load_state_dict(read.state_dict(), strict=True)
     plain.tie_weights()
     plain.generation_config = read.generation_config

@@ -15,7 +15,7 @@ from ..candidates.actions import DEFAULT_LIMITS, Candidate, CandidateLimits
 from ..candidates.encoder import WordEncoder
 from ..candidates.features import FEATURE_NAMES, FeatureBuilder
 from ..candidates.state import read_state
-from ..dialects.base import get_dialect
+from ..dialects.base import Dialect, get_dialect
 from ..errors import CardError, unknown
 from ..types import TurnRequest
 
@@ -95,7 +95,9 @@ class Menu:
         counts = np.asarray([len(offered) for offered in offers])
         return np.arange(self.max_actions) < counts[:, None]
 
-    def text(self, offered: Sequence[Candidate], action: Any, dialect: str) -> str:
+    def text(
+        self, offered: Sequence[Candidate], action: Any, dialect: str | Mapping[str, Any] | Dialect
+    ) -> str:
         """The text of a candidate; "", which is no action, for a number that is masked.
 
         Raises:

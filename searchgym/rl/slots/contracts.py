@@ -257,7 +257,8 @@ def check_reward(spec: Any, by_turn: Sequence[str] = ()) -> None:
         kept = paid(1).turns is not None and np.array_equal(paid(1).outcome, start, True)
         require(bool(kept), spec, "who reshapes turn rewards leaves the outcome alone")
     elif getattr(transform, "gates", False):
-        nothing = paid(0).turns is None or not np.nan_to_num(paid(0).turns).any()
+        free = paid(0).turns
+        nothing = free is None or not np.nan_to_num(free).any()
         require(nothing, spec, "what gates turn rewards pays nothing where there are none")
         once, twice = (paid(each).total - paid(0).total for each in (1, 2))
         even = np.allclose(twice, 2 * once, equal_nan=True)

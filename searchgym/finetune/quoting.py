@@ -22,7 +22,7 @@ _ENDS = re.compile(r"(?<=[.!?])\s+(?=[\"'“(]?[A-Z0-9])")
 """Boundaries of sentences."""
 
 
-class Fact(NamedTuple):
+class Stated(NamedTuple):
     """A fact that a question rests on, as a passage states it."""
 
     passage: str
@@ -37,11 +37,11 @@ class Fact(NamedTuple):
 
 class _Way(NamedTuple):
     task: Task
-    facts: tuple[Fact, ...]
+    facts: tuple[Stated, ...]
     given: frozenset[str]
     """Ids of the things that the question names."""
 
-    def read(self, results: Sequence[Segment]) -> list[Fact]:
+    def read(self, results: Sequence[Segment]) -> list[Stated]:
         return readable(self.facts, self.given, results)
 
 
@@ -85,7 +85,7 @@ class QuotingOracle:
         return self._dialect.render_action(self._choose(request, way, now, results), thought)
 
     def _choose(
-        self, request: TurnRequest, way: _Way, known: Sequence[Fact], results: Sequence[Segment]
+        self, request: TurnRequest, way: _Way, known: Sequence[Stated], results: Sequence[Segment]
     ) -> Action:
         task = way.task
         if len(known) == len(way.facts):
@@ -107,7 +107,7 @@ def given_in(task: Task) -> frozenset[str]:
     return frozenset(n.id for n in task.graph.nodes if n.given) if task.graph else frozenset()
 
 
-def facts_of(task: Task, corpus: GeneratedCorpus) -> tuple[Fact, ...]:
+def facts_of(task: Task, corpus: GeneratedCorpus) -> tuple[Stated, ...]:
     """The facts behind a task in the order in which it needs them; ``TaskError`` if it has none."""
     if task.graph is None or not task.graph.edges:
         raise TaskError(f"task {task.id!r} rests on no stated facts: nothing can be quoted")
@@ -119,7 +119,7 @@ def facts_of(task: Task, corpus: GeneratedCorpus) -> tuple[Fact, ...]:
         start, end = sentence_around(page.text, stated.start, stated.end)
         quote = f"{page.title}: {page.text[start:end]}"
         nodes = frozenset((edge.subject, edge.object))
-        found.append(Fact(edge.passage, end, quote, nodes))
+        found.append(Stated(edge.passage, end, quote, nodes))
     return tuple(found)
 
 
@@ -131,8 +131,8 @@ def sentence_around(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def readable(
-    facts: Sequence[Fact], given: frozenset[str], results: Sequence[Segment]
-) -> list[Fact]:
+    facts: Sequence[Stated], given: frozenset[str], results: Sequence[Segment]
+) -> list[Stated]:
     """The facts whose sentences were shown whole and that tell of something known: named in the
     question, or found by another of them. In the order in which they are reached."""
     shown: dict[str, int] = {}
@@ -141,7 +141,7 @@ def readable(
             length = len(hit.passage.text)
             shown[hit.passage.id] = max(length, shown.get(hit.passage.id, 0))
     known, left = set(given), [f for f in facts if shown.get(f.passage, -1) >= f.end]
-    found: list[Fact] = []
+    found: list[Stated] = []
     while new := [fact for fact in left if fact.nodes & known]:
         found += new[:1]
         left.remove(new[0])

@@ -90,6 +90,7 @@ def load_policy(
     renderer: Renderer | Mapping[str, Any] | str = AUTO,
     overflow: str = "invalid",
     as_trained: bool = False,
+    reuse_tokens: int = 0,
     seed: int = 0,
     device: str = "auto",
     dtype: str = "auto",
@@ -109,6 +110,8 @@ def load_policy(
         overflow: Handling of a prompt that leaves no room in the model's context: ``"invalid"``
             counts an empty turn, ``"refuse"`` is an error.
         as_trained: Start from the sampling that the folder was trained with.
+        reuse_tokens: Tokens whose keys and values are kept from turn to turn, so that a turn reads
+            only what is new; takes memory (23 KB a token of smollm2-135m).
         seed: Fixes what is drawn at temperatures above 0.
         device, dtype: As of :class:`~searchgym.policies.trainable.TrainableLM`.
 
@@ -138,12 +141,15 @@ def load_policy(
     require_renderer(renderer)
     if overflow not in ("invalid", "refuse"):
         raise CardError(unknown("overflow", str(overflow), ("invalid", "refuse")))
-    if not isinstance(seed, int):
-        raise CardError(f"seed must be a whole number, got {seed!r}")
+    for name, value in (("seed", seed), ("reuse_tokens", reuse_tokens)):
+        if not isinstance(value, int):
+            raise CardError(f"{name} must be a whole number, got {value!r}")
 
     from ..llms.transformers_generator import TransformersGenerator
 
-    generator = TransformersGenerator(str(folder), device=device, dtype=dtype)
+    generator = TransformersGenerator(
+        str(folder), device=device, dtype=dtype, reuse_tokens=reuse_tokens
+    )
     if renderer == AUTO:
         renderer = note.get("renderer") or default_renderer(generator.tokenizer)
     asked: Any = {"renderer": renderer, "overflow": overflow}  # checked above

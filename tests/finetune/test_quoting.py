@@ -13,7 +13,7 @@ from searchgym.corpora.corpus import Corpus
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import TaskError
 from searchgym.evaluation.run import episode_for
-from searchgym.finetune.quoting import Fact, QuotingOracle, readable, sentence_around
+from searchgym.finetune.quoting import QuotingOracle, Stated, readable, sentence_around
 from searchgym.types import Hit, Passage, Segment
 from tests.finetune.world import KEYWORDS
 
@@ -90,8 +90,8 @@ def results(*shown: tuple[str, str]) -> list[Segment]:
 
 
 def test_a_fact_is_read_once_it_tells_of_something_known() -> None:
-    first = Fact("p", 5, "P: one.", frozenset({"film", "director"}))
-    second = Fact("q", 5, "Q: two.", frozenset({"director", "city"}))
+    first = Stated("p", 5, "P: one.", frozenset({"film", "director"}))
+    second = Stated("q", 5, "Q: two.", frozenset({"director", "city"}))
     given = frozenset({"film"})
     both = results(("q", "12345"), ("p", "12345"))
     assert readable((first, second), given, both) == [first, second]

@@ -12,6 +12,7 @@ One module per project, and none imports its project before it is used. They sta
 ``verifiers``       tasksets and environments of verifiers
 ``openenv``         a server and a client of OpenEnv
 ``skyrl``           text environments of skyrl-gym
+``sb3``             vector environments of Stable-Baselines3
 ``minari``          datasets of episodes in Minari's format
 ``retrievers``      retrievers of LangChain, LlamaIndex and PyTerrier
 ``inspect``         tasks of Inspect

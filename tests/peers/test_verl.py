@@ -17,13 +17,13 @@ import verl
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from verl import DataProto
-from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
+from verl.experimental.agent_loop.agent_loop import AgentLoopManager, AgentLoopWorker
 from verl.workers.rollout.replica import TokenOutput
 
 from searchgym.envs.session import METRICS, Session
 from searchgym.errors import CardError
 from searchgym.integrations import verl as bridge
-from tests.integrations.glue import run
+from tests.integrations.glue import ROOT, run
 from tests.integrations.scene import SCENE, scene
 from tests.integrations.scores import AGENTS, REWARD, expected, texts
 from tests.llms import tiny
@@ -69,13 +69,6 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def local() -> Any:
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
-
-
-@pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     words = tiny.tokenizer()
@@ -88,7 +81,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config(model: Path, folder: Path, response: int = 2048, **options: Any) -> Any:
+def config(model: Path, folder: Path, response: int = 4096, **options: Any) -> Any:
     """verl's own configuration, as its command composes it, with the documented settings."""
     options = {**SCENE, **options}
     bridge.agent_loop(
@@ -105,9 +98,24 @@ def config(model: Path, folder: Path, response: int = 2048, **options: Any) -> A
                 "actor_rollout_ref.rollout.prompt_length=1024",
                 f"actor_rollout_ref.rollout.response_length={response}",
                 f"actor_rollout_ref.rollout.agent.agent_loop_config_path={folder}/searchgym.yaml",
+                "actor_rollout_ref.rollout.agent.num_workers=2",
                 f"data.train_files={folder}/train.parquet",
             ],
         )
+
+
+def rows(folder: Path, copies: int) -> DataProto:
+    """The training file's rows, each so many times, as verl's data set hands them on."""
+    found = datasets.Dataset.from_parquet(str(folder / "train.parquet")).to_list()
+    found = [row for row in found for _ in range(copies)]
+    return DataProto.from_dict(
+        tensors={"dummy": torch.zeros(len(found), 1)},
+        non_tensors={
+            "raw_prompt": _column([row["prompt"] for row in found]),
+            "agent_name": _column([row["agent_name"] for row in found]),
+            "extra_info": _column([row["extra_info"] for row in found]),
+        },
+    )
 
 
 def played(
@@ -115,17 +123,7 @@ def played(
 ) -> tuple[Any, Server]:
     server = Server(tiny.tokenizer(), agent)
     worker = AgentLoopWorker(config(model, folder, **options), server)
-    rows = datasets.Dataset.from_parquet(str(folder / "train.parquet")).to_list()
-    rows = [row for row in rows for _ in range(copies)]
-    batch = DataProto.from_dict(
-        tensors={"dummy": torch.zeros(len(rows), 1)},
-        non_tensors={
-            "raw_prompt": _column([row["prompt"] for row in rows]),
-            "agent_name": _column([row["agent_name"] for row in rows]),
-            "extra_info": _column([row["extra_info"] for row in rows]),
-        },
-    )
-    return asyncio.run(worker.generate_sequences(batch)), server
+    return asyncio.run(worker.generate_sequences(rows(folder, copies))), server
 
 
 def _column(values: list[Any]) -> np.ndarray:
@@ -134,7 +132,7 @@ def _column(values: list[Any]) -> np.ndarray:
     return column
 
 
-def test_32_episodes_with_mixed_ends(local: Any, model: Path, tmp_path: Path) -> None:
+def test_32_episodes_with_mixed_ends(model: Path, tmp_path: Path) -> None:
     done, server = played(model, tmp_path)
     assert len(done) == 32
     batch, more = done.batch, done.non_tensor_batch
@@ -161,10 +159,22 @@ def test_32_episodes_with_mixed_ends(local: Any, model: Path, tmp_path: Path) ->
     assert {stop for told in server.asked for stop in told["stop"]} >= {"</search>", "</answer>"}
 
 
+def test_verls_own_manager_plays_on_two_workers_of_ray(model: Path, tmp_path: Path) -> None:
+    told = config(model, tmp_path)
+    found = {"env_vars": {"PYTHONPATH": str(ROOT)}}
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=found)
+    try:
+        manager = AgentLoopManager.create(told, Server(tiny.tokenizer()))
+        done = manager.generate_sequences(rows(tmp_path, 4))
+    finally:
+        ray.shutdown()
+    assert len(done) == 32
+    assert float(done.batch["rm_scores"].sum()) == 8.0
+    assert sum(done.non_tensor_batch["truncated"]) == 16
+
+
 @pytest.mark.parametrize("agent", AGENTS)
-def test_a_reward_of_ones_own_is_the_same_float(
-    local: Any, model: Path, tmp_path: Path, agent: str
-) -> None:
+def test_a_reward_of_ones_own_is_the_same_float(model: Path, tmp_path: Path, agent: str) -> None:
     """verl keeps rewards of turns as given, and the return in single precision."""
     done, _ = played(model, tmp_path, copies=1, agent=agent, reward=REWARD)
     wanted = expected(agent)
@@ -176,13 +186,13 @@ def test_a_reward_of_ones_own_is_the_same_float(
         assert score == float(np.float32(wanted[row["task_id"]]))
 
 
-def test_a_broken_engine_trains_on_nothing(local: Any, model: Path, tmp_path: Path) -> None:
+def test_a_broken_engine_trains_on_nothing(model: Path, tmp_path: Path) -> None:
     done, _ = played(model, tmp_path, copies=1, engine="tests.integrations.scene:BrokenEngine")
     assert int(done.batch["response_mask"].sum()) == 0
     assert done.non_tensor_batch["infra_error"].tolist() == [1.0] * 8
 
 
-def test_what_has_no_room_is_not_in_the_row(local: Any, model: Path, tmp_path: Path) -> None:
+def test_what_has_no_room_is_not_in_the_row(model: Path, tmp_path: Path) -> None:
     done, _ = played(model, tmp_path, copies=1, response=120)
     assert done.batch["responses"].shape[1] == 120
     assert sum(done.non_tensor_batch["answered"]) == 0

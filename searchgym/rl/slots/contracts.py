@@ -250,11 +250,12 @@ def check_reward(spec: Any, by_turn: Sequence[str] = ()) -> None:
     require(bool(np.isfinite(single).all()), spec, "a group of one has a reward")
 
     def paid(each: float) -> Rewards:
-        before = Rewards(start.copy(), np.full((5, 2), each))
+        before = Rewards(start.copy(), np.full((5, 2), float(each)))
         return transform.apply(group, signals, before, {})
 
     if getattr(transform, "gates", False):
-        nothing = paid(0).turns is None or not np.nan_to_num(paid(0).turns).any()
+        unpaid = paid(0).turns
+        nothing = unpaid is None or not np.nan_to_num(unpaid).any()
         require(nothing, spec, "what gates turn rewards pays nothing where there are none")
         once, twice = (paid(each).total - paid(0).total for each in (1, 2))
         even = np.allclose(twice, 2 * once, equal_nan=True)

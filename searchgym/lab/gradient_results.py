@@ -141,7 +141,7 @@ def figure(result: Mapping[str, Any], size: int = SIZE, success: float = SUCCESS
             marks,
             by=["gradient"],
             x_title="",
-            rate={next(iter(facets))},
+            rate=False,
             columns=2,
             width=240,
             narrow=narrow,

@@ -35,7 +35,7 @@ CHUNK = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepGradients:
     """S steps of a method."""
 
     gradient: Floats
@@ -207,13 +207,13 @@ class Bench:
         parts = [draw.choice(len(p), size=(steps, self.size), p=p / p.sum()) for p in self.odds]
         return np.stack(parts, 1)
 
-    def steps(self, count: int, seed: int) -> Steps:
+    def steps(self, count: int, seed: int) -> StepGradients:
         """Independent steps."""
         if self.sampled:
             return self._joined(self._played(count, seed))
         draws = self.draw(count, seed)
         if self.apart:
-            return Steps(self._added(draws), *self._costs(draws))
+            return StepGradients(self._added(draws), *self._costs(draws))
         return self._joined(self._one_by_one(draws, seed))
 
     def _added(self, draws: Draws) -> Floats:
@@ -284,9 +284,9 @@ class Bench:
         step = torch.zeros(len(batch), dtype=torch.long)
         return self._gradient(self._at(batch), self._slopes(batch), step, 1)[0]
 
-    def _joined(self, steps: Iterator[tuple[Floats, float, float]]) -> Steps:
+    def _joined(self, steps: Iterator[tuple[Floats, float, float]]) -> StepGradients:
         gradient, calls, tokens = zip(*steps, strict=True)
-        return Steps(np.stack(gradient), np.array(calls), np.array(tokens))
+        return StepGradients(np.stack(gradient), np.array(calls), np.array(tokens))
 
     def _costs(self, draws: Draws) -> tuple[Floats, Floats]:
         """(S,) engine calls and sampled tokens, greedy twins' included."""

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..rl.slots.records import Floats
-from .gradients import Bench, Steps
+from .gradients import Bench, StepGradients
 from .methods import table_of
 from .policy import TabularLM, skilled, true_gradient
-from .tree import Tree, grow
+from .tree import TaskTree, grow
 
 SIZES = (4, 8, 16)
 SUCCESSES = (0.1, 0.4, 0.8)
@@ -89,7 +89,7 @@ class Moments(NamedTuple):
     tokens: float
 
 
-def moments(steps: Steps, truth: Floats) -> Moments:
+def moments(steps: StepGradients, truth: Floats) -> Moments:
     """Moments of a sample of steps."""
     mean = steps.gradient.mean(0)
     apart = steps.gradient - mean
@@ -203,14 +203,18 @@ def quality(
     )  # fmt: skip
 
 
-def _jackknife(sample: Steps, of: Callable[[Steps], dict[str, float]]) -> dict[str, Estimated]:
+def _jackknife(
+    sample: StepGradients, of: Callable[[StepGradients], dict[str, float]]
+) -> dict[str, Estimated]:
     """Numbers of a sample, with intervals from leaving out each of its blocks."""
     whole, count = of(sample), len(sample.gradient)
     blocks = min(BLOCKS, count)
     parts = []
     for block in range(blocks):
         keep = np.arange(count) % blocks != block
-        parts.append(of(Steps(sample.gradient[keep], sample.calls[keep], sample.tokens[keep])))
+        parts.append(
+            of(StepGradients(sample.gradient[keep], sample.calls[keep], sample.tokens[keep]))
+        )
     made = {}
     for name, value in whole.items():
         values = np.array([p[name] for p in parts])
@@ -218,7 +222,10 @@ def _jackknife(sample: Steps, of: Callable[[Steps], dict[str, float]]) -> dict[s
             made[name] = Estimated(value, value, value)
             continue
         error = math.sqrt((blocks - 1) / blocks * float(((values - values.mean()) ** 2).sum()))
-        made[name] = Estimated(value, value - T_19 * error, value + T_19 * error)
+        low, high = value - T_19 * error, value + T_19 * error
+        if name == "cosine":
+            low, high = max(low, -1.0), min(high, 1.0)
+        made[name] = Estimated(value, low, high)
     return made
 
 
@@ -229,7 +236,7 @@ class Laboratory:
         self, sizes: Sequence[int] = SIZES, successes: Sequence[float] = SUCCESSES, seed: int = 0
     ) -> None:
         self.sizes, self.successes = tuple(sizes), tuple(successes)
-        self.tree: Tree = grow(seed=seed)
+        self.tree: TaskTree = grow(seed=seed)
         self.lms: dict[float, TabularLM] = {s: skilled(self.tree, s) for s in self.successes}
         self.truth: dict[float, Floats] = {s: true_gradient(lm) for s, lm in self.lms.items()}
         self.teacher = skilled(self.tree, TEACHER)

@@ -23,7 +23,7 @@ from ..policies.causal_lm import CausalLMPolicy
 from ..policies.rows import TrainingRow
 from ..policies.scoring import TokenScores
 from ..seeding import stream
-from .tree import Tree, counts, written
+from .tree import TaskTree, counts, written
 from .words import END
 
 FLOOR = -7.0
@@ -41,7 +41,7 @@ class TabularLM:
         logits: (P,) one for each word that has an alternative, by place.
     """
 
-    def __init__(self, tree: Tree, logits: Tensor | None = None) -> None:
+    def __init__(self, tree: TaskTree, logits: Tensor | None = None) -> None:
         self.tree = tree
         self.place: dict[Ids, int] = {}
         """Ids so far → number of the place."""
@@ -190,7 +190,7 @@ TASTE = {"due": 0.0, "lucky": -3.0, "wrong": 0.0, "other": 0.0}
 rare."""
 
 
-def skilled(tree: Tree, success: float, seed: int = 0) -> TabularLM:
+def skilled(tree: TaskTree, success: float, seed: int = 0) -> TabularLM:
     """A policy whose exact match, averaged over the questions, is ``success``.
 
     Its odds are random, and raised for what is due by as much as that takes.

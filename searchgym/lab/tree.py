@@ -25,7 +25,7 @@ from .words import END, WordRenderer
 from .world import FactGraph, chain_task, fact_graph, lab_env, query
 
 
-class Shape(NamedTuple):
+class TreeShape(NamedTuple):
     """Size of a question's tree."""
 
     hops: int
@@ -38,14 +38,14 @@ class Shape(NamedTuple):
     """Decisions at most; at the last one there are answers only."""
 
 
-SHAPES = (Shape(1, 3, 3, 2), Shape(2, 2, 3, 3), Shape(2, 2, 2, 4))
+SHAPES = (TreeShape(1, 3, 3, 2), TreeShape(2, 2, 3, 3), TreeShape(2, 2, 2, 4))
 """A single fact; a chain of two; the same with room for a search too many. Twelve, 21 and 30
 trajectories."""
 MOST = 8
 """Largest number of candidates."""
 
 
-class Candidate(NamedTuple):
+class CandidateText(NamedTuple):
     """A text that may be written at a decision."""
 
     text: str
@@ -63,11 +63,11 @@ class Decision:
 
     question: int
     prompt: Ids
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[CandidateText, ...]
 
 
 @dataclass(slots=True)
-class Tree:
+class TaskTree:
     """All trajectories of the laboratory's questions."""
 
     env: SearchEnv
@@ -94,7 +94,7 @@ class Tree:
         return TaskPlan(task, task.id, question)
 
 
-def grow(shapes: Sequence[Shape] = SHAPES, seed: int = 0, **env: Any) -> Tree:
+def grow(shapes: Sequence[TreeShape] = SHAPES, seed: int = 0, **env: Any) -> TaskTree:
     """Play every trajectory of one question per shape.
 
     Args:
@@ -104,7 +104,7 @@ def grow(shapes: Sequence[Shape] = SHAPES, seed: int = 0, **env: Any) -> Tree:
     graph = fact_graph(seed)
     tasks = [_task(graph, shape, number, seed) for number, shape in enumerate(shapes)]
     turns = max(shape.decisions for shape in shapes)
-    tree = Tree(lab_env(graph, tasks, max_turns=turns, **env), WordRenderer())
+    tree = TaskTree(lab_env(graph, tasks, max_turns=turns, **env), WordRenderer())
     for number, shape in enumerate(shapes):
         tree.leaves.append([])
         tree.paths.append([])
@@ -114,7 +114,7 @@ def grow(shapes: Sequence[Shape] = SHAPES, seed: int = 0, **env: Any) -> Tree:
     return tree
 
 
-def _task(graph: FactGraph, shape: Shape, number: int, seed: int) -> Task:
+def _task(graph: FactGraph, shape: TreeShape, number: int, seed: int) -> Task:
     """A chain of which every wrong turn that the tree offers is there to be taken."""
     draw = stream(seed, "lab", "question", number)
     relations = list(dict.fromkeys(relation for relation, _ in graph.facts))
@@ -142,7 +142,7 @@ def _dead_end(graph: FactGraph, thing: str) -> list[str]:
 
 
 def _expand(
-    tree: Tree, graph: FactGraph, policy: ExternalPolicy, shape: Shape, number: int,
+    tree: TaskTree, graph: FactGraph, policy: ExternalPolicy, shape: TreeShape, number: int,
     episode: Episode, path: list[tuple[int, int]],
 ) -> None:  # fmt: skip
     if episode.phase == "done":
@@ -155,7 +155,7 @@ def _expand(
     assert isinstance(asked.prompt, tuple)
     prompt = tuple(int(i) for i in asked.prompt)  # type: ignore[arg-type]
     candidates = tuple(
-        Candidate(text, (*tree.renderer.encode(text), END), kind)
+        CandidateText(text, (*tree.renderer.encode(text), END), kind)
         for text, kind in _candidates(graph, shape, episode)
     )
     here = len(tree.decisions)
@@ -177,7 +177,7 @@ def written(renderer: WordRenderer, text: str, ids: Ids, logp: Any = None) -> Co
     return Completion(text, ids, values, ends)
 
 
-def _candidates(graph: FactGraph, shape: Shape, episode: Episode) -> list[tuple[str, str]]:
+def _candidates(graph: FactGraph, shape: TreeShape, episode: Episode) -> list[tuple[str, str]]:
     """(text, kind) of what may be written next."""
     task = episode.config.task
     relations, things = task.meta["relations"], task.meta["things"]
@@ -211,7 +211,7 @@ def _candidates(graph: FactGraph, shape: Shape, episode: Episode) -> list[tuple[
     return made
 
 
-def counts(tree: Tree) -> Mapping[str, list[np.ndarray[Any, Any]]]:
+def counts(tree: TaskTree) -> Mapping[str, list[np.ndarray[Any, Any]]]:
     """By question, of each leaf: ``return``, ``em``, ``calls`` of the engine and ``tokens``."""
     episodes = [[m.episode for m in leaves] for leaves in tree.leaves]
     return {

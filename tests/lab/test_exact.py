@@ -12,7 +12,7 @@ from searchgym.lab.gradients import Bench
 from searchgym.lab.measure import exact_moments, figures, moments, step_cosines
 from searchgym.lab.methods import table_of
 from searchgym.lab.policy import TabularLM, expected_return, odds, skilled, true_gradient
-from searchgym.lab.tree import MOST, Shape, counts, grow
+from searchgym.lab.tree import MOST, TreeShape, counts, grow
 
 PLAIN = {"loss": "reinforce"}
 
@@ -25,13 +25,13 @@ def whole() -> TabularLM:
 @cache
 def small() -> TabularLM:
     """Six trajectories: 126 groups of four."""
-    return skilled(grow((Shape(1, 2, 2, 2),)), 0.4)
+    return skilled(grow((TreeShape(1, 2, 2, 2),)), 0.4)
 
 
 @cache
 def arms() -> TabularLM:
     """One decision between a right and a wrong answer, of odds .3 and .7."""
-    lm = TabularLM(grow((Shape(1, 0, 2, 1),)))
+    lm = TabularLM(grow((TreeShape(1, 0, 2, 1),)))
     chance = torch.ones(len(lm.logits), dtype=torch.float64)
     (decision,) = lm.tree.decisions
     for candidate, value in zip(decision.candidates, (0.3, 0.7), strict=True):

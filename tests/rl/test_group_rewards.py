@@ -12,7 +12,7 @@ from searchgym.core.episode import Episode
 from searchgym.rl.rewards.ada_search import AdaSearch
 from searchgym.rl.rewards.bounded import ClipTurns, DeltaTurns
 from searchgym.rl.rewards.saas import Saas
-from searchgym.rl.rewards.trace import Trace
+from searchgym.rl.rewards.trace import SearchTrace
 from searchgym.rl.rollouts.half_closed import HalfClosed, closed_book
 from searchgym.rl.schedules.slope_weights import SlopeWeights, slope_weights
 from searchgym.rl.slots.records import Group, Played, Rewards, TaskPlan, Workers
@@ -64,7 +64,7 @@ def test_ada_search() -> None:
 
 
 def test_traces_table() -> None:
-    made = Trace()
+    made = SearchTrace()
     keys = [(1, 2), (2, 4), (3, 6), (4, 4), (1, 1), (2, 2), (4, 4), (0, 0)]
     right = [True] * 4 + [False] * 3 + [True]
     got = made.bonus(keys, right, (2, 4))
@@ -73,7 +73,7 @@ def test_traces_table() -> None:
 
 
 def test_traces_reference_only_tightens() -> None:
-    made = Trace()
+    made = SearchTrace()
     two, one = member(True, SEARCHES[:2]), member(True, SEARCHES[:1])
     assert applied(made, two, base=False) == [1.2], "a good one alone, at the task's two hops"
     assert made.references == {"t1": (2, 2)}
@@ -81,7 +81,7 @@ def test_traces_reference_only_tightens() -> None:
     assert made.references == {"t1": (1, 1)}
     assert applied(made, two, base=False) == [0.98]
     assert made.references == {"t1": (1, 1)}
-    again = Trace()
+    again = SearchTrace()
     again.load_state_dict(made.state_dict())
     assert again.references == made.references
     lost = play(episode(max_turns=1), "hm")

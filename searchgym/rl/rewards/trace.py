@@ -14,7 +14,7 @@ Key = tuple[int, int]
 """Searching turns and queries of a member, or of a reference."""
 
 
-class Trace(Slot):
+class SearchTrace(Slot):
     """Pays the answer, and ranks right members by their searching turns and queries.
 
     1 for a right answer, 0 for a wrong one, ``unanswered`` for none; and a bonus. Right members

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from ..llms.sft import Progress, SftConfig, SftTrainer, SftRow
+from ..llms.sft import Progress, SftConfig, SftRow, SftTrainer
 from ..seeding import stream
 from .mixture import Mixture
 from .states import states_at

@@ -74,7 +74,7 @@ def teach(
     model: str | None = None,
     save_every: int = 20,
     made: Callable[[int], object] | None = None,
-    report: Callable[[Progress], object] | None = None,
+    report: Callable[[Progress], None] | None = None,
 ) -> Taught:
     """Train on demonstrations in folder ``out``; an interrupted run goes on.
 

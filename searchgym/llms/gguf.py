@@ -41,6 +41,6 @@ def to_folder(file: Path, folder: Path) -> Path:
     plain.load_state_dict(read.state_dict(), strict=True)
     plain.tie_weights()
     plain.generation_config = read.generation_config
-    plain.to(torch.bfloat16).save_pretrained(str(folder))
+    plain.bfloat16().save_pretrained(str(folder))
     tokenizer.save_pretrained(str(folder))
     return folder

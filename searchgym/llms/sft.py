@@ -98,7 +98,7 @@ class Example(NamedTuple):
         return np.arange(len(self.ids)) >= self.prompt
 
 
-class SftRow(Protocol):
+class MaskedRow(Protocol):
     """What is trained on: N token ids, and (N,) which of them the model is to write."""
 
     @property
@@ -147,7 +147,7 @@ class SftTrainer:
     def __init__(
         self,
         model: Any,
-        examples: Sequence[SftRow],
+        examples: Sequence[MaskedRow],
         config: SftConfig,
         dtype: torch.dtype = torch.float32,
     ) -> None:
@@ -187,7 +187,7 @@ class SftTrainer:
             raise EngineError(f"the loss is {shown} at step {self.step}: lower the learning rates")
         return Progress(self.step, shown, right, sum(len(r.ids) for r in rows), spent, norm)
 
-    def _backward(self, rows: Sequence[SftRow]) -> tuple[float, float]:
+    def _backward(self, rows: Sequence[MaskedRow]) -> tuple[float, float]:
         """Gradients of a batch's loss, pass by pass; mean loss and accuracy of completion tokens.
 
         Rows pass in parts of like length and at most ``config.tokens`` padded tokens, whose losses
@@ -206,7 +206,7 @@ class SftTrainer:
             shown, right = shown + nats * share, right + hits * share
         return shown, right
 
-    def _weight(self, rows: Sequence[SftRow]) -> float:
+    def _weight(self, rows: Sequence[MaskedRow]) -> float:
         """Sum of the loss weights of all tokens but each row's first, which nothing predicts."""
         own = sum(int(row.own[1:].sum()) for row in rows)
         read = sum(len(row.ids) - 1 for row in rows) - own
@@ -262,7 +262,7 @@ class SftTrainer:
         yield from (full[i] for i in draw.permutation(len(full)))
 
 
-def padded(rows: Sequence[SftRow]) -> tuple[Tensor, Tensor, Tensor]:
+def padded(rows: Sequence[MaskedRow]) -> tuple[Tensor, Tensor, Tensor]:
     """(B, T) ids, which of them the model is to write, and which are no padding (on the right)."""
     shape = (len(rows), max(len(row.ids) for row in rows))
     ids, own = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
@@ -273,11 +273,11 @@ def padded(rows: Sequence[SftRow]) -> tuple[Tensor, Tensor, Tensor]:
     return torch.from_numpy(ids), torch.from_numpy(own), torch.from_numpy(real)
 
 
-def _parts(rows: Sequence[SftRow], tokens: int) -> list[Sequence[SftRow]]:
+def _parts(rows: Sequence[MaskedRow], tokens: int) -> list[Sequence[MaskedRow]]:
     """Rows that pass together: all, or those of like length within ``tokens`` padded tokens."""
     if not tokens:
         return [rows]
-    parts: list[list[SftRow]] = [[]]
+    parts: list[list[MaskedRow]] = [[]]
     for row in sorted(rows, key=lambda row: len(row.ids)):
         if parts[-1] and len(row.ids) * (len(parts[-1]) + 1) > tokens:
             parts.append([])

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from ..llms.sft import Progress, SftConfig, SftRow, SftTrainer
+from ..llms.sft import MaskedRow, Progress, SftConfig, SftTrainer
 from ..seeding import stream
 from .mixture import Mixture
 from .states import states_at
@@ -53,7 +53,7 @@ class TraceTrainer(SftTrainer):
         given: Given | None = None,
         others: int | None = None,
     ) -> None:
-        super().__init__(model, cast("Sequence[SftRow]", mixture.rows), config, dtype)
+        super().__init__(model, cast("Sequence[MaskedRow]", mixture.rows), config, dtype)
         self._mixture, self._others = mixture, others
         self._table = EmbeddingTable(model, given)
         for group in self.optimizers[0].param_groups:

@@ -137,13 +137,13 @@ class SearchAgentLoop(AgentLoopBase):
                 "whose extra_info has task_id"
             )
         spent = {"generate_sequences": 0.0, "tool_calls": 0.0}
-        for _ in range(ATTEMPTS):
+        for attempt in range(1, ATTEMPTS + 1):
             number = next(self.shared.numbers)
             name = f"{task}.{row.get('priority', 0)}.{number}"
             key = derive(self.seed, "verl", name)
             session = Session(self.shared.env, task, key=key, episode_id=name)
             first = await self._play(session.episode, sampling_params, spent)
-            if session.reward is not None:
+            if session.reward is not None or attempt == ATTEMPTS:
                 break
             self.shared.policy.forget([name])
         return self._output(session, first, spent)

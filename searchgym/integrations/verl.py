@@ -158,7 +158,7 @@ class SearchAgentLoop(AgentLoopBase):
             (request,) = episode.requests()
             asked = policy.ask(request, Sampling(max_tokens=self.max_tokens))
             assert isinstance(asked, GenRequest)  # the policy itself knows no limit
-            first = first or asked.ids
+            first = first or _ids(asked)
             began = time.monotonic()
             completion = await self._written(asked, len(first), sampling, known)
             spent["generate_sequences"] += time.monotonic() - began
@@ -181,7 +181,8 @@ class SearchAgentLoop(AgentLoopBase):
                 f"the prompt has {prompt} tokens, and rollout.prompt_length is "
                 f"{config.prompt_length}: raise data.max_prompt_length"
             )
-        room = config.response_length - (len(asked.ids) - prompt)
+        ids = _ids(asked)
+        room = config.response_length - (len(ids) - prompt)
         if room < 1:
             none = np.zeros(0, np.float32)
             return Completion("", (), none, (), 0, none, "length")
@@ -192,7 +193,7 @@ class SearchAgentLoop(AgentLoopBase):
             keep = "no_stop_trim" if config.name == "sglang" else "include_stop_str_in_output"
             told[keep] = True
         output = await self.server_manager.generate(
-            request_id=known, prompt_ids=list(asked.ids), sampling_params=told
+            request_id=known, prompt_ids=list(ids), sampling_params=told
         )
         if output.stop_reason == "aborted":
             raise EngineError("the server aborted a turn, which is no turn of the policy")
@@ -233,12 +234,17 @@ class SearchAgentLoop(AgentLoopBase):
         )
 
 
+def _ids(asked: GenRequest) -> tuple[int, ...]:
+    """The prompt, which :class:`~searchgym.policies.external.ExternalPolicy` writes in ids."""
+    return tuple(int(i) for i in asked.prompt)  # type: ignore[arg-type]
+
+
 def _completion(output: Any, asked: GenRequest, tokenizer: Any) -> Completion:
     """The server's tokens with their text, cut after the stop string where there is one."""
     ids = tuple(int(i) for i in output.token_ids)
     logp = output.log_probs or [0.0] * len(ids)
     eos = bool(ids) and ids[-1] == tokenizer.eos_token_id
-    reader = Reader(lambda some: tokenizer.decode(some, skip_special_tokens=False), asked.ids)
+    reader = Reader(lambda some: tokenizer.decode(some, skip_special_tokens=False), _ids(asked))
     for token in ids[: len(ids) - eos]:
         reader.add(token)
     if eos:

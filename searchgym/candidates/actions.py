@@ -189,6 +189,6 @@ def _sentence_overlap(question: str, title: str, text: str) -> list[int]:
     for sentence, stemmed in zip(doc.words.sentence, doc.words.stem, strict=True):
         if stemmed in content:
             seen.setdefault(sentence, set()).add(stemmed)
-    title = seen.get(0, set())
+    heading = seen.get(0, set())
     last = doc.words.sentence[-1] if doc.words.sentence else 0
-    return [len(seen.get(s, set()) | title) for s in range(last + 1)]
+    return [len(seen.get(s, set()) | heading) for s in range(last + 1)]

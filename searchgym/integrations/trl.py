@@ -38,7 +38,7 @@ from ..envs.search import SearchEnv
 from ..envs.session import Session
 from ..envs.unwrap import search_env
 from ..errors import CardError, EpisodeError, MissingExtraError
-from ..llms.base import Sampling
+from ..llms.base import GenRequest, Sampling
 from ..llms.foreign import neutralise
 from ..seeding import derive
 from .toolset import methods
@@ -200,6 +200,8 @@ class Rollout:
             run_episodes(episodes, policy, self.env.toolbox, batch=len(episodes))
         finally:
             model.train(training)
+        for episode in episodes:
+            self.env.ended(episode)
         names = (
             "prompt_ids", "completion_ids", "logprobs", "env_mask", "searchgym_return",
             "searchgym_metrics",
@@ -331,7 +333,7 @@ def _row(episode: Episode, policy: Any, end: int) -> tuple[Any, ...]:
     rows = policy.rows(episode)
     if not rows:  # the prompt leaves no room for a first turn, or the first turn failed
         request = policy.ask(episode.requests()[0]) if episode.phase != "done" else None
-        ids = list(getattr(request, "ids", ()) or (end,))
+        ids = list(request.prompt) if isinstance(request, GenRequest) else [end]
         return ids, [end], [0.0], [0], total, metrics
     if len(rows) > 1:
         raise EpisodeError(

@@ -25,7 +25,7 @@ import time
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 from uuid import uuid4
 
 import numpy as np
@@ -181,7 +181,8 @@ class SearchAgentLoop(AgentLoopBase):
                 f"the prompt has {prompt} tokens, and rollout.prompt_length is "
                 f"{config.prompt_length}: raise data.max_prompt_length"
             )
-        room = config.response_length - (len(_ids(asked)) - prompt)
+        ids = _ids(asked)
+        room = config.response_length - (len(ids) - prompt)
         if room < 1:
             none = np.zeros(0, np.float32)
             return Completion("", (), none, (), 0, none, "length")
@@ -192,7 +193,7 @@ class SearchAgentLoop(AgentLoopBase):
             keep = "no_stop_trim" if config.name == "sglang" else "include_stop_str_in_output"
             told[keep] = True
         output = await self.server_manager.generate(
-            request_id=known, prompt_ids=list(_ids(asked)), sampling_params=told
+            request_id=known, prompt_ids=list(ids), sampling_params=told
         )
         if output.stop_reason == "aborted":
             raise EngineError("the server aborted a turn, which is no turn of the policy")
@@ -234,9 +235,8 @@ class SearchAgentLoop(AgentLoopBase):
 
 
 def _ids(asked: GenRequest) -> tuple[int, ...]:
-    """The prompt as token ids, in which form a policy always asks."""
-    assert isinstance(asked.prompt, tuple)
-    return cast(tuple[int, ...], asked.prompt)
+    """The prompt, which :class:`~searchgym.policies.external.ExternalPolicy` writes in ids."""
+    return tuple(int(i) for i in asked.prompt)  # type: ignore[arg-type]
 
 
 def _completion(output: Any, asked: GenRequest, tokenizer: Any) -> Completion:

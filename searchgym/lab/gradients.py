@@ -351,7 +351,4 @@ def with_size(table: Mapping[str, Any], size: int) -> dict[str, Any]:
     rollout = {"use": rollout} if isinstance(rollout, str) else dict(rollout)
     if "use" not in rollout:
         raise CardError(f"a rollout is a name or a table with 'use', got {rollout!r}")
-    sized = {**rollout, "size": size}
-    if rollout.get("use") == "half_closed":  # the same share of members without a search
-        sized["closed"] = max(1, size * rollout.get("closed", 4) // rollout.get("size", 8))
-    return {**table, "rollout": sized}
+    return {**table, "rollout": {**rollout, "size": size}}

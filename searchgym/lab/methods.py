@@ -24,8 +24,15 @@ NEEDS_NO_SIGNAL = frozenset({"old_logp", "ref_logp", "teacher_logp", "value", "b
 
 def methods() -> tuple[str, ...]:
     """Names of all: recipes, then ``advantage:NAME`` of estimators in no recipe, then the broken
-    one."""
-    return (*shipped(), *(f"advantage:{name}" for name in sorted(_unused())), BROKEN)
+    one. Recipes some of whose members play without searches are left out: they read prompts that
+    no trajectory of the laboratory has."""
+    recipes = [name for name in shipped() if not _closed(read(name))]
+    return (*recipes, *(f"advantage:{name}" for name in sorted(_unused())), BROKEN)
+
+
+def _closed(table: Mapping[str, Any]) -> bool:
+    rollout = table.get("rollout")
+    return isinstance(rollout, Mapping) and rollout.get("use") == "half_closed"
 
 
 def _unused() -> set[str]:

@@ -20,11 +20,11 @@ from searchgym.finetune.run import SFT, finish, rewarded, teach
 from searchgym.llms.sft import STATE
 from searchgym.policies.model_folder import load_policy
 from searchgym.policies.trainable import TrainableLM
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, cli  # noqa: F401  (a fixture)
 from tests.finetune.world import KEYWORDS
 from tests.llms import tiny
 
-pytest_plugins = ["tests.cli.conftest"]
+
 RENDERER = {"use": "chat", "instructions": False}
 
 

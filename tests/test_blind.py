@@ -35,7 +35,11 @@ def test_best_constant() -> None:
     assert best_constant([]) == ("", 0.0)
 
 
-@pytest.mark.parametrize("item", cards("envs").values(), ids=lambda card: card.id)
+ANSWERED = [c for c in cards("envs").values() if not c.body["kwargs"].get("one_search")]
+"""Environments in which an answer is paid."""
+
+
+@pytest.mark.parametrize("item", ANSWERED, ids=lambda card: card.id)
 def test_every_page_states_the_best_constant_answer(item) -> None:
     text = (item.folder / "README.md").read_text(encoding="utf-8")
     assert text.count(BEGIN) == text.count(END) == 1

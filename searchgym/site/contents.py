@@ -113,7 +113,8 @@ def example(card: Card) -> dict[str, Any]:
     reward = 0.0
     for action in env.oracle():
         _, reward, *_, info = env.step(action)
-        hits = [env.corpus.passage(hit) for hit in info["hits"]]
+        # a page that an engine slipped in is in no corpus
+        hits = [env.corpus.passage(hit) for hit in info["hits"] if hit in env.corpus]
         turns.append(
             {"action": action.strip(), "reward": reward, "delta": info["delta"],
              "hits": [{"title": p.title, "pieces": excerpt(p, told), "gold": p.id in task.evidence}

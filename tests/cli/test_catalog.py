@@ -68,12 +68,12 @@ def test_the_catalogues_tables_are_true(cli: Cli) -> None:
 
 def test_tables_go_between_the_marks(cli: Cli, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    page.write_text(f"before\n{BEGIN}\na stale row\n{END}\nafter\n", encoding="utf-8")
     assert cli("list", "engines", "--into", page).code == 0
     text = page.read_text(encoding="utf-8")
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    assert "old" not in text
+    assert "stale row" not in text
     assert "| bm25 |" in text
     assert between_marks(text, "x") == between_marks(between_marks(text, "y"), "x")
     with pytest.raises(CardError, match="no place for the tables"):

@@ -121,7 +121,7 @@ def test_audit_of_a_world(cli: Cli) -> None:
     ).json
     assert set(found["families"]) == {
         "simple", "chain", "comparison", "intersection", "count", "parallel", "superlative",
-        "unanswerable", "difference", "masked", "aggregate",
+        "unanswerable", "difference", "masked", "aggregate", "set", "follow_up",
     }  # fmt: skip
     assert all(row["built"] == 6 for row in found["families"].values())
     assert found["kept"] > 0.5

@@ -45,7 +45,7 @@ def words(text: str) -> set[str]:
 
 def test_list_is_one_line_an_item(narrow: Cli) -> None:
     out = narrow("list").out
-    assert len(out.splitlines()) <= 24
+    assert len(out.splitlines()) <= len(cards("envs")) + 5, "a heading, and where the rest is"
     for card in cards("envs").values():
         (line,) = [x for x in out.splitlines() if card.id.removeprefix("searchgym/") in words(x)]
         said = line.removesuffix("…").split()[1:]
@@ -60,8 +60,9 @@ def test_every_list_keeps_names_whole(narrow: Cli, kind: str) -> None:
     rows = KINDS[kind]()
     ids = {str(row["id"]).removeprefix("searchgym/") for row in rows}
     assert len(narrow("list", kind).out.splitlines()) == len(rows) + 1
-    assert ids <= words(narrow("list", kind).out)
-    assert ids <= words(narrow("list", kind, "--long").out)
+    for shown in (narrow("list", kind).out, narrow("list", kind, "--long").out):
+        whole = " ".join(shown.split())
+        assert [name for name in ids if name not in whole] == []
 
 
 def test_the_long_list_of_environments_has_their_columns(narrow: Cli) -> None:

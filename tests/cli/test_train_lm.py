@@ -237,8 +237,8 @@ def test_other_methods(cli: Cli, world: Path, tmp_path: Path, recipe: str, more:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["train"], "say what to train by: searchgym train RECIPE, one of cispo"),
-        (["train", "grpo"], "add --model with a folder"),
+        (["train"], "say what to train by: searchgym train RECIPE, one of adasearch"),
+        (["train", "grpo"], "add --model with a name"),
         (["train", "gprpo", "--model", "x"], "Did you mean 'grpo'"),
         (["train", "grpo", "--model", "./nothing"], "holds no model (no config.json)"),
         (["train", "grpo", "--model", "W", "-s", "los.clip_high=1"], "Did you mean 'loss'"),

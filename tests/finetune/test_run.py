@@ -24,7 +24,6 @@ from tests.cli.conftest import Cli, cli  # noqa: F401  (a fixture)
 from tests.finetune.world import KEYWORDS
 from tests.llms import tiny
 
-
 RENDERER = {"use": "chat", "instructions": False}
 
 

@@ -15,7 +15,11 @@ from searchgym.site import contents, figure, notebooks, scores
 from searchgym.site.picture import BELOW, TALL, WIDE, picture
 from searchgym.types import GraphEdge, GraphNode, Passage, ReasoningGraph, Task
 
-PLAYED = [card for card in cards("envs").values() if scores.has_engine(card)]
+PLAYED = [
+    card
+    for card in cards("envs").values()
+    if scores.has_engine(card) and not card.body["kwargs"].get("one_search")
+]
 CANDIDATE = catalog("agents") / "candidate"
 
 

@@ -177,7 +177,8 @@ def _replay(env: SearchEnv, seed: int) -> None:
     """Forks and snapshots continue exactly like the original."""
     env.reset(seed=seed)
     plan = env.oracle()
-    env.step("no action at all")
+    if not env.rules.one_search:  # any first turn ends those
+        env.step("no action at all")
     snapshot = json.loads(json.dumps(env.snapshot()))
     twin, restored = env.fork(), copy.copy(env)
     restored.restore(snapshot)

@@ -1,5 +1,7 @@
 """Fine-tuning, from demonstrations to a folder that plays: resumable, and refused elsewhere."""
 
+# ruff: noqa: F811  (a fixture that another file defines)
+
 from __future__ import annotations
 
 from dataclasses import replace

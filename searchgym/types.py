@@ -113,7 +113,7 @@ class GraphEdge:
     """Row of the fact in the world; -1 for one that is stated nowhere."""
     passage: str
     parts: tuple[tuple[int, str], ...] = ()
-    """Of a fact that a rule implies: the stated facts it follows from, each with its passage."""
+    """Stated facts that a fact implied by a rule follows from, each with its passage."""
 
     def stated(self) -> tuple[tuple[int, str], ...]:
         """The stated facts behind the edge, each with its passage."""
@@ -151,7 +151,7 @@ class Task:
     should_abstain: bool = False
     meta: Mapping[str, Any] = field(default_factory=dict)
     items: tuple[tuple[str, ...], ...] = ()
-    """Of a question for a set: its members, each by its accepted forms; else empty."""
+    """Members of the set that is asked for, each by its accepted forms; else empty."""
 
 
 # --- calls to the outside ---------------------------------------------------------------------

@@ -142,7 +142,7 @@ def _bounds(cell: Interval | None, metric: str) -> str:
 
 
 def _print(out: Console, table: TransferTable, title: str, columns: Sequence[_Column]) -> None:
-    """As many tables as it takes to stay within ``WIDTH``; "kept" stays beside its agent."""
+    """Print as many tables as stay within ``WIDTH``; "kept" stays beside its agent."""
     from rich.table import Table
 
     blocks: list[list[_Column]] = [[]]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WORLDS, EPISODES = 2, 12_000
-"""What the quickstart trains on, of the card's worlds and episodes."""
+"""Worlds and episodes that the quickstart trains on, fewer than the card's."""
 PATIENCE = 5
 """Evaluations without a better one after which its development curve counts as flat."""
 QUESTIONS, REAL_QUESTIONS = 300, 150

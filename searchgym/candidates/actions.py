@@ -181,7 +181,7 @@ def _passage_mentions(
 
 @lru_cache(maxsize=60_000)
 def _sentence_overlap(question: str, title: str, text: str) -> list[int]:
-    """How many content words each sentence of a passage shares with the question."""
+    """Count the content words that each sentence of a passage shares with the question."""
     words = read_question(question).words
     content = {s for s, w in zip(words.stem, words.lower, strict=True) if w not in STOP}
     doc = analyse(title, text)

@@ -29,7 +29,7 @@ class Demonstration(NamedTuple):
     own: NDArray[np.bool_]
     """(N,) mask of what the expert wrote."""
     family: str
-    """Of the task; of chains with the number of hops: chain-2."""
+    """Family of the task; a chain's has its number of hops: chain-2."""
     searches: int
 
 

@@ -15,7 +15,7 @@ _RL = ("recipe", "env", "steps", "set")
 
 @dataclass(frozen=True, slots=True)
 class FinetuneRecipe:
-    """What a pretrained model is trained by, in two stages.
+    """Settings of the two stages in which a pretrained model is trained.
 
     Raises:
         CardError: an unknown key, or a value that is none; says what to write.

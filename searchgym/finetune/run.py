@@ -29,7 +29,7 @@ SFT, RL, MODEL = "sft", "rl", "model"
 
 
 class Taught(NamedTuple):
-    """What the supervised stage made."""
+    """Result of the supervised stage."""
 
     folder: Path
     """The model, as ``transformers`` loads it."""

@@ -72,7 +72,7 @@ class _Calls:
 
 
 class _Worker:
-    """What all episodes of an agent-loop worker share: environment, tokens, batches of calls."""
+    """Parts that a worker's episodes share: environment, tokens, batches of calls."""
 
     def __init__(self, env: SearchEnv, tokenizer: Any, renderer: Any) -> None:
         one_row(env)
@@ -84,7 +84,7 @@ class _Worker:
 
 
 _WORKERS: dict[tuple[str, int], _Worker] = {}
-"""By what was asked for; verl makes an agent loop for every episode."""
+"""Workers by the environment asked for; verl makes an agent loop for every episode."""
 
 
 class SearchAgentLoop(AgentLoopBase):

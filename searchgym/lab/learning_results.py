@@ -1,4 +1,4 @@
-"""What the learning bench found: numbers of a training, intervals over seeds, table and figure."""
+"""Results of the learning bench: numbers of a training, intervals over seeds, table and figure."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SIZES = (4, 8, 16)
 SUCCESSES = (0.1, 0.4, 0.8)
 """Rates of exact match of the policies that are looked at."""
 TEACHER = 0.95
-"""That of the teacher of recipes which distil."""
+"""Rate of exact match of the teacher that recipes distil from."""
 ENUMERATED = 60_000
 """Largest number of groups that are all looked at; where there are more, some are drawn."""
 STEPS, FEW = 2000, 150
@@ -43,7 +43,7 @@ class Estimated(NamedTuple):
 
 
 class Quality(NamedTuple):
-    """What a method's gradient is worth, at one group size and one success rate."""
+    """Quality of a method's gradient at one group size and one success rate."""
 
     method: str
     size: int
@@ -62,8 +62,8 @@ class Quality(NamedTuple):
     """Length of the expected gradient along the true one, in lengths of the true one: (G-1)/G for a
     baseline that holds the sample itself, where nothing else scales it."""
     bias: Estimated
-    """What of the expected gradient is not along the true one, in lengths of what is: the tangent
-    of the angle between them."""
+    """Part of the expected gradient that is not along the true one, in lengths of the part that is:
+    the tangent of the angle between them."""
     variance: Estimated
     """Trace of the covariance, by the square of the length along the true gradient."""
     per_call: Estimated

@@ -1,5 +1,5 @@
-"""What the laboratory measures: every shipped recipe, the estimators that none of them uses, and
-one method that is broken on purpose."""
+"""Methods that the laboratory measures: every shipped recipe, the estimators that none of them
+uses, and one method that is broken on purpose."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class TabularLM:
         self.place: dict[Ids, int] = {}
         """Ids so far → number of the place."""
         self.words: list[list[int]] = []
-        """By place, the words that may come next."""
+        """Words that may come next, place by place."""
         for decision in tree.decisions:
             for candidate in decision.candidates:
                 for i, word in enumerate(candidate.ids):
@@ -54,7 +54,7 @@ class TabularLM:
                     if word not in known:
                         known.append(word)
         self.start = np.cumsum([0, *(len(w) for w in self.words)])
-        """By place, where its logits begin."""
+        """First logit of each place."""
         size = int(self.start[-1])
         sizes = torch.tensor([len(w) for w in self.words])
         self.owner = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
@@ -142,7 +142,7 @@ class TabularGenerator:
 
     @property
     def fingerprint(self) -> str:
-        """What is drawn depends on the table alone."""
+        """Version of the table, on which alone it depends what is drawn."""
         return f"lab table {self.version}"
 
     def cache_key(self, request: GenRequest) -> bytes | None:
@@ -224,7 +224,7 @@ def _logits(lm: TabularLM, skill: float, noise: Sequence[Floats64]) -> Floats64:
 
 
 def odds(lm: TabularLM) -> list[Floats64]:
-    """By question, the probability of each trajectory."""
+    """Return the probability of each trajectory, question by question."""
     table = lm.table().detach()
     found = []
     for leaves in lm.tree.leaves:

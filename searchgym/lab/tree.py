@@ -76,7 +76,7 @@ class TaskTree:
     leaves: list[list[Played]] = field(default_factory=list)
     """Finished episodes by question."""
     paths: list[list[list[tuple[int, int]]]] = field(default_factory=list)
-    """For each leaf its (decision, candidate) pairs."""
+    """(Decision, candidate) pairs of each leaf."""
 
     @property
     def questions(self) -> int:
@@ -212,7 +212,7 @@ def _candidates(graph: FactGraph, shape: TreeShape, episode: Episode) -> list[tu
 
 
 def counts(tree: TaskTree) -> Mapping[str, list[np.ndarray[Any, Any]]]:
-    """By question, of each leaf: ``return``, ``em``, ``calls`` of the engine and ``tokens``."""
+    """Count each leaf's ``return``, ``em``, ``calls`` of the engine and ``tokens``, by question."""
     episodes = [[m.episode for m in leaves] for leaves in tree.leaves]
     return {
         "return": [np.array([sum(t.reward for t in e.turns) for e in q]) for q in episodes],

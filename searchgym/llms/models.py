@@ -38,7 +38,7 @@ class Wheel(NamedTuple):
     package: str
     version: str
     sha256: str
-    """Of the wheel, in hexadecimal digits."""
+    """Digest of the wheel, in hexadecimal digits."""
     gguf: str
     """The file's path within the wheel."""
 

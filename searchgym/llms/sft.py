@@ -99,7 +99,7 @@ class Example(NamedTuple):
 
 
 class MaskedRow(Protocol):
-    """What is trained on: N token ids, and (N,) which of them the model is to write."""
+    """Example of N token ids, with a mask (N,) of those that the model is to write."""
 
     @property
     def ids(self) -> Sequence[int] | NDArray[np.int64]: ...

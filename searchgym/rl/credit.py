@@ -1,4 +1,4 @@
-"""From played groups to advantages, as a recipe has it: signals, rewards, comparison.
+"""Advantages of played groups by a recipe's parts: signals, rewards, comparison.
 
 The trainer calls these between playing and updating, and so does whatever looks at a recipe's
 credit without training (``searchgym.lab``).

@@ -21,7 +21,7 @@ def learning() -> dict[str, Any] | None:
 
 
 def of_recipe(name: str) -> dict[str, Any]:
-    """What was measured of a recipe: ``gradients``, rows as lists of cells by group size and
+    """Return what was measured of a recipe: ``gradients``, rows as lists of cells by group size and
     success rate; ``same_as``; ``learning``, a sentence; "" or empty where it was not measured."""
     found: dict[str, Any] = {"gradients": [], "same_as": "", "learning": ""}
     if (result := gradients()) is not None:

@@ -65,7 +65,7 @@ _FORM = Phrases(
 
 
 class _Filter(NamedTuple):
-    """What the members asked for have in common; ``facts``: of every member, in its order."""
+    """Property that the members asked for share; ``facts``: one a member, in their order."""
 
     property: int
     value: int

@@ -1,4 +1,4 @@
-"""What a world's rules imply: facts that follow from stated ones, with the facts they follow from.
+"""Facts that a world's rules imply, each with the stated facts it follows from.
 
 Each rule is joined relation by relation over the world's columns. Where a fact follows in several
 ways, the first one counts: by the order of the rule's alternatives, then of the facts.
@@ -146,7 +146,7 @@ class _Table:
         self.parts = np.concatenate([self.parts, parts])
 
     def _relation(self, name: str, inverse: bool) -> tuple[Ints, Ints, Ints]:
-        """From, to and number of a relation's facts, sorted by where they lead from."""
+        """Return start, end and number of a relation's facts, sorted by start."""
         rows = np.flatnonzero(self.property == self._schema.property_index(name))
         here, there = self.subject[rows], self.object[rows]
         if inverse:
@@ -191,8 +191,8 @@ class _Table:
     def _extremes(
         self, rule: Rule, start: Ints, end: Ints, parts: Ints, lengths: Ints
     ) -> tuple[Ints, Ints, Ints, Ints]:
-        """Of every start with two or more ends, all of which have the attribute, the ends whose
-        value is least (most); parts are the ways to all ends, then their values."""
+        """Keep those ends whose value is least (most) of every start with two or more ends that all
+        have the attribute; parts are the ways to all ends, then their values."""
         source, value, rows = self._relation(rule.least or rule.most, False)
         at = np.searchsorted(source, end)
         at_most = np.minimum(at, max(len(source) - 1, 0))

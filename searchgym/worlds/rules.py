@@ -46,7 +46,7 @@ def parse_path(text: str) -> Paths:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """What a relation or rule leads from and to, and whether each side has at most one other."""
+    """Types that a relation or rule leads from and to; whether each side has at most one other."""
 
     source: str
     target: str

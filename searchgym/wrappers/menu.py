@@ -1,4 +1,4 @@
-"""What candidate wrappers have in common: spaces, and the candidates of turn requests as rows."""
+"""Parts that candidate wrappers share: spaces, and the candidates of turn requests as rows."""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ def rotated(weight: torch.Tensor, heads: int) -> np.ndarray[Any, Any]:
 
 @pytest.fixture(scope="module")
 def gguf_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    gguf = pytest.importorskip("gguf")
+    import gguf
+
     path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
     model = tiny()
     config = model.config

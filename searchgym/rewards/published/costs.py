@@ -35,7 +35,7 @@ class Costs:
         return -self.scale * self.cost(outcome) if outcome.calls else 0.0
 
     def cost(self, outcome: Outcome) -> float:
-        """What the latest turn cost, unscaled."""
+        """Return the cost of the latest turn, unscaled."""
         action = outcome.action
         if isinstance(action, Search):
             return self.search * len(action.queries)

@@ -98,9 +98,7 @@ def load_set(
         return _corpus(found, {}, data_directory(data_dir)), []
     if not splits:
         raise DataError(f"{name} has relevance judgements, not answers: use load_beir({folder})")
-    chosen = split if split in splits else ALIASES.get(split, split)
-    if chosen not in splits:
-        raise DataError(unknown(f"split of {name}", split, splits))
+    chosen = _split(name, splits, split)
     options = splits[chosen]
     questions = folder / options["questions"]
     _require(found, questions)
@@ -159,10 +157,18 @@ def stream_set(
     """
     found, root = real_card(name), data_directory(data_dir)
     splits = found.body.get("splits", {})
-    paths = _files(found, splits.get(ALIASES.get(split, split), {}), root)
+    paths = _files(found, splits[_split(name, splits, split)] if splits else {}, root)
     if not paths:
         return load_set(name, split, data_dir)[0]
     return stream_passages(paths, name=found.id, url=_url(found))
+
+
+def _split(name: str, splits: Mapping[str, Any], split: str) -> str:
+    """The set's own name of a split."""
+    chosen = split if split in splits else ALIASES.get(split, split)
+    if chosen not in splits:
+        raise DataError(unknown(f"split of {name}", split, splits))
+    return chosen
 
 
 def _corpus(found: Card, options: Mapping[str, Any], root: Path) -> Corpus:

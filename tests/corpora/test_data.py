@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from searchgym.corpora import data
-from searchgym.corpora.data import load_set, real_card, real_sets, status, union_corpus
+from searchgym.corpora.data import (
+    load_set,
+    real_card,
+    real_sets,
+    status,
+    stream_set,
+    union_corpus,
+)
 from searchgym.corpora.docstrings import load_docstrings
 from searchgym.corpora.download import download, install
 from searchgym.engines.bm25 import BM25Engine
@@ -155,6 +162,10 @@ def test_questions_without_passages_search_a_downloaded_wikipedia(tmp_path: Path
     assert [(p.title, p.url) for p in corpus] == [("Aldor", "https://en.wikipedia.org/wiki/Aldor")]
     assert len(tasks) == 1
     assert load_set("wiki18", data_dir=tmp_path)[1] == []
+    for name in ("nq", "wiki18"):
+        assert list(stream_set(name, data_dir=tmp_path)) == list(corpus)
+    with pytest.raises(DataError, match="unknown split of nq 'pubic'"):
+        stream_set("nq", "pubic", tmp_path)
 
 
 @pytest.mark.parametrize(

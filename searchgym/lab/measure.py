@@ -260,8 +260,7 @@ class Laboratory:
 
     def measure(self, method: str, **options: Any) -> Iterator[Quality]:
         """A method's quality at every size and rate."""
-        sizes = self.sizes if table_of(method, 4).get("rollout") != "demonstrations" else (1,)
-        for size in sizes:
+        for size in self.sizes:
             for success in self.successes:
                 bench = self.bench(method, size, success)
                 yield quality(bench, self.truth[success], method, success, **options)

@@ -24,15 +24,18 @@ NEEDS_NO_SIGNAL = frozenset({"old_logp", "ref_logp", "teacher_logp", "value", "b
 
 def methods() -> tuple[str, ...]:
     """Names of all: recipes, then ``advantage:NAME`` of estimators in no recipe, then the broken
-    one. Recipes some of whose members play without searches are left out: they read prompts that
-    no trajectory of the laboratory has."""
-    recipes = [name for name in shipped() if not _closed(read(name))]
+    one. Left out are recipes some of whose members play without searches, for they read prompts
+    that no trajectory of the laboratory has, and those that imitate demonstrations, for they follow
+    an expert and not the policy's own gradient."""
+    recipes = [name for name in shipped() if not _elsewhere(read(name))]
     return (*recipes, *(f"advantage:{name}" for name in sorted(_unused())), BROKEN)
 
 
-def _closed(table: Mapping[str, Any]) -> bool:
+def _elsewhere(table: Mapping[str, Any]) -> bool:
+    """Return whether a recipe's episodes are not the policy's own in the laboratory."""
     rollout = table.get("rollout")
-    return isinstance(rollout, Mapping) and rollout.get("use") == "half_closed"
+    use = rollout.get("use") if isinstance(rollout, Mapping) else rollout
+    return use in ("half_closed", "demonstrations")
 
 
 def _unused() -> set[str]:
@@ -70,7 +73,7 @@ def table_of(method: str, size: int) -> dict[str, Any]:
         table = _plain(method.removeprefix("advantage:"))
     else:
         table = read(method)
-    return table if table.get("rollout") == "demonstrations" else with_size(table, size)
+    return with_size(table, size)
 
 
 def _plain(name: str) -> dict[str, Any]:

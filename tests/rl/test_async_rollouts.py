@@ -82,12 +82,13 @@ def test_without_lag_it_is_the_synchronous_trainer(folders: list[Path]) -> None:
 
 
 def test_nothing_is_too_old_and_it_learns(folders: list[Path]) -> None:
-    # Late gradients make a step unstable that is right without lag (at 5e-3 to the end two runs in
-    # five unlearnt what they had learnt), so it is smaller here, and falls.
-    falling = {"use": "scheduled", "lr": {"kind": "linear", "start": 1.0, "end": 0.0, "total": 30}}
+    # Late gradients make a step unstable that is right without lag, and how late they are depends on
+    # the machine (at 5e-3 two runs in five unlearnt what they had learnt, at 3e-3 one in about a
+    # hundred), so the steps are many and small, and shrink.
+    falling = {"use": "scheduled", "lr": {"kind": "linear", "start": 1.0, "end": 0.0, "total": 90}}
     slow = {"use": "tests.rl.playing:Slow", "size": 8}
     recipe = {**RECIPE, "rollout": slow, "schedule": falling}
-    trainer, rollouts = run(folders, recipe=recipe, eta=2, workers=2, steps=30, lr=3e-3)
+    trainer, rollouts = run(folders, recipe=recipe, eta=2, workers=2, steps=90, lr=1e-3)
     before = success(trainer)
     with rollouts:
         seen = list(trainer.train())
@@ -101,7 +102,7 @@ def test_nothing_is_too_old_and_it_learns(folders: list[Path]) -> None:
         assert 0 <= m["rollouts/trainer_idle"] <= 1
     moved = [m["importance_sampling_ratio/kl"] for m in seen]
     assert max(moved) > 1e-4, "old tokens are not as likely as they were"
-    assert trainer.policy.version == 30
+    assert trainer.policy.version == 90
 
 
 def test_m2po_leaves_out_what_has_grown_stale(folders: list[Path]) -> None:

@@ -65,6 +65,27 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
+class Cosine:
+    """Half a cosine from ``start`` at step 0 to ``end`` at ``total``, ``end`` from there on:
+    ``start + (end - start) · (1 - cos(π step/total)) / 2`` (SPEAR, arXiv 2509.22601)."""
+
+    start: float
+    end: float
+    total: float
+
+    def __post_init__(self) -> None:
+        _finite(self, self.start, self.end)
+        if not self.total > 0:
+            raise CardError(f"a schedule needs total > 0, got {self}")
+
+    def __call__(self, step: float) -> float:
+        if step >= self.total:
+            return self.end
+        share = (1 - math.cos(math.pi * max(step, 0) / self.total)) / 2
+        return self.start + share * (self.end - self.start)
+
+
+@dataclass(frozen=True, slots=True)
 class Steps:
     """``values[i]`` from step ``at[i-1]`` on; ``values[0]`` before."""
 
@@ -88,7 +109,9 @@ def _finite(schedule: object, *values: Any) -> None:
         raise CardError(f"a schedule is made of finite numbers, got {schedule}")
 
 
-KINDS: dict[str, type[Any]] = {"exponential": Exponential, "linear": Linear, "steps": Steps}
+KINDS: dict[str, type[Any]] = {
+    "exponential": Exponential, "linear": Linear, "cosine": Cosine, "steps": Steps,
+}  # fmt: skip
 
 
 def make_schedule(spec: float | Mapping[str, Any] | Schedule) -> Schedule:

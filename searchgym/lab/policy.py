@@ -8,7 +8,7 @@ stands where a language model stands in a training: it samples, and it scores ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..errors import CardError
 from ..llms.base import Completion, GenRequest, Ids
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.rows import TrainingRow
-from ..policies.scoring import TokenScores
+from ..policies.scoring import TokenScores, measured
 from ..seeding import stream
 from .tree import TaskTree, counts, written
 from .words import END
@@ -98,8 +98,11 @@ class TabularLM:
         """(B, T) log-probabilities of the rows' sampled tokens, 0 elsewhere."""
         return self.score(rows).logp
 
-    def score(self, rows: Sequence[TrainingRow], *, entropy: bool = False) -> TokenScores:
-        """Compute :meth:`logp`, with entropies if wanted."""
+    def score(
+        self, rows: Sequence[TrainingRow], *, entropy: bool = False, measures: Collection[str] = ()
+    ) -> TokenScores:
+        """Compute :meth:`logp`, with entropies if wanted, and measures of the distributions that
+        tokens were drawn from (``policies.scoring.MEASURES``; a table has no hidden states)."""
         width = max(map(len, rows))
         index = np.full((len(rows), width), -1)
         sampled = np.zeros((len(rows), width), np.bool_)
@@ -113,7 +116,22 @@ class TabularLM:
         if entropy:
             by_place = self.entropies()[self.owner[at.clamp_min(0)]]
             spread = torch.where(at >= 0, by_place, torch.zeros(()).double())
-        return TokenScores(logp, spread)
+        places = self.owner[at.clamp_min(0)]
+        found = {
+            name: torch.where(
+                (at >= 0).reshape(*at.shape, *(1,) * (values.ndim - 1)), values[places], 0.0
+            )
+            for name, values in ((name, self._measured(name)) for name in measures)
+        }
+        return TokenScores(logp, spread, found)
+
+    def _measured(self, name: str) -> Tensor:
+        """A measure of each place's distribution."""
+        table = self.table()
+        wide = torch.full((len(self.words), max(map(len, self.words))), -torch.inf).double()
+        for place, words in enumerate(self.words):
+            wide[place, : len(words)] = table[self.start[place] : self.start[place + 1]]
+        return measured(name, wide)
 
     def entropies(self) -> Tensor:
         """Entropy of the next word at each place, in nats."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import EngineError
-from ..llms.head import logits_at
+from ..errors import EngineError, unknown
+from ..llms.head import logits_at, states_at
 from .rows import TrainingRow
 
 if TYPE_CHECKING:
@@ -24,6 +24,31 @@ class TokenScores(NamedTuple):
     """Natural logarithms, float32, of the untempered distribution."""
     entropy: Tensor | None
     """Entropy in nats of the distribution the token was drawn from."""
+    measures: Mapping[str, Tensor] = {}
+    """What else was asked for, of ``MEASURES``: (B, T), or (B, T, D)."""
+
+
+TOP = 10
+"""Number of log-probabilities in ``top_logp``."""
+MEASURES = ("old_entropy", "sum_pi_sq", "top_logp", "hidden")
+"""Measures of the distribution that a token was drawn from: its entropy; the sum of its squared
+probabilities; its ``TOP`` largest log-probabilities, (B, T, TOP), with -inf beyond a smaller
+vocabulary; and the last hidden state, which became its logits, (B, T, H)."""
+
+
+def measured(name: str, logp: Tensor) -> Tensor:
+    """(n,) or (n, TOP) a measure of n distributions, given as (n, V) log-probabilities."""
+    import torch
+
+    if name == "old_entropy":
+        return -torch.special.xlogy(logp.exp(), logp.exp()).sum(-1)
+    if name == "sum_pi_sq":
+        return logp.exp().square().sum(-1)
+    if name == "top_logp":
+        most = logp.topk(min(TOP, logp.shape[-1])).values
+        short = (0, TOP - most.shape[-1])
+        return torch.nn.functional.pad(most, short, value=-torch.inf)
+    raise EngineError(unknown("measure of tokens", name, MEASURES))
 
 
 def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
@@ -48,6 +73,7 @@ def score(
     pad: int,
     tokens: int = 16_384,
     entropy: bool = False,
+    measures: Collection[str] = (),
     passes: Callable[[int], int] | None = None,
 ) -> TokenScores:
     """Compute log-probabilities of every sampled token, in passes of at most ``tokens`` padded
@@ -55,6 +81,7 @@ def score(
     :func:`micro_batches` and go backward before the next.
 
     Args:
+        measures: Names in ``MEASURES`` of what else to compute, without gradient.
         passes: Maps the passes this process needs to those it must make, because processes that
             share a sharded model need more; surplus passes have no effect.
 
@@ -70,24 +97,30 @@ def score(
     width = max(map(len, rows))
     logp: list[Any] = [None] * len(rows)
     spread: list[Any] = [None] * len(rows)
+    more: dict[str, list[Any]] = {name: [None] * len(rows) for name in measures}
     parts = list(micro_batches([len(r) for r in rows], tokens))
     for part in parts:
-        for i, (at, values, entropies) in zip(
-            part, _pass(model, [rows[i] for i in part], pad, entropy), strict=True
+        for i, (at, values, entropies, found) in zip(
+            part, _pass(model, [rows[i] for i in part], pad, entropy, measures), strict=True
         ):
             blank = torch.zeros(width, device=values.device)
             logp[i] = blank.index_put((at,), values)
             spread[i] = blank.index_put((at,), entropies) if entropy else None
+            for name, numbers in found.items():
+                empty = torch.zeros(width, *numbers.shape[1:], device=numbers.device)
+                more[name][i] = empty.index_put((at,), numbers)
     for _ in range(0 if passes is None else passes(len(parts)) - len(parts)):
-        for _, values, _ in _pass(model, [rows[parts[0][0]]], pad, False):
+        for _, values, *_ in _pass(model, [rows[parts[0][0]]], pad, False, ()):
             logp[0] = logp[0] + 0 * values.sum()
-    return TokenScores(torch.stack(logp), torch.stack(spread) if entropy else None)
+    stacked = {name: torch.stack(lines) for name, lines in more.items()}
+    return TokenScores(torch.stack(logp), torch.stack(spread) if entropy else None, stacked)
 
 
 def _pass(
-    model: Any, rows: Sequence[TrainingRow], pad: int, entropy: bool
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yield each row's sampled columns, their log-probabilities and entropies: (n,) each.
+    model: Any, rows: Sequence[TrainingRow], pad: int, entropy: bool, measures: Collection[str]
+) -> Iterator[tuple[Tensor, Tensor, Tensor, dict[str, Tensor]]]:
+    """Yield each row's sampled columns, their log-probabilities and entropies, (n,) each, and
+    measures.
 
     Padding is on the right, where neither causal attention nor convolution looks, so it needs no
     mask, and attention may take its fast causal path.
@@ -108,9 +141,18 @@ def _pass(
     for i, row in enumerate(rows):
         sampled[i, : len(row)] = row.sampled
     line, column = (torch.from_numpy(a).to(inner.device) for a in np.nonzero(sampled))
-    logits = logits_at(model, tokens, line, column - 1, **extra)  # (N, V), N sampled tokens in all
     counts = sampled.sum(1).tolist()
+    states: Sequence[Tensor] = [tokens] * len(rows)  # read only if hidden states are asked for
+    if "hidden" in measures:
+        logits, hidden = states_at(model, tokens, line, column - 1, **extra)
+        states = hidden.detach().float().split(counts)
+    else:
+        logits = logits_at(model, tokens, line, column - 1, **extra)  # (N, V), N sampled in all
     for i, (at, wide) in enumerate(zip(column.split(counts), logits.split(counts), strict=True)):
         wide = wide.float().log_softmax(-1)  # (n, V), row by row: (N, V) in float32 is large
         picked = wide.gather(-1, tokens[i, at][:, None])[:, 0]
-        yield at, picked, -(wide.exp() * wide).sum(-1) if entropy else picked
+        found = {
+            name: states[i] if name == "hidden" else measured(name, wide.detach())
+            for name in measures
+        }
+        yield at, picked, -(wide.exp() * wide).sum(-1) if entropy else picked, found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -174,8 +174,11 @@ class TrainableLM:
         """(B, T) log-probabilities of the rows' sampled tokens, 0 elsewhere; with gradient."""
         return self.score(rows).logp
 
-    def score(self, rows: Sequence[TrainingRow], *, entropy: bool = False) -> TokenScores:
-        """Compute :meth:`logp`, with entropies if wanted."""
+    def score(
+        self, rows: Sequence[TrainingRow], *, entropy: bool = False, measures: Collection[str] = ()
+    ) -> TokenScores:
+        """Compute :meth:`logp`, with entropies if wanted, and measures of
+        :data:`searchgym.policies.scoring.MEASURES`, which are without gradient."""
         import torch
 
         check_length(self.model, max(map(len, rows), default=0))
@@ -185,8 +188,9 @@ class TrainableLM:
         model = self.wrapped if graded else self.model
         with self._precision():
             return score(
-                model, rows, pad=self.pad, tokens=self.tokens, entropy=entropy, passes=self.passes
-            )
+                model, rows, pad=self.pad, tokens=self.tokens, entropy=entropy, measures=measures,
+                passes=self.passes,
+            )  # fmt: skip
 
     def reference_logp(self, rows: Sequence[TrainingRow]) -> Tensor:
         """(B, T) as :meth:`logp`, under the weights before training; without gradient.

@@ -13,6 +13,7 @@ from ..curricula import Uniform
 from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
 from ..objects import load_known
+from ..policies.scoring import MEASURES
 from ..utils.state_file import under
 from .data.curriculum import ByCurriculum
 from .data.uniform import UniformTasks
@@ -38,7 +39,7 @@ DEFAULTS: Mapping[str, Any] = {
     "schedule": "constant",
 }  # fmt: skip
 """Defaults of the slots that a recipe leaves out."""
-ALWAYS = frozenset({"old_logp", "entropy"})
+ALWAYS = frozenset({"old_logp", "entropy", *MEASURES})
 """Fields that every trainer provides when they are asked for."""
 
 

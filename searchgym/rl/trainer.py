@@ -20,6 +20,7 @@ import torch
 from ..envs.unwrap import search_env
 from ..errors import CardError, DataError, EngineError
 from ..policies.causal_lm import CausalLMPolicy
+from ..policies.scoring import MEASURES
 from ..policies.trainable import TrainableLM
 from ..utils.files import FolderLock
 from .agreement import require_agreement, tolerance
@@ -44,7 +45,7 @@ from .saved import ROLLOUTS, SavedRollouts
 from .slots.batch import Batch
 from .slots.protocols import Learner, Replay, RunFacts
 from .slots.records import Scored, TaskPlan, Workers
-from .update import Updater, batch_logp
+from .update import Updater, batch_logp, batch_measures
 
 OUT_OF_MEMORY = (
     "step {}: the device is out of memory. Less is needed with fewer tokens at once (train.tokens, "
@@ -313,6 +314,13 @@ class Trainer:
         with torch.no_grad():
             if self._needs_old:
                 batch.old_logp = batch_logp(self.processes, batch, self.lm.logp)
+            if wanted := [name for name in MEASURES if recipe.needs(name)]:
+                found = batch_measures(
+                    self.processes, batch,
+                    lambda rows: self.lm.score(rows, measures=wanted).measures,
+                )  # fmt: skip
+                for name, values in found.items():
+                    setattr(batch, name, values)
             if recipe.needs("ref_logp"):
                 batch.ref_logp = batch_logp(self.processes, batch, self.lm.reference_logp)
             if recipe.needs("teacher_logp"):

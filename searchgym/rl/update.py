@@ -192,14 +192,26 @@ def batch_logp(
     processes: SingleProcess, batch: Batch, model: Callable[[Sequence[TrainingRow]], Tensor]
 ) -> Tensor:
     """(N, T) log-probabilities under a model; each process computes its shard."""
+    return batch_measures(processes, batch, lambda rows: {"logp": model(rows)})["logp"]
+
+
+def batch_measures(
+    processes: SingleProcess,
+    batch: Batch,
+    model: Callable[[Sequence[TrainingRow]], Mapping[str, Tensor]],
+) -> dict[str, Tensor]:
+    """(N, T) or (N, T, D) what a model says of tokens, by name; each process computes its shard, in
+    one pass for all names."""
     width = batch.mask.shape[1]
     indices = _with_rows(batch)
     shard = processes.shard(indices)
     part = batch.take(shard or indices[:1])
-    rows = in_lines(model(part.rows).cpu(), part.members, width)[: len(shard)]
-    logp = torch.zeros(batch.mask.shape)
-    logp[indices] = processes.all_gather_rows(rows, len(indices))
-    return logp
+    made: dict[str, Tensor] = {}
+    for name, values in model(part.rows).items():
+        rows = in_lines(values.cpu(), part.members, width)[: len(shard)]
+        made[name] = torch.zeros(*batch.mask.shape, *values.shape[2:])
+        made[name][indices] = processes.all_gather_rows(rows, len(indices))
+    return made
 
 
 def _with_rows(batch: Batch) -> list[int]:

@@ -154,3 +154,14 @@ def test_vector_environments_take_the_noise_at_each_slots_reset() -> None:
 def test_what_is_no_number_is_refused_at_once(spec: object) -> None:
     with pytest.raises(CardError, match="finite numbers"):
         make_schedule(spec)  # type: ignore[arg-type]
+
+
+def test_half_a_cosine() -> None:
+    """SPEAR's weight of replayed trajectories: 0, a half, 1, and its mirror."""
+    up, down = (make_schedule({"kind": "cosine", "start": a, "end": 1 - a, "total": 200})
+                for a in (0.0, 1.0))  # fmt: skip
+    assert [up(t) for t in (0, 100, 200, 300)] == pytest.approx([0, 0.5, 1, 1])
+    assert [down(t) for t in (0, 100, 200)] == pytest.approx([1, 0.5, 0])
+    assert up(200) == 1.0
+    with pytest.raises(CardError, match="total > 0"):
+        make_schedule({"kind": "cosine", "start": 0, "end": 1, "total": 0})

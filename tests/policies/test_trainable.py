@@ -15,7 +15,7 @@ from searchgym.errors import EngineError
 from searchgym.llms.base import Sampling
 from searchgym.llms.precision import fast_dtype
 from searchgym.policies.rows import TrainingRow
-from searchgym.policies.scoring import micro_batches
+from searchgym.policies.scoring import MEASURES, TOP, micro_batches
 from searchgym.policies.trainable import Lora, TrainableLM
 from searchgym.seeding import stream
 from tests.llms import tiny
@@ -64,6 +64,38 @@ def test_logp_is_the_behaviours_and_a_plain_forwards(kind: str) -> None:
         np.testing.assert_allclose(got[at], wide[at - 1, row.ids[at]], atol=1e-4)
         entropy = -(wide.exp() * wide).sum(-1)[at - 1]
         np.testing.assert_allclose(scored.entropy[i].detach()[at], entropy, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_measures_are_those_of_a_plain_forward(kind: str) -> None:
+    """Of the distribution that each token was drawn from; nothing where none was."""
+    trained = lm(kind)
+    rows = played(trained)
+    found = trained.score(rows, measures=MEASURES).measures
+    assert set(found) == set(MEASURES)
+    for i, row in enumerate(rows):
+        at = np.flatnonzero(row.sampled)
+        wide = plain(trained.model, row)[at - 1]
+        with torch.no_grad():
+            ids = torch.tensor([row.ids.tolist()])
+            states = trained.model(ids, output_hidden_states=True).hidden_states[-1][0]
+        wanted = {
+            "old_entropy": -(wide.exp() * wide).sum(-1),
+            "sum_pi_sq": (wide.exp() ** 2).sum(-1),
+            "top_logp": wide.sort(-1, descending=True).values[:, :TOP],
+            "hidden": states[at - 1].float(),
+        }
+        for name, values in wanted.items():
+            np.testing.assert_allclose(found[name][i][at], values, atol=1e-3, err_msg=name)
+            blank = np.setdiff1d(np.arange(found[name].shape[1]), at)
+            assert not found[name][i][blank].any()
+        assert not found["hidden"].requires_grad
+
+
+def test_an_unknown_measure_is_named() -> None:
+    trained = lm()
+    with pytest.raises(EngineError, match=r"unknown measure of tokens 'hiden'.*hidden"):
+        trained.score(played(trained), measures=["hiden"])
 
 
 @pytest.mark.parametrize("options", [{}, {"gradient_checkpointing": True}, {"lora": Lora(4)}])

@@ -99,6 +99,15 @@ class Batch:
     """(N, T) under the reference."""
     teacher_logp: Tensor | None = None
     """(N, T) under the teacher."""
+    old_entropy: Tensor | None = None
+    """(N, T) entropies, in nats, of the distributions that the tokens were drawn from, under the
+    weights at the start of the update; so are the next three (``policies.scoring.MEASURES``)."""
+    sum_pi_sq: Tensor | None = None
+    """(N, T) sums of their squared probabilities."""
+    top_logp: Tensor | None = None
+    """(N, T, 10) their largest log-probabilities."""
+    hidden: Tensor | None = None
+    """(N, T, H) last hidden states, of which they were made."""
     value: Tensor | None = None
     """(N, T) a critic's, before the update."""
     returns: Tensor | None = None
@@ -236,17 +245,18 @@ class Batch:
 
 
 def in_lines(values: Tensor, members: Sequence[Played], width: int) -> Tensor:
-    """(R, W) values of all the members' rows as (N, ``width``): sampled tokens only, in the order
-    in which they were written."""
+    """(R, W) or (R, W, D) values of all the members' rows as (N, ``width``) or (N, ``width``, D):
+    sampled tokens only, in the order in which they were written."""
     lines: list[Tensor] = []
     at = 0
     for member in members:
-        parts = [values.new_zeros(0)]
+        parts = [values.new_zeros(0, *values.shape[2:])]
         for row in member.rows:
             parts.append(values[at, torch.from_numpy(np.flatnonzero(row.sampled))])
             at += 1
         line = _in_time(torch.cat(parts), member)
-        lines.append(torch.nn.functional.pad(line, (0, width - len(line))))
+        more = (0, 0) * (line.ndim - 1)
+        lines.append(torch.nn.functional.pad(line, (*more, 0, width - len(line))))
     return torch.stack(lines)
 
 

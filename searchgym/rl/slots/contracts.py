@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from ...errors import CheckError, EngineError
+from ...policies.scoring import MEASURES
 from ...types import Task
 from .batch import Batch, Estimate, Mean, Output, Totals
 from .protocols import Floats, Reduction, UpdateWide
@@ -30,9 +31,11 @@ from .samples import group_of, sample_batch, sample_signals, shuffled
 _FIELDS = frozenset(f.name for f in fields(Batch))
 _OPTIONAL = (
     "turn_reward", "baseline", "old_logp", "ref_logp", "teacher_logp", "value", "returns",
-    "value_mask",
+    "value_mask", *MEASURES,
 )  # fmt: skip
-_PER_TOKEN = ("sampled_logp", "old_logp", "ref_logp", "teacher_logp", "turn_reward", "value")
+_PER_TOKEN = (
+    "sampled_logp", "old_logp", "ref_logp", "teacher_logp", "turn_reward", "value", *MEASURES,
+)  # fmt: skip
 
 
 def require(condition: bool, spec: Any, promise: str) -> None:
@@ -49,7 +52,11 @@ def close(a: Tensor, b: Tensor) -> bool:
 def poisoned(batch: Batch) -> Batch:
     """The same batch with NaN wherever nothing may be read."""
     nan = torch.tensor(float("nan"))
-    changes: dict[str, Any] = {n: torch.where(batch.mask, batch.need(n), nan) for n in _PER_TOKEN}
+    changes: dict[str, Any] = {}
+    for name in _PER_TOKEN:
+        values = batch.need(name)
+        there = batch.mask.reshape(*batch.mask.shape, *(1,) * (values.ndim - 2))
+        changes[name] = torch.where(there, values, nan)
     return replace(batch, **changes)
 
 
@@ -301,7 +308,7 @@ def check_data(spec: Any) -> None:
 
 def check_schedule(spec: Any) -> None:
     """Check a schedule: finite numbers, memory."""
-    metrics = {"kl_ref": 0.3, "trajectories": 64.0, "reward": 0.5}
+    metrics = {"kl_ref": 0.3, "trajectories": 64.0, "reward": 0.5, "em": 0.4}
 
     def three(schedule: Any) -> list[dict[str, float]]:
         return [dict(schedule.coef(step, metrics)) for step in range(3)]

@@ -11,6 +11,7 @@ import torch
 from ...core.episode import Episode
 from ...core.rules import EpisodeConfig, Rules
 from ...objects import load_known
+from ...policies.scoring import TOP
 from ...seeding import derive, stream
 from ...types import Task
 from .batch import Batch
@@ -105,6 +106,10 @@ def sample_batch(
         old_logp=near(),
         ref_logp=near(),
         teacher_logp=near(),
+        old_entropy=torch.rand(n, width, generator=draw),
+        sum_pi_sq=torch.rand(n, width, generator=draw),
+        top_logp=-torch.rand(n, width, TOP, generator=draw).cumsum(-1),
+        hidden=torch.randn(n, width, 4, generator=draw),
         value=torch.rand(n, width, generator=draw),
         adv=torch.randn(n, generator=draw),
         notes={name: torch.rand(n, width, generator=draw) < 0.5 for name in notes},

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import CardError, unknown
 from ..objects import load_known
+from ..policies.scoring import MEASURES
 from ..rl.recipe_files import read, shipped
 from ..rl.slots.registry import REGISTRY
 from .gradients import with_size
@@ -19,14 +20,19 @@ DEFAULT = (
     "gigpo", "igpo", "mt_grpo",
 )  # fmt: skip
 """Methods that ``searchgym lab`` measures without being told which."""
-NEEDS_NO_SIGNAL = frozenset({"old_logp", "ref_logp", "teacher_logp", "value", "baseline"})
+NEEDS_NO_SIGNAL = frozenset(
+    {"old_logp", "ref_logp", "teacher_logp", "value", "baseline", *MEASURES}
+)
+STATES = frozenset({"effective_rank", "progress"})
+"""Parts that read hidden states, of which a table has none."""
 
 
 def methods() -> tuple[str, ...]:
     """Names of all: recipes, then ``advantage:NAME`` of estimators in no recipe, then the broken
     one. Left out are recipes some of whose members play without searches, for they read prompts
-    that no trajectory of the laboratory has, and those that imitate demonstrations, for they follow
-    an expert and not the policy's own gradient."""
+    that no trajectory of the laboratory has, or under noise, which its engine has none of; those
+    that imitate demonstrations, for they follow an expert and not the policy's own gradient; and
+    those that read hidden states."""
     recipes = [name for name in shipped() if not _elsewhere(read(name))]
     return (*recipes, *(f"advantage:{name}" for name in sorted(_unused())), BROKEN)
 
@@ -35,7 +41,14 @@ def _elsewhere(table: Mapping[str, Any]) -> bool:
     """Return whether a recipe's episodes are not the policy's own in the laboratory."""
     rollout = table.get("rollout")
     use = rollout.get("use") if isinstance(rollout, Mapping) else rollout
-    return use in ("half_closed", "demonstrations")
+    parts = {*_names(table["advantage"]), *_signals(table.get("signal", ()))}
+    return use in ("half_closed", "demonstrations", "noisy") or bool(parts & STATES)
+
+
+def _signals(spec: Any) -> Iterator[str]:
+    """The names of a recipe's signals."""
+    for entry in [spec] if isinstance(spec, str | Mapping) else spec:
+        yield entry if isinstance(entry, str) else str(entry["use"])
 
 
 def _unused() -> set[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ...types import Task
 from ..lookups import well_formed
 from ..outcome import Outcome
 
@@ -38,16 +39,18 @@ class ToolRL:
 
     def final(self, outcome: Outcome) -> dict[str, float]:
         given = [NamedCall(call.tool, call.args) for turn in outcome.turns for call in turn.calls]
-        said = outcome.meta.get("calls")
-        gold = (
-            [NamedCall(call["tool"], call["args"]) for call in said]
-            if said
-            else [NamedCall("search", {"query": query}) for query in outcome.task.queries]
-        )
+        match = call_match(given, gold_calls(outcome.task))
         return {
             "form": self.form if well_formed(outcome) else 0.0,
-            "calls": self.most * (2.0 * call_match(given, gold) - 1.0),
+            "calls": self.most * (2.0 * match - 1.0),
         }
+
+
+def gold_calls(task: Task) -> list[NamedCall]:
+    """A task's gold calls: ``task.meta["calls"]``, or a search for each gold query."""
+    if said := task.meta.get("calls"):
+        return [NamedCall(call["tool"], call["args"]) for call in said]
+    return [NamedCall("search", {"query": query}) for query in task.queries]
 
 
 def call_match(given: Sequence[NamedCall], gold: Sequence[NamedCall]) -> float:
@@ -57,13 +60,14 @@ def call_match(given: Sequence[NamedCall], gold: Sequence[NamedCall]) -> float:
     for wanted in gold:
         same = [call for call in left if call.tool == wanted.tool]
         if same:
-            best = max(same, key=lambda call: _alike(call, wanted))
+            best = max(same, key=lambda call: alike(call, wanted))
             left.remove(best)
-            score += _alike(best, wanted)
+            score += alike(best, wanted)
     return score / (1 + sum(1 + len(call.args) for call in gold))
 
 
-def _alike(call: NamedCall, wanted: NamedCall) -> float:
+def alike(call: NamedCall, wanted: NamedCall) -> float:
+    """Jaccard index of the arguments' names plus the number of equal values."""
     equal = sum(
         name in call.args and _plain(call.args[name]) == _plain(value)
         for name, value in wanted.args.items()

@@ -40,20 +40,21 @@ class InformationGain(Slot):
 
     Args:
         logs: Pay the gain in log-probability instead (one reading of A²TGPO, arXiv 2605.06200).
+        signal: ``gold_logp``, or another (M, K) of log-probabilities before turns: ``own_logp``.
     """
 
     registered = "information_gain"
     reads = frozenset({"information_gain"})
-    requires = frozenset({"gold_logp"})
     provides = frozenset({"turn_reward"})
 
-    def __init__(self, weight: float = 1.0, logs: bool = False) -> None:
-        self.weight, self.logs = float(weight), logs
+    def __init__(self, weight: float = 1.0, logs: bool = False, signal: str = "gold_logp") -> None:
+        self.weight, self.logs, self.signal = float(weight), logs, signal
+        self.requires = frozenset({signal})
 
     def apply(
         self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
     ) -> Rewards:
-        known = signals["gold_logp"] if self.logs else np.exp(signals["gold_logp"])
+        known = signals[self.signal] if self.logs else np.exp(signals[self.signal])
         gain = coef.get("information_gain", self.weight) * np.diff(known, axis=1)
         return Rewards(rewards.outcome, added(rewards.turns, gain))
 

@@ -35,7 +35,10 @@ class GoldLogp(Slot):
             made = np.full((len(group.members), turns), np.nan)
             rows, places = [], []
             for i, member in enumerate(group.members):
-                ids, scored = _forced(member, workers)
+                answer = self.target(member)
+                if answer is None:
+                    continue
+                ids, scored = _forced(member, answer, workers)
                 for number, prompt in _prompts(member):
                     if context is not None and len(prompt) + len(ids) > context:
                         continue
@@ -46,14 +49,19 @@ class GoldLogp(Slot):
                     logp = workers.lm.logp(rows).sum(1).cpu().double().numpy()
                 counts = np.array([row.sampled.sum() for row in rows])
                 made[tuple(np.array(places).T)] = logp / counts
-            found.append({"gold_logp": made})
+            (name,) = self.provides
+            found.append({name: made})
         return found
 
+    def target(self, member: Played) -> str | None:
+        """The answer that is forced; None: there is none to ask for."""
+        return member.episode.config.task.answers[0]
 
-def _forced(member: Played, workers: Workers) -> tuple[Ints, Bools]:
+
+def _forced(member: Played, text: str, workers: Workers) -> tuple[Ints, Bools]:
     """The forced answer's ids, and which of them are the answer itself."""
     config = member.episode.config
-    bridge, target = get_dialect(config.rules.dialect).force_answer(config.task.answers[0])
+    bridge, target = get_dialect(config.rules.dialect).force_answer(text)
     answer = get_dialect(config.rules.dialect).parse(bridge + target).spans[-1]
     read = member.episode.contexts.visible(0)
     ids, ends = workers.policy.renderer.spell(read, bridge + target)

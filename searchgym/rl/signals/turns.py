@@ -92,15 +92,20 @@ class Anchor(Slot):
         self.of = of
 
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
-        return [{"anchor": self._numbers(group)} for group in groups]
+        (name,) = self.provides
+        return [{name: self._numbers(group)} for group in groups]
 
     def _numbers(self, group: Group) -> Floats:
         known: dict[tuple[Any, ...], float] = {}
         rows: list[list[float]] = []
         for member in group.members:
-            states = self._states(member.episode)
-            rows.append([known.setdefault(state, float(len(known))) for state in states])
+            keys = self._keys(member.episode)
+            rows.append([known.setdefault(key, float(len(known))) for key in keys])
         return in_columns(rows)
+
+    def _keys(self, episode: Episode) -> list[tuple[Any, ...]]:
+        """Return what must be equal for two turns to be of one kind."""
+        return [*self._states(episode)]
 
     def _states(self, episode: Episode) -> list[tuple[str, ...]]:
         """Return the texts that count before each turn."""

@@ -1,0 +1,59 @@
+"""DECS (arXiv 2509.25827): what follows once the answer is known is paid by itself."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ..ops.mask import masked, spread
+from ..slots.batch import Batch, Estimate
+from .base import Coef, Over
+
+
+def redundant_turns(shown: Tensor, turn: Tensor, mask: Tensor) -> Tensor:
+    """(B, T) bool: tokens of turns after the first one that showed the answer, the last turn, which
+    answers, left out.
+
+    Args:
+        shown: (B, K) 1 for turns whose results hold the answer.
+        turn, mask: (B, T).
+    """
+    found = torch.nan_to_num(shown) > 0
+    never = found.shape[1]
+    number = torch.arange(never).expand(found.shape)
+    first = torch.where(found, number, never).amin(1, keepdim=True) if never else turn[:, :1] * 0
+    last = torch.where(mask > 0, turn, -1).amax(1, keepdim=True)
+    return (mask > 0) & (turn > first) & (turn < last)
+
+
+class DECS(Over):
+    """``base``'s advantages, except that in trajectories that earned more than 0 the redundant
+    tokens get -``penalty``.
+
+    A price of length for the whole trajectory also punishes what was needed to find the answer, and
+    rewards what is redundant in a trajectory that is short by luck. Here necessary tokens have the
+    outcome's advantage, whatever came after them, and redundant ones never a positive one. The
+    paper detects the necessary prefix of a chain of thought by a trained model; in search it ends
+    with the turn that showed the answer (signal ``answer_shown``), which is exact. Its numbers were
+    not found: ``penalty`` is ours, as is leaving the schedule of easy questions out.
+    """
+
+    registered = "decs"
+    needs: ClassVar[frozenset[str]] = frozenset({"turn_answer_shown"})
+    reads = frozenset({"decs"})
+
+    def __init__(self, base: Any = "grpo", penalty: float = 0.5) -> None:
+        super().__init__(base)
+        if penalty < 0:
+            raise ValueError(f"penalty must not be negative, got {penalty}")
+        self.penalty = float(penalty)
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        made = self.base.estimate(batch, coef)
+        adv = spread(made.adv, batch.mask)
+        over = redundant_turns(batch.signal("turn_answer_shown"), batch.turn, batch.mask)
+        over &= (batch.reward > 0)[:, None]
+        price = torch.full_like(adv, -coef.get("decs", self.penalty))
+        return made._replace(adv=masked(torch.where(over, price, adv), batch.mask))

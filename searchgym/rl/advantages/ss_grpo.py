@@ -1,0 +1,87 @@
+"""SS-GRPO of RubricEM (arXiv 2605.10899): stages of an episode compared each with its like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..ops.compare import same, standardized
+from ..ops.groups import Std, checked_std
+from ..ops.mask import masked
+from ..slots.batch import Batch, Estimate
+from ..slots.protocols import Slot
+from .base import Coef
+
+
+def stage_advantages(
+    score: Tensor, there: Tensor, group: Tensor, weights: Tensor, *, std: Std = "sample",
+    eps: float = 1e-6,
+) -> Tensor:  # fmt: skip
+    """(B, K) G_k = Σ_j λ_kj R_j, compared within stage k of each group; 0 for stages that are not
+    there.
+
+    Args:
+        score: (B, K) R, what each stage earned. there: (B, K) bool.
+        weights: (K, K) λ. With the unit matrix each stage is GRPO by itself; with ones in the last
+            column alone, every stage gets GRPO's of the last.
+    """
+    later = torch.where(there, score, torch.zeros_like(score)) @ weights.T.to(score.dtype)
+    stages = torch.arange(score.shape[1]).expand(score.shape)
+    key = same(group[:, None].expand(score.shape).flatten(), stages.flatten())
+    known = torch.where(there, later, torch.nan).flatten()
+    return standardized(known, key, std=std, eps=eps).view(score.shape)
+
+
+class SSGRPO(Slot):
+    """Each token gets its stage's advantage: the stage's own reward and, by the weights λ, those of
+    later stages, compared with the same stage of the group's other members.
+
+    Stages are those of the signal ``stage``; what a stage earned is the sum of its turns' rewards,
+    the outcome among the last turn's. The paper's stages are plan, research, review and answer,
+    each scored by a judge, and it trains a reflection policy besides.
+
+    Args:
+        weights: (K, K) λ, 1 on its diagonal and 0 below; None: λ_kj = ``decay`` ^ (j - k).
+        decay: See ``weights``; ours.
+        stages: K where ``weights`` is None.
+    """
+
+    registered = "ss_grpo"
+    relative: ClassVar[bool] = False  # equal totals may be made of different stages
+    requires = frozenset({"stage"})
+
+    def __init__(
+        self,
+        weights: Sequence[Sequence[float]] | None = None,
+        decay: float = 0.5,
+        stages: int = 3,
+        std: Std = "sample",
+        eps: float = 1e-6,
+    ) -> None:
+        if weights is None:
+            apart = torch.arange(stages)[None, :] - torch.arange(stages)[:, None]
+            table = torch.where(apart >= 0, float(decay) ** apart.clamp_min(0).float(), 0.0)
+        else:
+            table = torch.tensor(weights, dtype=torch.float32)
+        if table.ndim != 2 or table.shape[0] != table.shape[1]:
+            raise ValueError(f"weights are a square table, one row a stage, got {weights}")
+        if bool(table.tril(-1).any()):
+            raise ValueError("a stage cannot be paid for earlier ones: 0 below the diagonal")
+        self.weights = table
+        self.std: Std = checked_std(std)
+        self.eps = float(eps)
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        mask = batch.mask & ~batch.reward.isnan()[:, None]
+        number = len(self.weights)
+        stage = torch.nan_to_num(batch.by_turn("stage")).long().clamp(0, number - 1)
+        paid = masked(batch.token_reward(), mask)
+        score = paid.new_zeros(len(batch), number).scatter_add(1, stage, paid)
+        there = score.new_zeros(score.shape).scatter_add(1, stage, mask.to(paid.dtype)) > 0
+        adv = stage_advantages(
+            score, there, batch.group, self.weights, std=self.std, eps=self.eps
+        )  # fmt: skip
+        return Estimate(masked(adv.gather(1, stage), mask))

@@ -227,7 +227,11 @@ def test_decs_tells_needed_from_redundant() -> None:
     got = estimate({"use": "decs", "penalty": 0.4}, batch)
     base = estimate("grpo", batch)
     close(got[0], [*base[0, :2], -0.4, base[0, 3]])
-    close(got[1:], base[1:]), "a wrong answer has no redundant turns"
+    close(got[1], [base[1, 0], -0.4, -0.4, base[1, 3]])
+    close(got[2], base[2])
+    right = estimate({"use": "decs", "penalty": 0.4, "right_only": True}, batch)
+    close(right[0], got[0])
+    close(right[1:], base[1:])
 
 
 def test_infopos_gate_and_scale() -> None:

@@ -29,31 +29,36 @@ def redundant_turns(shown: Tensor, turn: Tensor, mask: Tensor) -> Tensor:
 
 
 class DECS(Over):
-    """``base``'s advantages, except that in trajectories that earned more than 0 the redundant
-    tokens get -``penalty``.
+    """``base``'s advantages, except that redundant tokens get -``penalty``.
 
     A price of length for the whole trajectory also punishes what was needed to find the answer, and
     rewards what is redundant in a trajectory that is short by luck. Here necessary tokens have the
     outcome's advantage, whatever came after them, and redundant ones never a positive one. The
     paper detects the necessary prefix of a chain of thought by a trained model; in search it ends
-    with the turn that showed the answer (signal ``answer_shown``), which is exact. Its numbers were
-    not found: ``penalty`` is ours, as is leaving the schedule of easy questions out.
+    with the turn that showed the answer (signal ``answer_shown``), which is exact, and can be told
+    of wrong trajectories, too. Its numbers were not found: ``penalty`` is ours, as is leaving the
+    schedule of easy questions out.
+
+    Args:
+        right_only: Look only into trajectories that earned more than 0, as the paper must.
     """
 
     registered = "decs"
     needs: ClassVar[frozenset[str]] = frozenset({"turn_answer_shown"})
     reads = frozenset({"decs"})
 
-    def __init__(self, base: Any = "grpo", penalty: float = 0.5) -> None:
+    def __init__(self, base: Any = "grpo", penalty: float = 0.5, right_only: bool = False) -> None:
         super().__init__(base)
         if penalty < 0:
             raise ValueError(f"penalty must not be negative, got {penalty}")
-        self.penalty = float(penalty)
+        self.penalty, self.right_only = float(penalty), right_only
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         made = self.base.estimate(batch, coef)
         adv = spread(made.adv, batch.mask)
         over = redundant_turns(batch.signal("turn_answer_shown"), batch.turn, batch.mask)
-        over &= (batch.reward > 0)[:, None]
+        over &= ~batch.reward.isnan()[:, None]
+        if self.right_only:
+            over &= (batch.reward > 0)[:, None]
         price = torch.full_like(adv, -coef.get("decs", self.penalty))
         return made._replace(adv=masked(torch.where(over, price, adv), batch.mask))

@@ -28,7 +28,7 @@ WORLDS, EPISODES = 2, 12_000
 """Worlds and episodes that the quickstart trains on, fewer than the card's."""
 PATIENCE = 5
 """Evaluations without a better one after which its development curve counts as flat."""
-QUESTIONS, REAL_QUESTIONS = 300, 150
+QUESTIONS, REAL_QUESTIONS = 300, 120
 """Most questions of a generated rung, and of each real set, whose passages take longer to read."""
 
 

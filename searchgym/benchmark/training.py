@@ -265,6 +265,7 @@ class SeedTrainer:
     def release(self) -> None:
         """Let go of the training worlds' visited states, which hold most of the memory."""
         self._arenas = None
+        self.builder.clear()
 
     def _config(self, seed: int, seconds: float | None) -> CandidateTrainConfig:
         from ..rl.candidate.trainer import CandidateTrainConfig

@@ -20,7 +20,7 @@ from .passages import TokenizedPassage, analyse
 from .question import TYPES, Question, read_question
 from .state import State
 
-FEATURE_VERSION = 6
+FEATURE_VERSION = 7
 """Goes up whenever a column changes its meaning; saved models name the version they need."""
 
 ASKED = 32
@@ -124,6 +124,12 @@ class FeatureBuilder:
             if len(self._states) > self._capacity:
                 self._states.popitem(last=False)
         return got
+
+    def clear(self) -> None:
+        """Forget the questions, pairs and states seen so far, which are built anew if asked for."""
+        self._questions.clear()
+        self._pairs.clear()
+        self._states.clear()
 
     # -- computing -------------------------------------------------------------------------------
     def _vectors(self, words: Words) -> NDArray[np.float32]:

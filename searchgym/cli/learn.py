@@ -287,7 +287,7 @@ def quickstart(
             "--questions",
             "-n",
             min=1,
-            help="Most questions per set (default: 300, of real sets 150).",
+            help="Most questions per set (default: 300, of real sets 120).",
         ),
     ] = None,
     worlds: Annotated[

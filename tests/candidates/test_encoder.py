@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 
-from searchgym.candidates.encoder import WordEncoder
+from searchgym.candidates.encoder import SCALE, WordEncoder
 from searchgym.candidates.features import FeatureBuilder
 from searchgym.candidates.lexical import tokenise
 from searchgym.candidates.state import make_state
-from searchgym.errors import DataError
+from searchgym.errors import CardError, DataError
 from searchgym.llms.precision import fast_dtype
 from searchgym.types import Passage
 
@@ -79,6 +80,29 @@ def test_words_beyond_the_limit_get_zero_vectors():
     got = short(tokenise("one two three four five six seven eight nine ten eleven"))
     assert got[0].any()
     assert not got[-1].any()
+
+
+def test_a_text_passes_the_first_layers_only():
+    """Compared with the states that transformers gives for the whole model."""
+    texts = [tokenise(t) for t in TEXTS]
+    short, whole = WordEncoder(dtype="float32"), WordEncoder(dtype="float32", layers=None)
+    assert (short.layers, whole.layers) == (3, 6)
+    assert short.name != whole.name
+    tokenizer, model = whole._load_tokenizer(), whole._load_model()
+    for words in texts:
+        found = tokenizer.encode(words.text)
+        with torch.inference_mode():
+            out = model(torch.tensor([found.ids]), output_hidden_states=True)
+        third = out.hidden_states[3][0].numpy()
+        np.testing.assert_allclose(
+            short(words), short._words(words, found.offsets, third) / SCALE, atol=0.01
+        )
+
+
+@pytest.mark.parametrize("layers", [0, -1, 7])
+def test_layers_that_the_model_does_not_have_are_refused(layers):
+    with pytest.raises(CardError, match="expected 1 to 6"):
+        WordEncoder(layers=layers)
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):

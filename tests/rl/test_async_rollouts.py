@@ -82,9 +82,9 @@ def test_without_lag_it_is_the_synchronous_trainer(folders: list[Path]) -> None:
 
 
 def test_nothing_is_too_old_and_it_learns(folders: list[Path]) -> None:
-    # Late gradients make a step unstable that is right without lag, and how late they are depends on
-    # the machine (at 5e-3 two runs in five unlearnt what they had learnt, at 3e-3 one in about a
-    # hundred), so the steps are many and small, and shrink.
+    # Late gradients make a step unstable that is right without lag, and how late they are depends
+    # on the machine (at 5e-3 two runs in five unlearnt what they had learnt, at 3e-3 one in about
+    # a hundred), so the steps are many and small, and shrink.
     falling = {"use": "scheduled", "lr": {"kind": "linear", "start": 1.0, "end": 0.0, "total": 90}}
     slow = {"use": "tests.rl.playing:Slow", "size": 8}
     recipe = {**RECIPE, "rollout": slow, "schedule": falling}

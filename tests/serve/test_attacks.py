@@ -367,6 +367,7 @@ async def _load(host: str, port: int, until: float, number: int) -> int:
 
 
 @pytest.mark.anyio
+@pytest.mark.timeout(180 + 1.5 * SOAK_S)
 async def test_memory_is_flat_under_load(plain_server: ServerProcess) -> None:
     """``SEARCHGYM_SOAK_SECONDS=3600`` makes it an hour."""
     server = plain_server

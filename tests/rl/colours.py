@@ -32,11 +32,10 @@ SAMPLING = Sampling(max_tokens=6, stop=("\n",))
 
 
 @cache
-def setting(**keywords: Any) -> SearchEnv:
-    made: dict[str, Any] = {
-        "corpus": CORPUS, "tasks": list(TASKS), "dialect": "plain", "k": 1, "max_turns": 2,
-    }  # fmt: skip
-    return SearchEnv(**{**made, **keywords})
+def setting() -> SearchEnv:
+    return SearchEnv(
+        **{"corpus": CORPUS, "tasks": list(TASKS), "dialect": "plain", "k": 1, "max_turns": 2}
+    )
 
 
 def episode(task: Task, name: str = "e") -> Episode:

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import torch
 
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, CheckError
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots import contracts
 from searchgym.rl.slots.records import TaskPlan, Workers
 from searchgym.rl.slots.registry import REGISTRY, make
-from tests.rl.colours import TASKS, player, setting
+from tests.rl.colours import CORPUS, TASKS, player, setting
 from tests.rl.test_trainer import trainer
 
 NEEDED: dict[str, dict[str, Any]] = {
@@ -84,14 +85,20 @@ def workers() -> Workers:
     return Workers(policy, setting(), lm)
 
 
+def noisy_setting() -> SearchEnv:
+    return SearchEnv(
+        corpus=CORPUS, tasks=list(TASKS), dialect="plain", k=1, max_turns=2,
+        engine={"name": "degraded", "engine": {"name": "bm25"}},
+    )  # fmt: skip
+
+
 PLANS = [TaskPlan(task, f"0.{i}", i) for i, task in enumerate(TASKS[:3])]
 
 
 @pytest.mark.parametrize("spec", entries("rollout"))
 def test_rollouts(spec: Any, workers: Workers) -> None:
     if spec["use"] == "noisy":  # plays only where an engine can be noisy
-        engine = {"name": "degraded", "engine": {"name": "bm25"}}
-        workers = replace(workers, env=setting(engine=engine))
+        workers = replace(workers, env=noisy_setting())
     groups = contracts.check_rollout(spec, PLANS, workers)
     assert all(m.rows for g in groups for m in g.members)
 

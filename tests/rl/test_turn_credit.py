@@ -25,7 +25,7 @@ from searchgym.rl.signals.gold import GoldLogp
 from searchgym.rl.signals.influence import Influence
 from searchgym.rl.signals.matching import greedy, optimal, similarity, transport
 from searchgym.rl.signals.own import OwnLogp
-from searchgym.rl.signals.progress import Progress
+from searchgym.rl.signals.progress import TurnProgress
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make
@@ -335,7 +335,7 @@ def test_edges_are_steps(group: Group, workers: Workers) -> None:
 
 
 def test_progress_adds_up_to_the_outcome(group: Group, workers: Workers) -> None:
-    signal = Progress(lr=0.2, epochs=2000)
+    signal = TurnProgress(lr=0.2, epochs=2000)
     (first,) = signal.measure([group], workers)
     shares = first["turn_progress"]
     assert set(np.unique(shares[~np.isnan(shares)])) <= {0.0, 0.5}, "the head begins at 0"
@@ -345,7 +345,7 @@ def test_progress_adds_up_to_the_outcome(group: Group, workers: Workers) -> None
     sums = np.nansum(fitted["turn_progress"] - np.nan_to_num(shares), 1)
     assert metrics["progress/loss"] < 0.05
     np.testing.assert_allclose(sums, outcome, atol=0.3)
-    again = Progress()
+    again = TurnProgress()
     again.load_state_dict(signal.state_dict())
     again.load_tensors(signal.tensors())
     (same,) = again.measure([group], workers)

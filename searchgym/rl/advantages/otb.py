@@ -33,10 +33,11 @@ def otb_advantages(
     _, index = torch.unique(group, return_inverse=True)
     place = (keep.long().cumsum(1) - 1).clamp_min(0)  # which trained token, the t of the formula
     slot = (index[:, None] * mask.shape[1] + place).flatten()
-    zero = to_go.new_zeros((int(index.max()) + 1) * mask.shape[1] if len(index) else 0)
+    slots = (int(index.max()) + 1) * mask.shape[1] if len(index) else 0
 
     def summed(values: Tensor) -> Tensor:
-        return zero.index_add(0, slot, masked(values, keep).flatten())[slot].view(mask.shape)
+        kept = masked(values, keep).flatten()
+        return kept.new_zeros(slots).index_add(0, slot, kept)[slot].view(mask.shape)
 
     total, count = summed(weight), summed(torch.ones_like(weight))
     # where all weights are 0 every token was certain: nothing can be learnt, any baseline will do

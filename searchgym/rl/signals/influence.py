@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ...policies.rows import Ints, TrainingRow
 from ..slots.protocols import Slot
@@ -76,7 +77,7 @@ def _pairs(member: Played, blank: Ints) -> Iterator[tuple[int, TrainingRow, Trai
             yield number, _row(ids, asked), _row(other, asked)
 
 
-def _row(ids: Ints, asked: np.ndarray) -> TrainingRow:  # type: ignore[type-arg]
+def _row(ids: Ints, asked: NDArray[np.bool_]) -> TrainingRow:
     """A row in which only one turn's tokens are asked for."""
     n = len(ids)
     return TrainingRow(

@@ -14,7 +14,7 @@ from ..slots.protocols import Slot
 from ..slots.records import Floats, Group, Played, Scored, Signals, Workers
 
 
-class Progress(Slot):
+class TurnProgress(Slot):
     """``turn_progress``: (M, K) ``alpha`` · c_k + ``beta`` · [the turn was a valid action], with
     c_k = w·h_k + b of the policy's hidden state h_k at the turn's last token; NaN for a turn of
     which no token is left (SPA-RL, Wang et al., arXiv 2505.20732).

@@ -11,7 +11,7 @@ from ..slots.records import Group, Signals, Workers
 from .turns import in_columns
 
 
-class Stage(Slot):
+class TurnStage(Slot):
     """``stage``: (M, K) 0 for an episode's first turn, which plans, 2 for the one that answers, 1
     for those between, which look things up. An answer at once is stage 2 alone.
 

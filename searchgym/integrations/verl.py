@@ -103,9 +103,13 @@ class _Told:
 
     def weights(self, turn: Mapping[str, Any]) -> None:
         """Note whose weights wrote a turn, where the server says so."""
-        for name, choose in (("min_global_steps", min), ("max_global_steps", max)):
-            if (step := turn.get(name)) is not None:
-                self.versions[name] = choose(int(step), self.versions.get(name, int(step)))
+        first, last = turn.get("min_global_steps"), turn.get("max_global_steps")
+        if first is not None and last is not None:
+            known = self.versions or {"min_global_steps": int(first), "max_global_steps": int(last)}
+            self.versions = {
+                "min_global_steps": min(int(first), known["min_global_steps"]),
+                "max_global_steps": max(int(last), known["max_global_steps"]),
+            }
 
 
 class SearchAgentLoop(AgentLoopBase):

@@ -24,8 +24,9 @@ def cluster(cpus: int) -> Iterator[str]:
             ray.init(
                 num_cpus=cpus, include_dashboard=False, log_to_driver=False,
                 runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}},
-                # workers begun before they are asked for would slow the start
-                _system_config={"prestart_worker_first_driver": False},
+                # workers begun before they are asked for would slow the start, and Ray would kill
+                # these small ones where other programs use the machine's memory
+                _system_config={"prestart_worker_first_driver": False, "memory_monitor_refresh_ms": 0},
             )  # fmt: skip
             break
         except Exception as error:

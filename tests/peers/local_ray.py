@@ -26,7 +26,9 @@ def cluster(cpus: int) -> Iterator[str]:
                 runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}},
                 # workers begun before they are asked for would slow the start, and Ray would kill
                 # these small ones where other programs use the machine's memory
-                _system_config={"prestart_worker_first_driver": False, "memory_monitor_refresh_ms": 0},
+                _system_config={
+                    "prestart_worker_first_driver": False, "memory_monitor_refresh_ms": 0
+                },
             )  # fmt: skip
             break
         except Exception as error:

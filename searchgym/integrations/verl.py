@@ -15,7 +15,7 @@ the searches of its episodes into batches; with ``engine={"name": "remote", …}
 What was sampled is what is trained on: token ids come from the server and go back as they are, and
 tool results are tokenised so that no text in them becomes a special token. Written for verl 0.9,
 which has pins of its own: install it in an environment beside (``pip install verl cachetools
-uvicorn fastapi searchgym``; verl does not declare the three that it imports).
+uvicorn fastapi TransferQueue searchgym``; verl imports the four that its plain package leaves out).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -48,11 +49,12 @@ try:
     from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 except ImportError as missing:
     raise ImportError(
-        "searchgym.integrations.verl needs: pip install verl cachetools uvicorn fastapi"
+        "searchgym.integrations.verl needs: "
+        "pip install verl cachetools uvicorn fastapi TransferQueue"
     ) from missing
 
 ATTEMPTS = 2
-"""Times an episode is played whose infrastructure fails, before it is masked."""
+"""Times an episode is played whose infrastructure fails, before it is left out."""
 
 
 class _Calls:
@@ -85,6 +87,29 @@ class _Worker:
 
 _WORKERS: dict[tuple[str, int], _Worker] = {}
 """Workers by the environment asked for; verl makes an agent loop for every episode."""
+
+
+@dataclass
+class _Told:
+    """What verl wants to know of an episode beside its turns."""
+
+    prompt: tuple[int, ...] = ()
+    """Ids of the first prompt."""
+    seconds: dict[str, float] = field(
+        default_factory=lambda: {"generate_sequences": 0.0, "tool_calls": 0.0}
+    )
+    versions: dict[str, int] = field(default_factory=dict)
+    """The first and the last of the weights that wrote it, by their number of steps."""
+
+    def weights(self, turn: Mapping[str, Any]) -> None:
+        """Note whose weights wrote a turn, where the server says so."""
+        first, last = turn.get("min_global_steps"), turn.get("max_global_steps")
+        if first is not None and last is not None:
+            known = self.versions or {"min_global_steps": int(first), "max_global_steps": int(last)}
+            self.versions = {
+                "min_global_steps": min(int(first), known["min_global_steps"]),
+                "max_global_steps": max(int(last), known["max_global_steps"]),
+            }
 
 
 class SearchAgentLoop(AgentLoopBase):
@@ -124,10 +149,14 @@ class SearchAgentLoop(AgentLoopBase):
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         """Play the episode of a row of the training file.
 
-        An episode whose infrastructure fails is played once more, and then masked: no token of it
-        is trained on. verl needs a number as its reward and gets 0, which its group's mean holds.
+        An episode whose infrastructure fails is played once more, and then left out: verl's trainer
+        drops the member of a group whose agent loop raises, and the group's mean is the others'. A
+        group of which no member is left is replaced where
+        ``trainer.v1.sampler.sync_refill_failed_groups`` is on.
 
         Raises:
+            EngineError: the infrastructure failed in every attempt. (verl's former trainer,
+                ``trainer.use_v1=False``, knows no dropped member and stops.)
             CardError: the row names no task, or the prompt is longer than verl's ``prompt_length``.
         """
         task = (row.get("extra_info") or {}).get("task_id")
@@ -136,46 +165,47 @@ class SearchAgentLoop(AgentLoopBase):
                 "a row names no task: train on a file of searchgym.integrations.verl.parquet, "
                 "whose extra_info has task_id"
             )
-        spent = {"generate_sequences": 0.0, "tool_calls": 0.0}
-        for attempt in range(1, ATTEMPTS + 1):
+        for _ in range(ATTEMPTS):
             number = next(self.shared.numbers)
             name = f"{task}.{row.get('priority', 0)}.{number}"
             key = derive(self.seed, "verl", name)
             session = Session(self.shared.env, task, key=key, episode_id=name)
-            first = await self._play(session.episode, sampling_params, spent)
-            if session.reward is not None or attempt == ATTEMPTS:
-                break
-            self.shared.policy.forget([name])
-        return self._output(session, first, spent)
+            try:
+                told = await self._play(session.episode, sampling_params)
+                if session.reward is not None:
+                    return self._output(session, session.reward, told)
+            finally:
+                self.shared.policy.forget([name])
+        raise EngineError(
+            f"the infrastructure failed in {ATTEMPTS} attempts at task {task!r}: the episode has "
+            "no reward, and verl leaves it out; look at the engine, or at the server it asks"
+        )
 
-    async def _play(
-        self, episode: Episode, sampling: Mapping[str, Any], spent: dict[str, float]
-    ) -> tuple[int, ...]:
-        """Play to the end and return the first prompt's ids."""
-        policy, known = self.shared.policy, uuid4().hex
-        first: tuple[int, ...] = ()
+    async def _play(self, episode: Episode, sampling: Mapping[str, Any]) -> _Told:
+        """Play to the end."""
+        policy, known, told = self.shared.policy, uuid4().hex, _Told()
         while episode.phase != "done":
             (request,) = episode.requests()
             asked = policy.ask(request, Sampling(max_tokens=self.max_tokens))
             assert isinstance(asked, GenRequest)  # the policy itself knows no limit
-            first = first or _ids(asked)
+            told.prompt = told.prompt or _ids(asked)
             began = time.monotonic()
-            completion = await self._written(asked, len(first), sampling, known)
-            spent["generate_sequences"] += time.monotonic() - began
+            completion = await self._written(asked, sampling, known, told)
+            told.seconds["generate_sequences"] += time.monotonic() - began
             calls = episode.act(policy.remember(request, completion).text)
             began = time.monotonic()
             while calls:
                 episode.receive(await self.shared.calls.submit_many(calls))
                 calls = episode.pending if episode.phase == "receive" else ()
-            spent["tool_calls"] += time.monotonic() - began
+            told.seconds["tool_calls"] += time.monotonic() - began
         self.shared.env.ended(episode)
-        return first
+        return told
 
     async def _written(
-        self, asked: GenRequest, prompt: int, sampling: Mapping[str, Any], known: str
+        self, asked: GenRequest, sampling: Mapping[str, Any], known: str, told: _Told
     ) -> Completion:
         """The server's continuation; an empty one where verl's ``response_length`` is used up."""
-        config = self.rollout_config
+        config, prompt = self.rollout_config, len(told.prompt)
         if prompt > config.prompt_length:
             raise CardError(
                 f"the prompt has {prompt} tokens, and rollout.prompt_length is "
@@ -186,47 +216,45 @@ class SearchAgentLoop(AgentLoopBase):
         if room < 1:
             none = np.zeros(0, np.float32)
             return Completion("", (), none, (), 0, none, "length")
-        told = {**sampling, "max_tokens": min(room, asked.sampling.max_tokens)}
+        wanted = {**sampling, "max_tokens": min(room, asked.sampling.max_tokens)}
         if asked.sampling.stop:
-            told["stop"] = list(asked.sampling.stop)
+            wanted["stop"] = list(asked.sampling.stop)
             # both servers would cut what was sampled from the text; here it is an action's end
             keep = "no_stop_trim" if config.name == "sglang" else "include_stop_str_in_output"
-            told[keep] = True
+            wanted[keep] = True
         output = await self.server_manager.generate(
-            request_id=known, prompt_ids=list(ids), sampling_params=told
+            request_id=known, prompt_ids=list(ids), sampling_params=wanted
         )
+        told.weights(output.extra_fields)
         if output.stop_reason == "aborted":
             raise EngineError("the server aborted a turn, which is no turn of the policy")
         return _completion(output, asked, self.tokenizer)
 
-    def _output(
-        self, session: Session, first: tuple[int, ...], spent: dict[str, float]
-    ) -> AgentLoopOutput:
+    def _output(self, session: Session, reward: float, told: _Told) -> AgentLoopOutput:
         name = session.episode.config.episode_id
         rows = self.shared.policy.rows(session.episode)
-        self.shared.policy.forget([name])
         if len(rows) > 1:
             raise EpisodeError(
                 f"episode {name!r} became {len(rows)} sequences, and verl takes one: use the "
                 "dialect's plain form, or train with searchgym.Trainer"
             )
-        start = len(first)
+        start = len(told.prompt)
         if rows:
             row = rows[0]
             ids, logp = row.ids[start:].tolist(), row.logp[start:].tolist()
             mask = row.loss_mask[start:].astype(int).tolist()
         else:  # the first turn left nothing
             ids, logp, mask = [int(self.tokenizer.eos_token_id)], [0.0], [0]
-        broken = session.reward is None
         return AgentLoopOutput(
-            prompt_ids=list(first),
+            prompt_ids=list(told.prompt),
             response_ids=ids,
-            response_mask=[0] * len(mask) if broken else mask,
+            response_mask=mask,
             response_logprobs=logp,
-            reward_score=0.0 if broken else session.reward,
+            reward_score=reward,
             num_turns=2 * len(session.episode.turns),
-            metrics=spent,
+            metrics=told.seconds,
             extra_fields={
+                **told.versions,
                 "turn_scores": [turn.reward for turn in session.episode.turns],
                 "tool_rewards": [],
                 "reward_extra_info": session.metrics,  # the same keys however it ended

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "searchgym" / "site" / "pages" / "train.md").read_text(encoding="utf-8")
 PROGRAMS = dict(re.findall(r"```\w+ title=\"([\w.]+)\"\n(.*?)```", PAGE, re.DOTALL))
 """File name → program."""
-LINES = 24
+LINES = 20
 """Most lines of a program that are not blank."""
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from searchgym.engines.bm25 import BM25Engine
 from searchgym.envs.search import SearchEnv
 from searchgym.types import Failure
 from tests.llms import tiny
@@ -32,6 +33,21 @@ class BrokenEngine:
 
     def run(self, batch: Any) -> list[Failure]:
         return [Failure("unavailable", "the engine is down") for _ in batch]
+
+
+OUTAGE = "outage"
+"""The query that a :class:`PartlyBrokenEngine` cannot answer."""
+
+
+class PartlyBrokenEngine(BM25Engine):
+    """An engine that is down for one query."""
+
+    def run(self, batch: Any) -> list[Any]:
+        found = super().run(batch)
+        down = Failure("unavailable", "the engine is down")
+        return [
+            down if query.text == OUTAGE else hits for query, hits in zip(batch, found, strict=True)
+        ]
 
 
 def chat_tokenizer() -> Any:

@@ -153,7 +153,11 @@ def rank(folder: str) -> None:
 
 @pytest.mark.slow
 def test_two_processes_play_what_one_plays(tmp_path: Path) -> None:
-    """Accelerate's launcher, TRL's trainer, two CPU processes: rewards, tokens and masks."""
+    """TRL's trainer on Accelerate, two CPU processes: rewards, tokens and masks.
+
+    torchrun starts them: ``accelerate launch`` starts several on processors through MPI alone.
+    """
+    import os
     import subprocess
 
     found = {}
@@ -162,12 +166,12 @@ def test_two_processes_play_what_one_plays(tmp_path: Path) -> None:
         folder.mkdir()
         subprocess.run(
             [
-                sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes",
-                str(count), "--num_machines", "1", "--mixed_precision", "no",
-                "--dynamo_backend", "no", "--main_process_port", "0", "-m",
-                "tests.integrations.test_same_scores", str(folder),
+                sys.executable, "-m", "torch.distributed.run", "--standalone",
+                "--nproc-per-node", str(count), "-m", "tests.integrations.test_same_scores",
+                str(folder),
             ],
             cwd=Path(__file__).parents[2], check=True, timeout=500,
+            env={**os.environ, "ACCELERATE_USE_CPU": "true", "ACCELERATE_MIXED_PRECISION": "no"},
         )  # fmt: skip
         parts = [json.loads((folder / f"{i}.json").read_text()) for i in range(count)]
         found[count] = [

@@ -6,7 +6,6 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import pytest
-import ray
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule
@@ -15,6 +14,7 @@ from ray.tune.registry import register_env
 from searchgym.wrappers import CandidateActions
 from tests.integrations.glue import run
 from tests.integrations.scene import SCENE
+from tests.peers.local_ray import cluster
 
 WIDTH = 40
 
@@ -25,8 +25,13 @@ def make(config):
 
 
 @pytest.fixture(scope="module")
-def algorithm():
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+def address():
+    with cluster(2) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def algorithm(address):
     register_env("searchgym", make)
     config = (
         PPOConfig()
@@ -43,7 +48,6 @@ def algorithm():
     algorithm = config.build_algo()
     yield algorithm
     algorithm.stop()
-    ray.shutdown()
 
 
 def test_an_iteration_trains(algorithm):
@@ -80,5 +84,6 @@ def test_only_legal_candidates_are_taken(algorithm):
     assert taken >= 20
 
 
-def test_the_documented_program_trains(tmp_path):
-    assert 0 <= float(run("rllib_ppo.py", tmp_path).splitlines()[-1]) <= 1
+def test_the_documented_program_trains(tmp_path, address):
+    printed = run("rllib_ppo.py", tmp_path, RAY_ADDRESS=address)
+    assert 0 <= float(printed.splitlines()[-1]) <= 1

@@ -5,51 +5,74 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import datasets
 import numpy as np
 import pytest
-import ray
 import torch
+import transfer_queue
 import verl
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from verl import DataProto
 from verl.experimental.agent_loop.agent_loop import AgentLoopManager, AgentLoopWorker
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+from verl.utils import tensordict_utils
+from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
 from verl.workers.rollout.replica import TokenOutput
 
 from searchgym.envs.session import METRICS, Session
-from searchgym.errors import CardError
+from searchgym.errors import CardError, EngineError
 from searchgym.integrations import verl as bridge
-from tests.integrations.glue import ROOT, run
-from tests.integrations.scene import SCENE, scene
+from tests.integrations.glue import run
+from tests.integrations.scene import OUTAGE, SCENE, scene
 from tests.integrations.scores import AGENTS, REWARD, expected, texts
 from tests.llms import tiny
+from tests.peers.local_ray import cluster
 
 ENV = scene()
 TASKS = {task.id: task for task in ENV.tasks}
 INSTRUCTED = Session(ENV, ENV.tasks[0].id).prompt.count("<information>")
 """Times that the instructions alone name the results' tag."""
+DOWN = "tests.integrations.scene:PartlyBrokenEngine"
+WEIGHTS = 5
+"""Steps that the server's weights have been trained for."""
 
 
 class Server:
-    """Writes what a script says, token by token, with log-probabilities that name the token."""
+    """Writes what a script says, token by token, with log-probabilities that name the token.
 
-    def __init__(self, words: Any, agent: str | None = None) -> None:
-        self.words, self.agent = words, agent
+    Each task's first four episodes differ: the right answer, a wrong one, no action, no end. With
+    ``down``, the fourth asks what the scene's engine cannot answer; so do those that verl begins
+    after it, unless the engine ``recovers``.
+    """
+
+    def __init__(
+        self, words: Any, agent: str | None = None, *, down: bool = False, recovers: bool = False
+    ) -> None:
+        self.words, self.agent, self.down, self.recovers = words, agent, down, recovers
         self.asked: list[dict[str, Any]] = []
-        self.members: dict[str, int] = {}
+        self.places: dict[str, list[str]] = {task: [] for task in TASKS}
         self.sampled: dict[str, list[int]] = {}
 
-    def text(self, prompt: str, member: int) -> str:
+    def text(self, prompt: str, request_id: str) -> str:
         task = next(t for t in TASKS.values() if t.question in prompt)
         if self.agent is not None:
             return texts(self.agent, task)[prompt.count("<information>") - INSTRUCTED]
-        kind = member % 4
+        begun = self.places[task.id]
+        if request_id not in begun:
+            begun.append(request_id)
+        kind = begun.index(request_id)
+        if kind > 3:
+            kind = 0 if self.recovers else 3
         if kind == 3:  # never answers: the turns run out
-            return f"<search>{task.question}</search>"
+            return f"<search>{OUTAGE if self.down else task.question}</search>"
         if prompt.count("<information>") == INSTRUCTED:
             return f"<search>{task.question}</search>"
         answer = task.answers[0] if kind == 0 else "nothing of the kind"
@@ -59,13 +82,18 @@ class Server:
         self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
     ) -> TokenOutput:
         await asyncio.sleep(0)
-        member = self.members.setdefault(request_id, len(self.members))
         self.asked.append(dict(sampling_params))
-        text = self.text(self.words.decode(prompt_ids), member)
+        text = self.text(self.words.decode(prompt_ids), request_id)
         ids = self.words(text, add_special_tokens=False)["input_ids"]
         ids = ids[: sampling_params["max_tokens"]]
-        self.sampled.setdefault(request_id, []).extend(ids)
-        return TokenOutput(token_ids=ids, log_probs=[-i / 1000 for i in ids])
+        turns = self.sampled.setdefault(request_id, [])
+        weights = WEIGHTS + bool(turns)  # as if they changed after the first turn
+        turns.extend(ids)
+        return TokenOutput(
+            token_ids=ids,
+            log_probs=[-i / 1000 for i in ids],
+            extra_fields={"min_global_steps": weights, "max_global_steps": weights},
+        )
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +127,8 @@ def config(model: Path, folder: Path, response: int = 4096, **options: Any) -> A
                 f"actor_rollout_ref.rollout.response_length={response}",
                 f"actor_rollout_ref.rollout.agent.agent_loop_config_path={folder}/searchgym.yaml",
                 "actor_rollout_ref.rollout.agent.num_workers=2",
+                "actor_rollout_ref.rollout.n=4",
+                "algorithm.adv_estimator=grpo",
                 f"data.train_files={folder}/train.parquet",
             ],
         )
@@ -119,11 +149,17 @@ def rows(folder: Path, copies: int) -> DataProto:
 
 
 def played(
-    model: Path, folder: Path, copies: int = 4, agent: str | None = None, **options: Any
+    model: Path, folder: Path, copies: int = 4, server: Server | None = None, **options: Any
 ) -> tuple[Any, Server]:
-    server = Server(tiny.tokenizer(), agent)
+    server = server or Server(tiny.tokenizer())
     worker = AgentLoopWorker(config(model, folder, **options), server)
     return asyncio.run(worker.generate_sequences(rows(folder, copies))), server
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[None]:
+    with cluster(4):
+        yield
 
 
 def _column(values: list[Any]) -> np.ndarray:
@@ -143,6 +179,8 @@ def test_32_episodes_with_mixed_ends(model: Path, tmp_path: Path) -> None:
     assert np.mean(more["answered"]) == 0.5
     assert sum(more["truncated"]) == 16
     assert set(more["turns"]) == {2.0, 4.0}  # options were kept in every episode
+    assert set(more["min_global_steps"]) == {WEIGHTS}
+    assert set(more["max_global_steps"]) == {WEIGHTS + 1}
     words = tiny.tokenizer()
     sampled = sorted(tuple(ids) for ids in server.sampled.values())
     trained = sorted(
@@ -159,15 +197,12 @@ def test_32_episodes_with_mixed_ends(model: Path, tmp_path: Path) -> None:
     assert {stop for told in server.asked for stop in told["stop"]} >= {"</search>", "</answer>"}
 
 
-def test_verls_own_manager_plays_on_two_workers_of_ray(model: Path, tmp_path: Path) -> None:
+def test_verls_own_manager_plays_on_two_workers_of_ray(
+    model: Path, tmp_path: Path, local: None
+) -> None:
     told = config(model, tmp_path)
-    found = {"env_vars": {"PYTHONPATH": str(ROOT)}}
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=found)
-    try:
-        manager = AgentLoopManager.create(told, Server(tiny.tokenizer()))
-        done = manager.generate_sequences(rows(tmp_path, 4))
-    finally:
-        ray.shutdown()
+    manager = AgentLoopManager.create(told, Server(tiny.tokenizer()))
+    done = manager.generate_sequences(rows(tmp_path, 4))
     assert len(done) == 32
     assert float(done.batch["rm_scores"].sum()) == 8.0
     assert sum(done.non_tensor_batch["truncated"]) == 16
@@ -176,7 +211,7 @@ def test_verls_own_manager_plays_on_two_workers_of_ray(model: Path, tmp_path: Pa
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_reward_of_ones_own_is_the_same_float(model: Path, tmp_path: Path, agent: str) -> None:
     """verl keeps rewards of turns as given, and the return in single precision."""
-    done, _ = played(model, tmp_path, copies=1, agent=agent, reward=REWARD)
+    done, _ = played(model, tmp_path, 1, Server(tiny.tokenizer(), agent), reward=REWARD)
     wanted = expected(agent)
     for row, turns, score in zip(
         done.non_tensor_batch["extra_info"], done.non_tensor_batch["turn_scores"],
@@ -186,10 +221,58 @@ def test_a_reward_of_ones_own_is_the_same_float(model: Path, tmp_path: Path, age
         assert score == float(np.float32(wanted[row["task_id"]]))
 
 
-def test_a_broken_engine_trains_on_nothing(model: Path, tmp_path: Path) -> None:
-    done, _ = played(model, tmp_path, copies=1, engine="tests.integrations.scene:BrokenEngine")
-    assert int(done.batch["response_mask"].sum()) == 0
-    assert done.non_tensor_batch["infra_error"].tolist() == [1.0] * 8
+def test_what_broke_once_is_played_again(model: Path, tmp_path: Path) -> None:
+    server = Server(tiny.tokenizer(), down=True, recovers=True)
+    done, _ = played(model, tmp_path, server=server, engine=DOWN)
+    assert len(done) == 32
+    assert float(done.batch["rm_scores"].sum()) == 16.0
+    assert sum(done.non_tensor_batch["infra_error"]) == 0
+
+
+def test_what_broke_twice_has_no_row(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="failed in 2 attempts"):
+        played(model, tmp_path, server=Server(tiny.tokenizer(), down=True), engine=DOWN)
+
+
+def test_verls_trainer_leaves_out_what_broke(model: Path, tmp_path: Path, local: None) -> None:
+    """Its data set, queue, workers, sampling and advantages: those of the three that were left."""
+    told = config(model, tmp_path, engine=DOWN)
+    batch = tensordict_utils.get_tensordict(
+        {
+            **collate_fn(list(RLHFDataset([told.data.train_files], tiny.tokenizer(), told.data))),
+            "uid": np.array([f"task{i}" for i in range(len(TASKS))], dtype=object),
+        }
+    )
+    tensordict_utils.assign_non_tensor_data(batch, "global_steps", WEIGHTS)
+    tags = [{"is_prompt": True, "status": "pending", "global_steps": WEIGHTS}] * len(TASKS)
+    buffer = ReplayBuffer(
+        "sync", told.trainer.v1.sync, max_off_policy_threshold=8, max_off_policy_strategy="drop",
+        sampler_kwargs=told.trainer.v1.sampler.sampler_kwargs, poll_interval=0.2,
+    )  # fmt: skip
+    transfer_queue.init(told.transfer_queue)
+    try:
+        transfer_queue.kv_batch_put(keys=list(batch["uid"]), partition_id="train", tags=tags)
+        manager = AgentLoopManagerTQ.create(told, Server(tiny.tokenizer(), down=True))
+        manager.generate_sequences(batch)
+        kept, _ = buffer.sample(WEIGHTS, "train", len(TASKS))
+        trainer = SimpleNamespace(config=told)  # all that the method reads of it
+        PPOTrainer._compute_advantage(trainer, kept, {})
+        names = ["uid", "rm_scores", "advantages", "response_mask"]
+        data = transfer_queue.kv_batch_get(
+            keys=kept.keys, partition_id="train", select_fields=names
+        )
+    finally:
+        transfer_queue.close()
+    assert len(kept.keys) == 24
+    assert {tag["max_global_steps"] for tag in kept.tags} == {WEIGHTS + 1}
+    rest = torch.tensor([1.0, 0.0, 0.0])
+    right, wrong = ((rest - rest.mean()) / (rest.std() + 1e-6)).tolist()[:2]
+    for score, advantage, mask in zip(
+        data["rm_scores"], data["advantages"], data["response_mask"], strict=True
+    ):
+        wanted = right if score.sum() == 1 else wrong
+        assert advantage[mask.bool()].tolist() == pytest.approx([wanted] * int(mask.sum()))
+    assert sum(float(score.sum()) for score in data["rm_scores"]) == len(TASKS)
 
 
 def test_what_has_no_room_is_not_in_the_row(model: Path, tmp_path: Path) -> None:

@@ -341,7 +341,7 @@ def test_progress_adds_up_to_the_outcome(group: Group, workers: Workers) -> None
     assert set(np.unique(shares[~np.isnan(shares)])) <= {0.0, 0.5}, "the head begins at 0"
     outcome = np.array([float(m.episode.answer == TASKS[0].answers[0]) for m in group.members])
     metrics = signal.fit([Scored(group, first, Rewards(outcome))])
-    (fitted,) = Progress.measure(signal, [group], workers)
+    (fitted,) = TurnProgress.measure(signal, [group], workers)
     sums = np.nansum(fitted["turn_progress"] - np.nan_to_num(shares), 1)
     assert metrics["progress/loss"] < 0.05
     np.testing.assert_allclose(sums, outcome, atol=0.3)

@@ -184,14 +184,16 @@ def ladder_figure(
     return Figure(
         name, _finding(rows, focus, metric),
         "From the world of training (top) to real passages, number of questions in brackets. "
-        "Lines: 95 % intervals over questions and, from three seeds on, seeds; rings: each seed.",
+        "Lines: 95 % intervals over questions and, from three seeds on, seeds; rings: each seed. "
+        "Clearly above: the intervals do not overlap.",
         f"{label(metric)} of {len(agents)} agents on {len(rungs)} rungs. {focus}: "
         f"{', '.join(told)}.", drawn, (*rows, *seeds),
     )  # fmt: skip
 
 
 def _finding(rows: Sequence[Mapping[str, Any]], focus: str, metric: str) -> str:
-    """Say where the focus beats rules, and its score on the first set and on the first real one."""
+    """Say where the focus scores above rules, "clearly" where the intervals do not overlap, and its
+    score on the first set and on the first real one."""
     own = {str(r["rung"]): r for r in rows if r["by"] == focus}
     rules = {str(r["rung"]): r for r in rows if r["by"] == "rules"}
     if not own:
@@ -203,7 +205,10 @@ def _finding(rows: Sequence[Mapping[str, Any]], focus: str, metric: str) -> str:
         return f"{quoted(focus)} has {label(metric)} {scores}"
     lost = [n for n in shared if own[n]["mean"] <= rules[n]["mean"]]
     won, count = len(shared) - len(lost), len(shared)
-    told = f"{quoted(focus)} beats rules on {won} of {count} set{'s' * (count > 1)}"
+    told = f"{quoted(focus)} scores above rules on {won} of {count} set{'s' * (count > 1)}"
+    if won and all(own[n]["low"] is not None and rules[n]["low"] is not None for n in shared):
+        clear = sum(own[n]["low"] > rules[n]["high"] for n in shared)
+        told += f" (clearly on {clear or 'none'})"
     if won and lost and len(lost) <= MOST_SETS:
         told += f", not on {listed(lost)}"
     return f"{told}: {label(metric)} {scores}"

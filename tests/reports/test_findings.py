@@ -145,12 +145,18 @@ def test_transfer_says_what_is_kept_and_where_rules_are_better(tmp_path: Path) -
     assert (
         report.summary[1] == "It loses to rules on nq (0.22 against 0.27; the intervals overlap)."
     )
-    told = "c beats rules on 1 of 2 sets, not on nq: F1 0.50 on world and 0.22 on nq"
+    told = (
+        "c scores above rules on 1 of 2 sets (clearly on none), not on nq: "
+        "F1 0.50 on world and 0.22 on nq"
+    )
     assert report.figures[0].title == told
     (tmp_path / "transfer.json").write_text(json.dumps(_table(0.22, 0.27)))
     report = report_of([tmp_path])
     assert not any("loses" in line for line in report.summary)
-    assert report.figures[0].title.startswith("c beats rules on 2 of 2 sets: F1 0.50 on world")
+    told = "c scores above rules on 2 of 2 sets (clearly on none): F1 0.50 on world"
+    assert report.figures[0].title.startswith(told)
+    (tmp_path / "transfer.json").write_text(json.dumps(_table(0.22, 0.47)))
+    assert "(clearly on 1)" in report_of([tmp_path]).figures[0].title
 
 
 def test_two_seeds_are_shown_without_an_interval_over_them() -> None:

@@ -68,8 +68,8 @@ def title(found: list[Dumbbell]) -> tuple[str, str]:
     better = sum(row.trained > row.rules for row in real)
     where = f"all {better}" if better == len(real) else f"{better} of {len(real)}"
     return (
-        "Trained only in invented worlds, the agent scores",
-        f"above hand-written rules on {where} real question sets",
+        "Trained only in invented worlds, the agent",
+        f"scores above rules on {where} real question sets",
     )
 
 

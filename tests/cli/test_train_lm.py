@@ -237,7 +237,7 @@ def test_other_methods(cli: Cli, world: Path, tmp_path: Path, recipe: str, more:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["train"], "say what to train by: searchgym train RECIPE, one of adasearch"),
+        (["train"], "say what to train by: searchgym train RECIPE, one of a2tgpo"),
         (["train", "grpo"], "add --model with a name"),
         (["train", "gprpo", "--model", "x"], "Did you mean 'grpo'"),
         (["train", "grpo", "--model", "./nothing"], "holds no model (no config.json)"),

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from ..charts.figure import to_csv
 from ..evaluation.crossed import crossed_interval, crossed_p
 from ..evaluation.intervals import Interval, holm, mean_interval
@@ -101,7 +99,7 @@ class TransferTable:
         if len(found) < FEWEST_SEEDS:
             return mean_interval(values.mean(axis=0), seed=self.seed, unit=unit)
         interval = crossed_interval(values, seed=self.seed, unit=unit)
-        if not unit and values.size and np.nanmin(values) >= 0:  # counts are never negative
+        if not unit and not (values < 0).any():  # counts are never negative
             interval = interval._replace(low=max(0.0, interval.low))
         return interval
 

@@ -247,7 +247,7 @@ class Places(NamedTuple):
     docs: NDArray[np.int64]
     spans: NDArray[np.int64]
     first: NDArray[np.int64]
-    """(R,) where each placed candidate's occurrences begin."""
+    """(R,) places at which each placed candidate's occurrences begin."""
     placed: NDArray[np.int64]
     """(R,) the candidates that have any."""
 

@@ -101,7 +101,7 @@ def warmstart(
 
         made = warm_start(
             out, plan, worlds=worlds, width=width, seed=seed, report=report, written=written,
-            encoder=WordEncoder(layers=None) if word_vectors else None, paraphrases=paraphrases,
+            encoder=WordEncoder(layers=6) if word_vectors else None, paraphrases=paraphrases,
             processes=min(8, os.cpu_count() or 1),
             keywords={**(OPENING if open_pages else DEFAULTS), "corpus": corpus, "k": results},
         )  # fmt: skip

@@ -18,34 +18,6 @@ class Schedule(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential:
-    """ZeroSearch's schedule (arXiv 2505.04588) from ``start`` at step 0 to ``end`` at ``total``.
-
-    ``start + (end - start) · (base^(step/total) - 1) / (base - 1)`` before ``total``, ``end`` from
-    there on. ``base`` > 1 changes slowly first, < 1 fast first; 1 is the limit, a straight line.
-    """
-
-    start: float = 0.0
-    end: float = 0.5
-    total: float = 200
-    base: float = 4.0
-
-    def __post_init__(self) -> None:
-        _finite(self, self.start, self.end)
-        if not self.total > 0 or not self.base > 0 or not math.isfinite(self.base):
-            raise CardError(f"a schedule needs total > 0 and base > 0, got {self}")
-
-    def __call__(self, step: float) -> float:
-        if step >= self.total:
-            return self.end
-        x = max(step, 0) / self.total
-        # (base^x - 1) / (base - 1), exact near base = 1, where both differences vanish
-        log = math.log(self.base)
-        share = x if log == 0 else math.expm1(x * log) / math.expm1(log)
-        return self.start + share * (self.end - self.start)
-
-
-@dataclass(frozen=True, slots=True)
 class Linear:
     """A straight line from ``start`` at step 0 to ``end`` at ``total``, ``end`` from there on."""
 
@@ -61,33 +33,49 @@ class Linear:
     def __call__(self, step: float) -> float:
         if step >= self.total:
             return self.end  # exactly, whatever the rounding
-        return self.start + max(step / self.total, 0.0) * (self.end - self.start)
+        return self.start + self.share(max(step / self.total, 0.0)) * (self.end - self.start)
+
+    def share(self, x: float) -> float:
+        """Share of the change that is made when the share ``x`` of the steps is done."""
+        return x
 
 
 @dataclass(frozen=True, slots=True)
-class Cosine:
-    """Half a cosine from ``start`` at step 0 to ``end`` at ``total``, ``end`` from there on:
-    ``start + (end - start) · (1 - cos(π step/total)) / 2`` (SPEAR, arXiv 2509.22601)."""
+class Cosine(Linear):
+    """Half a cosine in place of the line: ``start + (end - start) · (1 - cos(π step/total)) / 2``
+    (SPEAR, arXiv 2509.22601)."""
 
-    start: float
-    end: float
-    total: float
+    def share(self, x: float) -> float:
+        return (1 - math.cos(math.pi * x)) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential(Linear):
+    """ZeroSearch's schedule (arXiv 2505.04588) from ``start`` at step 0 to ``end`` at ``total``.
+
+    ``start + (end - start) · (base^(step/total) - 1) / (base - 1)`` before ``total``, ``end`` from
+    there on. ``base`` > 1 changes slowly first, < 1 fast first; 1 is the limit, a straight line.
+    """
+
+    start: float = 0.0
+    end: float = 0.5
+    total: float = 200
+    base: float = 4.0
 
     def __post_init__(self) -> None:
-        _finite(self, self.start, self.end)
-        if not self.total > 0:
-            raise CardError(f"a schedule needs total > 0, got {self}")
+        Linear.__post_init__(self)  # super() does not know a class with slots, which is made twice
+        if not self.base > 0 or not math.isfinite(self.base):
+            raise CardError(f"a schedule needs base > 0, got {self}")
 
-    def __call__(self, step: float) -> float:
-        if step >= self.total:
-            return self.end
-        share = (1 - math.cos(math.pi * max(step, 0) / self.total)) / 2
-        return self.start + share * (self.end - self.start)
+    def share(self, x: float) -> float:
+        # (base^x - 1) / (base - 1), exact near base = 1, where both differences vanish
+        log = math.log(self.base)
+        return x if log == 0 else math.expm1(x * log) / math.expm1(log)
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """``values[i]`` from step ``at[i-1]`` on; ``values[0]`` before."""
+    """Steps: ``values[i]`` from step ``at[i-1]`` on; ``values[0]`` before."""
 
     values: Sequence[float]
     at: Sequence[float]

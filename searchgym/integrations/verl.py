@@ -91,7 +91,7 @@ _WORKERS: dict[tuple[str, int], _Worker] = {}
 
 @dataclass
 class _Told:
-    """What verl wants to know of an episode beside its turns."""
+    """Facts of an episode, beside its turns, that verl wants to know."""
 
     prompt: tuple[int, ...] = ()
     """Ids of the first prompt."""

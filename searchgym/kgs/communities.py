@@ -38,7 +38,7 @@ class Communities:
         return tuple(int(level.max()) + 1 for level in self.labels)
 
     def parents(self, level: int) -> IntArray:
-        """(G,) of each community of ``level`` its community in the level above."""
+        """(G,) community in the level above of each community of ``level``."""
         fine, coarse = self.labels[level], self.labels[level - 1]
         _, first = np.unique(fine, return_index=True)
         return coarse[first]

@@ -138,5 +138,5 @@ class KnowledgeGraph:
 
 
 def _starts(keys: IntArray, n: int) -> IntArray:
-    """(n + 1,) where each key 0..n-1 begins in the sorted ``keys``."""
+    """(n + 1,) places at which each key 0..n-1 begins in the sorted ``keys``."""
     return np.searchsorted(keys, np.arange(n + 1))

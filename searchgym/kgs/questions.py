@@ -55,7 +55,7 @@ def ask_kg(
 
 
 def _single(graph: KnowledgeGraph) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """(F,) whether a fact is its head's only one of its relation."""
+    """(F,) mask of the facts that are their head's only one of a relation."""
     key = graph.head * len(graph.relations) + graph.relation
     _, where, counts = np.unique(key, return_inverse=True, return_counts=True)
     found: np.ndarray[tuple[int], np.dtype[np.bool_]] = counts[where] == 1

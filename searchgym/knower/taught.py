@@ -16,8 +16,8 @@ from ..worlds.world import World
 
 
 def taught_facts(world: World, share: float, seed: int) -> NDArray[np.bool_]:
-    """(F,) which facts are taught: as many as fit into ``share`` of all. With equal seeds those of
-    a smaller share are among those of a larger."""
+    """(F,) mask of the facts that are taught: as many as fit into ``share`` of all. With equal
+    seeds those of a smaller share are among those of a larger."""
     units = _units(world)
     names, counts = np.unique(units, return_counts=True)
     order = stream(seed, "knower", "taught").permutation(len(names))
@@ -26,8 +26,8 @@ def taught_facts(world: World, share: float, seed: int) -> NDArray[np.bool_]:
 
 
 def shown_facts(world: World, share: float, seed: int) -> NDArray[np.bool_]:
-    """(F,) at which facts a model is shown what not to know looks like, unless they are taught.
-    Each by a draw of its own, whatever is taught."""
+    """(F,) mask of the facts at which a model is shown what not to know looks like, unless they
+    are taught. Each by a draw of its own, whatever is taught."""
     units = _units(world)
     names = np.unique(units)
     chosen = [unit(derive(seed, "knower", "shown", int(name))) < share for name in names]

@@ -125,7 +125,7 @@ class Bench:
             batch.value = self._values(batch)
 
     def _values(self, batch: Batch) -> Tensor:
-        """(N, T) what is still to be earned, on average, from before each token: a perfect critic,
+        """(N, T) reward still to be earned, on average, from before each token: a perfect critic,
         which pays turns where the recipe does."""
         if not hasattr(self, "_value_of"):
             whole = Batch.of(self.pool)
@@ -227,7 +227,7 @@ class Bench:
         return made
 
     def groups(self, question: int, draws: NDArray[np.int64]) -> Floats:
-        """(n, P) what each group of (n, G) drawn ones adds to its step's gradient."""
+        """(n, P) share of each group of (n, G) drawn ones in its step's gradient."""
         step = Totals(0.0, float(self.size * self.tree.questions))
         width, parts = draws.shape[1], []
         for start in range(0, len(draws), max(CHUNK // width, 1)):

@@ -50,7 +50,7 @@ class CandidateText(NamedTuple):
 
     text: str
     ids: Ids
-    """Its words and the end of the turn."""
+    """Number of its words and of the end of the turn."""
     kind: str
     """``due`` (the search that brings the chain on, or the right answer once it was shown),
     ``lucky`` (the right answer before it was shown), ``wrong`` (a wrong answer), ``other`` (a

@@ -68,7 +68,7 @@ class Completion(NamedTuple):
     version: int = 0
     """Version of the weights that wrote it; grows with each update."""
     entropy: Floats | None = None
-    """(N,) in nats, of the untempered distribution."""
+    """(N,) log-probabilities in nats, of the untempered distribution."""
     finish: Literal["stop", "length", "eos"] = "eos"
     """``stop``: a stop string; ``length``: ``max_tokens`` (nothing else cuts a text short)."""
 

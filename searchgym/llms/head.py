@@ -31,7 +31,7 @@ def logits_at(model: Any, ids: Tensor, line: Tensor, column: Tensor, **extra: An
 def states_at(
     model: Any, ids: Tensor, line: Tensor, column: Tensor, **extra: Any
 ) -> tuple[Tensor, Tensor]:
-    """(N, V) as :func:`logits_at`, and the (N, H) last hidden states that became these logits.
+    """Logits (N, V) of :func:`logits_at`, and the (N, H) last hidden states that became them.
 
     Raises:
         EngineError: the model has no output layer that takes its hidden states.

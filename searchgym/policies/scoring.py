@@ -25,7 +25,7 @@ class TokenScores(NamedTuple):
     entropy: Tensor | None
     """Entropy in nats of the distribution the token was drawn from."""
     measures: Mapping[str, Tensor] = {}
-    """What else was asked for, of ``MEASURES``: (B, T), or (B, T, D)."""
+    """Further measures that were asked for, of ``MEASURES``: (B, T), or (B, T, D)."""
 
 
 TOP = 10
@@ -37,7 +37,7 @@ vocabulary; and the last hidden state, which became its logits, (B, T, H)."""
 
 
 def measured(name: str, logp: Tensor) -> Tensor:
-    """(n,) or (n, TOP) a measure of n distributions, given as (n, V) log-probabilities."""
+    """Compute a measure, (n,) or (n, TOP), of n distributions: (n, V) log-probabilities."""
     import torch
 
     if name == "old_entropy":

@@ -193,7 +193,7 @@ class TrainableLM:
             )  # fmt: skip
 
     def reference_logp(self, rows: Sequence[TrainingRow]) -> Tensor:
-        """(B, T) as :meth:`logp`, under the weights before training; without gradient.
+        """Log-probabilities (B, T) under the weights before training; without gradient.
 
         Raises:
             EngineError: full weights without ``reference=True``.
@@ -289,7 +289,7 @@ class TrainableLM:
         save(self.model, os.fspath(folder), state_dict=whole)
 
     def require_adapter(self) -> None:
-        """``EngineError`` if no adapter of this model can be saved by itself."""
+        """Raise ``EngineError`` if no adapter of this model can be saved by itself."""
         if self._adapted is None:
             raise EngineError(
                 "there are no adapters: all weights are trained; save without adapter=True, or "

@@ -26,7 +26,7 @@ class LookedUp(NamedTuple):
     ids: tuple[str, ...]
     """Ids of the passages that it showed, best first."""
     urls: tuple[str, ...]
-    """Their URLs, or the opened page's."""
+    """URLs of the results, or the opened page's."""
     seen: int
     """Number of them that an earlier look-up had shown."""
     repeats: bool

@@ -162,5 +162,5 @@ class Critic:
 
 
 def _mask(batch: Batch) -> Tensor:
-    """(N, T) where the critic is asked."""
+    """(N, T) mask of the tokens at which the critic is asked."""
     return batch.mask if batch.value_mask is None else batch.value_mask

@@ -200,8 +200,8 @@ def batch_measures(
     batch: Batch,
     model: Callable[[Sequence[TrainingRow]], Mapping[str, Tensor]],
 ) -> dict[str, Tensor]:
-    """(N, T) or (N, T, D) what a model says of tokens, by name; each process computes its shard, in
-    one pass for all names."""
+    """Measures (N, T) or (N, T, D) of tokens by a model, by name; each process computes its shard,
+    in one pass for all names."""
     width = batch.mask.shape[1]
     indices = _with_rows(batch)
     shard = processes.shard(indices)

@@ -69,7 +69,7 @@ class TraceRow(NamedTuple):
 
     ids: tuple[int, ...]
     own: tuple[bool, ...]
-    """(N,) where the policy wrote the token."""
+    """(N,) mask of the tokens that the policy wrote."""
 
 
 def encode_traces(

@@ -43,7 +43,7 @@ def states_at(model: Any, embeds: Tensor, asked: Tensor) -> Tensor:
 def _attended(
     attention: Any, x: Tensor, places: Tensor, turns: tuple[Tensor, Tensor], ahead: Tensor
 ) -> Tensor:
-    """(B, Q, width) what attention makes of x (B, T, width) at places (B, Q) of each row."""
+    """Attention (B, Q, width) over x (B, T, width) at places (B, Q) of each row."""
     some = x.gather(1, places[..., None].expand(-1, -1, x.shape[2]))
     cos, sin = turns
     q = attention.q_layernorm(_heads(attention, attention.q_proj(some)))

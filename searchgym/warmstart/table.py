@@ -23,11 +23,11 @@ class TokenMeanings(NamedTuple):
     tokens: Tensor
     """(N,)"""
     vectors: Tensor
-    """(N, D) what each means; unit vectors."""
+    """(N, D) meanings of the words; unit vectors."""
     capital: Tensor
     """(N, 1) the last number of each embedding, before it gets its length."""
     projection: Tensor
-    """(width - 1, D) to begin with."""
+    """(width - 1, D) matrix to begin with."""
     length: float
     """Length of each embedding."""
 
@@ -36,7 +36,7 @@ class Given(NamedTuple):
     """Tokens whose embeddings are not learnt one by one."""
 
     still: Tensor
-    """(S,) those that stay as they are."""
+    """(S,) tokens that stay as they are."""
     words: TokenMeanings | None = None
 
 
@@ -69,11 +69,11 @@ class EmbeddingTable:
             )
         self._words = words
         self.projection = None if words is None else Parameter(words.projection.to(device).clone())
-        """(width - 1, D) what an optimiser takes for all words together."""
+        """(width - 1, D) gradient of all words together, for an optimiser."""
         self.rows = learnt.nonzero()[:, 0].to(device)
-        """(L,) those that are learnt one by one, ascending."""
+        """(L,) tokens that are learnt one by one, ascending."""
         self.learnt = Parameter(self.whole.detach()[self.rows])
-        """(L, width) what an optimiser takes in place of the table."""
+        """(L, width) matrix that an optimiser takes in place of the table."""
         self._place = _places(self.rows, size)
         self._word = _places(self.rows[:0] if words is None else words.tokens.to(device), size)
 
@@ -110,7 +110,7 @@ class EmbeddingTable:
 
 
 def _places(tokens: Tensor, size: int) -> Tensor:
-    """(size,) where each token stands among those given; -1 for others."""
+    """(size,) place of each token among those given; -1 for others."""
     places = torch.full((size,), -1, device=tokens.device)
     places[tokens] = torch.arange(len(tokens), device=tokens.device)
     return places

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.candidates.encoder import SCALE, WordEncoder
+from searchgym.candidates.encoder import SCALE, WordEncoder, bundled_model
 from searchgym.candidates.features import FeatureBuilder
 from searchgym.candidates.lexical import tokenise
 from searchgym.candidates.state import make_state
@@ -85,9 +85,10 @@ def test_words_beyond_the_limit_get_zero_vectors():
 def test_a_text_passes_the_first_layers_only():
     """Compared with the states that transformers gives for the whole model."""
     texts = [tokenise(t) for t in TEXTS]
-    short, whole = WordEncoder(dtype="float32"), WordEncoder(dtype="float32", layers=None)
+    short, whole = WordEncoder(dtype="float32"), WordEncoder(dtype="float32", layers=6)
     assert (short.layers, whole.layers) == (3, 6)
     assert short.name != whole.name
+    assert WordEncoder(bundled_model()).layers == 6, "a folder of one's own is not cut unasked"
     tokenizer, model = whole._load_tokenizer(), whole._load_model()
     for words in texts:
         found = tokenizer.encode(words.text)

@@ -234,10 +234,14 @@ def test_other_methods(cli: Cli, world: Path, tmp_path: Path, recipe: str, more:
     assert found.code == 0, "adapters are merged: the folder stands by itself"
 
 
+ROOT = Path(__file__).resolve().parents[2]
+FIRST = min(path.stem for path in (ROOT / "agents" / "recipes").glob("*.toml"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["train"], "say what to train by: searchgym train RECIPE, one of a2tgpo"),
+        (["train"], f"say what to train by: searchgym train RECIPE, one of {FIRST}"),
         (["train", "grpo"], "add --model with a name"),
         (["train", "gprpo", "--model", "x"], "Did you mean 'grpo'"),
         (["train", "grpo", "--model", "./nothing"], "holds no model (no config.json)"),

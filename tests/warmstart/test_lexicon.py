@@ -45,7 +45,7 @@ class FewWords(WordEncoder):
 @pytest.fixture(scope="module")
 def lexicon(traces: list[Trace]) -> Lexicon:
     texts = [piece.text for trace in traces for piece in trace.pieces]
-    return lexicon_of([*texts, *["Wrote it. He wrote it."] * 30], FewWords(layers=None), near=4)
+    return lexicon_of([*texts, *["Wrote it. He wrote it."] * 30], FewWords(layers=6), near=4)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_neighbours_of_the_texts_words_are_in_it(lexicon: Lexicon) -> None:
 
 def test_too_few_words_are_refused() -> None:
     with pytest.raises(DataError, match="no word stands 20 times"):
-        lexicon_of(["Once only."], FewWords(layers=None))
+        lexicon_of(["Once only."], FewWords(layers=6))
 
 
 def test_words_are_single_tokens(tokenizer: Any, lexicon: Lexicon) -> None:

@@ -34,7 +34,7 @@ def clip_factor(score: Tensor, beta: float = 0.3) -> Tensor:
 
 
 class A2TGPO(Over):
-    """``base`` of the outcome plus ``alpha`` · D_k / √n_k, and clip ranges of turns times
+    """Sum of ``base`` of the outcome and ``alpha`` · D_k / √n_k, and clip ranges of turns times
     1 + β(2σ(z_k) - 1).
 
     z_k is a turn's reward (its information gain) among the k-th turns of its group. A trajectory's

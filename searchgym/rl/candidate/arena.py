@@ -42,7 +42,7 @@ class Node:
     """Share of the task's gold passages seen so far; 0 if it has none."""
     searches: int
     is_search: NDArray[np.bool_]
-    """(n,) which candidates are searches."""
+    """(n,) mask of the candidates that are searches."""
     gains: NDArray[np.float32]
     """(n,) share of the gold passages that a search would show for the first time; 0 for answers.
     Found out by asking the engine, which costs far less than building the state it leads to."""

@@ -101,7 +101,7 @@ class TurnProgress(Slot):
 
 
 def _states(group: Group, workers: Workers) -> list[list[tuple[int, Tensor]]]:
-    """Of each member (turn, its last token's state and a 1), in order."""
+    """Pairs (turn, its last token's state and a 1) of each member, in order."""
     members: Sequence[Played] = group.members
     rows = [row for m in members for row in m.rows]
     if not rows:

@@ -120,7 +120,7 @@ class Anchor(Slot):
 
 
 def in_columns(rows: Sequence[Sequence[float]]) -> Floats:
-    """(M, K) of M lists of at most K numbers; NaN where one is shorter."""
+    """Array (M, K) of M lists of at most K numbers; NaN where one is shorter."""
     made = np.full((len(rows), max(map(len, rows), default=0)), np.nan)
     for line, row in zip(made, rows, strict=True):
         line[: len(row)] = row

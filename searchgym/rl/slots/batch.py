@@ -89,29 +89,29 @@ class Batch:
     """(N,) float: what was paid for the episode as a whole. Not ``reward`` less the turns', which
     has their rounding in it."""
     turn_reward: Tensor | None = None
-    """(N, T) what turns were paid, each at its last trained token (a turn without one: at the last
+    """(N, T) rewards of turns, each at its last trained token (a turn without one: at the last
     before it)."""
     baseline: Tensor | None = None
-    """(N,) what the group's baseline member earned; NaN: it broke off."""
+    """(N,) rewards of the group's baseline member; NaN: it broke off."""
     old_logp: Tensor | None = None
-    """(N, T) under the weights at the start of the update."""
+    """(N, T) log-probabilities under the weights at the start of the update."""
     ref_logp: Tensor | None = None
-    """(N, T) under the reference."""
+    """(N, T) log-probabilities under the reference."""
     teacher_logp: Tensor | None = None
-    """(N, T) under the teacher."""
+    """(N, T) log-probabilities under the teacher."""
     old_entropy: Tensor | None = None
     """(N, T) entropies, in nats, of the distributions that the tokens were drawn from, under the
     weights at the start of the update; so are the next three (``policies.scoring.MEASURES``)."""
     sum_pi_sq: Tensor | None = None
     """(N, T) sums of their squared probabilities."""
     top_logp: Tensor | None = None
-    """(N, T, 10) their largest log-probabilities."""
+    """(N, T, 10) largest log-probabilities of these distributions."""
     hidden: Tensor | None = None
     """(N, T, H) last hidden states, of which they were made."""
     value: Tensor | None = None
     """(N, T) a critic's, before the update."""
     returns: Tensor | None = None
-    """(N, T) what the critic should have said."""
+    """(N, T) values that the critic should have given."""
     value_mask: Tensor | None = None
     """(N, T) bool: where it is asked; None: as ``mask``."""
     adv: Tensor | None = None

@@ -102,7 +102,7 @@ class Rewards:
     """Rewards of the M members of a group. A member with NaN cannot be scored and is left out."""
 
     outcome: Floats
-    """(M,) for the episode as a whole, paid at its end."""
+    """(M,) reward of the episode as a whole, paid at its end."""
     turns: Floats | None = None
     """(M, K) paid for each turn besides; NaN where a member has no such turn."""
 
@@ -113,7 +113,7 @@ class Rewards:
 
 
 def wider(values: Floats, width: int) -> Floats:
-    """(M, K) as (M, ``width``), with NaN for turns that no member has."""
+    """Widen (M, K) to (M, ``width``), with NaN for turns that no member has."""
     return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=np.nan)
 
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import CardError
-from ..policies.scoring import MEASURES
 from ..rl.credit import compare, reward_group, score_groups
 from ..rl.recipe import Recipe
 from ..rl.rollouts.chains import Chains
@@ -117,7 +116,7 @@ class Bench:
         for name, lm in (("old_logp", self.lm), ("ref_logp", self.lm),
                          ("teacher_logp", self.teacher)):  # fmt: skip
             setattr(batch, name, in_lines(lm.logp(batch.rows), batch.members, width))
-        if wanted := [name for name in MEASURES if self.recipe.needs(name)]:
+        if wanted := self.recipe.token_measures:
             for name, values in self.lm.score(batch.rows, measures=wanted).measures.items():
                 setattr(batch, name, in_lines(values.detach(), batch.members, width))
         batch.sampled_logp = batch.need("old_logp").float()

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import CardError, unknown
 from ..objects import load_known
-from ..policies.scoring import MEASURES
+from ..policies.scoring import TOKEN_MEASURES
 from ..rl.recipe_files import read, shipped
 from ..rl.slots.registry import REGISTRY
 from .gradients import with_size
@@ -21,7 +21,7 @@ DEFAULT = (
 )  # fmt: skip
 """Methods that ``searchgym lab`` measures without being told which."""
 NEEDS_NO_SIGNAL = frozenset(
-    {"old_logp", "ref_logp", "teacher_logp", "value", "baseline", *MEASURES}
+    {"old_logp", "ref_logp", "teacher_logp", "value", "baseline", *TOKEN_MEASURES}
 )
 STATES = frozenset({"effective_rank", "progress"})
 """Parts that read hidden states, of which a table has none."""

@@ -102,7 +102,8 @@ class TabularLM:
         self, rows: Sequence[TrainingRow], *, entropy: bool = False, measures: Collection[str] = ()
     ) -> TokenScores:
         """Compute :meth:`logp`, with entropies if wanted, and measures of the distributions that
-        tokens were drawn from (``policies.scoring.MEASURES``; a table has no hidden states)."""
+        tokens were drawn from (``policies.scoring.TOKEN_MEASURES``; a table has no hidden
+        states)."""
         width = max(map(len, rows))
         index = np.full((len(rows), width), -1)
         sampled = np.zeros((len(rows), width), np.bool_)

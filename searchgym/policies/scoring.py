@@ -25,12 +25,12 @@ class TokenScores(NamedTuple):
     entropy: Tensor | None
     """Entropy in nats of the distribution the token was drawn from."""
     measures: Mapping[str, Tensor] = {}
-    """Further measures that were asked for, of ``MEASURES``: (B, T), or (B, T, D)."""
+    """Further measures that were asked for, of ``TOKEN_MEASURES``: (B, T), or (B, T, D)."""
 
 
 TOP = 10
 """Number of log-probabilities in ``top_logp``."""
-MEASURES = ("old_entropy", "sum_pi_sq", "top_logp", "hidden")
+TOKEN_MEASURES = ("old_entropy", "sum_pi_sq", "top_logp", "hidden")
 """Measures of the distribution that a token was drawn from: its entropy; the sum of its squared
 probabilities; its ``TOP`` largest log-probabilities, (B, T, TOP), with -inf beyond a smaller
 vocabulary; and the last hidden state, which became its logits, (B, T, H)."""
@@ -48,7 +48,7 @@ def measured(name: str, logp: Tensor) -> Tensor:
         most = logp.topk(min(TOP, logp.shape[-1])).values
         short = (0, TOP - most.shape[-1])
         return torch.nn.functional.pad(most, short, value=-torch.inf)
-    raise EngineError(unknown("measure of tokens", name, MEASURES))
+    raise EngineError(unknown("measure of tokens", name, TOKEN_MEASURES))
 
 
 def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
@@ -81,7 +81,7 @@ def score(
     :func:`micro_batches` and go backward before the next.
 
     Args:
-        measures: Names in ``MEASURES`` of what else to compute, without gradient.
+        measures: Names in ``TOKEN_MEASURES`` of what else to compute, without gradient.
         passes: Maps the passes this process needs to those it must make, because processes that
             share a sharded model need more; surplus passes have no effect.
 

@@ -178,7 +178,7 @@ class TrainableLM:
         self, rows: Sequence[TrainingRow], *, entropy: bool = False, measures: Collection[str] = ()
     ) -> TokenScores:
         """Compute :meth:`logp`, with entropies if wanted, and measures of
-        :data:`searchgym.policies.scoring.MEASURES`, which are without gradient."""
+        :data:`searchgym.policies.scoring.TOKEN_MEASURES`, which are without gradient."""
         import torch
 
         check_length(self.model, max(map(len, rows), default=0))

@@ -13,7 +13,7 @@ from ..curricula import Uniform
 from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
 from ..objects import load_known
-from ..policies.scoring import MEASURES
+from ..policies.scoring import TOKEN_MEASURES
 from ..utils.state_file import under
 from .data.curriculum import ByCurriculum
 from .data.uniform import UniformTasks
@@ -39,7 +39,7 @@ DEFAULTS: Mapping[str, Any] = {
     "schedule": "constant",
 }  # fmt: skip
 """Defaults of the slots that a recipe leaves out."""
-ALWAYS = frozenset({"old_logp", "entropy", *MEASURES})
+ALWAYS = frozenset({"old_logp", "entropy", *TOKEN_MEASURES})
 """Fields that every trainer provides when they are asked for."""
 
 
@@ -140,6 +140,11 @@ class Recipe:
     def needs(self, name: str) -> bool:
         """Check whether any part reads it."""
         return any(name in part.requires for _, part in self.parts())
+
+    @property
+    def token_measures(self) -> list[str]:
+        """Names of the measures of tokens' distributions that parts read."""
+        return [name for name in TOKEN_MEASURES if self.needs(name)]
 
     def state_dict(self) -> dict[str, Any]:
         return {place: part.state_dict() for place, part in self.parts()}

@@ -20,7 +20,6 @@ import torch
 from ..envs.unwrap import search_env
 from ..errors import CardError, DataError, EngineError
 from ..policies.causal_lm import CausalLMPolicy
-from ..policies.scoring import MEASURES
 from ..policies.trainable import TrainableLM
 from ..utils.files import FolderLock
 from .agreement import require_agreement, tolerance
@@ -314,7 +313,7 @@ class Trainer:
         with torch.no_grad():
             if self._needs_old:
                 batch.old_logp = batch_logp(self.processes, batch, self.lm.logp)
-            if wanted := [name for name in MEASURES if recipe.needs(name)]:
+            if wanted := recipe.token_measures:
                 found = batch_measures(
                     self.processes, batch,
                     lambda rows: self.lm.score(rows, measures=wanted).measures,

@@ -15,7 +15,7 @@ from searchgym.errors import EngineError
 from searchgym.llms.base import Sampling
 from searchgym.llms.precision import fast_dtype
 from searchgym.policies.rows import TrainingRow
-from searchgym.policies.scoring import MEASURES, TOP, micro_batches
+from searchgym.policies.scoring import TOKEN_MEASURES, TOP, micro_batches
 from searchgym.policies.trainable import Lora, TrainableLM
 from searchgym.seeding import stream
 from tests.llms import tiny
@@ -71,8 +71,8 @@ def test_measures_are_those_of_a_plain_forward(kind: str) -> None:
     """Of the distribution that each token was drawn from; nothing where none was."""
     trained = lm(kind)
     rows = played(trained)
-    found = trained.score(rows, measures=MEASURES).measures
-    assert set(found) == set(MEASURES)
+    found = trained.score(rows, measures=TOKEN_MEASURES).measures
+    assert set(found) == set(TOKEN_MEASURES)
     for i, row in enumerate(rows):
         at = np.flatnonzero(row.sampled)
         wide = plain(trained.model, row)[at - 1]

@@ -13,9 +13,8 @@ class InForage:
     """Pay the answer and the best single turn's share of the gold passages, less for many turns.
 
     (EM + ``share`` · max_t |gold ∩ shown in turn t| / |gold|) · ``discount``^max(0, n - ``free``)
-    for n turns that looked something up (Qian and Liu, InForage, arXiv 2505.09316; released
-    code). That the
-    exponent counts only the turns beyond the free ones is our reading.
+    for n turns that looked something up (Qian and Liu, InForage, arXiv 2505.09316; released code).
+    That the exponent counts only the turns beyond the free ones is our reading.
     """
 
     registered = "inforage"

@@ -101,7 +101,8 @@ class Batch:
     """(N, T) log-probabilities under the teacher."""
     old_entropy: Tensor | None = None
     """(N, T) entropies, in nats, of the distributions that the tokens were drawn from, under the
-    weights at the start of the update; so are the next three (``policies.scoring.MEASURES``)."""
+    weights at the start of the update; so are the next three
+    (``policies.scoring.TOKEN_MEASURES``)."""
     sum_pi_sq: Tensor | None = None
     """(N, T) sums of their squared probabilities."""
     top_logp: Tensor | None = None

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ...errors import CheckError, EngineError
-from ...policies.scoring import MEASURES
+from ...policies.scoring import TOKEN_MEASURES
 from ...types import Task
 from .batch import Batch, Estimate, Mean, Output, Totals
 from .protocols import Floats, Reduction, UpdateWide
@@ -31,10 +31,10 @@ from .samples import group_of, sample_batch, sample_signals, shuffled
 _FIELDS = frozenset(f.name for f in fields(Batch))
 _OPTIONAL = (
     "turn_reward", "baseline", "old_logp", "ref_logp", "teacher_logp", "value", "returns",
-    "value_mask", *MEASURES,
+    "value_mask", *TOKEN_MEASURES,
 )  # fmt: skip
 _PER_TOKEN = (
-    "sampled_logp", "old_logp", "ref_logp", "teacher_logp", "turn_reward", "value", *MEASURES,
+    "sampled_logp", "old_logp", "ref_logp", "teacher_logp", "turn_reward", "value", *TOKEN_MEASURES,
 )  # fmt: skip
 
 

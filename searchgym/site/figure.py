@@ -39,6 +39,8 @@ class Dumbbell(NamedTuple):
     low: float
     high: float
     questions: int
+    clear: bool
+    """Whether the trained agent's interval lies above that of the rules."""
 
 
 def rows(run: Mapping[str, Any]) -> list[Dumbbell]:
@@ -54,7 +56,7 @@ def rows(run: Mapping[str, Any]) -> list[Dumbbell]:
         cell, rule = cells[name, trained], cells[name, BAR]
         shown = _heading(corpora[name].folder) if real else NAMES.get(name, name)
         found.append(Dumbbell(shown, real, rule["mean"], cell["mean"], cell["low"], cell["high"],
-                         cell["questions"]))  # fmt: skip
+                         cell["questions"], cell["low"] > rule["high"]))  # fmt: skip
     return sorted(found, key=lambda row: row.real)
 
 
@@ -82,7 +84,8 @@ def draw(run: Mapping[str, Any]) -> dict[str, str]:
     seeds = next(c["seeds"] for c in run["table"] if c["agent"] == run["arguments"][0])
     asked = sorted({row.questions for row in found})
     note = (
-        f"Means of {seeds} seeds, {' to '.join(map(str, asked[:: len(asked) - 1 or 1]))} questions"
+        f"{seeds} seeds, {' to '.join(map(str, asked[:: len(asked) - 1 or 1]))} questions; "
+        "bold: clearly above"
     )
     return {
         scheme: jinja2.Template(template, trim_blocks=True, lstrip_blocks=True).render(

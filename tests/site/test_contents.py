@@ -31,7 +31,7 @@ def test_the_figure_is_drawn_from_the_stored_run(scheme: str) -> None:
 
 
 def test_the_figures_title_follows_the_numbers() -> None:
-    row = figure.Dumbbell("a", True, 0.2, 0.3, 0.25, 0.35, 100)
+    row = figure.Dumbbell("a", True, 0.2, 0.3, 0.25, 0.35, 100, True)
     worse = row._replace(rules=0.4)
     assert figure.title([row, row, row._replace(real=False)])[1].endswith(
         "on all 2 real question sets"

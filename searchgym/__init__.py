@@ -87,7 +87,7 @@ _WHERE = {
     "llms.foreign": ("neutralise",),
     "rl.trainer": ("TrainConfig", "Trainer"),
     "rl.recipe": ("Recipe",),
-    "rl.critic": ("Critic",),
+    "rl.critics.scalar": ("Critic",),
     "rl.processes": ("Processes",),
     "rl.asynchronous.rollouts": ("AsyncRollouts",),
     "policies.model_folder": ("load_policy",),
@@ -184,7 +184,7 @@ if TYPE_CHECKING:
     from .rewards import gate as gate
     from .rewards import per_turn as per_turn
     from .rl.asynchronous.rollouts import AsyncRollouts as AsyncRollouts
-    from .rl.critic import Critic as Critic
+    from .rl.critics.scalar import Critic as Critic
     from .rl.processes import Processes as Processes
     from .rl.recipe import Recipe as Recipe
     from .rl.trainer import TrainConfig as TrainConfig

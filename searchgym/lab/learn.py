@@ -165,7 +165,7 @@ def train(method: str, seed: int, course: Course | None = None) -> dict[str, Any
         CardError: the method distils, for which the bench has no teacher.
     """
     from ..policies.trainable import TrainableLM
-    from ..rl.critic import Critic
+    from ..rl.critics.registry import make_critic
     from ..rl.trainer import TrainConfig, Trainer
 
     course = course or Course()
@@ -178,7 +178,7 @@ def train(method: str, seed: int, course: Course | None = None) -> dict[str, Any
     began = time.perf_counter()
     critic = None
     if recipe.needs("value"):
-        critic = Critic(lm, **{**recipe.critic, "lr": course.lr})
+        critic = make_critic({**recipe.critic, "lr": course.lr}, lm)
     config = TrainConfig.of(
         recipe, steps=course.episodes, tasks=course.tasks, lr=course.lr, seed=seed
     )

@@ -39,6 +39,8 @@ class Lora(NamedTuple):
     """Names of the layers that get adapters; ``"all-linear"``: all but the output layer."""
 
 
+REFERENCE = "reference."
+"""Beginning of the names of the reference's weights (:meth:`TrainableLM.untrained`)."""
 REUSED = 65_536
 """Tokens whose keys and values a policy in training keeps between turns."""
 
@@ -165,6 +167,11 @@ class TrainableLM:
         """True if :meth:`reference_logp` can be asked: adapters, or a frozen copy."""
         return self._adapted is not None or self._frozen is not None
 
+    @property
+    def has_copy(self) -> bool:
+        """True if the reference is a copy of the weights: :meth:`blend_reference` can move it."""
+        return self._frozen is not None
+
     # --- training -----------------------------------------------------------------------------
     def parameters(self) -> list[Parameter]:
         """The parameters that are trained."""
@@ -229,6 +236,45 @@ class TrainableLM:
         if self._frozen is not None:
             self._frozen.to(device)
 
+    def blend_reference(self, share: float) -> None:
+        """Move the frozen copy's weights by ``share`` of their way to the model's: 1 replaces them.
+        All processes with shards of a model must call it together.
+
+        Raises:
+            EngineError: no copy is kept: adapters' reference is the model without them.
+        """
+        import torch
+
+        copied = self._copied()
+        with torch.no_grad():
+            for name, p in self.model.named_parameters():
+                if p.requires_grad:
+                    copied[name].lerp_(full_tensor(p.detach()).to(copied[name]), share)
+
+    def reference_state(self) -> dict[str, Tensor]:
+        """The frozen copy's weights of what is trained, by name, on the CPU. Errors as
+        :meth:`blend_reference`."""
+        copied = self._copied()
+        trained = [n for n, p in self.model.named_parameters() if p.requires_grad]
+        return {name: copied[name].detach().to("cpu", copy=True) for name in trained}
+
+    def load_reference_state(self, weights: Mapping[str, Tensor]) -> None:
+        """Take back what :meth:`reference_state` gave."""
+        import torch
+
+        copied = self._copied()
+        with torch.no_grad():
+            for name, value in weights.items():
+                copied[name].copy_(value)
+
+    def _copied(self) -> dict[str, Parameter]:
+        if self._frozen is None:
+            raise EngineError(
+                "no copy of the weights is kept that could move: TrainableLM(…, reference=True), "
+                "without adapters, whose reference is the model with them off"
+            )
+        return dict(self._frozen.named_parameters())
+
     def state_dict(self) -> dict[str, Tensor]:
         """The trained weights by name, on the CPU: of adapters, or all that are not frozen."""
         return {
@@ -253,7 +299,7 @@ class TrainableLM:
 
     def untrained(self) -> Iterator[tuple[str, Tensor]]:
         """Weights by name that :meth:`state_dict` lacks: frozen ones and the reference's."""
-        models = (("", self.model), ("reference.", self._frozen))
+        models = (("", self.model), (REFERENCE, self._frozen))
         for prefix, model in models:
             for name, p in model.named_parameters() if model is not None else ():
                 if not p.requires_grad:

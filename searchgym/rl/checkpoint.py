@@ -29,6 +29,9 @@ def save_checkpoint(run: TrainerState, path: str | os.PathLike[str]) -> None:
         tensors |= optimizer_tensors(optimizer, f"optimizer/{i}")
     if run.critic is not None:
         tensors |= {f"critic/{name}": value for name, value in run.critic.tensors().items()}
+    if run.reference is not None:
+        moved = run.lm.reference_state()
+        tensors |= {f"reference/{name}": value.contiguous() for name, value in moved.items()}
     tensors |= {f"slots/{name}": value for name, value in run.recipe.tensors().items()}
     header = {
         "settings": _plain(settings_of(run)),
@@ -69,6 +72,8 @@ def load_checkpoint(run: TrainerState, path: str | os.PathLike[str]) -> None:
         load_optimizer(optimizer, tensors, f"optimizer/{i}")
     if run.critic is not None:
         run.critic.load_tensors(under(tensors, "critic"))
+    if run.reference is not None:
+        run.lm.load_reference_state(under(tensors, "reference"))
     run.recipe.load_state_dict(slots)
     run.recipe.load_tensors(under(tensors, "slots"))
     run.monitor.load_state_dict(header["monitor"])

@@ -20,6 +20,7 @@ from ..policies.note import read_note
 from ..utils.files import write_whole
 from ..utils.trust import check_sources, named_sources, registered_only
 from .comparison import require_members_that_differ
+from .critics.registry import check_critic_table
 from .log import CHECKPOINT, LOG, Log
 from .recipe import DEFAULTS, SEVERAL, Recipe, read
 from .recipe import TABLES as OF_RECIPE
@@ -35,7 +36,8 @@ MODEL = "model"
 """Subfolder of a run for the trained model."""
 TABLES = (*REGISTRY, *OF_RECIPE, "load")
 """Tables that ``--set TABLE.KEY=VALUE`` may change: a recipe's slots and training options, the
-environment's, the policy's sampling, the critic's, and how the model is loaded."""
+environment's, the policy's sampling, the critic's, how the reference moves, and how the model is
+loaded."""
 LORA = ("rank", "alpha", "targets")
 
 
@@ -85,6 +87,12 @@ class Plan:
                 raise CardError(f"LoRA's {name} must be at least 1, got {self.lora[name]}")
         sampling = sampling_of(self.sampling)
         recipe = Recipe.of(self.table)
+        check_critic_table(self.critic)
+        if recipe.reference and self.lora is not None:
+            raise CardError(
+                f"recipe {self.recipe!r} moves its reference; that of adapters is the model "
+                "without them, which stands still: leave --lora out"
+            )
         require_members_that_differ(recipe, sampling)
         if recipe.needs("teacher_logp") and self.teacher is None:
             raise CardError(f"recipe {self.recipe!r} learns from a teacher: add --teacher MODEL")
@@ -106,6 +114,8 @@ class Plan:
                     **table,
                     slot: changed(slot, table.get(slot, DEFAULTS.get(slot)), changes[slot]),
                 }
+        if moved := _table("reference", changes):
+            table = {**table, "reference": {**table.get("reference", {}), **moved}}
         rest: dict[str, Any] = {"load": _table("load", changes)}
         for name in ("critic", "sampling"):
             rest[name] = {**table.get(name, {}), **_table(name, changes)}
@@ -277,7 +287,7 @@ def build(plan: Plan, env: SearchEnv, out: str | os.PathLike[str]) -> Trainer:
     """
     try:
         from ..policies.trainable import Lora, TrainableLM
-        from .critic import Critic
+        from .critics.registry import make_critic
         from .processes import Processes, SingleProcess, launched
         from .trainer import Trainer
     except ImportError as error:
@@ -307,7 +317,7 @@ def build(plan: Plan, env: SearchEnv, out: str | os.PathLike[str]) -> Trainer:
     critic = None
     if recipe.needs("value"):
         body = lm if lora is None else loaded(plan.model, whole=True)
-        critic = Critic(body, **{"lr": config.lr * 10, **plan.critic})
+        critic = make_critic(plan.critic, body, lr=config.lr * 10)
     teacher = None if plan.teacher is None else loaded(plan.teacher, whole=False)
     if teacher is not None and teacher.tokenizer.get_vocab() != lm.tokenizer.get_vocab():
         raise CardError(

@@ -163,8 +163,14 @@ RL: Mapping[str, Metric] = {
                     "implicit reward; `dpo/margin`: mean difference of implicit rewards", "share; "
                     "nats", "accuracy above 0.5", "below: a lower `lr`"),
     "critic/*": Metric(
-        "critic", "`loss`, `grad_norm`, mean `value` and `clip_frac` of the value model's updates",
+        "critic", "`loss`, `grad_norm`, mean `value` and `clip_frac` of the value model's updates; "
+        "of `hl_gauss` `outside`: share of returns beyond its histogram",
         "–", "loss falls", "loss grows: a lower `critic.lr`",
+    ),
+    "implicit_reward/*": Metric(
+        "implicit rewards (istar)", "of the model that learns from pairs of a success and a "
+        "failure: `loss`, `accuracy` (share of pairs in the right order), `grad_norm`, number of `pairs`",
+        "nats; share; –; pairs", "loss falls from ln 2", "no pairs: all succeed or all fail",
     ),
     "sampling_logp_difference/*": Metric(
         "trainer and rollout engine disagree by", "mean and max over tokens of |log π_trainer − "

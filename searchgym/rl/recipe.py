@@ -15,9 +15,11 @@ from ..errors import CardError, unknown
 from ..objects import load_known
 from ..policies.scoring import TOKEN_MEASURES
 from ..utils.state_file import under
+from .critics.registry import check_critic_table
 from .data.curriculum import ByCurriculum
 from .data.uniform import UniformTasks
 from .recipe_files import read, shipped
+from .reference import MovingReference
 from .slots.protocols import (
     AdvantageEstimator,
     CoefficientSchedule,
@@ -32,7 +34,7 @@ from .slots.registry import REGISTRY, SlotName, make
 
 SEVERAL: tuple[SlotName, ...] = ("signal", "reward", "loss")
 """Slots that hold a list."""
-TABLES = ("train", "env", "critic", "sampling")
+TABLES = ("train", "env", "critic", "sampling", "reference")
 """Further tables of a recipe: defaults for the environment, trainer and sampling."""
 DEFAULTS: Mapping[str, Any] = {
     "rollout": "chains", "signal": ["return"], "reward": ["weighted"], "data": "uniform",
@@ -60,10 +62,13 @@ class Recipe:
     """Options of the environment that the method is meant for (``gym.make``'s keywords). The
     trainer accepts others."""
     critic: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the critic (:class:`~searchgym.rl.critic.Critic`) that belong to the method, as
-    defaults."""
+    """Which critic (``use``, a name in ``searchgym.rl.critics``), and those of its options that
+    belong to the method, as defaults."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """Options of the policy's sampling (:class:`~searchgym.llms.base.Sampling`), likewise."""
+    reference: Mapping[str, Any] = field(default_factory=dict)
+    """When and how far the reference moves (:class:`~searchgym.rl.reference.MovingReference`);
+    empty: it stays what the model was before training."""
     table: Mapping[str, Any] = field(default_factory=dict)
     """Table it was made of."""
 
@@ -98,6 +103,8 @@ class Recipe:
             else:
                 slots[slot] = make(slot, given)
         slots |= {name: dict(table.get(name, {})) for name in TABLES}
+        check_critic_table(slots["critic"])
+        MovingReference.of(slots["reference"])
         return cls(**slots, table=table)
 
     def parts(self) -> Iterator[tuple[str, SlotObject]]:
@@ -122,7 +129,8 @@ class Recipe:
                     f"{place} ({type(part).__name__}) needs {name!r}, which nothing here provides: "
                     f"{advice}"
                 )
-
+        if self.reference and not self.needs("ref_logp"):
+            raise CardError("the recipe's [reference] moves a reference that no part of it reads")
         if "clip_scale" in self.advantage.provides and not self.scales_clip:
             raise CardError(f"advantage ({type(self.advantage).__name__}) {UNREAD_SCALE}")
         driven = {"lr", *(loss.name for loss in self.loss)}

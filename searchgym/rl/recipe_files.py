@@ -1,7 +1,8 @@
 """Recipes as files: ``agents/recipes/<name>.toml``, or a TOML file of your own.
 
 A file has one entry per slot (``advantage``, ``loss``, …), the tables ``[train]``, ``[env]``,
-``[critic]`` and ``[sampling]``, and ``[doc]``, which is for people. Reading one loads no library.
+``[critic]``, ``[sampling]`` and ``[reference]``, and ``[doc]``, which is for people. Reading one
+loads no library.
 """
 
 from __future__ import annotations

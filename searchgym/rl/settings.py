@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from ..llms.prompts import weights_digest
+from ..policies.trainable import REFERENCE
 
 FREE = ("steps", "save_every", "save_rollouts")
 """Options that a resumed run may change."""
@@ -23,6 +24,7 @@ class TrainerState(Protocol):
     recipe: Any
     config: Any
     critic: Any
+    reference: Any
     monitor: Any
     processes: Any
     updater: Any
@@ -48,15 +50,15 @@ def settings_of(run: TrainerState) -> dict[str, dict[str, Any]]:
             "rules": _digest(asdict(env.rules)),
             "engine": getattr(env.engine, "fingerprint", type(env.engine).__name__),
         },
-        "model": {"frozen": weights_digest(_frozen_weights(run.lm))},
+        "model": {"frozen": weights_digest(_frozen_weights(run.lm, run.reference is not None))},
     }
 
 
-def _frozen_weights(lm: Any) -> Iterator[tuple[str, Any]]:
-    """Weights that no checkpoint holds: those that are not trained, and the reference's. Sharded
-    weights (FSDP2) are left out: gathering them all would take too long."""
+def _frozen_weights(lm: Any, moves: bool) -> Iterator[tuple[str, Any]]:
+    """Weights that no checkpoint holds: those that are not trained, and the reference's unless it
+    ``moves``. Sharded weights (FSDP2) are left out: gathering them all would take too long."""
     for name, tensor in lm.untrained():
-        if not hasattr(tensor, "full_tensor"):
+        if not hasattr(tensor, "full_tensor") and not (moves and name.startswith(REFERENCE)):
             yield name, tensor
 
 

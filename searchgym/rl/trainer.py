@@ -29,7 +29,7 @@ from .collapse import CollapseMonitor
 from .comparison import compares_groups, require_members_that_differ
 from .config import TrainConfig as TrainConfig
 from .credit import compare, score_groups
-from .critic import Critic
+from .critics.base import ValueModel
 from .idle import warn_of_idle_options
 from .log import CHECKPOINT, LOG, Log
 from .measures import (
@@ -40,6 +40,7 @@ from .measures import (
 )
 from .processes import SingleProcess
 from .recipe import Recipe, under_curriculum
+from .reference import MovingReference
 from .saved import ROLLOUTS, SavedRollouts
 from .slots.batch import Batch
 from .slots.protocols import Learner, Replay, RunFacts
@@ -83,7 +84,7 @@ class Trainer:
         *,
         policy: CausalLMPolicy | None = None,
         teacher: TrainableLM | None = None,
-        critic: Critic | None = None,
+        critic: ValueModel | None = None,
         rollouts: AsyncRollouts | None = None,
         processes: SingleProcess | None = None,
         out: str | os.PathLike[str] | None = None,
@@ -100,6 +101,9 @@ class Trainer:
             "ref_logp": lm.has_reference,
         }
         self.recipe.check(frozenset(name for name, given in there.items() if given))
+        self.reference = MovingReference.of(self.recipe.reference)
+        if self.reference is not None:
+            self.reference.require_copy(lm)
         most_tokens = policy.sampling.max_tokens * env.rules.max_turns
         updates = self.config.epochs * self.config.minibatches
         warn_of_idle_options(self.recipe, RunFacts(updates, most_tokens))
@@ -280,6 +284,8 @@ class Trainer:
             self._publish()
 
         self.steps += 1
+        if self.reference is not None:
+            self.reference.after(self.steps, self.lm)
         if self.rollouts is not None:
             metrics |= self.rollouts.updated(self.lm.merged(), self.policy.version)
         metrics |= {"rollout_s": played_until - start, "update_s": perf_counter() - played_until}

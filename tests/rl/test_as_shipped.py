@@ -12,7 +12,7 @@ import torch
 
 from searchgym.envs.search import SearchEnv
 from searchgym.llms.base import Sampling
-from searchgym.rl.critic import Critic
+from searchgym.rl.critics.registry import make_critic
 from searchgym.rl.idle import IdleOptionWarning, idle_options
 from searchgym.rl.recipe import Recipe, shipped
 from searchgym.rl.slots.protocols import RunFacts
@@ -48,7 +48,7 @@ def trainer(table: Any, **changes: Any) -> Trainer:
     lm, _ = lookup.player(0, reference=recipe.needs("ref_logp"))
     sampling = Sampling(max_tokens=6, stop=("\n",), temperature=1.6)
     teacher = lookup.player(1)[0] if recipe.needs("teacher_logp") else None
-    critic = Critic(lm, **{**recipe.critic, "lr": 1e-3}) if recipe.needs("value") else None
+    critic = make_critic({**recipe.critic, "lr": 1e-3}, lm) if recipe.needs("value") else None
     config = TrainConfig.of(recipe, steps=STEPS, tasks=4, lr=1e-3, seed=3, **changes)
     policy = lm.policy("plain", sampling=sampling, seed=0)
     with warnings.catch_warnings():

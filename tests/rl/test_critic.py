@@ -1,4 +1,4 @@
-"""The critic's values are of the state before each token; it learns what returns are."""
+"""Critics' values are of the state before each token; they learn what returns are."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.errors import EngineError
+from searchgym.errors import CardError, EngineError
 from searchgym.policies.trainable import Lora
-from searchgym.rl.critic import Critic
+from searchgym.rl.advantages.ppo import ppo_advantages, turn_ppo_advantages
+from searchgym.rl.critics.base import ValueModel
+from searchgym.rl.critics.contract import check_critic
+from searchgym.rl.critics.hl_gauss import HLGaussCritic, target_histogram
+from searchgym.rl.critics.registry import critics, make_critic
+from searchgym.rl.critics.scalar import Critic
+from searchgym.rl.critics.turn import TurnCritic
 from searchgym.rl.launch import Plan
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots.batch import Batch
@@ -19,14 +25,18 @@ from searchgym.rl.slots.registry import make
 from tests.rl.colours import TASKS, player, setting
 
 
-def batch_and_critic(lr: float = 1e-2) -> tuple[Batch, Critic]:
+def played_batch() -> Batch:
     lm, policy = player(0)
     plans = [TaskPlan(task, f"0.{i}", i) for i, task in enumerate(TASKS)]
     workers = Workers(policy, setting(), lm)
     groups = make("rollout", {"use": "chains", "size": 4}).collect(plans, workers)
     made = Batch.of([Scored(g, {}, Rewards(np.arange(4.0) / 4)) for g in groups])
     assert made is not None
-    return made, Critic(lm, lr=lr)
+    return made
+
+
+def batch_and_critic(lr: float = 1e-2) -> tuple[Batch, Critic]:
+    return played_batch(), Critic(player(0)[0], lr=lr)
 
 
 def test_values_are_of_the_state_before_the_token() -> None:
@@ -180,3 +190,120 @@ def test_it_is_a_model_of_its_own() -> None:
     assert torch.equal(torch.cat([p.detach().flatten() for p in lm.parameters()]), before)
     with pytest.raises(EngineError, match="has adapters"):
         Critic(player(0, lora=Lora(4))[0])
+
+
+# --- kinds of critics -------------------------------------------------------------------------
+@pytest.mark.parametrize("name", critics())
+def test_every_critic_keeps_the_contract(name: str) -> None:
+    check_critic({"use": name}, played_batch(), player(0)[0])
+
+
+def test_a_table_chooses_the_critic() -> None:
+    lm, _ = player(0)
+    assert type(make_critic({}, lm, lr=1e-3)) is Critic
+    assert type(make_critic({"use": "turn"}, lm)) is TurnCritic
+    mine = make_critic({"use": "searchgym.rl.critics.hl_gauss:HLGaussCritic", "bins": 9}, lm)
+    assert isinstance(mine, HLGaussCritic)
+    assert mine.head.out_features == 9
+    for table, message in (
+        ({"use": "hl_gaus"}, "Did you mean 'hl_gauss'"),
+        ({"use": "hl_gauss", "clip": 0.5}, "option of critic 'hl_gauss' 'clip'.*Known: bins"),
+        ({"size": 3}, "option of critic 'scalar' 'size'"),
+        ({"use": "torch:zeros"}, "is a function"),
+        ({"use": "subprocess:Popen"}, "cannot be a critic"),
+    ):
+        with pytest.raises(CardError, match=message):
+            Recipe.of({"advantage": "ppo", "loss": "ppo", "critic": table})
+    with pytest.raises(CardError, match="option of critic"):
+        Plan.of("ppo", "folder", {"critic": {"clp": 1.0}})
+    assert Plan.of("ppo", "folder", {"critic": {"use": "turn"}}).critic["use"] == "turn"
+    with pytest.raises(EngineError, match="at least 2 bins"):
+        HLGaussCritic(lm, bins=1)
+
+
+def test_a_critic_of_another_kind_does_not_take_the_weights() -> None:
+    lm, _ = player(0)
+    with pytest.raises(EngineError, match=r"not of this HLGaussCritic: head/bias, head/weight"):
+        HLGaussCritic(lm).load_tensors(Critic(lm).tensors())
+
+
+def test_the_target_is_a_gaussian_in_bins() -> None:
+    """Worked by hand from the normal distribution's table."""
+    edges = torch.arange(5.0)
+    found = target_histogram(torch.tensor([1.5, 2.0, 4.0, 9.0]), edges, 0.75)
+    want = [
+        [0.235194, 0.506761, 0.235194, 0.022851],
+        [0.088055, 0.411945, 0.411945, 0.088055],
+        *[[0.000063, 0.007597, 0.174762, 0.817578]] * 2,
+    ]
+    torch.testing.assert_close(found, torch.tensor(want), atol=1e-5, rtol=0)
+
+
+def test_the_histograms_mean_is_the_return() -> None:
+    """Between the edges; at an edge half of the Gaussian is cut off, as the paper has it."""
+    critic = HLGaussCritic(player(0)[0])
+    goal = torch.tensor([0.0, 0.3, 1.0])
+    made = target_histogram(goal, critic.edges, critic.sigma)
+    torch.testing.assert_close(made @ critic.centres, goal, atol=1e-4, rtol=0)
+    torch.testing.assert_close(made.sum(-1), torch.ones(3))
+    assert made.max(-1).values.max() < 0.5, "a neighbour's share is not small"
+    edge = target_histogram(torch.tensor(1.5), critic.edges, critic.sigma) @ critic.centres
+    assert 1.45 < float(edge) < 1.49
+
+
+def test_hl_gauss_learns_returns_by_cross_entropy() -> None:
+    batch, critic = played_batch(), HLGaussCritic(player(0)[0], lr=1e-2)
+    with torch.no_grad():
+        torch.testing.assert_close(critic.values(batch), 0.5 * batch.mask)
+    batch.returns = torch.full(batch.mask.shape, 0.7)
+    losses = [critic.fit(batch)["critic/loss"] for _ in range(40)]
+    assert losses[0] == pytest.approx(np.log(51), abs=1e-4)
+    goal = target_histogram(torch.tensor(0.7), critic.edges, critic.sigma)
+    floor = float(torch.special.entr(goal).sum())
+    assert losses[-1] == pytest.approx(floor, abs=0.1)
+    with torch.no_grad():
+        gap = (critic.values(batch) - 0.7)[batch.mask].abs().max()
+    assert gap < 0.05
+    batch.returns = torch.where(batch.turn == 0, 0.7, 2.5)
+    told = critic.fit(batch)
+    share = float((batch.turn[batch.mask] > 0).float().mean())
+    assert told["critic/outside"] == pytest.approx(share)
+
+
+def test_a_value_per_turn_makes_gae_over_tokens_gae_over_turns() -> None:
+    batch, critic = played_batch(), TurnCritic(player(0)[0])
+    torch.nn.init.ones_(critic.head.weight)
+    with torch.no_grad():
+        value = critic.values(batch)
+        plain = Critic.values(critic, batch)
+    starts = (batch.turn.diff(dim=1, prepend=torch.full((len(batch), 1), -1)) > 0) & batch.mask
+    torch.testing.assert_close(value[starts], plain[starts])
+    assert not torch.equal(value, plain)
+    for line, turn, keep in zip(value, batch.turn, batch.mask, strict=True):
+        assert all(len(line[keep & (turn == k)].unique()) == 1 for k in turn[keep].unique())
+    reward = batch.token_reward()
+    by_token, _ = ppo_advantages(reward, value, batch.mask)
+    by_turn, _ = turn_ppo_advantages(reward, value, batch.turn, batch.mask)
+    torch.testing.assert_close(by_token, by_turn, atol=1e-5, rtol=1e-4)
+    assert torch.equal(critic.asked(batch), starts)
+
+
+def test_third_parties_add_their_own_critic() -> None:
+    check_critic({"use": f"{__name__}:Squared", "rate": 0.5}, played_batch(), player(0)[0])
+
+
+class Squared(ValueModel):
+    """A critic of one's own: an unclipped squared error."""
+
+    def __init__(self, lm: Any, rate: float = 1.0, **options: Any) -> None:
+        super().__init__(lm, **options)
+        self.rate = rate
+
+    def read(self, outputs: torch.Tensor) -> torch.Tensor:
+        return outputs[..., 0]
+
+    def loss(
+        self, outputs: torch.Tensor, batch: Batch, mask: torch.Tensor, tokens: float
+    ) -> tuple[torch.Tensor, dict[str, float]]:
+        gap = (self.read(outputs) - batch.need("returns")) * mask
+        return self.rate * gap.square().sum() / tokens, {}

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from searchgym.policies.trainable import TrainableLM
-from searchgym.rl.critic import Critic
+from searchgym.rl.critics.registry import make_critic
 from searchgym.rl.recipe import Recipe, shipped
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl.lookup import player, setting, success
@@ -52,7 +52,7 @@ def trained(name: str, seed: int, *, out: Path | None = None, **options: Any) ->
         TrainConfig.of(recipe, **{"tasks": 4, "lr": LR, "seed": seed, **options}),
         policy=policy,
         teacher=taught() if recipe.needs("teacher_logp") else None,
-        critic=Critic(lm, **{**recipe.critic, "lr": LR}) if recipe.needs("value") else None,
+        critic=make_critic({**recipe.critic, "lr": LR}, lm) if recipe.needs("value") else None,
         out=out,
     )  # fmt: skip
 

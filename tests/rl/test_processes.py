@@ -62,6 +62,8 @@ def jobs(warm: str, how: str) -> list[dict[str, Any]]:
             "pass_tokens": 60,
         },
     ]
+    moving = {**GRPO, "reference": {"every": 1, "share": 0.5}}
+    made.append({"warm": warm, "recipe": moving, "config": small})
     if how == "ddp":
         made.append({"warm": warm, "recipe": PAIRS, "config": {**small, "lr": 2e-3}})
         made.append({"warm": warm, "recipe": GRPO, "config": small, "lora": True})

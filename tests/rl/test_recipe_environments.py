@@ -12,7 +12,7 @@ from searchgym.envs.search import SearchEnv
 from searchgym.llms.base import Sampling
 from searchgym.llms.small import train_tokenizer
 from searchgym.policies.trainable import TrainableLM
-from searchgym.rl.critic import Critic
+from searchgym.rl.critics.registry import make_critic
 from searchgym.rl.recipe import Recipe, shipped
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.protocols import Slot
@@ -45,7 +45,7 @@ def trainer(name: str, **changes: Any) -> Trainer:
     model.config.max_position_embeddings = 100_000
     lm = TrainableLM(model, tokenizer(), reference=recipe.needs("ref_logp"))
     policy = lm.policy("plain", sampling=Sampling(max_tokens=12))
-    critic = Critic(lm, **{**recipe.critic, "lr": 1e-3}) if recipe.needs("value") else None
+    critic = make_critic({**recipe.critic, "lr": 1e-3}, lm) if recipe.needs("value") else None
     config = TrainConfig.of(recipe, steps=2, tasks=4, lr=1e-3)
     return Trainer(setting(name), lm, recipe, config, policy=policy, critic=critic)
 

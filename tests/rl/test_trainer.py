@@ -11,7 +11,7 @@ import torch
 
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl import minimal
-from searchgym.rl.critic import Critic
+from searchgym.rl.critics.scalar import Critic
 from searchgym.rl.recipe import Recipe, read
 from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.signals.outcome import total

@@ -11,7 +11,7 @@ from ...dialects.base import get_dialect
 from ...dialects.masks import overlap
 from ...policies.rows import Bools, Ints, TrainingRow
 from ..slots.protocols import Slot
-from ..slots.records import Group, Played, Signals, Workers
+from ..slots.records import Floats, Group, Played, Signals, Workers
 
 
 class GoldLogp(Slot):
@@ -47,11 +47,15 @@ class GoldLogp(Slot):
             if rows:
                 with torch.no_grad():
                     logp = workers.lm.logp(rows).sum(1).cpu().double().numpy()
-                counts = np.array([row.sampled.sum() for row in rows])
-                made[tuple(np.array(places).T)] = logp / counts
+                counts = np.array([float(row.sampled.sum()) for row in rows])
+                made[tuple(np.array(places).T)] = self.value(logp, counts)
             (name,) = self.provides
             found.append({name: made})
         return found
+
+    def value(self, logp: Floats, counts: Floats) -> Floats:
+        """(n,) numbers of n forced answers: of their log-probabilities and token counts."""
+        return logp / counts
 
     def target(self, member: Played) -> str | None:
         """The answer that is forced; None: there is none to ask for."""

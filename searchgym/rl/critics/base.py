@@ -1,9 +1,10 @@
-"""Value model of PPO: a copy of the transformer's body with a scalar head."""
+"""Value models: a copy of the transformer's body, a head, and what it is fitted by."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -11,25 +12,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import EngineError
-from ..policies.scoring import micro_batches
-from ..policies.trainable import TrainableLM
-from .losses.value import value_loss
-from .measures import renamed
-from .slots.batch import Batch, in_lines
+from ...errors import EngineError
+from ...policies.scoring import micro_batches
+from ...policies.trainable import TrainableLM
+from ..measures import renamed
+from ..slots.batch import Batch, in_lines
 
 
-class Critic:
+class ValueModel(ABC):
     """Value of the state in which each token was drawn: what was read and written before it.
 
-    The body is a copy of the policy's; the head starts at 0.
+    The body is a copy of the policy's; the head, a linear map of its last hidden states, starts at
+    0. A subclass says what the head's numbers mean (:meth:`read`) and what they are fitted by
+    (:meth:`loss`).
 
     Args:
         lm: The policy's model, which is copied with its frozen parameters, precision and
             activation checkpointing. Give a critic for LoRA training a ``TrainableLM`` of its own,
             without adapters.
+        size: D, how many numbers the head gives for each token.
         lr: AdamW learning rate.
-        clip: Distance from its old value beyond which a value has no gradient.
         epochs: Passes over each step's trajectories.
         minibatches: Updates per pass, each on its share of the trajectories.
         max_norm: Gradient clipping threshold (L2 norm).
@@ -40,8 +42,8 @@ class Critic:
         self,
         lm: TrainableLM,
         *,
+        size: int = 1,
         lr: float = 1e-5,
-        clip: float = 0.5,
         epochs: int = 1,
         minibatches: int = 1,
         max_norm: float = 1.0,
@@ -53,14 +55,14 @@ class Critic:
             )
         self.body = copy.deepcopy(lm.model.base_model).eval()  # without dropout, as lm's is
         width, weight = lm.model.config.hidden_size, next(self.body.parameters())
-        self.head = torch.nn.Linear(width, 1, device=weight.device, dtype=torch.float32)
+        self.head = torch.nn.Linear(width, size, device=weight.device, dtype=torch.float32)
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
         if epochs < 1 or minibatches < 1:
             raise EngineError(
                 f"a critic's epochs and minibatches are ≥ 1, got {epochs} and {minibatches}"
             )
-        self.pad, self.clip, self.epochs = lm.pad, clip, epochs
+        self.pad, self.epochs = lm.pad, epochs
         self.checkpointing, self.autocast = lm.checkpointing, lm.autocast
         self.minibatches = minibatches
         self.max_norm, self.tokens = max_norm, tokens
@@ -71,13 +73,33 @@ class Critic:
     def parameters(self) -> list[Tensor]:
         return [*self.body.parameters(), *self.head.parameters()]
 
+    @abstractmethod
+    def read(self, outputs: Tensor) -> Tensor:
+        """(…) values that the head's (…, D) numbers mean."""
+
+    @abstractmethod
+    def loss(
+        self, outputs: Tensor, batch: Batch, mask: Tensor, tokens: float
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Loss of (N, T, D) numbers at the tokens of (N, T) ``mask``, divided by ``tokens``, the
+        count in the whole update; and statistics, means over the mask."""
+
     def values(self, batch: Batch) -> Tensor:
         """(N, T); with gradient where it is on."""
+        return self._before(batch, lambda outputs: self.read(outputs)[..., None])[..., 0]
+
+    def asked(self, batch: Batch) -> Tensor:
+        """(N, T) bool: the tokens at which the critic is fitted."""
+        return batch.mask if batch.value_mask is None else batch.value_mask
+
+    def _before(self, batch: Batch, of: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """(N, T, D) the head's numbers of the state before each token, or what ``of`` makes of
+        them; with gradient where it is on."""
         rows = batch.rows
         width = max(map(len, rows))
         # transformers checkpoints in training mode only
         self.body.train(self.checkpointing and torch.is_grad_enabled())
-        values: list[Tensor] = [torch.zeros(0)] * len(rows)
+        lines: list[Tensor] = [torch.zeros(0)] * len(rows)
         for part in micro_batches([len(r) for r in rows], self.tokens):
             longest = max(len(rows[i]) for i in part)
             ids = np.full((len(part), longest), self.pad, np.int64)
@@ -91,11 +113,13 @@ class Critic:
                     attention_mask=torch.from_numpy(mask).to(device),
                     use_cache=False,
                 ).last_hidden_state  # (n, longest, width)
-            value = self.head(hidden.float())[..., 0].cpu()  # of the state *after* each token
-            before = torch.nn.functional.pad(value[:, :-1], (1, width - longest))  # (n, width)
+            after = self.head(hidden.float()).cpu()  # of the state *after* each token
+            after = after if of is None else of(after)
+            shift = (0, 0, 1, width - longest)
+            before = torch.nn.functional.pad(after[:, :-1], shift)  # (n, width, D)
             for line, i in enumerate(part):
-                values[i] = before[line]
-        return in_lines(torch.stack(values), batch.members, batch.mask.shape[1])
+                lines[i] = before[line]
+        return in_lines(torch.stack(lines), batch.members, batch.mask.shape[1])
 
     def _precision(self) -> AbstractContextManager[Any]:
         device = self.head.weight.device.type
@@ -116,17 +140,14 @@ class Critic:
 
     def _update(self, batch: Batch) -> dict[str, float]:
         """One step of the optimiser; metrics, means over tokens."""
-        total = max(float(_mask(batch).sum()), 1.0)
+        total = max(float(self.asked(batch).sum()), 1.0)
         metrics = {"loss": 0.0}
         self.optimizer.zero_grad(set_to_none=True)
         lengths = [sum(map(len, member.rows)) for member in batch.members]
         for places in micro_batches(lengths, self.tokens):  # go back through the model together
             part = batch.take(places)
-            mask = _mask(part)
-            loss, stats = value_loss(
-                self.values(part), part.need("returns"), part.need("value"), mask,
-                clip=self.clip, tokens=total,
-            )  # fmt: skip
+            mask = self.asked(part)
+            loss, stats = self.loss(self._before(part), part, mask, total)
             loss.backward()
             metrics["loss"] += float(loss.detach())
             for name, value in renamed(stats).items():
@@ -147,7 +168,19 @@ class Critic:
         return {name: value.to("cpu", copy=True) for name, value in tensors.items()}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take back what :meth:`tensors` gave."""
+        """Take back what :meth:`tensors` gave.
+
+        Raises:
+            EngineError: they are of a critic of another kind or size.
+        """
+        own = {f"body/{n}": p.shape for n, p in self.body.named_parameters()}
+        own |= {f"head/{n}": p.shape for n, p in self.head.named_parameters()}
+        there = {n: t.shape for n, t in tensors.items() if not n.startswith("optimizer/")}
+        if wrong := sorted(n for n in {*own, *there} if own.get(n) != there.get(n)):
+            raise EngineError(
+                f"these weights are not of this {type(self).__name__}: {', '.join(wrong[:5])}; "
+                "make the critic as it was saved"
+            )
         with torch.no_grad():
             for kind, module in (("body", self.body), ("head", self.head)):
                 for name, p in module.named_parameters():
@@ -159,8 +192,3 @@ class Critic:
                 _, index, moment = name.split("/")
                 state["state"].setdefault(int(index), {})[moment] = value
         self.optimizer.load_state_dict(state)
-
-
-def _mask(batch: Batch) -> Tensor:
-    """(N, T) mask of the tokens at which the critic is asked."""
-    return batch.mask if batch.value_mask is None else batch.value_mask

@@ -1,0 +1,127 @@
+"""``searchgym law``: what simulation foretells of real scores, and whether it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import EvaluationError
+from .output import JsonFlag, examples, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from ..benchmark.law import Law, Measured
+
+FITTED, FORETOLD = "fitted", "foretold"
+
+
+def law(
+    folders: Annotated[
+        list[Path], typer.Argument(help="Folders that 'searchgym transfer --out' wrote.")
+    ],
+    fix: Annotated[
+        Path | None, typer.Option("--fix", help="Fit a law to these agents and write it here.")
+    ] = None,
+    by: Annotated[
+        Path | None,
+        typer.Option("--by", help="Predict by this law; agents it was fitted to are marked."),
+    ] = None,
+    rungs: Annotated[
+        str | None, typer.Option(help="Generated rungs that predict, by comma.")
+    ] = None,
+    ridge: Annotated[float | None, typer.Option(help="Ridge penalty λ.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the rows as JSON.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Folder for the figure: PNG, SVG, CSV and JSON.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Predict agents' scores on real questions from generated worlds alone.
+
+    Without --by, every agent is predicted from all the others. With --fix, the law is written
+    before new agents play real sets; --by then tells how well it foretold them.
+    """
+    from ..benchmark import law as laws
+    from ..utils.files import write_whole
+
+    if by is not None and (fix is not None or rungs is not None or ridge is not None):
+        raise EvaluationError(
+            "--by takes the law as it was fixed: leave out --fix, --rungs, --ridge"
+        )
+    agents = laws.measured(folders)
+    if by is not None:
+        found = laws.Law.load(by)
+    else:
+        names = tuple(rungs.split(",")) if rungs else laws.RUNGS
+        found = laws.fit(agents, names, ridge=laws.RIDGE if ridge is None else ridge)
+    if fix is not None:
+        found.save(fix)
+    result = scores(found, agents)
+    if out is not None or as_json:
+        import json
+
+        if out is not None:
+            write_whole(out, json.dumps(result, indent=1) + "\n")
+        if as_json:
+            print_json(result)
+            return
+    print_table(
+        f"F1 on {len(found.sets)} real sets, predicted from {' and '.join(found.rungs)}",
+        [{k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()}
+         for row in result["agents"]],
+    )  # fmt: skip
+    for name, value in result["r2"].items():
+        say(f"R² {name}: {value['mean']:.2f} [{value['low']:.2f}, {value['high']:.2f}], "
+            f"{value['n']} agents")  # fmt: skip
+    if figure is not None:
+        rows = [{**row, "kind": row["law"]} for row in result["agents"] if row["real"] is not None]
+        say(str(laws.figure(rows, result["finding"]).save(figure)["png"]))
+
+
+def scores(found: Law, agents: Sequence[Measured]) -> dict[str, Any]:
+    """Return predictions and their quality: ``agents`` (rows), ``r2`` by kind, ``finding``.
+
+    An agent that the law was fitted to is predicted by a law of the same form fitted to the others.
+    """
+    from ..benchmark import law as laws
+
+    played = [a for a in agents if all(name in a.real for name in found.sets)]
+    rows: list[dict[str, Any]] = []
+    left = dict(zip([a.agent for a in played], laws.left_out(played, found), strict=True))
+    for agent in agents:
+        new = agent.agent not in found.agents
+        real = agent.target(found.sets) if agent in played else None
+        rows.append({
+            "agent": agent.agent, **{rung: agent.simulated.get(rung) for rung in found.rungs},
+            "predicted": found.predict(agent) if new else left[agent.agent], "real": real,
+            "law": FORETOLD if new else FITTED,
+        })  # fmt: skip
+    r2: dict[str, Any] = {}
+    both = [a.target(found.sets) for a in played]
+    r2["leave one out"] = laws.r_squared(both, [left[a.agent] for a in played])._asdict()
+    new = [row for row in rows if row["law"] == FORETOLD and row["real"] is not None]
+    if len(new) >= 3:
+        real, guess = [row["real"] for row in new], [row["predicted"] for row in new]
+        r2["foretold"] = laws.r_squared(real, guess)._asdict()
+    told = r2.get("foretold", r2["leave one out"])
+    of = f"{told['n']} agents that it had not seen" if "foretold" in r2 else "agents left out"
+    finding = (
+        f"Simulation foretells the real F1 of {of}: R² {told['mean']:.2f}"
+        if told["low"] > 0
+        else f"Simulation does not foretell the real F1 of {of} with certainty: "
+        f"R² {told['mean']:.2f} [{told['low']:.2f}, {told['high']:.2f}]"
+    )
+    return {"agents": rows, "r2": r2, "finding": finding, "law": found.__dict__}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(
+        epilog=examples(
+            "searchgym transfer random rules candidate --rungs wording,schema,real --out runs/law",
+            "searchgym law runs/law --fix law.json",
+            "searchgym law runs/law runs/new --by law.json --figure build/law",
+        )
+    )(law)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..cards import catalog
 from ..errors import EvaluationError
 from ..evaluation.intervals import Interval
 from ..evaluation.result import EvalResult
@@ -126,7 +127,10 @@ class Law:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             if found.pop("schema") != SCHEMA:
                 raise ValueError("another version")
-            law = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in found.items()})
+            fields: dict[str, Any] = {
+                k: tuple(v) if isinstance(v, list) else v for k, v in found.items()
+            }
+            law = cls(**fields)
             if not len(law.rungs) == len(law.means) == len(law.spreads) == len(law.weights):
                 raise ValueError("lists of unequal length")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -203,6 +207,25 @@ def r_squared(real: Sequence[float], predicted: Sequence[float], *, seed: int = 
     low, high = np.quantile(values, [0.025, 0.975])
     mean = 1 - float(((y - guess) ** 2).mean() / y.var())
     return Interval(mean, float(low), float(high), len(y), "bootstrap over agents")
+
+
+def results_file() -> Path:
+    """Path of the stored predictions, beside the law that made them (``agents/law.json``)."""
+    return catalog("agents") / "law_results.json"
+
+
+def stored_results() -> dict[str, Any] | None:
+    """Read the stored predictions (``searchgym law --out``); None if there are none."""
+    path = results_file()
+    if not path.is_file():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def played(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a result whose agents have played the real sets, as a figure needs."""
+    return [{**row, "kind": row["law"]} for row in result["agents"] if row["real"] is not None]
 
 
 def figure(rows: Sequence[Mapping[str, Any]], title: str) -> Figure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,8 +20,9 @@ FITTED, FORETOLD = "fitted", "foretold"
 
 def law(
     folders: Annotated[
-        list[Path], typer.Argument(help="Folders that 'searchgym transfer --out' wrote.")
-    ],
+        list[Path] | None,
+        typer.Argument(help="Folders that 'searchgym transfer --out' wrote; none: the stored law."),
+    ] = None,
     fix: Annotated[
         Path | None, typer.Option("--fix", help="Fit a law to these agents and write it here.")
     ] = None,
@@ -47,37 +49,42 @@ def law(
     from ..utils.files import write_whole
 
     if by is not None and (fix is not None or rungs is not None or ridge is not None):
-        raise EvaluationError(
-            "--by takes the law as it was fixed: leave out --fix, --rungs, --ridge"
-        )
-    agents = laws.measured(folders)
-    if by is not None:
-        found = laws.Law.load(by)
+        raise EvaluationError("--by takes a law as it was fixed: leave out --fix, --rungs, --ridge")
+    if folders:
+        agents = laws.measured(folders)
+        if by is not None:
+            found = laws.Law.load(by)
+        else:
+            names = tuple(rungs.split(",")) if rungs else laws.RUNGS
+            found = laws.fit(agents, names, ridge=laws.RIDGE if ridge is None else ridge)
+        if fix is not None:
+            found.save(fix)
+        result = scores(found, agents)
     else:
-        names = tuple(rungs.split(",")) if rungs else laws.RUNGS
-        found = laws.fit(agents, names, ridge=laws.RIDGE if ridge is None else ridge)
-    if fix is not None:
-        found.save(fix)
-    result = scores(found, agents)
-    if out is not None or as_json:
-        import json
-
-        if out is not None:
-            write_whole(out, json.dumps(result, indent=1) + "\n")
-        if as_json:
-            print_json(result)
-            return
+        if not (by is fix is rungs is ridge is None):
+            raise EvaluationError("give the folders whose agents are to be predicted")
+        stored = laws.stored_results()
+        if stored is None:
+            raise EvaluationError("no law is stored here: give folders of 'searchgym transfer'")
+        result = stored
+    if out is not None:
+        write_whole(out, json.dumps(result, indent=1) + "\n")
+    if as_json:
+        print_json(result)
+        return
+    law_of = result["law"]
     print_table(
-        f"F1 on {len(found.sets)} real sets, predicted from {' and '.join(found.rungs)}",
+        f"F1 on {len(law_of['sets'])} real sets, predicted from {' and '.join(law_of['rungs'])}",
         [{k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()}
          for row in result["agents"]],
     )  # fmt: skip
     for name, value in result["r2"].items():
         say(f"R² {name}: {value['mean']:.2f} [{value['low']:.2f}, {value['high']:.2f}], "
             f"{value['n']} agents")  # fmt: skip
+    say(result["finding"])
     if figure is not None:
-        rows = [{**row, "kind": row["law"]} for row in result["agents"] if row["real"] is not None]
-        say(str(laws.figure(rows, result["finding"]).save(figure)["png"]))
+        drawn = laws.figure(laws.played(result), result["finding"])
+        say(str(drawn.save(figure)["png"]))
 
 
 def scores(found: Law, agents: Sequence[Measured]) -> dict[str, Any]:
@@ -91,20 +98,20 @@ def scores(found: Law, agents: Sequence[Measured]) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     left = dict(zip([a.agent for a in played], laws.left_out(played, found), strict=True))
     for agent in agents:
-        new = agent.agent not in found.agents
+        unseen = agent.agent not in found.agents
         real = agent.target(found.sets) if agent in played else None
         rows.append({
             "agent": agent.agent, **{rung: agent.simulated.get(rung) for rung in found.rungs},
-            "predicted": found.predict(agent) if new else left[agent.agent], "real": real,
-            "law": FORETOLD if new else FITTED,
+            "predicted": found.predict(agent) if unseen else left[agent.agent], "real": real,
+            "law": FORETOLD if unseen else FITTED,
         })  # fmt: skip
     r2: dict[str, Any] = {}
     both = [a.target(found.sets) for a in played]
     r2["leave one out"] = laws.r_squared(both, [left[a.agent] for a in played])._asdict()
     new = [row for row in rows if row["law"] == FORETOLD and row["real"] is not None]
     if len(new) >= 3:
-        real, guess = [row["real"] for row in new], [row["predicted"] for row in new]
-        r2["foretold"] = laws.r_squared(real, guess)._asdict()
+        scores_of = {key: [row[key] for row in new] for key in ("real", "predicted")}
+        r2["foretold"] = laws.r_squared(scores_of["real"], scores_of["predicted"])._asdict()
     told = r2.get("foretold", r2["leave one out"])
     of = f"{told['n']} agents that it had not seen" if "foretold" in r2 else "agents left out"
     finding = (

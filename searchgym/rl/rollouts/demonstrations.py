@@ -26,8 +26,8 @@ from .chains import played, start
 class Demonstrations(Slot):
     """``size`` episodes per task, played by an expert; each turn ends with the end token.
 
-    Sampling log-probabilities are 0 and the weights' version is -1: nothing was sampled. Use
-    losses that do not read them. A text that does not fit into the model's context any more is
+    Sampling log-probabilities are 0 and the weights' version is -1: nothing was sampled. Losses
+    that read them are refused. A text that does not fit into the model's context any more is
     dealt with as the policy's own (``CausalLMPolicy.overflow``): the turn is empty, or an error.
 
     Args:
@@ -38,6 +38,7 @@ class Demonstrations(Slot):
     """
 
     registered = "demonstrations"
+    unsampled = True
 
     def __init__(self, expert: Any = None, *, size: int = 1) -> None:
         if size < 1:

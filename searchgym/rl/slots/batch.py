@@ -73,11 +73,13 @@ class Batch:
     length: Tensor
     """(N,) long: trained tokens."""
     sampled_logp: Tensor
-    """(N, T) log-probabilities under the sampling policy."""
+    """(N, T) log-probabilities under the sampling policy; 0 for trajectories that are
+    ``unsampled``. What reads them requires ``"sampled_logp"``."""
     expert: Tensor
     """(N,) bool: written by another policy (``Played.purpose``)."""
     replayed: Tensor
-    """(N,) bool: of an earlier step."""
+    """(N,) bool: of an earlier step, in a group of its own or added to a new one
+    (``Played.purpose``)."""
     number: Tensor | None = None
     """(N,) long: a number of its own for each trajectory, which it keeps in parts of the batch."""
     parent: Tensor | None = None
@@ -131,6 +133,11 @@ class Batch:
     def rows(self) -> list[TrainingRow]:
         """All rows, trajectory by trajectory."""
         return [row for m in self.members for row in m.rows]
+
+    @property
+    def unsampled(self) -> Tensor:
+        """(N,) bool: without sampling log-probabilities (``Played.unsampled``)."""
+        return torch.tensor([m.unsampled for m in self.members], dtype=torch.bool)
 
     @property
     def totals(self) -> Totals:
@@ -234,7 +241,8 @@ class Batch:
             mask.sum(1),
             _lines(members, "logp", width, torch.float32),
             torch.tensor([m.purpose == "expert" for m in members]),
-            torch.tensor(group) >= len(scored) - replayed,
+            (torch.tensor(group) >= len(scored) - replayed)
+            | torch.tensor([m.purpose == "replayed" for m in members]),
             number=torch.tensor([b[0] for b in branch]),
             parent=torch.tensor([b[1] for b in branch]),
             siblings=torch.tensor([b[2] for b in branch]),

@@ -48,12 +48,16 @@ class Demonstrations(Slot):
         self._expert: Agent | None = None if self._maker else expert
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
+        return self.play(plans, workers, "")
+
+    def play(self, plans: Sequence[TaskPlan], workers: Workers, prefix: str) -> list[Group]:
+        """:meth:`collect`, with ``prefix`` before the number at the end of each episode's id."""
         if self._expert is None:
             made = workers.env
             self._expert = self._maker(made) if self._maker else OracleAgent(made.tasks)
-        writer = _Writer(self._expert, workers.policy)
+        writer = Writer(self._expert, workers.policy)
         groups: list[list[Episode]] = [
-            [start(plan, workers, str(i), i) for i in range(self.size)] for plan in plans
+            [start(plan, workers, f"{prefix}{i}", i) for i in range(self.size)] for plan in plans
         ]
         everyone = [e for group in groups for e in group]
         run_episodes(everyone, writer, workers.env.toolbox, batch=max(len(everyone), 1))
@@ -63,7 +67,7 @@ class Demonstrations(Slot):
         ]
 
 
-class _Writer:
+class Writer:
     """An agent whose texts the policy remembers as if it had written them."""
 
     def __init__(self, expert: Agent, policy: CausalLMPolicy) -> None:

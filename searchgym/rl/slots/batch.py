@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -16,7 +16,18 @@ from torch import Tensor
 
 from ...policies.rows import TrainingRow
 from ..ops.mask import at_last_token, masked
-from .records import Floats, Played, Scored, wider
+from .records import Floats, Played, Scored, nobodys, wider
+
+Kind = Literal["played", "expert", "replayed"]
+"""Kinds of trajectories (``Batch.among``)."""
+
+
+def checked_kinds(kinds: Kind | Sequence[Kind]) -> tuple[Kind, ...]:
+    """Kinds as a tuple; ``ValueError`` for one that is none."""
+    made: tuple[Kind, ...] = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    if not made or set(made) - set(get_args(Kind)):
+        raise ValueError(f"members are of {', '.join(get_args(Kind))}, got {kinds!r}")
+    return made
 
 
 class Output(NamedTuple):
@@ -137,7 +148,17 @@ class Batch:
     @property
     def unsampled(self) -> Tensor:
         """(N,) bool: without sampling log-probabilities (``Played.unsampled``)."""
-        return torch.tensor([m.unsampled for m in self.members], dtype=torch.bool)
+        return torch.tensor([nobodys(m.rows) for m in self.members], dtype=torch.bool)
+
+    def among(self, kinds: Sequence[Kind]) -> Tensor:
+        """(N,) bool: trajectories of some kinds. Those that the policy has ``"played"`` in this
+        step are neither an ``"expert"``'s nor ``"replayed"``."""
+        which = {"expert": self.expert, "replayed": self.replayed & ~self.expert}
+        which["played"] = ~self.expert & ~self.replayed
+        found = torch.zeros_like(self.expert)
+        for kind in kinds:
+            found = found | which[kind]
+        return found
 
     @property
     def totals(self) -> Totals:

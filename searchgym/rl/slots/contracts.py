@@ -341,7 +341,7 @@ def _check_admitted(spec: Any, policy: Any, scored: Scored, admitted: Scored) ->
     """Check the members that are trained on, and what is said of those that were not played."""
     before = set(map(id, scored.group.members))
     added = [m for m in admitted.group.members if id(m) not in before]
-    declared = all(m.purpose in policy.adds for m in added)
+    declared = all(m.purpose in getattr(policy, "adds", ()) for m in added)
     require(declared, spec, "members that were not played are of a purpose named in adds")
     require(
         getattr(policy, "unsampled", False) or not any(m.unsampled for m in added),

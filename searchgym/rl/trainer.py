@@ -255,6 +255,8 @@ class Trainer:
         # 3. tensors: one line per trajectory, its sampled tokens only
         batch = Batch.of(kept, len(again))
         if batch is not None:
+            if bool(batch.unsampled.any()):
+                recipe.require_sampled("this batch has members")
             # 4. log-probabilities under other weights than those that are about to change
             self._score(batch)
             if self._copied:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -16,7 +16,18 @@ from torch import Tensor
 
 from ...policies.rows import TrainingRow
 from ..ops.mask import at_last_token, masked
-from .records import Floats, Played, Scored, wider
+from .records import Floats, Played, Scored, nobodys, wider
+
+Kind = Literal["played", "expert", "replayed"]
+"""Kinds of trajectories (``Batch.among``)."""
+
+
+def checked_kinds(kinds: Kind | Sequence[Kind]) -> tuple[Kind, ...]:
+    """Kinds as a tuple; ``ValueError`` for one that is none."""
+    made: tuple[Kind, ...] = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    if not made or set(made) - set(get_args(Kind)):
+        raise ValueError(f"members are of {', '.join(get_args(Kind))}, got {kinds!r}")
+    return made
 
 
 class Output(NamedTuple):
@@ -73,11 +84,13 @@ class Batch:
     length: Tensor
     """(N,) long: trained tokens."""
     sampled_logp: Tensor
-    """(N, T) log-probabilities under the sampling policy."""
+    """(N, T) log-probabilities under the sampling policy; 0 for trajectories that are
+    ``unsampled``. What reads them requires ``"sampled_logp"``."""
     expert: Tensor
     """(N,) bool: written by another policy (``Played.purpose``)."""
     replayed: Tensor
-    """(N,) bool: of an earlier step."""
+    """(N,) bool: of an earlier step, in a group of its own or added to a new one
+    (``Played.purpose``)."""
     number: Tensor | None = None
     """(N,) long: a number of its own for each trajectory, which it keeps in parts of the batch."""
     parent: Tensor | None = None
@@ -131,6 +144,21 @@ class Batch:
     def rows(self) -> list[TrainingRow]:
         """All rows, trajectory by trajectory."""
         return [row for m in self.members for row in m.rows]
+
+    @property
+    def unsampled(self) -> Tensor:
+        """(N,) bool: without sampling log-probabilities (``Played.unsampled``)."""
+        return torch.tensor([nobodys(m.rows) for m in self.members], dtype=torch.bool)
+
+    def among(self, kinds: Sequence[Kind]) -> Tensor:
+        """(N,) bool: trajectories of some kinds. Those that the policy has ``"played"`` in this
+        step are neither an ``"expert"``'s nor ``"replayed"``."""
+        which = {"expert": self.expert, "replayed": self.replayed & ~self.expert}
+        which["played"] = ~self.expert & ~self.replayed
+        found = torch.zeros_like(self.expert)
+        for kind in kinds:
+            found = found | which[kind]
+        return found
 
     @property
     def totals(self) -> Totals:
@@ -234,7 +262,8 @@ class Batch:
             mask.sum(1),
             _lines(members, "logp", width, torch.float32),
             torch.tensor([m.purpose == "expert" for m in members]),
-            torch.tensor(group) >= len(scored) - replayed,
+            (torch.tensor(group) >= len(scored) - replayed)
+            | torch.tensor([m.purpose == "replayed" for m in members]),
             number=torch.tensor([b[0] for b in branch]),
             parent=torch.tensor([b[1] for b in branch]),
             siblings=torch.tensor([b[2] for b in branch]),

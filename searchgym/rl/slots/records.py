@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -17,7 +17,7 @@ from ...policies.trainable import TrainableLM
 from ...types import Task
 
 Floats = NDArray[np.float64]
-Purpose = Literal["train", "expert", "baseline"]
+Purpose = Literal["train", "expert", "replayed", "baseline"]
 
 
 class TaskPlan(NamedTuple):
@@ -39,8 +39,10 @@ class Played:
     episode: Episode
     rows: tuple[TrainingRow, ...]
     purpose: Purpose = "train"
-    """``expert``: another policy's, trained on and marked by ``Batch.expert``. ``baseline``:
-    played for comparison (ReMax's greedy twin), never trained on."""
+    """``expert``: another policy's, trained on and marked by ``Batch.expert``. ``replayed``: this
+    policy's of an earlier step, marked by ``Batch.replayed``. Who adds either to a group declares
+    it (``Slot.adds``). ``baseline``: played for comparison (ReMax's greedy twin), never trained
+    on."""
     parent: int | None = None
     """Place in its group of the member that it branched off from; its rows hold none of that one's
     tokens (``rows_of(since=…)``), so that nothing is trained on twice."""
@@ -60,6 +62,12 @@ class Played:
     def tokens(self) -> int:
         """Sampled tokens."""
         return sum(int(row.sampled.sum()) for row in self.rows)
+
+    @property
+    def unsampled(self) -> bool:
+        """True if tokens that are trained on have no sampling log-probabilities: their version is
+        -1, for no weights drew them (``Slot.unsampled``)."""
+        return nobodys(self.rows)
 
     @property
     def turns(self) -> NDArray[np.int64]:
@@ -115,6 +123,11 @@ class Rewards:
 def wider(values: Floats, width: int) -> Floats:
     """Widen (M, K) to (M, ``width``), with NaN for turns that no member has."""
     return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=np.nan)
+
+
+def nobodys(rows: Sequence[TrainingRow]) -> bool:
+    """Check whether rows hold trained tokens that no weights drew."""
+    return any(bool((row.version[row.loss_mask] < 0).any()) for row in rows)
 
 
 Signals = Mapping[str, Floats]

@@ -320,16 +320,22 @@ def check_schedule(spec: Any) -> None:
 
 # --- rollouts and signals, which need a policy ------------------------------------------------
 def check_rollout(spec: Any, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
-    """A finished group per plan, rows of its own episodes, repeatable; returns the groups."""
+    """A group per plan, finished unless the rollout truncates, rows of its own episodes, which hold
+    each turn once, parents in place; repeatable; returns the groups."""
     groups: list[Group] = make("rollout", spec).collect(plans, workers)
     require([g.plan for g in groups] == list(plans), spec, "a group per plan, in order")
     members = [m for g in groups for m in g.members]
-    require(all(m.episode.phase == "done" for m in members), spec, "episodes are finished")
+    cuts = bool(getattr(make("rollout", spec), "truncates", False))
+    done = cuts or all(m.finished for m in members)
+    require(done, spec, "episodes are finished, or truncates is True")
     names = [m.episode.config.episode_id for m in members]
     require(len(set(names)) == len(names), spec, "each episode has an id of its own")
     for member in members:
         own = all(r.trajectory_id == member.episode.config.episode_id for r in member.rows)
         require(own, spec, "rows belong to their episode")
+        turns = [int(u.rpartition("/")[2]) for r in member.rows for u in r.turn_uids]
+        once = len(set(turns)) == len(turns) and all(t >= member.since for t in turns)
+        require(once, spec, "rows hold each turn once, and none of the parent's")
     for group in groups:
         size = len(group.members)
         there = all(m.parent is None or 0 <= m.parent < size for m in group.members)

@@ -86,10 +86,18 @@ class Tree:
         """Begin a branch that goes on after the first ``at`` turns of another; returns its place.
 
         Its parent is whoever wrote turn ``at - 1``, which need not be the branch at ``place``.
+
+        Raises:
+            ValueError: the other has ended after so many turns, or has not had them yet.
         """
         while at <= self.branches[place].since and self.branches[place].parent is not None:
             place = self.branches[place].parent  # type: ignore[assignment]
         parent = self.branches[place]
+        if not 0 <= at < parent.turns + (parent.episode.phase != "done"):
+            raise ValueError(
+                f"nothing follows turn {at} of {parent.episode.config.episode_id!r}, which has "
+                f"{parent.turns}: fork before an episode's last turn, or while it is played"
+            )
         number = self.forks[place] = self.forks.get(place, 0) + 1
         episode = parent.episode.fork(at=at, branch=number)
         self.branches.append(Branch(episode, place, at, parent.root, looked=at))

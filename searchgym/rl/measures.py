@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 
 def episode_metrics(scored: Sequence[Scored]) -> dict[str, float]:
-    """Means over the step's training episodes; baselines are left out.
+    """Means over the step's training episodes; baselines are left out, and of what is known at an
+    episode's end only (``em``, ``f1``) those that a rollout cut short.
 
     Episodes that the infrastructure ended count in ``infra_errors`` alone; where there are no
     others, ``episodes`` and ``infra_errors`` are all that is returned.
@@ -46,15 +47,15 @@ def episode_metrics(scored: Sequence[Scored]) -> dict[str, float]:
         f"rewards/{name}": sum(t.reward_parts.get(name, 0.0) for e in episodes for t in e.turns)
         for name in parts
     }
-    outcomes = [e.parts or {} for e in episodes]
+    outcomes = [e.parts or {} for e in episodes if e.phase == "done"]
     logp = [_sampled_logp(m) for m, _ in sound]
     tokens = sum(map(len, logp))
     return {
         **counts,
         "reward": float(known.mean()) if len(known) else float("nan"),
         "return": float(np.mean([total(m) for m, _ in sound])),
-        "em": float(np.mean([p.get("em", 0.0) for p in outcomes])),
-        "f1": float(np.mean([p.get("f1", 0.0) for p in outcomes])),
+        "em": _mean([p.get("em", 0.0) for p in outcomes]),
+        "f1": _mean([p.get("f1", 0.0) for p in outcomes]),
         **{name: value / len(episodes) for name, value in sums.items()},
         "searches": float(np.mean([e.queries for e in episodes])),
         "turns": turns / len(episodes),
@@ -143,6 +144,10 @@ def loss_metrics(loss: str, stats: Mapping[str, T]) -> dict[str, T]:
     ``<loss>/<statistic>`` for others."""
     prefix = "" if loss == "policy" else f"{loss}/"
     return {prefix + name: value for name, value in renamed(stats).items()}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
 
 
 def _sampled_logp(member: Played) -> np.ndarray:

@@ -305,7 +305,8 @@ class Trainer:
             groups = self.rollouts.groups(plan, workers.coef)
         for group in groups:
             for member in group.members:
-                self.env.ended(member.episode)
+                if member.finished:
+                    self.env.ended(member.episode)
         return score_groups(recipe, groups, workers)
 
     def _score(self, batch: Batch) -> None:

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from searchgym.curricula.schedules import make_schedule
 from searchgym.errors import CardError, CheckError
-from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.advantages.group_scaled import group_scale
 from searchgym.rl.advantages.retention import Retention, retention
 from searchgym.rl.data.fathom_rapo import FathomRAPO, solve_rate
@@ -24,7 +23,6 @@ from searchgym.rl.data.uniform import UniformTasks
 from searchgym.rl.losses.forward_kl import forward_kl_loss
 from searchgym.rl.losses.sft import SFTLoss
 from searchgym.rl.recipe import Recipe, read
-from searchgym.rl.rollouts.hinted import Hinted
 from searchgym.rl.rollouts.with_experts import WithExperts
 from searchgym.rl.schedules.by_entropies import ByEntropies
 from searchgym.rl.schedules.by_gradient import ByGradient, imitation_odds
@@ -102,7 +100,7 @@ def test_a_rollout_declares_its_experts() -> None:
 def test_a_ratio_to_whoever_sampled_is_refused_where_nobody_did(loss: str) -> None:
     """By name, before anything is played; kept to the policy's own members it is fine."""
     table = {"advantage": "grpo", "rollout": "with_experts", "loss": loss}
-    with pytest.raises(CardError, match=rf"loss.0 \(\w+\) needs 'sampled_logp'.*rollout"):
+    with pytest.raises(CardError, match=r"loss.0 \(\w+\) needs 'sampled_logp'.*rollout"):
         trainer(table)
     with pytest.raises(CardError, match="rollout"):
         trainer({**table, "rollout": "demonstrations", "advantage": "ones"})
@@ -117,7 +115,7 @@ def test_members_that_nobody_sampled_are_noticed_in_the_batch() -> None:
         unsampled = False
 
     run = trainer({"advantage": "grpo", "loss": "decoupled", "rollout": Undeclared(2)}, steps=1)
-    with pytest.raises(CardError, match="DecoupledLoss.*this batch has members"):
+    with pytest.raises(CardError, match=r"DecoupledLoss.*this batch has members"):
         list(run.train())
 
 
@@ -500,28 +498,6 @@ def test_without_a_success_kepo_distils_nothing() -> None:
     some = make("advantage", Recipe.of("kepo").table["advantage"]).estimate(won, {}).adv
     gap = won.need("old_logp") - won.need("teacher_logp")
     close(some, torch.where(won.mask, -0.05 * gap, 0.0))
-
-
-def test_a_hinted_success_is_told_again_without_the_hint() -> None:
-    """A group that fails whatever it does (nothing is above the success that is asked for) stays;
-    else the last member is one that the plain question's rows hold."""
-    lm, policy = player(0)
-    workers = Workers(policy, setting(), lm)
-    plans = [TaskPlan(task, f"0.{i}", i) for i, task in enumerate(TASKS)]
-    never = Hinted(1, tries=2, success=9.0).collect(plans, workers)
-    assert all(m.purpose == "train" for g in never for m in g.members)
-    groups = contracts.check_rollout({"use": "hinted", "size": 1, "tries": 8}, plans, workers)
-    told = [m for g in groups for m in g.members if m.purpose == "expert"]
-    assert told, "none of four failing groups was helped: take another seed"
-    for member in told:
-        question = member.episode.config.task.question
-        assert question in {t.question for t in TASKS}
-        text = "".join(lm.tokenizer.decode(row.ids.tolist()) for row in member.rows)
-        assert "Hint" not in text
-        assert sum(t.reward for t in member.episode.turns) == 1
-        assert member.unsampled
-    with pytest.raises(ValueError, match="hint holds"):
-        Hinted(hint="think")
 
 
 # --- forward KL -------------------------------------------------------------------------------

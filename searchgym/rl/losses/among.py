@@ -76,7 +76,10 @@ class Among(Slot):
         counted = Totals(*(float(batch.note(self._key(n))[0]) for n in Totals._fields))
         loss, stats = self.loss(output, part, counted, coef)
         tokens = part.totals.tokens
-        means = {n: v if isinstance(v, Mean) else Mean(v * tokens, tokens) for n, v in stats.items()}
+        means = {
+            name: value if isinstance(value, Mean) else Mean(value * tokens, tokens)
+            for name, value in stats.items()
+        }
         return loss, means
 
     def _part(self, batch: Batch) -> Batch:

@@ -90,5 +90,3 @@ class ForwardKL(WeightedLoss):
             weight=batch.note("reference_weight"), cap=self.cap, aggregate=self.aggregate,
             **self.counts(totals),
         )  # fmt: skip
-
-

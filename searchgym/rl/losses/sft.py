@@ -46,9 +46,7 @@ class SFTLoss(WeightedLoss):
     registered = "sft"
     name = "sft"
 
-    def __init__(
-        self, weighting: Weighting = "none", entropy: bool = False, **shared: Any
-    ) -> None:
+    def __init__(self, weighting: Weighting = "none", entropy: bool = False, **shared: Any) -> None:
         super().__init__(**shared)
         if weighting not in get_args(Weighting):
             raise ValueError(f"weighting is 'none' or 'p(1-p)', got {weighting!r}")

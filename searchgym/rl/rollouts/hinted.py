@@ -1,105 +1,69 @@
-"""Groups that failed throughout are played again with a hint, which is then taken out (KEPO)."""
+"""KEPO's rollout: groups without a success are given some that a hint has brought about."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
+from ...core.episode import Episode
 from ...core.rollout import run_episodes
-from ...types import Task, TurnRequest
 from ..signals.outcome import total
 from ..slots.records import Group, Played, TaskPlan, Workers
 from .chains import Chains, played, start
-from .demonstrations import Writer
+from .hints import Source, WithHints, checked_source, hint_of
+
+HINTED = "hint"
+"""Prefix of a hinted member's number in its episode's id."""
 
 
 class Hinted(Chains):
-    """Chains; where none of a group's members earns more than ``success``, ``tries`` further
-    episodes are played with a hint at the end of the question. One of those that succeed takes the
-    place of the group's last member, *without the hint*: its texts are told again to the question
-    as it is, and are trained on as written there.
+    """Chains; where none of a group reaches ``solved``, up to ``tries`` more are played with a hint
+    after the question, and those that reach it take the places of the group's last members
+    (KEPO's hint-conditioned rejection sampling; at least one member stays as it was).
 
-    Under the plain question nobody sampled these tokens: the member is an ``"expert"``'s, without
-    sampling log-probabilities. Tasks without gold queries get no hint.
+    The hint is read when such an episode is played and is not in its rows: what is trained is the
+    policy without a hint, on texts that it wrote with one. Such members are ``expert``, and their
+    sampling log-probabilities are those of the hinted prompt.
 
     Args:
-        size: Episodes of a group.
-        tries: Episodes with a hint.
-        hint: Its text; ``{query}`` is the task's first gold query.
-        success: Return above which an episode has succeeded.
+        size: Members of a group.
+        tries: Hinted episodes of such a group.
+        hint: ``"queries"``: the task's gold queries, if it has some; ``"answer"``: its answer.
+        solved: Return of a success.
     """
 
     registered = "hinted"
     adds = frozenset({"expert"})
-    unsampled = True
 
     def __init__(
-        self,
-        size: int = 8,
-        *,
-        tries: int = 4,
-        hint: str = "Hint: search for {query}.",
-        success: float = 0.5,
-        flow: bool = False,
+        self, size: int = 8, tries: int = 4, hint: Source = "queries", solved: float = 1.0
     ) -> None:
-        super().__init__(size, flow=flow)
-        if tries < 1 or "{query}" not in hint:
-            raise ValueError(f"tries is at least 1 and hint holds {{query}}, got {tries}, {hint!r}")
-        self.tries, self.hint, self.success = tries, hint, float(success)
+        if size < 2 or tries < 1:
+            raise ValueError(f"size must be at least 2 and tries at least 1, got {size}, {tries}")
+        super().__init__(size)
+        self.tries, self.solved = tries, float(solved)
+        self.hint: Source = checked_source(hint)
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
         groups = super().collect(plans, workers)
-        failed = [
-            i for i, group in enumerate(groups)
-            if group.plan.task.queries and not any(map(self._succeeded, group.members))
-        ]  # fmt: skip
-        won = self._with_hints([groups[i].plan for i in failed], workers)
-        for i, (number, texts) in ((failed[place], found) for place, found in won.items()):
-            told = self._told(groups[i].plan, number, texts, workers)
-            if self._succeeded(told):
-                groups[i] = replace(groups[i], members=(*groups[i].members[:-1], told))
+        asked: dict[int, list[Episode]] = {}
+        hints: dict[str, str] = {}
+        for k, group in enumerate(groups):
+            text = hint_of(group.plan.task, self.hint)
+            if not text or any(total(m) >= self.solved for m in group.members):
+                continue
+            asked[k] = [
+                start(group.plan, workers, f"{HINTED}{i}", self.size + i) for i in range(self.tries)
+            ]
+            hints |= {e.config.episode_id: text for e in asked[k]}
+        everyone = [e for episodes in asked.values() for e in episodes]
+        agent = WithHints(workers.policy, hints)
+        run_episodes(everyone, agent, workers.env.toolbox, batch=max(len(everyone), 1))
+        for k, episodes in asked.items():
+            groups[k] = self._mixed(groups[k], [played(e, workers.policy) for e in episodes])
         return groups
 
-    def _succeeded(self, member: Played) -> bool:
-        return total(member) > self.success  # NaN is no success
-
-    def _with_hints(
-        self, plans: Sequence[TaskPlan], workers: Workers
-    ) -> Mapping[int, tuple[int, list[str]]]:
-        """Place of a plan → number and texts of its first hinted episode that succeeded."""
-        hinted = [plan._replace(task=self._hinted(plan.task)) for plan in plans]
-        episodes = [
-            (place, i, start(plan, workers, f"hint-{i}", self.size + i))
-            for place, plan in enumerate(hinted)
-            for i in range(self.tries)
-        ]
-        everyone = [e for _, _, e in episodes]
-        run_episodes(everyone, workers.policy, workers.env.toolbox, batch=max(len(everyone), 1))
-        found: dict[int, tuple[int, list[str]]] = {}
-        for place, i, episode in episodes:
-            if self._succeeded(played(episode, workers.policy)):
-                found.setdefault(place, (i, [turn.text for turn in episode.turns]))
-        return found
-
-    def _hinted(self, task: Task) -> Task:
-        return replace(task, question=f"{task.question} {self.hint.format(query=task.queries[0])}")
-
-    def _told(
-        self, plan: TaskPlan, number: int, texts: Sequence[str], workers: Workers
-    ) -> Played:
-        """The hinted episode's texts, to the question without the hint; its other randomness is the
-        same, so that the same results are read."""
-        episode = start(plan, workers, f"told-{number}", self.size + number)
-        writer = Writer(_Again(texts), workers.policy)
-        run_episodes([episode], writer, workers.env.toolbox, batch=1)
-        return replace(played(episode, workers.policy), purpose="expert")
-
-
-class _Again:
-    """An agent that says given texts, one a turn."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.texts = texts
-
-    def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
-        return [self.texts[r.turn] if r.turn < len(self.texts) else "" for r in requests]
+    def _mixed(self, group: Group, hinted: Sequence[Played]) -> Group:
+        found = [replace(m, purpose="expert") for m in hinted if total(m) >= self.solved]
+        found = found[: self.size - 1]
+        return replace(group, members=(*group.members[: self.size - len(found)], *found))

@@ -329,7 +329,6 @@ def check_data(spec: Any) -> None:
         ends = True
     require(ends and not policy.enough(0, 4, 0), spec, "playing begins, and ends")
 
-
     def after(policy: Any) -> list[Any]:
         rewards = [None if s is None else s.rewards.total.tolist() for s in seen(policy)]
         return [repr(rewards), *((p.task.id, p.key) for p in later(policy))]
@@ -369,16 +368,22 @@ def check_schedule(spec: Any) -> None:
 
 # --- rollouts and signals, which need a policy ------------------------------------------------
 def check_rollout(spec: Any, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
-    """A finished group per plan, rows of its own episodes, repeatable; returns the groups."""
+    """A group per plan, finished unless the rollout truncates, rows of its own episodes, which hold
+    each turn once, parents in place; repeatable; returns the groups."""
     groups: list[Group] = make("rollout", spec).collect(plans, workers)
     require([g.plan for g in groups] == list(plans), spec, "a group per plan, in order")
     members = [m for g in groups for m in g.members]
-    require(all(m.episode.phase == "done" for m in members), spec, "episodes are finished")
+    cuts = bool(getattr(make("rollout", spec), "truncates", False))
+    done = cuts or all(m.finished for m in members)
+    require(done, spec, "episodes are finished, or truncates is True")
     names = [m.episode.config.episode_id for m in members]
     require(len(set(names)) == len(names), spec, "each episode has an id of its own")
     for member in members:
         own = all(r.trajectory_id == member.episode.config.episode_id for r in member.rows)
         require(own, spec, "rows belong to their episode")
+        turns = [int(u.rpartition("/")[2]) for r in member.rows for u in r.turn_uids]
+        once = len(set(turns)) == len(turns) and all(t >= member.since for t in turns)
+        require(once, spec, "rows hold each turn once, and none of the parent's")
     rollout = make("rollout", spec)
     known = {"train", "baseline", *getattr(rollout, "adds", ())}
     declared = all(m.purpose in known for m in members)

@@ -93,11 +93,12 @@ class SlotObject(Protocol):
 
 
 class RolloutStrategy(SlotObject, Protocol):
-    """Plays a task's group."""
+    """Plays a task's group. One whose members may stop before their episodes have ended, and are
+    trained on all the same, says so with a line ``truncates = True``."""
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers, /) -> list[Group]:
-        """One finished group per plan, in order. It may hold members that the policy did not play,
-        of purposes that it declares (``Slot.adds``)."""
+        """One group per plan, in order, of finished episodes unless it truncates. A group may hold
+        members that the policy did not play, of purposes that it declares (``Slot.adds``)."""
         ...
 
 

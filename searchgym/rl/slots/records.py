@@ -34,7 +34,8 @@ class TaskPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One finished episode and its token ids. Rows are in order; each sampled token is in one."""
+    """One episode and its token ids: a finished one, unless the rollout ``truncates``. Rows are in
+    order; each sampled token is in one."""
 
     episode: Episode
     rows: tuple[TrainingRow, ...]
@@ -57,6 +58,17 @@ class Played:
         """The infrastructure failed: not the policy's fault."""
         outcome = self.episode.outcome()
         return outcome is not None and outcome.end == "infra_error"
+
+    @property
+    def finished(self) -> bool:
+        """True if the episode has ended."""
+        return self.episode.phase == "done"
+
+    @property
+    def since(self) -> int:
+        """First turn of its own: the earlier ones are its parent's, which trains on them."""
+        at = self.episode.parent
+        return 0 if self.parent is None or at is None else at[1]
 
     @property
     def tokens(self) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from searchgym.llms import causal
 from searchgym.llms.precision import fast_dtype
+
+from . import tiny
 
 
 @pytest.mark.parametrize(
@@ -26,3 +30,21 @@ def test_half_precision_where_the_processor_gains_by_it(known: dict[str, Any], h
 
 def test_this_processor_always_answers_the_same() -> None:
     assert fast_dtype() == fast_dtype() in (torch.bfloat16, torch.float32)
+
+
+def test_half_precision_becomes_float32_where_it_is_only_emulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small model's only, and only where no dtype is asked for."""
+    model, tokenizer = causal.load(tiny.save(tmp_path / "float32"), "cpu")
+    assert model.dtype == torch.float32
+    half = str(tmp_path / "half")
+    model.bfloat16().save_pretrained(half)
+    tokenizer.save_pretrained(half)
+    for fast in (torch.float32, torch.bfloat16):
+        monkeypatch.setattr("searchgym.llms.precision.fast_dtype", lambda fast=fast: fast)
+        assert causal.load(half, "cpu")[0].dtype == fast
+        assert causal.load(half, "cpu", "bfloat16")[0].dtype == torch.bfloat16
+    monkeypatch.setattr("searchgym.llms.precision.fast_dtype", lambda: torch.float32)
+    monkeypatch.setattr(causal, "WIDENED", model.num_parameters() - 1)
+    assert causal.load(half, "cpu")[0].dtype == torch.bfloat16

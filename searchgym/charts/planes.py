@@ -90,12 +90,14 @@ def predicted_and_measured(
     width, height = _SIZE[narrow]
     kinds = list(dict.fromkeys(str(row["kind"]) for row in rows))
     top = max((max(row["predicted"], row["real"]) for row in rows), default=0.0) * 1.1 or 1.0
-    at = dodged([float(r["real"]) for r in rows], top * 13 / height, 0.0, top)
     shown = [
-        {**row, "at": place, "name": _short(str(row["agent"]), narrow),
-         "left": row["predicted"] <= top / 2}
-        for row, place in zip(rows, at, strict=True)
-    ]  # fmt: skip
+        {**row, "at": place, "name": _short(str(row["agent"]), narrow), "left": left}
+        for left in (True, False)  # away from the line, where there is room
+        for some in [[row for row in rows if (row["real"] >= row["predicted"]) == left]]
+        for row, place in zip(
+            some, dodged([float(r["real"]) for r in some], top * 13 / height, 0.0, top), strict=True
+        )
+    ]
     scale = alt.Scale(domain=[0, top])
     x = alt.X("predicted:Q", title=x_title, scale=scale, axis=alt.Axis(tickCount=5))
     y = alt.Y("real:Q", title=y_title, scale=scale)
@@ -114,7 +116,7 @@ def predicted_and_measured(
                  alt.Tooltip("real:Q", format=".3f")],
     )  # fmt: skip
     layers = [line.mark_line(color=MUTED, strokeDash=[4, 3]).encode(x=x, y=y), dots]
-    for left, align, dx in ((True, "left", 10), (False, "right", -10)):
+    for left, align, dx in ((True, "right", -10), (False, "left", 10)):
         if any(row["left"] == left for row in shown):
             text = base.transform_filter(f"datum.left == {str(left).lower()}")
             text = text.mark_text(align=align, dx=dx, fontSize=11, color=INK, aria=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,9 +78,6 @@ def law(
         [{k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()}
          for row in result["agents"]],
     )  # fmt: skip
-    for name, value in result["r2"].items():
-        say(f"R² {name}: {value['mean']:.2f} [{value['low']:.2f}, {value['high']:.2f}], "
-            f"{value['n']} agents")  # fmt: skip
     say(result["finding"])
     if figure is not None:
         drawn = laws.figure(laws.played(result), result["finding"])
@@ -112,15 +109,18 @@ def scores(found: Law, agents: Sequence[Measured]) -> dict[str, Any]:
     if len(new) >= 3:
         scores_of = {key: [row[key] for row in new] for key in ("real", "predicted")}
         r2["foretold"] = laws.r_squared(scores_of["real"], scores_of["predicted"])._asdict()
-    told = r2.get("foretold", r2["leave one out"])
-    of = f"{told['n']} agents that it had not seen" if "foretold" in r2 else "agents left out"
-    finding = (
-        f"Simulation foretells the real F1 of {of}: R² {told['mean']:.2f}"
-        if told["low"] > 0
-        else f"Simulation does not foretell the real F1 of {of} with certainty: "
-        f"R² {told['mean']:.2f} [{told['low']:.2f}, {told['high']:.2f}]"
-    )
-    return {"agents": rows, "r2": r2, "finding": finding, "law": found.__dict__}
+    return {"agents": rows, "r2": r2, "finding": finding(r2), "law": found.__dict__}
+
+
+def finding(r2: Mapping[str, Mapping[str, Any]]) -> str:
+    """Say in a sentence how well generated worlds predict real scores."""
+    said = {name: f"{v['mean']:.2f} [{v['low']:.2f}, {v['high']:.2f}]" for name, v in r2.items()}
+    out = r2["leave one out"]
+    does = "foretell" if out["low"] > 0 else "do not foretell"
+    text = f"Generated worlds {does} real F1: R² {said['leave one out']} over {out['n']} agents"
+    if "foretold" in r2:
+        text += f"; {said['foretold']} for {r2['foretold']['n']} unseen ones"
+    return text
 
 
 def add_to(app: typer.Typer) -> None:

@@ -104,7 +104,7 @@ def test_new_agents_are_told_from_those_that_it_was_fitted_to() -> None:
     assert [row["predicted"] for row in new] == [law.predict(a) for a in found[6:]]
     assert told["r2"]["foretold"]["n"] == 6
     assert told["r2"]["leave one out"]["n"] == 12
-    assert "6 agents that it had not seen" in told["finding"]
+    assert "for 6 unseen ones" in told["finding"]
 
 
 def test_results_of_the_ladder_are_read(tmp_path: Path) -> None:

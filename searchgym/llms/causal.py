@@ -22,20 +22,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-WIDENED = 2_000_000_000
-"""Parameters up to which half precision becomes float32 on a CPU without instructions for it: such
-a model then takes at most 8 GB, and answers several times as fast."""
-
-
 def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -> tuple[Any, Any]:
     """Load a model, in evaluation mode, and its tokenizer from a folder, a name of
     :data:`~searchgym.llms.models.MODELS` or a hub name. Of a PEFT folder the adapter is merged into
     the model that it names.
 
     ``device`` "auto": a GPU if there is one, and "cuda": of several processes on one machine each
-    takes its own (``LOCAL_RANK``). ``dtype`` "auto": the checkpoint's, but float32 for a model of
-    at most :data:`WIDENED` parameters on a CPU that only emulates its half precision; else e.g.
-    "float32". Further options go to ``from_pretrained``. ``EngineError`` if nothing can be loaded.
+    takes its own (``LOCAL_RANK``). ``dtype`` "auto": the checkpoint's, else e.g. "float32".
+    Further options go to ``from_pretrained``. ``EngineError`` if nothing can be loaded.
     """
     try:
         import torch
@@ -56,8 +50,6 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
         model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=dtype, **options)
         if adapter is not None:
             model = merge_adapter(model, adapter)
-        if dtype == "auto" and device == "cpu" and _emulated(model):
-            model = model.float()
         return model.to(device).eval(), tokenizer
     # what transformers and torch raise for a dtype, device or option they do not know varies
     except (
@@ -70,16 +62,6 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
             f"{error}. Expected a folder with config.json, weights and tokenizer, a name of "
             "'searchgym models', or a hub name"
         ) from error
-
-
-def _emulated(model: Any) -> bool:
-    """True for a small model in half precision where this CPU multiplies faster in float32."""
-    import torch
-
-    from .precision import fast_dtype
-
-    half = model.dtype in (torch.bfloat16, torch.float16)
-    return half and fast_dtype() != model.dtype and model.num_parameters() <= WIDENED
 
 
 def loaded(

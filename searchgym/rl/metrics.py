@@ -166,6 +166,10 @@ RL: Mapping[str, Metric] = {
     "dpo/*": Metric("DPO loss", "`dpo/accuracy`: share of pairs whose better member has the higher "
                     "implicit reward; `dpo/margin`: mean difference of implicit rewards", "share; "
                     "nats", "accuracy above 0.5", "below: a lower `lr`"),
+    "step_apo/*": Metric("Step-APO loss", "`step_apo/accuracy`: share of pairs of turns whose "
+                         "better one has the higher implicit reward; `step_apo/margin`: mean "
+                         "difference of implicit rewards", "share; nats", "accuracy above 0.5",
+                         "below: a lower `lr`"),
     "critic/*": Metric(
         "critic", "`loss`, `grad_norm`, mean `value` and `clip_frac` of the value model's updates",
         "–", "loss falls", "loss grows: a lower `critic.lr`",

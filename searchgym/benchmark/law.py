@@ -39,7 +39,7 @@ RESAMPLES = 5_000
 SCHEMA = 1
 
 
-class Measured(NamedTuple):
+class AgentScores(NamedTuple):
     """An agent's mean F1 by rung; several seeds of one agent are averaged."""
 
     agent: str
@@ -58,7 +58,7 @@ class Measured(NamedTuple):
         return float(np.mean([self.real[name] for name in sets]))
 
 
-def measured(folders: Iterable[Path]) -> list[Measured]:
+def measured(folders: Iterable[Path]) -> list[AgentScores]:
     """Read what ``searchgym transfer --out`` wrote: agents in the order of their names.
 
     Raises:
@@ -77,7 +77,7 @@ def measured(folders: Iterable[Path]) -> list[Measured]:
                 of_agent = scores.setdefault(result.agent, {})
                 of_agent.setdefault(result.set, []).append(result.means["f1"].mean)
     return [
-        Measured(
+        AgentScores(
             agent,
             {rung: float(np.mean(v)) for rung, v in found.items() if rung not in REAL_SETS},
             {rung: float(np.mean(v)) for rung, v in found.items() if rung in REAL_SETS},
@@ -102,7 +102,7 @@ class Law:
     ridge: float
     agents: tuple[str, ...]
 
-    def predict(self, agent: Measured) -> float:
+    def predict(self, agent: AgentScores) -> float:
         """Predict the mean F1 on the real sets, between 0 and 1.
 
         Raises:
@@ -141,20 +141,20 @@ class Law:
         return law
 
 
-def _columns(agents: Sequence[Measured], rungs: Sequence[str]) -> np.ndarray[Any, Any]:
+def _columns(agents: Sequence[AgentScores], rungs: Sequence[str]) -> np.ndarray[Any, Any]:
     for agent in agents:
         if lacking := [rung for rung in rungs if rung not in agent.simulated]:
             raise EvaluationError(f"{agent.agent} has not played {', '.join(lacking)}")
     return np.array([[agent.simulated[rung] for rung in rungs] for agent in agents])
 
 
-def shared_sets(agents: Sequence[Measured]) -> tuple[str, ...]:
+def shared_sets(agents: Sequence[AgentScores]) -> tuple[str, ...]:
     """Return the real sets that every agent has played, in the ladder's order."""
     return tuple(name for name in REAL_SETS if all(name in a.real for a in agents))
 
 
 def fit(
-    agents: Sequence[Measured], rungs: Sequence[str] = RUNGS, *, ridge: float = RIDGE,
+    agents: Sequence[AgentScores], rungs: Sequence[str] = RUNGS, *, ridge: float = RIDGE,
     sets: Sequence[str] | None = None,
 ) -> Law:  # fmt: skip
     """Fit a law to agents that have played ``rungs`` and ``sets`` (default: those that all share).
@@ -179,7 +179,7 @@ def fit(
     )  # fmt: skip
 
 
-def left_out(agents: Sequence[Measured], like: Law) -> list[float]:
+def left_out(agents: Sequence[AgentScores], like: Law) -> list[float]:
     """Predict each agent by a law of the same form, fitted to all the others."""
     return [
         fit([*agents[:i], *agents[i + 1 :]], like.rungs, ridge=like.ridge, sets=like.sets).predict(

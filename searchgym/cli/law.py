@@ -13,7 +13,7 @@ from ..errors import EvaluationError
 from .output import JsonFlag, examples, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from ..benchmark.law import Law, Measured
+    from ..benchmark.law import AgentScores, Law
 
 FITTED, FORETOLD = "fitted", "foretold"
 
@@ -84,7 +84,7 @@ def law(
         say(str(drawn.save(figure)["png"]))
 
 
-def scores(found: Law, agents: Sequence[Measured]) -> dict[str, Any]:
+def scores(found: Law, agents: Sequence[AgentScores]) -> dict[str, Any]:
     """Return predictions and their quality: ``agents`` (rows), ``r2`` by kind, ``finding``.
 
     An agent that the law was fitted to is predicted by a law of the same form fitted to the others.

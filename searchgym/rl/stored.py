@@ -152,7 +152,7 @@ def _plain(values: Floats) -> Any:
     return np.where(np.isnan(array), None, array).tolist()  # type: ignore[call-overload]
 
 
-class Store:
+class SuccessStore:
     """A list of members that survives a checkpoint: its parts of ``state_dict`` and ``tensors``.
 
     Episodes are restored when they are first asked for, with the reward of the environment in

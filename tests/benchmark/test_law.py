@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from searchgym.agents.scripted import FirstHitAgent, RandomAgent
-from searchgym.benchmark.law import Law, Measured, fit, left_out, measured, r_squared
+from searchgym.benchmark.law import AgentScores, Law, fit, left_out, measured, r_squared
 from searchgym.benchmark.run import transfer
 from searchgym.benchmark.rungs import Rung
 from searchgym.cli.law import scores
@@ -18,7 +18,7 @@ from searchgym.errors import EvaluationError
 RUNGS = ("held-out wording", "other schema")
 
 
-def agents(n: int, noise: float = 0.0) -> list[Measured]:
+def agents(n: int, noise: float = 0.0) -> list[AgentScores]:
     """Agents whose real F1 is 0.05 + 0.3 of the first rung + 0.2 of the second."""
     rng = np.random.default_rng(3)
     found = []
@@ -26,7 +26,7 @@ def agents(n: int, noise: float = 0.0) -> list[Measured]:
         a, b = rng.uniform(0, 1, 2)
         real = 0.05 + 0.3 * a + 0.2 * b + noise * rng.normal()
         simulated = dict(zip(RUNGS, (float(a), float(b)), strict=True))
-        found.append(Measured(f"agent-{i}", simulated, {"hotpotqa": real, "nq": real}))
+        found.append(AgentScores(f"agent-{i}", simulated, {"hotpotqa": real, "nq": real}))
     return found
 
 
@@ -42,7 +42,7 @@ def test_without_penalty_it_is_least_squares() -> None:
 def test_an_exact_line_is_found_and_a_large_penalty_gives_the_mean() -> None:
     found = agents(8)
     exact = fit(found, RUNGS, ridge=0.0)
-    new = Measured("new", {RUNGS[0]: 0.5, RUNGS[1]: 0.25}, {})
+    new = AgentScores("new", {RUNGS[0]: 0.5, RUNGS[1]: 0.25}, {})
     assert exact.predict(new) == pytest.approx(0.05 + 0.15 + 0.05)
     assert left_out(found, exact) == pytest.approx([a.real["nq"] for a in found])
     flat = fit(found, RUNGS, ridge=1e9)
@@ -51,7 +51,7 @@ def test_an_exact_line_is_found_and_a_large_penalty_gives_the_mean() -> None:
 
 def test_ridge_of_one_rung_by_hand() -> None:
     """x = 0, 1, 2, 3; y = 0, 1, 2, 3 tenths; standardised Σz² = 4, Σzy = 4·sd/10."""
-    line = [Measured(str(i), {"w": float(i)}, {"nq": i / 10}) for i in range(4)]
+    line = [AgentScores(str(i), {"w": float(i)}, {"nq": i / 10}) for i in range(4)]
     law = fit(line, ("w",), ridge=4.0)
     assert law.weights[0] == pytest.approx(4 * np.sqrt(1.25) / 10 / 8)
     assert law.predict(line[3]) == pytest.approx(0.15 + 0.15 / 2)
@@ -96,7 +96,7 @@ def test_what_is_missing_is_said() -> None:
 def test_new_agents_are_told_from_those_that_it_was_fitted_to() -> None:
     found = agents(12, noise=0.01)
     law = fit(found[:6], RUNGS)
-    unplayed = Measured("unplayed", {RUNGS[0]: 0.5, RUNGS[1]: 0.5}, {})
+    unplayed = AgentScores("unplayed", {RUNGS[0]: 0.5, RUNGS[1]: 0.5}, {})
     told = scores(law, [*found, unplayed])
     assert [row["law"] for row in told["agents"]] == ["fitted"] * 6 + ["foretold"] * 7
     assert told["agents"][-1]["real"] is None

@@ -19,7 +19,7 @@ from searchgym.lab.policy import TabularLM, skilled
 from searchgym.lab.tree import grow
 from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import read
-from searchgym.rl.rollouts.branching import Branching, Tree
+from searchgym.rl.rollouts.branching import Branching, TurnTree
 from searchgym.rl.rollouts.entropy_branches import EntropyBranches
 from searchgym.rl.rollouts.retry import first_fruitless
 from searchgym.rl.saved import ROLLOUTS
@@ -271,11 +271,11 @@ class Stops(Branching):
 
     registered = "stops"
 
-    def plant(self, tree: Tree) -> None:
+    def plant(self, tree: TurnTree) -> None:
         for _ in range(self.size):
             tree.chain()
 
-    def grow(self, tree: Tree) -> None:
+    def grow(self, tree: TurnTree) -> None:
         for branch in tree.branches:
             branch.stopped = True
 
@@ -289,13 +289,13 @@ class ReadsTwice(Branching):
 
     plant = Stops.plant
 
-    def grow(self, tree: Tree) -> None:
+    def grow(self, tree: TurnTree) -> None:
         if not tree.going and not tree.rounds:
             tree.rounds = 1
             if tree.branches[0].turns > 1:
                 tree.fork(0, 1)
 
-    def _members(self, tree: Tree) -> tuple[Played, ...]:
+    def _members(self, tree: TurnTree) -> tuple[Played, ...]:
         policy = tree.workers.policy
         return tuple(
             Played(b.episode, tuple(policy.rows(b.episode)), parent=b.parent) for b in tree.branches
@@ -322,7 +322,7 @@ def test_a_turn_in_two_rows_is_found_out() -> None:
 
 
 def test_nothing_follows_an_end() -> None:
-    grown = Tree(plans(1)[0], workers(), {})
+    grown = TurnTree(plans(1)[0], workers(), {})
     episode = grown.branches[grown.chain()].episode
     episode.act("answer: nobody")
     with pytest.raises(ValueError, match="nothing follows turn 1"):

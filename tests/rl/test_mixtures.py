@@ -18,7 +18,7 @@ from searchgym.errors import CardError, CheckError
 from searchgym.rl.advantages.group_scaled import group_scale
 from searchgym.rl.advantages.retention import Retention, retention
 from searchgym.rl.data.fathom_rapo import FathomRAPO, solve_rate
-from searchgym.rl.data.self_imitation import SelfImitation, power_of_two
+from searchgym.rl.data.self_imitation import ReplayedSuccesses, power_of_two
 from searchgym.rl.data.uniform import UniformTasks
 from searchgym.rl.losses.forward_kl import forward_kl_loss
 from searchgym.rl.losses.sft import SFTLoss
@@ -27,7 +27,7 @@ from searchgym.rl.rollouts.with_experts import WithExperts
 from searchgym.rl.schedules.by_entropies import ByEntropies
 from searchgym.rl.schedules.by_gradient import ByGradient, imitation_odds
 from searchgym.rl.schedules.mix import Mix
-from searchgym.rl.signals.tool_use import ToolUse
+from searchgym.rl.signals.tool_use import ToolBonus
 from searchgym.rl.slots import contracts
 from searchgym.rl.slots.batch import Batch, Output
 from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
@@ -416,8 +416,8 @@ def test_spears_two_schedules() -> None:
 
 def test_the_bonus_for_tools_is_capped() -> None:
     scored = scored_group()
-    (found,) = ToolUse(each=0.1).measure([scored.group], None)  # type: ignore[arg-type]
-    (much,) = ToolUse(each=2.0).measure([scored.group], None)  # type: ignore[arg-type]
+    (found,) = ToolBonus(each=0.1).measure([scored.group], None)  # type: ignore[arg-type]
+    (much,) = ToolBonus(each=2.0).measure([scored.group], None)  # type: ignore[arg-type]
     searches = [m.episode.queries for m in scored.group.members]
     np.testing.assert_allclose(found["tool_use"], 0.1 * np.array(searches))
     assert set(much["tool_use"]) == {1.0}
@@ -427,7 +427,7 @@ def test_what_spear_stores_and_replays() -> None:
     """Members above their group's mean that searched; a power of two of those above the median of
     the means, once more than ready · size are stored, for max_age steps."""
     assert [power_of_two(n) for n in (1, 2, 3, 5, 8, 31)] == [1, 2, 2, 4, 8, 16]
-    data = SelfImitation(size=3, ready=1.0, max_age=2)
+    data = ReplayedSuccesses(size=3, ready=1.0, max_age=2)
 
     def show(step: int, rewards: list[float]) -> None:
         data.plan(TASKS, 1, step, 0)
@@ -446,7 +446,7 @@ def test_what_spear_stores_and_replays() -> None:
     assert [s.rewards.total.tolist() for s in again] == [[1.0], [1.0]]
     assert {m.purpose for s in again for m in s.group.members} == {"replayed"}
     assert data.replay(2, 3, 0) == []  # those of step 0 are too old
-    closed = SelfImitation(searching=True)
+    closed = ReplayedSuccesses(searching=True)
     closed.plan(TASKS, 1, 0, 0)
     closed.observe(result(TASKS[0], [1.0, 0.0]))  # sample episodes do not search
     assert closed.state_dict()["stored"] == []

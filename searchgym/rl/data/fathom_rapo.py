@@ -13,7 +13,7 @@ from torch import Tensor
 from ...seeding import stream
 from ...types import Task
 from ..slots.records import Scored, TaskPlan
-from ..stored import Store, Stored, with_member
+from ..stored import Stored, SuccessStore, with_member
 from .uniform import UniformTasks
 
 
@@ -62,7 +62,7 @@ class FathomRAPO(UniformTasks):
         """Ids of those that will be pruned at the end of the epoch."""
         self.epoch, self.place = 0, 0
         self._left: tuple[tuple[int, int, int], list[int]] | None = None
-        self._store = Store()
+        self._store = SuccessStore()
 
     def plan(
         self, tasks: Sequence[Task], count: int, step: int, seed: int, env: Any = None

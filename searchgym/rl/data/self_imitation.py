@@ -11,11 +11,11 @@ from torch import Tensor
 from ...seeding import stream
 from ...types import Task
 from ..slots.records import Scored, TaskPlan
-from ..stored import Store, Stored
+from ..stored import Stored, SuccessStore
 from .uniform import UniformTasks
 
 
-class SelfImitation(UniformTasks):
+class ReplayedSuccesses(UniformTasks):
     """Stores members that earned more than their group's mean and used a tool, and trains on some
     of them again.
 
@@ -48,7 +48,7 @@ class SelfImitation(UniformTasks):
         self.searching = searching
         self.means: list[tuple[int, float]] = []
         """Step and mean reward of each group that was played."""
-        self._store = Store()
+        self._store = SuccessStore()
 
     def plan(
         self, tasks: Sequence[Task], count: int, step: int, seed: int, env: Any = None

@@ -17,7 +17,7 @@ from .base import Coef
 Ratio = Literal["old", "sampled"]
 
 
-class Among(Slot):
+class LossAmong(Slot):
     """Another loss, on members of some kinds: reinforcement learning on those that the policy
     played and imitation of an expert's in one batch. Means are over these members' tokens.
 

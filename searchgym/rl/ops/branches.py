@@ -18,7 +18,7 @@ State = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class TurnSpan:
     """Turns ``first`` … of a trajectory, up to where others branched off it, or to its end."""
 
     line: int
@@ -33,7 +33,7 @@ class Segment:
 
 def segments(
     group: Tensor, number: Tensor | None, parent: Tensor | None, since: Tensor | None
-) -> list[Segment]:
+) -> list[TurnSpan]:
     """Segments of a batch, those of a trajectory in order.
 
     A trajectory whose parent is not in the batch begins in a state of its own, with its siblings.
@@ -65,7 +65,7 @@ def segments(
                 found += under(child, starts[child])
         return found
 
-    made: list[Segment] = []
+    made: list[TurnSpan] = []
     for i in range(count):
         cuts = sorted({starts[c] for c in left.get(i, ())})
         firsts = [starts[i], *cuts]
@@ -73,11 +73,11 @@ def segments(
         for k, first in enumerate(firsts):
             state = states[k]
             assert state is not None
-            made.append(Segment(i, first, state, states[k + 1], tuple(sorted(under(i, first)))))
+            made.append(TurnSpan(i, first, state, states[k + 1], tuple(sorted(under(i, first)))))
     return made
 
 
-def at_tokens(found: Sequence[Segment], values: Sequence[float], turn: Tensor) -> Tensor:
+def at_tokens(found: Sequence[TurnSpan], values: Sequence[float], turn: Tensor) -> Tensor:
     """(B, T) a number of each segment at its tokens; ``turn`` is (B, T)."""
     made = torch.zeros(turn.shape)
     for segment, value in zip(found, values, strict=True):  # a later one writes over what follows
@@ -98,7 +98,7 @@ class Valued:
     """Values of all ends of segments that begin in its state, its own among them."""
 
 
-def values(found: Sequence[Segment], reward: Sequence[float]) -> list[Valued]:
+def values(found: Sequence[TurnSpan], reward: Sequence[float]) -> list[Valued]:
     """Values of states as means over what follows (SPO, arXiv 2505.23564): a leaf is worth its
     reward, a state the mean of its segments' ends. Rewards that are NaN count nowhere."""
     ahead: dict[State, list[int]] = {}

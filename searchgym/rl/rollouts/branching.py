@@ -20,7 +20,7 @@ from .hints import WithHints
 
 
 @dataclass(slots=True)
-class Branch:
+class GrowingBranch:
     """A member that is being played."""
 
     episode: Episode
@@ -57,14 +57,14 @@ class Branch:
 
 
 @dataclass(slots=True)
-class Tree:
+class TurnTree:
     """The branches of one group, in the order in which they began."""
 
     plan: TaskPlan
     workers: Workers
     hints: dict[str, str]
     """Episode → what it is told after the question, besides (``hints.WithHints``)."""
-    branches: list[Branch] = field(default_factory=list)
+    branches: list[GrowingBranch] = field(default_factory=list)
     rounds: int = 0
     """Times that it was grown, for methods that count them."""
     forks: dict[int, int] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Tree:
         """Begin a chain with the question; returns its place."""
         number = sum(branch.parent is None for branch in self.branches)
         episode = start(self.plan, self.workers, str(number), number)
-        self.branches.append(Branch(episode, None, 0, number))
+        self.branches.append(GrowingBranch(episode, None, 0, number))
         return len(self.branches) - 1
 
     def fork(self, place: int, at: int) -> int:
@@ -100,7 +100,7 @@ class Tree:
             )
         number = self.forks[place] = self.forks.get(place, 0) + 1
         episode = parent.episode.fork(at=at, branch=number)
-        self.branches.append(Branch(episode, place, at, parent.root, looked=at))
+        self.branches.append(GrowingBranch(episode, place, at, parent.root, looked=at))
         return len(self.branches) - 1
 
     def moved(self) -> list[int]:
@@ -123,18 +123,18 @@ class Branching(Slot):
             raise ValueError(f"size must be at least 2, got {size}")
         self.size = size
 
-    def plant(self, tree: Tree) -> None:
+    def plant(self, tree: TurnTree) -> None:
         """Begin a group's first chains."""
         raise NotImplementedError
 
-    def grow(self, tree: Tree) -> None:
+    def grow(self, tree: TurnTree) -> None:
         """Begin further branches, or stop some, after each turn; asked until nothing goes on."""
         raise NotImplementedError
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
         hints: dict[str, str] = {}
         agent = WithHints(workers.policy, hints)
-        trees = [Tree(plan, workers, hints) for plan in plans]
+        trees = [TurnTree(plan, workers, hints) for plan in plans]
         for tree in trees:
             self.plant(tree)
         while going := [b.episode for tree in trees for b in tree.branches if b.going]:
@@ -143,7 +143,7 @@ class Branching(Slot):
                 self.grow(tree)
         return [Group(tree.plan, self._members(tree)) for tree in trees]
 
-    def _members(self, tree: Tree) -> tuple[Played, ...]:
+    def _members(self, tree: TurnTree) -> tuple[Played, ...]:
         policy = tree.workers.policy
         members = []
         for b in tree.branches:
@@ -154,7 +154,7 @@ class Branching(Slot):
         return tuple(members)
 
 
-def returns(tree: Tree) -> Mapping[int, float]:
+def returns(tree: TurnTree) -> Mapping[int, float]:
     """Place → return of the finished branches that the infrastructure did not break."""
     return {
         i: b.earned

@@ -55,7 +55,7 @@ class Demonstrations(Slot):
         if self._expert is None:
             made = workers.env
             self._expert = self._maker(made) if self._maker else OracleAgent(made.tasks)
-        writer = Writer(self._expert, workers.policy)
+        writer = ExpertWriter(self._expert, workers.policy)
         groups: list[list[Episode]] = [
             [start(plan, workers, f"{prefix}{i}", i) for i in range(self.size)] for plan in plans
         ]
@@ -67,7 +67,7 @@ class Demonstrations(Slot):
         ]
 
 
-class Writer:
+class ExpertWriter:
     """An agent whose texts the policy remembers as if it had written them."""
 
     def __init__(self, expert: Agent, policy: CausalLMPolicy) -> None:

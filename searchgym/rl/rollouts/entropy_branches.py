@@ -8,7 +8,7 @@ import numpy as np
 
 from ...policies.causal_lm import CausalLMPolicy
 from ...seeding import stream
-from .branching import Branching, Tree
+from .branching import Branching, TurnTree
 
 
 class EntropyBranches(Branching):
@@ -50,11 +50,11 @@ class EntropyBranches(Branching):
         """Probability of a branch where the entropy has risen by ``rise``."""
         return min(max(self.base + self.slope * rise, 0.0), 1.0)
 
-    def plant(self, tree: Tree) -> None:
+    def plant(self, tree: TurnTree) -> None:
         for _ in range(self.chains):
             tree.chain()
 
-    def grow(self, tree: Tree) -> None:
+    def grow(self, tree: TurnTree) -> None:
         for place in tree.moved():
             branch = tree.branches[place]
             turn, turns = branch.turns - 1, branch.episode.turns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...seeding import stream
-from .branching import Branching, Tree
+from .branching import Branching, TurnTree
 
 
 class Expand(Branching):
@@ -29,11 +29,11 @@ class Expand(Branching):
             )
         self.trees, self.rounds = trees, rounds
 
-    def plant(self, tree: Tree) -> None:
+    def plant(self, tree: TurnTree) -> None:
         for _ in range(self.trees):
             tree.chain()
 
-    def grow(self, tree: Tree) -> None:
+    def grow(self, tree: TurnTree) -> None:
         if tree.going or tree.rounds == self.rounds:
             return
         more = self.size // self.trees - 1

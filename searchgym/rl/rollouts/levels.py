@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .branching import Branching, Tree
+from .branching import Branching, TurnTree
 
 
 class Levels(Branching):
@@ -31,11 +31,11 @@ class Levels(Branching):
                 f"size must be roots times a power of width, {roots} · {width}ⁿ; got {size}"
             )
 
-    def plant(self, tree: Tree) -> None:
+    def plant(self, tree: TurnTree) -> None:
         for _ in range(self.roots):
             tree.chain()
 
-    def grow(self, tree: Tree) -> None:
+    def grow(self, tree: TurnTree) -> None:
         for place in tree.moved():
             branch = tree.branches[place]
             split, rest = divmod(branch.turns, self.every)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...seeding import stream
 from ..signals.steps import step_score
-from .branching import Branching, Tree
+from .branching import Branching, TurnTree
 
 
 class OneStep(Branching):
@@ -34,10 +34,10 @@ class OneStep(Branching):
             )
         self.temperature, self.bonus, self.budget = float(temperature), float(bonus), budget
 
-    def plant(self, tree: Tree) -> None:
+    def plant(self, tree: TurnTree) -> None:
         self._candidates(tree, tree.chain(), 0)
 
-    def grow(self, tree: Tree) -> None:
+    def grow(self, tree: TurnTree) -> None:
         if not (asked := tree.moved()):
             return
         sound = [i for i in asked if not tree.branches[i].broken]
@@ -47,11 +47,11 @@ class OneStep(Branching):
         if chosen is not None and tree.branches[chosen].going:
             self._candidates(tree, chosen, tree.branches[chosen].turns)
 
-    def _candidates(self, tree: Tree, place: int, at: int) -> None:
+    def _candidates(self, tree: TurnTree, place: int, at: int) -> None:
         for _ in range(self.size - 1):
             tree.fork(place, at)
 
-    def _draw(self, tree: Tree, places: list[int]) -> int:
+    def _draw(self, tree: TurnTree, places: list[int]) -> int:
         """Which of some candidates goes on."""
         turn = tree.branches[places[0]].turns - 1
         scores = np.array(

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from ...core.episode import Episode
 from ...seeding import stream
 from ...types import Search
-from .branching import Branching, Tree, returns
+from .branching import Branching, TurnTree, returns
 from .hints import Source, checked_source, hint_of
 
 Where = Literal["evidence", "random"]
@@ -58,11 +58,11 @@ class Retry(Branching):
         self.accept, self.cut = accept, cut
         self.hint = None if hint is None else checked_source(hint)
 
-    def plant(self, tree: Tree) -> None:
+    def plant(self, tree: TurnTree) -> None:
         for _ in range(self.size // 2):
             tree.chain()
 
-    def grow(self, tree: Tree) -> None:
+    def grow(self, tree: TurnTree) -> None:
         if tree.going or tree.rounds:
             return
         tree.rounds += 1
@@ -72,7 +72,7 @@ class Retry(Branching):
                 if self.hint and (text := hint_of(tree.plan.task, self.hint)):
                     tree.hints[tree.branches[second].episode.config.episode_id] = text
 
-    def _where(self, tree: Tree, place: int) -> int:
+    def _where(self, tree: TurnTree, place: int) -> int:
         episode = tree.branches[place].episode
         if self.cut == "evidence":
             return first_fruitless(episode)

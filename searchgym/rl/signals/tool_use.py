@@ -11,7 +11,7 @@ from ..slots.protocols import Slot
 from ..slots.records import Group, Played, Signals, Workers
 
 
-class ToolUse(Slot):
+class ToolBonus(Slot):
     """``tool_use``: min(1, ``each`` · turns with a result of a tool), the bonus that SPEAR (arXiv
     2509.22601) lets fall to 0 as training goes on."""
 

@@ -95,7 +95,7 @@ _WHERE = {
 """Module → the public names it defines."""
 _PACKAGES = (
     "agents benchmark candidates cards charts corpora curricula dialects engines envs evaluation "
-    "kgs knower llms policies reports rewards rl scoring seeding serve tasks tools types "
+    "finetune kgs knower llms policies reports rewards rl scoring seeding serve tasks tools types "
     "viewer warmstart worlds wrappers"
 ).split()
 """Packages and modules that are attributes: ``sg.wrappers`` needs no import of its own."""

@@ -6,7 +6,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from searchgym.llms.gguf import to_folder
+from searchgym.llms.models import KIND, SOURCE
 from searchgym.site.notebooks import execute
+
+from .llms.tiny_gguf import write_gguf
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -30,6 +34,16 @@ def test_committed_without_outputs(path: Path) -> None:
             assert cell.execution_count is None
 
 
+@pytest.fixture
+def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache in which the model that notebook 5 fetches is there: a tiny random one."""
+    file = write_gguf(tmp_path / "tiny.gguf", context=8_192, layers=13)
+    folder = to_folder(file, tmp_path / "cache" / KIND / "smollm2-135m")
+    (folder / SOURCE).write_text("{}")
+    monkeypatch.setenv("SEARCHGYM_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("fetched")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_runs(path: Path, tmp_path: Path) -> None:
     execute(path, tmp_path / path.name)  # raises CellExecutionError with the cell and its traceback

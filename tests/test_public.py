@@ -23,7 +23,10 @@ PAGES = sorted(
     if not any(part.startswith(".") or part in ("build", "dist") for part in page.parts)
 )
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-LAZY = ("searchgym", *(f"searchgym.{name}" for name in ("knower", "llms", "reports", "warmstart")))
+LAZY = (
+    "searchgym",
+    *(f"searchgym.{name}" for name in ("finetune", "knower", "llms", "reports", "warmstart")),
+)
 """Packages whose public names load when they are first used."""
 
 

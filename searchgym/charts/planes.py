@@ -1,4 +1,5 @@
-"""Cost against score, what budgets buy, shares of a whole; lines and points bear their names."""
+"""Cost against score, predictions against measurements, what budgets buy, shares of a whole; lines
+and points bear their names."""
 
 from __future__ import annotations
 
@@ -77,6 +78,49 @@ def cost_and_score(
             text = base.transform_filter(f"datum.left == {str(left).lower()}")
             text = text.mark_text(align=align, dx=dx, fontSize=12, color=INK, aria=False)
             layers.append(text.encode(y=alt.Y("at:Q", title=y_title, scale=unit), text="name:N"))
+    return alt.layer(*layers).properties(width=width, height=height)
+
+
+def predicted_and_measured(
+    rows: Sequence[Row], x_title: str, y_title: str, *, narrow: bool = False
+) -> Any:
+    """Agents in the plane of ``predicted`` and ``real`` scores, named; colour and shape are of
+    their ``kind``; on the line both are equal."""
+    alt = altair_module()
+    width, height = _SIZE[narrow]
+    kinds = list(dict.fromkeys(str(row["kind"]) for row in rows))
+    top = max((max(row["predicted"], row["real"]) for row in rows), default=0.0) * 1.1 or 1.0
+    shown = [
+        {**row, "at": place, "name": _short(str(row["agent"]), narrow), "left": left}
+        for left in (True, False)  # away from the line, where there is room
+        for some in [[row for row in rows if (row["real"] >= row["predicted"]) == left]]
+        for row, place in zip(
+            some, dodged([float(r["real"]) for r in some], top * 13 / height, 0.0, top), strict=True
+        )
+    ]
+    scale = alt.Scale(domain=[0, top])
+    x = alt.X("predicted:Q", title=x_title, scale=scale, axis=alt.Axis(tickCount=5))
+    y = alt.Y("real:Q", title=y_title, scale=scale)
+    line = alt.Chart(alt.Data(values=[{"predicted": v, "real": v} for v in (0.0, top)]))
+    base = alt.Chart(alt.Data(values=shown)).encode(x=x)
+    legend = alt.Legend(title=None, columns=1 if narrow else 3)
+    dots = base.mark_point(filled=True, size=90, opacity=1).encode(
+        y=y,
+        color=alt.Color(
+            "kind:N", sort=kinds, legend=legend, scale=alt.Scale(domain=kinds, range=colours(kinds))
+        ),
+        shape=alt.Shape(
+            "kind:N", sort=kinds, legend=legend, scale=alt.Scale(domain=kinds, range=shapes(kinds))
+        ),
+        tooltip=[alt.Tooltip("agent:N"), alt.Tooltip("predicted:Q", format=".3f"),
+                 alt.Tooltip("real:Q", format=".3f")],
+    )  # fmt: skip
+    layers = [line.mark_line(color=MUTED, strokeDash=[4, 3]).encode(x=x, y=y), dots]
+    for left, align, dx in ((True, "right", -10), (False, "left", 10)):
+        if any(row["left"] == left for row in shown):
+            text = base.transform_filter(f"datum.left == {str(left).lower()}")
+            text = text.mark_text(align=align, dx=dx, fontSize=11, color=INK, aria=False)
+            layers.append(text.encode(y=alt.Y("at:Q", title=y_title, scale=scale), text="name:N"))
     return alt.layer(*layers).properties(width=width, height=height)
 
 

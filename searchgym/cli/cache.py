@@ -9,6 +9,8 @@ import typer
 from ..utils.user_cache import VARIABLE, cache_root, clear, sizes
 from .output import JsonFlag, examples, print_json, print_table, say
 
+DOWNLOADED = ("data", "models", "collections")
+
 app = typer.Typer(
     help="What SearchGym keeps to save time: list it, delete it.",
     rich_markup_mode="rich",
@@ -50,7 +52,7 @@ def clear_kinds(
         list[str] | None, typer.Argument(metavar="KIND...", help="As 'searchgym cache' shows them.")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="All kinds but downloaded data sets and models.")
+        bool, typer.Option("--all", help="All kinds but what was downloaded.")
     ] = False,
 ) -> None:
     """Delete what is kept of some kinds. It is computed, or has to be downloaded, again."""
@@ -58,6 +60,6 @@ def clear_kinds(
     if everything == bool(chosen):
         raise typer.BadParameter("name the kinds to clear, or say --all", param_hint="KIND")
     if everything:
-        chosen = [row.kind for row in sizes() if row.kind not in ("data", "models")]
+        chosen = [row.kind for row in sizes() if row.kind not in DOWNLOADED]
     for kind in chosen:
         say(f"{kind}: {clear(kind) / 1e6:,.1f} MB deleted")

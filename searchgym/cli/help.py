@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 PANELS = {
     "Look": ("list", "show", "play", "search", "view", "watch", "world", "corpus", "graph"),
     "Measure": ("eval", "compare", "transfer", "report", "leaderboard", "verify", "score",
-                "retrieve", "audit", "check", "certify", "lab"),
+                "retrieve", "audit", "check", "certify", "lab", "law"),
     "Train": ("quickstart", "train", "warmstart", "knower", "simulator"),
     "Data and servers": ("data", "models", "export", "serve", "cache"),
 }  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import DataError, MissingExtraError
 from ..types import Passage
+from ..utils.user_cache import cache_folder
 from .corpus import Corpus
 from .lines import Line, Unique, id_of, read_json, read_lines, text_of
 from .load import load_corpus, load_questions
@@ -73,10 +75,15 @@ def load_ir_dataset(name: str) -> Topics:
     """A test collection of the package ir_datasets ("beir/scifact/test", "vaswani", …), which
     downloads what it does not have.
 
+    Downloads go to where the package keeps them (``IR_DATASETS_HOME``, or ``~/.ir_datasets`` if it
+    is there already), else to the user's cache.
+
     Raises:
         MissingExtraError: the package is not installed.
         DataError: it knows no such collection, or one without passages, queries or judgements.
     """
+    if not (Path.home() / ".ir_datasets").exists():  # the package makes it on its own
+        os.environ.setdefault("IR_DATASETS_HOME", str(cache_folder("collections")))
     try:
         import ir_datasets
     except ImportError as error:

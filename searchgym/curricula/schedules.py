@@ -50,6 +50,27 @@ class Cosine(Linear):
 
 
 @dataclass(frozen=True, slots=True)
+class WarmupCosine:
+    """A straight line from 0 to ``peak`` at ``warmup``, then half a cosine down to ``valley`` at
+    ``warmup + decay``, which stays (the weight μ of CHORD, arXiv 2508.11408)."""
+
+    peak: float
+    valley: float
+    warmup: float
+    decay: float
+
+    def __post_init__(self) -> None:
+        _finite(self, self.peak, self.valley, self.warmup, self.decay)
+        if self.warmup < 0 or not self.decay > 0:
+            raise CardError(f"a schedule needs warmup ≥ 0 and decay > 0, got {self}")
+
+    def __call__(self, step: float) -> float:
+        if step < self.warmup:
+            return self.peak * max(step, 0.0) / self.warmup
+        return Cosine(self.peak, self.valley, self.decay)(step - self.warmup)
+
+
+@dataclass(frozen=True, slots=True)
 class Exponential(Linear):
     """ZeroSearch's schedule (arXiv 2505.04588) from ``start`` at step 0 to ``end`` at ``total``.
 
@@ -99,6 +120,7 @@ def _finite(schedule: object, *values: Any) -> None:
 
 KINDS: dict[str, type[Any]] = {
     "exponential": Exponential, "linear": Linear, "cosine": Cosine, "steps": Steps,
+    "warmup_cosine": WarmupCosine,
 }  # fmt: skip
 
 

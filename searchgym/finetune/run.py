@@ -67,7 +67,7 @@ def demonstrate(
 
 
 def teach(
-    out: Path,
+    out: str | Path,
     recipe: FinetuneRecipe,
     *,
     seed: int = 0,
@@ -89,7 +89,7 @@ def teach(
         DataError: ``out`` holds another run, or another training is writing it.
         EngineError: the model cannot be loaded.
     """
-    config = recipe.config(seed)
+    out, config = Path(out), recipe.config(seed)
     with FolderLock(out):
         lm = TrainableLM(model or recipe.model, dtype="float32", freeze=recipe.freeze)
         rows = demonstrate(out, recipe, lm, report=made)
@@ -109,7 +109,7 @@ def teach(
     return Taught(out / SFT, len(rows), sum(len(r.ids) for r in rows), trainer.seconds)
 
 
-def rewarded(out: Path, recipe: FinetuneRecipe, seed: int = 0) -> Plan | None:
+def rewarded(out: str | Path, recipe: FinetuneRecipe, seed: int = 0) -> Plan | None:
     """Plan of the second stage, to be run in ``out/rl`` from the model in ``out/sft``; None for a
     recipe without one.
 
@@ -121,18 +121,19 @@ def rewarded(out: Path, recipe: FinetuneRecipe, seed: int = 0) -> Plan | None:
         return None
     train = {"seed": seed, **({"steps": table["steps"]} if "steps" in table else {})}
     return Plan.of(
-        table["recipe"], str(out / SFT), table.get("set", {}), env=table.get("env", "SearchQA-v0"),
-        train=train,
+        table["recipe"], str(Path(out) / SFT), table.get("set", {}),
+        env=table.get("env", "SearchQA-v0"), train=train,
     )  # fmt: skip
 
 
-def finish(out: Path, recipe: FinetuneRecipe) -> Path:
+def finish(out: str | Path, recipe: FinetuneRecipe) -> Path:
     """Write the last stage's model to ``out/model``, in bfloat16, and return that folder.
 
     Raises:
         DataError: the folder cannot be written.
         EngineError: the stage's model cannot be loaded.
     """
+    out = Path(out)
     last = out / RL / MODEL if rewarded(out, recipe) is not None else out / SFT
     lm = TrainableLM(str(last), device="cpu", dtype="bfloat16", freeze=recipe.freeze)
     policy = lm.policy(recipe.renderer, sampling=Sampling(max_tokens=recipe.turn_tokens))

@@ -30,10 +30,11 @@ before they say anything."""
 
 def methods() -> tuple[str, ...]:
     """Names of all: recipes, then ``advantage:NAME`` of estimators in no recipe, then the broken
-    one. Left out are recipes some of whose members play without searches, for they read prompts
-    that no trajectory of the laboratory has, or under noise, which its engine has none of; those
-    that imitate demonstrations, for they follow an expert and not the policy's own gradient; those
-    that read hidden states; and those whose rewards come from a model that learns along."""
+    one. Left out are recipes some of whose members play without searches or with a hint, for they
+    read prompts that no trajectory of the laboratory has, or under noise, which its engine has none
+    of; those that imitate demonstrations, for they follow an expert and not the policy's own
+    gradient; those that read hidden states; and those whose rewards come from a model that learns
+    along."""
     recipes = [name for name in shipped() if not _elsewhere(read(name))]
     return (*recipes, *(f"advantage:{name}" for name in sorted(_unused())), BROKEN)
 
@@ -43,7 +44,8 @@ def _elsewhere(table: Mapping[str, Any]) -> bool:
     rollout = table.get("rollout")
     use = rollout.get("use") if isinstance(rollout, Mapping) else rollout
     parts = {*_names(table["advantage"]), *_signals(table.get("signal", ()))}
-    return use in ("half_closed", "demonstrations", "noisy") or bool(parts & ANOTHER)
+    hinted = use == "hinted" or (isinstance(rollout, Mapping) and "hint" in rollout)
+    return use in ("half_closed", "demonstrations", "noisy") or hinted or bool(parts & ANOTHER)
 
 
 def _signals(spec: Any) -> Iterator[str]:

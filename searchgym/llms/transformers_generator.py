@@ -32,15 +32,17 @@ from .writing import Writing
 class TransformersGenerator:
     """A causal LM from a folder or hub name, or a ready model with its tokenizer.
 
-    ``device``: "auto" takes a GPU if there is one. ``dtype``: "auto" is the checkpoint's, else e.g.
-    "float32". ``batch_tokens`` bounds rows × (longest prompt + longest ``max_tokens``) of one
-    forward pass, that is, memory; ``batch_size`` bounds rows (1 makes every text bitwise
-    independent of its batch). ``reuse_tokens``: keys and values of so many tokens are kept between
-    calls, so that a prompt which begins with an earlier prompt and its text reads only what is new
-    (``searchgym.llms.prefixes``: exact, and only where that is possible). ``timeout_s`` bounds one
-    call of ``run``: what is unfinished then is a ``Failure("timeout")``. A prompt that leaves no
-    room for ``max_tokens`` within the model's context is a ``Failure("rejected")``: nothing is cut
-    silently. Calls from several threads take turns. ``EngineError`` if nothing can be loaded.
+    ``device``: "auto" takes a GPU if there is one. ``dtype``: "auto" is the checkpoint's, but
+    float32 for a folder's model of at most two billion parameters on a CPU that only emulates half
+    precision; else e.g. "float32". ``batch_tokens`` bounds rows × (longest prompt + longest
+    ``max_tokens``) of one forward pass, that is, memory; ``batch_size`` bounds rows (1 makes every
+    text bitwise independent of its batch). ``reuse_tokens``: keys and values of so many tokens are
+    kept between calls, so that a prompt which begins with an earlier prompt and its text reads only
+    what is new (``searchgym.llms.prefixes``: exact, and only where that is possible). ``timeout_s``
+    bounds one call of ``run``: what is unfinished then is a ``Failure("timeout")``. A prompt that
+    leaves no room for ``max_tokens`` within the model's context is a ``Failure("rejected")``:
+    nothing is cut silently. Calls from several threads take turns. ``EngineError`` if nothing can
+    be loaded.
     """
 
     needs_task = False
@@ -66,6 +68,10 @@ class TransformersGenerator:
                 f"{batch_size}, {timeout_s}"
             )
         self.model, tokenizer = loaded(model, tokenizer, device, dtype, options)
+        if self.model is not model and dtype == "auto":
+            from .precision import widened
+
+            self.model = widened(self.model)
         self.tokenizer = tokenizer
         self.codec = Codec(tokenizer)
         self.batch_tokens, self.batch_size, self.timeout_s = batch_tokens, batch_size, timeout_s

@@ -137,11 +137,13 @@ class ExternalPolicy:
             written = self.memory.written(name)
         return rows_of(played, written, group=group, since=since)
 
-    def episode_usage(self, episode_id: str) -> dict[str, float]:
-        """Usage of an episode's turns: tokens read and written, and how many turns overflowed the
-        context or were cut by length (:func:`~searchgym.policies.record.turn_usage`)."""
+    def episode_usage(self, episode_id: str, *, since: int = 0) -> dict[str, float]:
+        """Usage of an episode's turns from ``since`` on: tokens read and written, and how many
+        turns overflowed the context or were cut by length
+        (:func:`~searchgym.policies.record.turn_usage`)."""
         with self._lock:
-            return episode_usage(self.memory.written(episode_id))
+            written = self.memory.written(episode_id)
+        return episode_usage({n: w for n, w in written.items() if n >= since})
 
     def forget(self, episode_ids: Iterable[str]) -> None:
         """Drop what is remembered of episodes whose rows have been made."""
@@ -151,17 +153,17 @@ class ExternalPolicy:
     # --- parts --------------------------------------------------------------------------------
     def _check_ids(self, ids: Ids) -> None:
         """``EngineError`` for ids that mean nothing here."""
-        if self._vocabulary is None:
+        if self.vocabulary is None:
             return
-        if wrong := [i for i in ids if not 0 <= i < self._vocabulary]:
+        if wrong := [i for i in ids if not 0 <= i < self.vocabulary]:
             raise EngineError(
                 f"{self._writer} gave token id {wrong[0]}, but the tokenizer of "
-                f"{type(self.renderer).__name__} has 0 to {self._vocabulary - 1}: give the "
+                f"{type(self.renderer).__name__} has 0 to {self.vocabulary - 1}: give the "
                 "renderer the tokenizer of the model that the server runs"
             )
 
     @cached_property
-    def _vocabulary(self) -> int | None:
+    def vocabulary(self) -> int | None:
         """Size of the vocabulary: the highest id of the renderer's tokenizer, if it has one, plus
         1."""
         ask = getattr(getattr(self.renderer, "tokenizer", None), "get_vocab", None)

@@ -48,6 +48,7 @@ def require_agreement(
         np.stack([np.pad(r.version, (0, longest - len(r)), constant_values=-1) for r in batch.rows])
     )
     drawn = in_lines(versions + 1, batch.members, width) == version + 1  # 0: no token there
+    drawn &= ~batch.expert[:, None]  # drawn after another prompt, or by others
     gap = (batch.need("old_logp") - batch.sampled_logp).abs()[drawn]
     if not len(gap):
         return {}

@@ -17,7 +17,13 @@ from .slots.records import Floats, Group, Rewards, Scored, Signals, Workers
 
 
 def score_groups(recipe: Recipe, groups: Sequence[Group], workers: Workers) -> list[Scored]:
-    """Measure and reward played groups."""
+    """Measure and reward played groups.
+
+    Raises:
+        CardError: an episode is not finished, and the rollout does not say that it truncates.
+    """
+    if not getattr(recipe.rollout, "truncates", False):
+        _require_finished(recipe, groups)
     measured: list[dict[str, Floats]] = [{} for _ in groups]
     for signal in recipe.signal:
         for known, new in zip(measured, signal.measure(groups, workers), strict=True):
@@ -26,6 +32,17 @@ def score_groups(recipe: Recipe, groups: Sequence[Group], workers: Workers) -> l
         Scored(group, signals, reward_group(recipe, group, signals, workers.coef))
         for group, signals in zip(groups, measured, strict=True)
     ]
+
+
+def _require_finished(recipe: Recipe, groups: Sequence[Group]) -> None:
+    for member in (m for g in groups for m in g.members):
+        if not member.finished:
+            raise CardError(
+                f"{type(recipe.rollout).__name__} stopped in episode "
+                f"{member.episode.config.episode_id!r} before its end (phase "
+                f"{member.episode.phase!r}): play it to the end, or, if such episodes are to be "
+                "trained on, say truncates = True in the class"
+            )
 
 
 def reward_group(

@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 
 def episode_metrics(scored: Sequence[Scored]) -> dict[str, float]:
-    """Means over the step's training episodes; baselines are left out.
+    """Means over the step's training episodes; baselines are left out, and of what is known at an
+    episode's end only (``em``, ``f1``) those that a rollout cut short.
 
     Episodes that the infrastructure ended count in ``infra_errors`` alone; where there are no
     others, ``episodes`` and ``infra_errors`` are all that is returned.
@@ -46,15 +47,15 @@ def episode_metrics(scored: Sequence[Scored]) -> dict[str, float]:
         f"rewards/{name}": sum(t.reward_parts.get(name, 0.0) for e in episodes for t in e.turns)
         for name in parts
     }
-    outcomes = [e.parts or {} for e in episodes]
+    outcomes = [e.parts or {} for e in episodes if e.phase == "done"]
     logp = [_sampled_logp(m) for m, _ in sound]
     tokens = sum(map(len, logp))
     return {
         **counts,
         "reward": float(known.mean()) if len(known) else float("nan"),
         "return": float(np.mean([total(m) for m, _ in sound])),
-        "em": float(np.mean([p.get("em", 0.0) for p in outcomes])),
-        "f1": float(np.mean([p.get("f1", 0.0) for p in outcomes])),
+        "em": _mean([p.get("em", 0.0) for p in outcomes]),
+        "f1": _mean([p.get("f1", 0.0) for p in outcomes]),
         **{name: value / len(episodes) for name, value in sums.items()},
         "searches": float(np.mean([e.queries for e in episodes])),
         "turns": turns / len(episodes),
@@ -76,7 +77,10 @@ def group_metrics(played: Sequence[Scored], kept: Sequence[Scored]) -> dict[str,
     for s in played:
         for axis, value in s.group.plan.params.items():
             difficulty.setdefault(f"difficulty/{axis}", []).append(float(value))
-    equal = [len(np.unique(s.rewards.total[s.training])) <= 1 for s in played]
+    equal = []
+    for s in played:  # what was added to a group does not make the policy's own members differ
+        own = [i for i in s.training if s.group.members[i].purpose == "train"]
+        equal.append(len(np.unique(s.rewards.total[own])) <= 1)
     return {
         "groups": float(len(played)),
         "groups_kept": float(len(kept)),
@@ -90,16 +94,18 @@ def staleness_metrics(batch: Batch, version: int, eta: int) -> dict[str, float]:
     """Measure how far a batch lags behind the weights of ``version`` that will learn from it.
 
     ``staleness/0`` … ``staleness/<eta>``: shares of trained tokens by how many updates ago they
-    were drawn. Where old log-probabilities are known, ``importance_sampling_ratio/*`` of the
-    trained tokens' w = π_old / π_sampled.
+    were drawn; tokens that nobody sampled (an expert's) are left out. Where old log-probabilities
+    are known, ``importance_sampling_ratio/*`` of the trained tokens' w = π_old / π_sampled.
     """
-    ages = version - np.concatenate([row.version[row.loss_mask] for row in batch.rows])
+    versions = np.concatenate([row.version[row.loss_mask] for row in batch.rows])
+    ages = version - versions[versions >= 0]
     if not len(ages):
         return {}
     metrics = {f"staleness/{n}": float((ages == n).mean()) for n in range(eta + 1)}
     metrics |= {"staleness/mean": float(ages.mean()), "staleness/max": float(ages.max())}
     if batch.old_logp is not None:
-        ratio = log_ratio(batch.old_logp, batch.sampled_logp, batch.mask)[batch.mask].double()
+        mask = batch.mask & ~batch.unsampled[:, None]
+        ratio = log_ratio(batch.old_logp, batch.sampled_logp, mask)[mask].double()
         w = ratio.exp()
         weights = {
             "mean": float(w.mean()),
@@ -112,13 +118,14 @@ def staleness_metrics(batch: Batch, version: int, eta: int) -> dict[str, float]:
 
 
 def batch_metrics(batch: Batch) -> dict[str, float]:
-    """``kl``: mean k3 per trained token from the policy that played to the reference, in nats;
+    """``kl``: mean k3 per trained token of the policy's own, from it to the reference, in nats;
     empty where no reference was scored."""
     if batch.ref_logp is None:
         return {}
     played = batch.sampled_logp if batch.old_logp is None else batch.old_logp
-    value = kl(masked(played, batch.mask), masked(batch.ref_logp, batch.mask), "k3")
-    return {"kl": masked_mean(value, batch.mask)}
+    mask = batch.mask & ~batch.expert[:, None] & ~batch.unsampled[:, None]
+    value = kl(masked(played, mask), masked(batch.ref_logp, mask), "k3")
+    return {"kl": masked_mean(value, mask)}
 
 
 RENAMED: Mapping[str, str] = {
@@ -137,6 +144,10 @@ def loss_metrics(loss: str, stats: Mapping[str, T]) -> dict[str, T]:
     ``<loss>/<statistic>`` for others."""
     prefix = "" if loss == "policy" else f"{loss}/"
     return {prefix + name: value for name, value in renamed(stats).items()}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
 
 
 def _sampled_logp(member: Played) -> np.ndarray:

@@ -157,11 +157,19 @@ RL: Mapping[str, Metric] = {
     "entropy/*": Metric("entropy loss", "statistics of the loss `entropy`: `entropy/entropy` is "
                         "the exact entropy per trained token", "nats/token", "as `entropy`",
                         "as `entropy`"),
-    "sft/*": Metric("SFT loss", "`sft/kept`: share of trajectories that are imitated", "share",
-                    "above 0", "0: no trajectory reaches the threshold"),
+    "sft/*": Metric("SFT loss", "`sft/kept`: share of trajectories that are imitated; "
+                    "`sft/entropy`: mean exact entropy at an expert's tokens", "share; nats/token",
+                    "above 0", "`kept` 0: no trajectory reaches the threshold"),
+    "replay/*": Metric("loss on replayed members", "as the statistics of the same name, over "
+                       "members of earlier steps", "–", "`replay/clip_frac` below 0.5",
+                       "high: keep them for fewer steps"),
     "dpo/*": Metric("DPO loss", "`dpo/accuracy`: share of pairs whose better member has the higher "
                     "implicit reward; `dpo/margin`: mean difference of implicit rewards", "share; "
                     "nats", "accuracy above 0.5", "below: a lower `lr`"),
+    "step_apo/*": Metric("Step-APO loss", "`step_apo/accuracy`: share of pairs of turns whose "
+                         "better one has the higher implicit reward; `step_apo/margin`: mean "
+                         "difference of implicit rewards", "share; nats", "accuracy above 0.5",
+                         "below: a lower `lr`"),
     "critic/*": Metric(
         "critic", "`loss`, `grad_norm`, mean `value` and `clip_frac` of the value model's updates; "
         "of `hl_gauss` `outside`: share of returns beyond its histogram",

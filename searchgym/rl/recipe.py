@@ -41,7 +41,7 @@ DEFAULTS: Mapping[str, Any] = {
     "schedule": "constant",
 }  # fmt: skip
 """Defaults of the slots that a recipe leaves out."""
-ALWAYS = frozenset({"old_logp", "entropy", *TOKEN_MEASURES})
+ALWAYS = frozenset({"old_logp", "sampled_logp", "entropy", *TOKEN_MEASURES})
 """Fields that every trainer provides when they are asked for."""
 
 
@@ -117,8 +117,9 @@ class Recipe:
                 yield f.name, value
 
     def check(self, provided: frozenset[str]) -> None:
-        """``CardError`` naming the first need that neither a part nor ``provided`` meets, or the
-        first coefficient that no part reads."""
+        """``CardError`` naming the first need that neither a part nor ``provided`` meets, the first
+        coefficient that no part reads, or a part that reads sampling log-probabilities where
+        another gives members without."""
         there = provided | ALWAYS
         for _, part in self.parts():
             there |= part.provides
@@ -133,12 +134,27 @@ class Recipe:
             raise CardError("the recipe's [reference] moves a reference that no part of it reads")
         if "clip_scale" in self.advantage.provides and not self.scales_clip:
             raise CardError(f"advantage ({type(self.advantage).__name__}) {UNREAD_SCALE}")
+        for place, part in self.parts():
+            if getattr(part, "unsampled", False):
+                self.require_sampled(f"{place} ({type(part).__name__}) gives members")
         driven = {"lr", *(loss.name for loss in self.loss)}
         for _, part in self.parts():
             driven |= getattr(part, "reads", frozenset())
         for name in sorted(getattr(self.schedule, "names", ())):
             if name not in driven and not name.startswith("w_"):
                 raise CardError(unknown("coefficient of the schedule", name, sorted(driven)))
+
+    def require_sampled(self, what: str) -> None:
+        """Refuse, by a ``CardError``, the parts that weigh tokens by how likely they were when they
+        were sampled, since ``what`` has tokens that nobody sampled."""
+        for place, part in self.parts():
+            if "sampled_logp" in part.requires:
+                raise CardError(
+                    f"{place} ({type(part).__name__}) needs 'sampled_logp', and {what} without "
+                    "sampling log-probabilities (an expert's): use a loss that reads none, such as "
+                    "ppo, whose ratio is to the weights at the step's start, or sft, or keep it to "
+                    "other members: {use = 'among', members = 'played', loss = …}"
+                )
 
     @property
     def scales_clip(self) -> bool:

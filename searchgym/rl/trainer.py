@@ -259,6 +259,8 @@ class Trainer:
         # 3. tensors: one line per trajectory, its sampled tokens only
         batch = Batch.of(kept, len(again))
         if batch is not None:
+            if bool(batch.unsampled.any()):
+                recipe.require_sampled("this batch has members")
             # 4. log-probabilities under other weights than those that are about to change
             self._score(batch)
             if self._copied:
@@ -309,7 +311,8 @@ class Trainer:
             groups = self.rollouts.groups(plan, workers.coef)
         for group in groups:
             for member in group.members:
-                self.env.ended(member.episode)
+                if member.finished:
+                    self.env.ended(member.episode)
         return score_groups(recipe, groups, workers)
 
     def _score(self, batch: Batch) -> None:

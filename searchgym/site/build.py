@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from . import api, contents, laboratory, notebooks
+from . import api, contents, laboratory, law, notebooks
 from .links import broken
 
 HERE = Path(__file__).parent
@@ -111,6 +111,7 @@ def environment_of_templates() -> Any:
         "leaderboard": leaderboard,
         "laboratory": laboratory.tables,
         "lab_heads": laboratory.heads(),
+        "law": law.table,
         "api_packages": api.PACKAGES,
         "root": ROOT,
         "notebooks": notebooks.titles(ROOT),
@@ -134,6 +135,7 @@ def write_source(folder: Path, *, run_notebooks: bool) -> None:
     source.add_linked()
     shutil.copytree(HERE / "static", source.folder / "static")
     laboratory.draw(source.folder / "static" / "lab")
+    law.draw(source.folder / "static" / "law")
     api.main(source.folder / "api")
     config = jinja.get_template("mkdocs.yml").render()
     (folder / "mkdocs.yml").write_text(config, encoding="utf-8")

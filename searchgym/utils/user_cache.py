@@ -40,6 +40,7 @@ class CacheKind(NamedTuple):
 
 KINDS: dict[str, CacheKind] = {
     "data": CacheKind("data sets that 'searchgym data get' downloaded", None),
+    "collections": CacheKind("test collections that ir_datasets downloaded", None),
     "models": CacheKind("pretrained models that 'searchgym models fetch' downloaded", None),
     "vectors": CacheKind("word vectors of the sentence encoder", 1 << 30, "*/*"),
     "view": CacheKind("indices of runs that the viewer opened", 1 << 30),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import shutil
 from pathlib import Path
 
-import ir_datasets
 import ir_measures
 import numpy as np
 import pytest
@@ -116,8 +116,19 @@ def test_questions_with_evidence_are_judgements(cli: Cli, tmp_path: Path) -> Non
         load_topics(corpus, tmp_path / "none.csv", None)
 
 
-def test_a_collection_of_ir_datasets_is_measured(tmp_path: Path, cli: Cli) -> None:
-    """One of our own, for those of the package are downloaded."""
+def test_a_collection_of_ir_datasets_is_measured(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of our own, for those of the package are downloaded. The package's folder is the user's
+    if it is there, else in the cache."""
+    monkeypatch.setenv("SEARCHGYM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("IR_DATASETS_HOME", "deleted below")
+    monkeypatch.delenv("IR_DATASETS_HOME")
+    with pytest.raises(DataError, match="nor a collection"):
+        load_ir_dataset("mine/of-a-test")
+    import ir_datasets
+
     (tmp_path / "docs.tsv").write_text("a\tapple pie\nb\tpear tart\n")
     (tmp_path / "queries.tsv").write_text("1\ttart\n2\tnobody judged this\n")
     (tmp_path / "qrels").write_text("1 0 b 1\n1 0 a 0\n")
@@ -129,6 +140,8 @@ def test_a_collection_of_ir_datasets_is_measured(tmp_path: Path, cli: Cli) -> No
     topics = load_ir_dataset("mine/of-a-test")
     assert (topics.queries, topics.qrels) == ({"1": "tart"}, {"1": {"b": 1, "a": 0}})
     assert [p.text for p in topics.corpus] == ["apple pie", "pear tart"]
+    assert os.environ["IR_DATASETS_HOME"] == str(tmp_path / "cache" / "collections")
+    assert not (tmp_path / ".ir_datasets").exists()
     done = cli("retrieve", "mine/of-a-test", "--json")
     assert done.json["means"]["MRR@10"]["mean"] == 1
     done = cli("retrieve", "mine/unknown")

@@ -29,7 +29,7 @@ def test_it_is_the_fused_attention(heads: int, few: int, length: int, block: int
 
 
 def test_a_model_gives_the_same_logits_and_gradients() -> None:
-    model = tiny.model("llama")
+    model = tiny.model("llama").double()
     ids = torch.arange(2 * 150).reshape(2, 150) % 390
     mask = torch.ones_like(ids)
     mask[0, :20] = 0
@@ -47,7 +47,7 @@ def test_a_model_gives_the_same_logits_and_gradients() -> None:
     before = asked()
     assert block_attention(model)
     assert model.config._attn_implementation == NAME
-    torch.testing.assert_close(before, asked(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(before, asked(), rtol=1e-9, atol=1e-9)
 
 
 def test_models_that_attend_otherwise_stay_as_they_are() -> None:

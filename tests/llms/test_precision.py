@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from searchgym.llms import causal, precision
 from searchgym.llms.precision import fast_dtype
+from searchgym.llms.transformers_generator import TransformersGenerator
+
+from . import tiny
 
 
 @pytest.mark.parametrize(
@@ -26,3 +31,26 @@ def test_half_precision_where_the_processor_gains_by_it(known: dict[str, Any], h
 
 def test_this_processor_always_answers_the_same() -> None:
     assert fast_dtype() == fast_dtype() in (torch.bfloat16, torch.float32)
+
+
+def test_half_precision_becomes_float32_where_it_is_only_emulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small model's only, only to be asked, and only where no dtype is asked for."""
+    model, tokenizer = causal.load(tiny.save(tmp_path / "float32"), "cpu")
+    assert model.dtype == torch.float32
+    half = str(tmp_path / "half")
+    model.bfloat16().save_pretrained(half)
+    tokenizer.save_pretrained(half)
+
+    def read(**options: Any) -> torch.dtype:
+        return TransformersGenerator(half, device="cpu", **options).model.dtype
+
+    for fast in (torch.float32, torch.bfloat16):
+        monkeypatch.setattr(precision, "fast_dtype", lambda fast=fast: fast)
+        assert read() == fast
+        assert read(dtype="bfloat16") == torch.bfloat16
+        assert causal.load(half, "cpu")[0].dtype == torch.bfloat16
+    monkeypatch.setattr(precision, "fast_dtype", lambda: torch.float32)
+    monkeypatch.setattr(precision, "WIDENED", model.num_parameters() - 1)
+    assert read() == torch.bfloat16

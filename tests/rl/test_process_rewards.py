@@ -1,4 +1,4 @@
-"""Worked numbers of methods whose turns are paid by a model or a prover: PAV, MRT, iStar, RaPO."""
+"""Worked numbers of methods whose turns are paid by a model or a prover: PAV, MRT, iStar."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.rl.advantages.grpo import grpo_advantages
 from searchgym.rl.advantages.mrt import mrt_advantages
-from searchgym.rl.advantages.retention import retained
 from searchgym.rl.recipe import read
 from searchgym.rl.signals.chance import GoldChance
 from searchgym.rl.signals.gold import GoldLogp
@@ -188,33 +186,3 @@ def test_what_the_second_model_learnt_is_resumed(tmp_path: Path) -> None:
     mine, theirs = (r.recipe.signal[1] for r in (last, whole))
     assert torch.equal(weights(mine.model), weights(theirs.model))
     assert not torch.equal(weights(mine.model), weights(last.lm))
-
-
-# --- RaPO -------------------------------------------------------------------------------------
-def test_retention_pays_for_staying_near() -> None:
-    mask = torch.ones(3, 2, dtype=torch.bool)
-    mask[2, 1] = False
-    old = torch.zeros(3, 2) - 1.0
-    ref = old - torch.tensor([[0.0, 0.0], [0.5, 0.5], [0.5, 9.0]])
-    got = retained(torch.zeros(3), old, ref, mask, weight=0.5, tau=0.1)
-    k3 = math.exp(-0.5) + 0.5 - 1  # .10653
-    close(got, [0.5, 0.5 * math.exp(-k3 / 0.1), 0.5 * math.exp(-k3 / 0.1)])
-    close(got[1], 0.17231)
-
-
-def test_retention_is_grpo_where_all_are_equally_near_and_its_averages_stay() -> None:
-    batch = turns([[1.0], [0.0], [0.0], [0.0]])
-    same = torch.full((4, 1), -1.0)
-    batch = replace(batch, old_logp=same, ref_logp=same - 0.3)
-    made = make("advantage", {"use": "retention", "eps": 0})
-    first = made.estimate(batch, {}).adv
-    close(first, grpo_advantages(batch.reward, batch.group, std="population", eps=0))
-    close(first, [1.7321, -0.5774, -0.5774, -0.5774])
-    near = 0.5 * math.exp(-(math.exp(-0.3) + 0.3 - 1) / 0.1)
-    better = replace(batch, reward=torch.ones(4))
-    second = made.estimate(better, {}).adv
-    mean = 0.9 * (0.25 + near) + 0.1 * (1 + near)
-    square = 0.9 * (0.25 * (1 + near) ** 2 + 0.75 * near**2) + 0.1 * (1 + near) ** 2
-    close(second, [(1 + near - mean) / math.sqrt(square - mean**2)] * 4)
-    assert float(second[0]) > 1, "a task at which all succeed is better than what was before"
-    assert made.state_dict()["moments"] == pytest.approx([mean, square])

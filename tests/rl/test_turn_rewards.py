@@ -198,7 +198,7 @@ def test_turns_without_trained_tokens_are_paid_before() -> None:
         ([1, 1, 0, 0, 1, 1], [0, 12, 0, 0, 0, 1]),
         ([0, 0, 0, 1, 1, 1], [0, 0, 0, 7, 0, 1]),  # the 5 is lost here: token_reward finds it
     ):
-        got = _turn_rewards([rewards[0]], turn, torch.tensor([mask]) > 0)
+        got = _turn_rewards([rewards[0]], turn, torch.tensor([mask]) > 0, [0])
         assert got is not None
         assert got.tolist() == [want]
     batch = replace(

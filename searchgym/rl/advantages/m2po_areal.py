@@ -39,7 +39,7 @@ class M2POAReaL(Over):
     """
 
     registered = "m2po_areal"
-    needs: ClassVar[frozenset[str]] = frozenset({"old_logp"})
+    needs: ClassVar[frozenset[str]] = frozenset({"old_logp", "sampled_logp"})
     reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({"tau": 1e9}, {"use": "grpo"}),)
 
     def __init__(self, base: Any = "grpo", tau: float = 0.04) -> None:

@@ -1,83 +1,75 @@
-"""RaPO: rewards for staying near the policy of an earlier time, compared with the run's own."""
+"""RaPO: trajectories near the policy before this task earn more, compared across tasks."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from ..ops.kl import Estimator, kl
+from ..ops.kl import kl
 from ..ops.mask import masked
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Slot
 from .base import Coef
 
 
-def retained(
-    reward: Tensor, old_logp: Tensor, ref_logp: Tensor, mask: Tensor, *, weight: float = 0.5,
-    tau: float = 0.1, how: Estimator = "k3",
-) -> Tensor:  # fmt: skip
-    """(B,) R + ``weight`` · exp(-KL / ``tau``), KL the mean over a trajectory's tokens; k3 is never
-    negative, so that at most ``weight`` is added. NaN where R is."""
-    gap = kl(masked(old_logp, mask), masked(ref_logp, mask), how)
-    mean = masked(gap, mask).sum(1) / mask.sum(1).clamp_min(1)
-    return reward.detach() + weight * torch.exp(-mean / tau)
+def retention(divergence: Tensor, tau: float = 0.1) -> Tensor:
+    """exp(-KL / ``tau``): 1 where nothing has moved."""
+    return torch.exp(-divergence / tau)
 
 
 class Retention(Slot):
-    """(R' - μ) / (σ + ``eps``), with R' = R + ``weight`` · exp(-KL / ``tau``) and μ, σ the mean and
-    standard deviation of R' in the run so far: moving averages that a new task does not reset (RaPO
-    for continual training). KL is a trajectory's, to the reference; let that be the policy of the
-    task before by a recipe's table ``[reference]``. The paper's formulas were not found (ours).
+    """A = (R' - μ) / (σ + ``eps``) with R' = R + ``weight`` · exp(-KL / ``tau``); KL is the mean k3
+    of a trajectory's tokens to the reference, and μ and σ are running means over the steps of the
+    batch's mean and standard deviation of R', so that one task's advantages are on the scale of
+    those before.
+
+    The reference is the policy before this task: the model that training begins with
+    (``TrainableLM(…, reference=True)``).
 
     Args:
-        weight: Reward for being where the reference is, or ``coef["retention"]``.
-        tau: KL, in nats per token, at which 1/e of it is left.
-        momentum: Share of a new batch in the moving averages; the first one sets them.
+        weight: λ.
+        tau: τ, in nats per token.
+        momentum: Share of the running means that is kept at each step; the first step's are its
+            own.
     """
 
     registered = "retention"
+    requires = frozenset({"ref_logp", "old_logp"})
     relative: ClassVar[bool] = False
-    requires = frozenset({"old_logp", "ref_logp"})
-    reads = frozenset({"retention"})
 
     def __init__(
-        self, weight: float = 0.5, tau: float = 0.1, momentum: float = 0.1, how: Estimator = "k3",
-        eps: float = 1e-6,
-    ) -> None:  # fmt: skip
-        if not tau > 0 or not 0 < momentum <= 1:
-            raise ValueError(f"tau is above 0 and momentum in (0, 1], got {tau} and {momentum}")
+        self, weight: float = 0.1, tau: float = 0.1, momentum: float = 0.9, eps: float = 1e-6
+    ) -> None:
+        if not tau > 0 or not 0 <= momentum < 1:
+            raise ValueError(f"tau is positive and momentum in [0, 1), got {tau}, {momentum}")
         self.weight, self.tau, self.momentum = float(weight), float(tau), float(momentum)
-        self.how: Estimator = how
         self.eps = float(eps)
-        self.moments: tuple[float, float] | None = None
-        """Moving averages of R' and of its square; None before the first batch."""
-        kl(torch.zeros(1), torch.zeros(1), how)  # an unknown one fails now
+        self.scale: tuple[float, float] | None = None
+        """μ and σ."""
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
-        reward = retained(
-            batch.reward, batch.need("old_logp"), batch.need("ref_logp"), batch.mask,
-            weight=coef.get("retention", self.weight), tau=self.tau, how=self.how,
-        )  # fmt: skip
-        known = reward[~reward.isnan() & (batch.length > 0)].double().tolist()
-        if known:
-            # fsum: the mean must not depend on the order of trajectories
-            new = [math.fsum(x**power for x in known) / len(known) for power in (1, 2)]
-            old = new if self.moments is None else self.moments
-            mean, square = (o + self.momentum * (n - o) for o, n in zip(old, new, strict=True))
-            self.moments = mean, square
-        if self.moments is None:
-            return Estimate(torch.zeros_like(reward))
-        mean, square = self.moments
-        std = math.sqrt(max(square - mean * mean, 0.0))
+        old, ref = (masked(batch.need(n), batch.mask) for n in ("old_logp", "ref_logp"))
+        moved = masked(kl(old, ref, "k3"), batch.mask).sum(1) / batch.length.clamp_min(1)
+        reward = batch.reward + self.weight * retention(moved, self.tau)
+        known = reward[~reward.isnan()]
+        if len(known):
+            now = float(known.mean()), float(known.std(correction=0))
+            before = self.scale or now
+            self.scale = (
+                self.momentum * before[0] + (1 - self.momentum) * now[0],
+                self.momentum * before[1] + (1 - self.momentum) * now[1],
+            )
+        if self.scale is None:
+            return Estimate(torch.zeros_like(batch.reward))
+        mean, std = self.scale
         return Estimate(torch.nan_to_num((reward - mean) / (std + self.eps)))
 
     def state_dict(self) -> dict[str, Any]:
-        return {"moments": None if self.moments is None else list(self.moments)}
+        return {"scale": self.scale}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        found = state["moments"]
-        self.moments = None if found is None else (float(found[0]), float(found[1]))
+        scale = state["scale"]
+        self.scale = None if scale is None else (float(scale[0]), float(scale[1]))

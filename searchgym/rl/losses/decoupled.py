@@ -81,6 +81,7 @@ class DecoupledLoss(PPOLoss):
     """PPO on tokens that older weights drew: weighted by how likely they are by now."""
 
     registered = "decoupled"
+    requires = frozenset({"old_logp", "sampled_logp"})
     reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({}, {"use": "ppo"}, "on-policy"),)
 
     def __init__(

@@ -76,6 +76,7 @@ class M2POLoss(WeightedLoss):
     """
 
     registered = "m2po"
+    requires = frozenset({"sampled_logp"})
     prepares_with_logp: ClassVar[bool] = True
     reductions: ClassVar[tuple[Reduction, ...]] = tuple(
         r._replace(options={"tau": 1e9}) for r in ON_POLICY

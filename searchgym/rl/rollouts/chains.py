@@ -68,13 +68,18 @@ def start(plan: TaskPlan, workers: Workers, name: str, member: int) -> Episode:
     )
 
 
-def played(episode: Episode, policy: CausalLMPolicy) -> Played:
-    """Collect a finished episode's rows and usage; the policy then forgets it."""
+def played(
+    episode: Episode, policy: CausalLMPolicy, *, parent: int | None = None, siblings: int = 0
+) -> Played:
+    """Collect an episode's rows and usage, those of a branch from where it left its ``parent`` on;
+    the policy then forgets it."""
     name = episode.config.episode_id
     purpose: Purpose = "baseline" if name.endswith(f".{TWIN}") else "train"
-    rows, usage = tuple(policy.rows(episode)), policy.episode_usage(name)
+    since = 0 if parent is None or episode.parent is None else episode.parent[1]
+    rows = tuple(policy.rows(episode, since=since))
+    usage = policy.episode_usage(name, since=since)
     policy.forget([name])
-    return Played(episode, rows, purpose, usage=usage)
+    return Played(episode, rows, purpose, parent, siblings, usage)
 
 
 class _Mixed:

@@ -26,8 +26,8 @@ from .chains import played, start
 class Demonstrations(Slot):
     """``size`` episodes per task, played by an expert; each turn ends with the end token.
 
-    Sampling log-probabilities are 0 and the weights' version is -1: nothing was sampled. Use
-    losses that do not read them. A text that does not fit into the model's context any more is
+    Sampling log-probabilities are 0 and the weights' version is -1: nothing was sampled. Losses
+    that read them are refused. A text that does not fit into the model's context any more is
     dealt with as the policy's own (``CausalLMPolicy.overflow``): the turn is empty, or an error.
 
     Args:
@@ -38,6 +38,7 @@ class Demonstrations(Slot):
     """
 
     registered = "demonstrations"
+    unsampled = True
 
     def __init__(self, expert: Any = None, *, size: int = 1) -> None:
         if size < 1:
@@ -47,12 +48,16 @@ class Demonstrations(Slot):
         self._expert: Agent | None = None if self._maker else expert
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
+        return self.play(plans, workers, "")
+
+    def play(self, plans: Sequence[TaskPlan], workers: Workers, prefix: str) -> list[Group]:
+        """:meth:`collect`, with ``prefix`` before the number at the end of each episode's id."""
         if self._expert is None:
             made = workers.env
             self._expert = self._maker(made) if self._maker else OracleAgent(made.tasks)
-        writer = _Writer(self._expert, workers.policy)
+        writer = ExpertWriter(self._expert, workers.policy)
         groups: list[list[Episode]] = [
-            [start(plan, workers, str(i), i) for i in range(self.size)] for plan in plans
+            [start(plan, workers, f"{prefix}{i}", i) for i in range(self.size)] for plan in plans
         ]
         everyone = [e for group in groups for e in group]
         run_episodes(everyone, writer, workers.env.toolbox, batch=max(len(everyone), 1))
@@ -62,7 +67,7 @@ class Demonstrations(Slot):
         ]
 
 
-class _Writer:
+class ExpertWriter:
     """An agent whose texts the policy remembers as if it had written them."""
 
     def __init__(self, expert: Agent, policy: CausalLMPolicy) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -16,7 +16,18 @@ from torch import Tensor
 
 from ...policies.rows import TrainingRow
 from ..ops.mask import at_last_token, masked
-from .records import Floats, Played, Scored, wider
+from .records import Floats, Played, Scored, nobodys, wider
+
+Kind = Literal["played", "expert", "replayed"]
+"""Kinds of trajectories (``Batch.among``)."""
+
+
+def checked_kinds(kinds: Kind | Sequence[Kind]) -> tuple[Kind, ...]:
+    """Kinds as a tuple; ``ValueError`` for one that is none."""
+    made: tuple[Kind, ...] = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    if not made or set(made) - set(get_args(Kind)):
+        raise ValueError(f"members are of {', '.join(get_args(Kind))}, got {kinds!r}")
+    return made
 
 
 class Output(NamedTuple):
@@ -73,11 +84,13 @@ class Batch:
     length: Tensor
     """(N,) long: trained tokens."""
     sampled_logp: Tensor
-    """(N, T) log-probabilities under the sampling policy."""
+    """(N, T) log-probabilities under the sampling policy; 0 for trajectories that are
+    ``unsampled``. What reads them requires ``"sampled_logp"``."""
     expert: Tensor
     """(N,) bool: written by another policy (``Played.purpose``)."""
     replayed: Tensor
-    """(N,) bool: of an earlier step."""
+    """(N,) bool: of an earlier step, in a group of its own or added to a new one
+    (``Played.purpose``)."""
     number: Tensor | None = None
     """(N,) long: a number of its own for each trajectory, which it keeps in parts of the batch."""
     parent: Tensor | None = None
@@ -85,12 +98,16 @@ class Batch:
     need not be in the batch: it may have been dropped, or be in another part of it."""
     siblings: Tensor | None = None
     """(N,) long: trajectories of equal numbers branched off at one place (``Played.siblings``)."""
+    since: Tensor | None = None
+    """(N,) long: the first turn of each one's own (``Played.since``)."""
     outcome: Tensor | None = None
     """(N,) float: what was paid for the episode as a whole. Not ``reward`` less the turns', which
     has their rounding in it."""
     turn_reward: Tensor | None = None
     """(N, T) rewards of turns, each at its last trained token (a turn without one: at the last
     before it)."""
+    earlier: Tensor | None = None
+    """(N,) what of ``reward`` was paid for turns before ``since``, which are the parent's."""
     baseline: Tensor | None = None
     """(N,) rewards of the group's baseline member; NaN: it broke off."""
     old_logp: Tensor | None = None
@@ -131,6 +148,21 @@ class Batch:
     def rows(self) -> list[TrainingRow]:
         """All rows, trajectory by trajectory."""
         return [row for m in self.members for row in m.rows]
+
+    @property
+    def unsampled(self) -> Tensor:
+        """(N,) bool: without sampling log-probabilities (``Played.unsampled``)."""
+        return torch.tensor([nobodys(m.rows) for m in self.members], dtype=torch.bool)
+
+    def among(self, kinds: Sequence[Kind]) -> Tensor:
+        """(N,) bool: trajectories of some kinds. Those that the policy has ``"played"`` in this
+        step are neither an ``"expert"``'s nor ``"replayed"``."""
+        which = {"expert": self.expert, "replayed": self.replayed & ~self.expert}
+        which["played"] = ~self.expert & ~self.replayed
+        found = torch.zeros_like(self.expert)
+        for kind in kinds:
+            found = found | which[kind]
+        return found
 
     @property
     def totals(self) -> Totals:
@@ -180,12 +212,16 @@ class Batch:
 
     def token_reward(self) -> Tensor:
         """(N, T) rewards where they are paid: turns' at their ends, the rest of ``reward`` at the
-        last trained token. 0 for trajectories that cannot be scored."""
+        last trained token. 0 for trajectories that cannot be scored; turns of a parent's are not
+        paid again."""
         paid = torch.zeros(self.mask.shape)
         if self.turn_reward is not None:
             paid = masked(self.turn_reward, self.mask)
         paid = torch.where(self.reward.isnan()[:, None], torch.zeros_like(paid), paid)
-        return paid + at_last_token(torch.nan_to_num(self.reward) - paid.sum(1), self.mask)
+        left = torch.nan_to_num(self.reward) - paid.sum(1)
+        if self.earlier is not None:
+            left = left - torch.where(self.reward.isnan(), 0.0, self.earlier)
+        return paid + at_last_token(left, self.mask)
 
     @classmethod
     def of(cls, scored: Sequence[Scored], replayed: int = 0) -> Batch | None:
@@ -198,6 +234,7 @@ class Batch:
         baseline: list[float] = []
         compared = False
         by_turn: list[Floats | None] = []
+        earlier: list[float] = []
         numbers: dict[tuple[int, int], int] = {}
         families: dict[tuple[int, int], int] = {}
         branch: list[tuple[int, int, int]] = []
@@ -212,8 +249,10 @@ class Batch:
                 reward.append(float(earned[i]))
                 outcome.append(float(s.rewards.outcome[i]))
                 baseline.append(floor)
-                by_turn.append(None if s.rewards.turns is None else s.rewards.turns[i])
                 last, here = members[-1], (number, s.group.place(i))
+                turns = None if s.rewards.turns is None else s.rewards.turns[i]
+                earlier.append(0.0 if turns is None else float(np.nansum(turns[: last.since])))
+                by_turn.append(None if turns is None else turns[last.since :])
                 own = numbers.setdefault(here, len(numbers))
                 above = -1
                 if last.parent is not None:
@@ -234,12 +273,15 @@ class Batch:
             mask.sum(1),
             _lines(members, "logp", width, torch.float32),
             torch.tensor([m.purpose == "expert" for m in members]),
-            torch.tensor(group) >= len(scored) - replayed,
+            (torch.tensor(group) >= len(scored) - replayed)
+            | torch.tensor([m.purpose == "replayed" for m in members]),
             number=torch.tensor([b[0] for b in branch]),
             parent=torch.tensor([b[1] for b in branch]),
             siblings=torch.tensor([b[2] for b in branch]),
+            since=torch.tensor([m.since for m in members]),
             outcome=torch.tensor(outcome),
-            turn_reward=_turn_rewards(by_turn, turn, mask),
+            turn_reward=_turn_rewards(by_turn, turn, mask, [m.since for m in members]),
+            earlier=torch.tensor(earlier) if any(earlier) else None,
             baseline=torch.tensor(baseline) if compared else None,
             signals=_signals(scored),
         )
@@ -285,19 +327,22 @@ def _turns(members: Sequence[Played], width: int) -> Tensor:
     return made
 
 
-def _turn_rewards(by_turn: Sequence[Floats | None], turn: Tensor, mask: Tensor) -> Tensor | None:
+def _turn_rewards(
+    by_turn: Sequence[Floats | None], turn: Tensor, mask: Tensor, since: Sequence[int]
+) -> Tensor | None:
     """Each turn's reward at its last trained token, or the last one before it. What stands before
-    all of them is not lost: ``Batch.token_reward`` pays it at the end."""
+    all of them is not lost: ``Batch.token_reward`` pays it at the end. Rewards of a trajectory
+    begin with its turn ``since``."""
     if all(rewards is None for rewards in by_turn):
         return None
     made = torch.zeros(turn.shape)
-    for line, row, keep, rewards in zip(made, turn, mask, by_turn, strict=True):
+    for line, row, keep, rewards, first in zip(made, turn, mask, by_turn, since, strict=True):
         if rewards is None:
             continue
         places = torch.nonzero(keep)[:, 0]
         turns, order = row[places].sort(stable=True)
         number = torch.as_tensor(np.flatnonzero(np.nan_to_num(rewards)))
-        before = torch.searchsorted(turns, number, right=True) - 1
+        before = torch.searchsorted(turns, number + first, right=True) - 1
         paid = torch.as_tensor(rewards, dtype=torch.float32)[number]
         there = before >= 0
         line.index_add_(0, places[order[before[there]]], paid[there])

@@ -66,6 +66,12 @@ def bare(batch: Batch, requires: Collection[str]) -> Batch:
     return replace(batch, **absent)
 
 
+def unlikely(batch: Batch) -> Batch:
+    """The same batch with NaN as the sampling log-probabilities of experts."""
+    nan = torch.full_like(batch.sampled_logp, float("nan"))
+    return replace(batch, sampled_logp=torch.where(batch.expert[:, None], nan, batch.sampled_logp))
+
+
 def _check_needs(spec: Any, declared: Any, use: Callable[[], object]) -> None:
     """Check that it works when given nothing but what it requires."""
     try:
@@ -115,6 +121,9 @@ def check_estimator(spec: Any) -> None:
     finite = bool(torch.isfinite(make("advantage", spec).estimate(nothing, {}).adv).all())
     require(finite, spec, "advantages are finite where nothing is trained on")
     _check_needs(spec, declared, lambda: estimate(bare(batch, declared.requires)))
+    if "sampled_logp" not in declared.requires:
+        same = close(estimate(unlikely(batch)), wide)
+        require(same, spec, "requires names 'sampled_logp' if it reads an expert's")
     for claim in getattr(declared, "invariant", ()):
         require(claim in _CHANGES, spec, f"invariant names some of {sorted(_CHANGES)}")
         require(close(estimate(_CHANGES[claim](batch)), wide), spec, f"invariant under {claim}")
@@ -175,6 +184,10 @@ def check_loss(spec: Any) -> None:
     require(close(mixed[0], loss), spec, "the order of trajectories does not matter")
     require(close(mixed[1], gradient[order]), spec, "the order of trajectories does not matter")
     _check_needs(spec, declared, lambda: _loss(spec, bare(batch, declared.requires)))
+    if "sampled_logp" not in declared.requires:
+        blind = _loss(spec, unlikely(batch), logp=batch.sampled_logp)
+        same = close(blind[0], loss) and close(blind[1], gradient)
+        require(same, spec, "requires names 'sampled_logp' if it reads an expert's")
     narrow, wide = (
         _loss(spec, replace(batch, clip_scale=torch.full(batch.mask.shape, factor)))[1]
         for factor in (1e-6, 1e6)
@@ -200,24 +213,30 @@ def check_loss(spec: Any) -> None:
         require(close(mine[1], other[1]), spec, f"{claim.where} it has the gradient of {claim.to}")
 
 
-def prepared(spec: Any, batch: Batch) -> Batch:
+def prepared(spec: Any, batch: Batch, logp: Tensor | None = None) -> Batch:
     """A batch with what a loss notes of a whole update, at the log-probabilities of ``_loss``."""
     loss = make("loss", spec)
     if not isinstance(loss, UpdateWide):
         return batch
-    output = Output(batch.sampled_logp) if loss.prepares_with_logp else None
+    logp = batch.sampled_logp if logp is None else logp
+    output = Output(logp) if loss.prepares_with_logp else None
     return replace(batch, notes={**batch.notes, **loss.prepare(batch, output, {})})
 
 
 def _loss(
-    spec: Any, batch: Batch, totals: Totals | None = None, *, ready: bool = False
+    spec: Any,
+    batch: Batch,
+    totals: Totals | None = None,
+    *,
+    ready: bool = False,
+    logp: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The loss and its gradient on log-probabilities, (N, T), plus that on entropies. ``ready``:
-    the batch is a part of one that was prepared."""
-    batch = batch if ready else prepared(spec, batch)
-    logp = batch.sampled_logp.clone().requires_grad_()
+    """The loss and its gradient on log-probabilities, (N, T), plus that on entropies, at ``logp``
+    or those of sampling. ``ready``: the batch is a part of one that was prepared."""
+    batch = batch if ready else prepared(spec, batch, logp)
+    logp = (batch.sampled_logp if logp is None else logp).clone().requires_grad_()
     read = "entropy" in make("loss", spec).requires
-    entropy = (1.0 + batch.sampled_logp.detach() ** 2).requires_grad_() if read else None
+    entropy = (1.0 + logp.detach() ** 2).requires_grad_() if read else None
     totals = batch.totals if totals is None else totals
     value, stats = make("loss", spec)(Output(logp, entropy), batch, totals, {})
     numbers = [n for v in stats.values() for n in (v if isinstance(v, Mean) else (v,))]
@@ -276,7 +295,8 @@ def check_reward(spec: Any, by_turn: Sequence[str] = ()) -> None:
 
 
 def check_data(spec: Any) -> None:
-    """Plans that repeat and have names of their own, an end to playing, memory."""
+    """Plans that repeat and have names of their own, an end to playing, memory, and members that
+    were not played declared."""
     tasks = [Task(f"t{i}", f"question {i}?", (str(i),)) for i in range(7)]
 
     def later(policy: Any) -> list[TaskPlan]:
@@ -288,22 +308,50 @@ def check_data(spec: Any) -> None:
     require(len(plans) == 12, spec, "as many plans as asked for")
     require(len({p.name for p in plans}) == 12, spec, "each plan has a name of its own")
     require(plans == later(make("data", spec)), spec, "the same seed gives the same plans")
-    rewards = np.array([1.0, 0.0, np.nan, 1.0])
-    signals = dict.fromkeys(policy.requires, rewards)
-    scored = Scored(group_of(4), signals, Rewards(rewards))
-    admitted = policy.admit(scored)
-    if admitted is not None:
-        inside = all(m in scored.group.members for m in admitted.group.members)
-        require(inside, spec, "only members that were played are admitted")
-        size = len(admitted.group.members)
-        require(len(admitted.rewards.outcome) == size, spec, "a reward for each that is admitted")
-    policy.observe(scored)
+
+    def seen(policy: Any) -> list[Scored | None]:
+        """Groups as a training shows them: of mixed rewards, then failures alone."""
+        found = []
+        for rewards in ([1.0, 0.0, np.nan, 1.0], [0.0, 0.0, 0.0, 0.0]):
+            values = np.array(rewards)
+            signals = dict.fromkeys(policy.requires, values)
+            scored = Scored(group_of(4), signals, Rewards(values))
+            policy.observe(scored)
+            found.append(policy.admit(scored))
+            if found[-1] is not None:
+                _check_admitted(spec, policy, scored, found[-1])
+        return found
+
+    seen(policy)
     try:
         ends = any(policy.enough(0, 4, rounds) for rounds in range(10_000))
     except EngineError:  # says that it gives up
         ends = True
     require(ends and not policy.enough(0, 4, 0), spec, "playing begins, and ends")
-    _check_memory("data", spec, lambda o: [(p.task.id, p.key) for p in later(o)])
+
+    def after(policy: Any) -> list[Any]:
+        rewards = [None if s is None else s.rewards.total.tolist() for s in seen(policy)]
+        return [repr(rewards), *((p.task.id, p.key) for p in later(policy))]
+
+    _check_memory("data", spec, after)
+
+
+def _check_admitted(spec: Any, policy: Any, scored: Scored, admitted: Scored) -> None:
+    """Check the members that are trained on, and what is said of those that were not played."""
+    before = set(map(id, scored.group.members))
+    added = [m for m in admitted.group.members if id(m) not in before]
+    declared = all(m.purpose in getattr(policy, "adds", ()) for m in added)
+    require(declared, spec, "members that were not played are of a purpose named in adds")
+    require(
+        getattr(policy, "unsampled", False) or not any(m.unsampled for m in added),
+        spec,
+        "unsampled is True if members without sampling log-probabilities are added",
+    )
+    size = len(admitted.group.members)
+    require(len(admitted.rewards.outcome) == size, spec, "a reward for each that is admitted")
+    fits = all(len(values) == size for values in admitted.signals.values())
+    require(fits, spec, "signals for each that is admitted")
+    require(not set(scored.signals) - set(admitted.signals), spec, "all signals are handed on")
 
 
 def check_schedule(spec: Any) -> None:
@@ -320,16 +368,28 @@ def check_schedule(spec: Any) -> None:
 
 # --- rollouts and signals, which need a policy ------------------------------------------------
 def check_rollout(spec: Any, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
-    """A finished group per plan, rows of its own episodes, repeatable; returns the groups."""
+    """A group per plan, finished unless the rollout truncates, rows of its own episodes, which hold
+    each turn once, parents in place; repeatable; returns the groups."""
     groups: list[Group] = make("rollout", spec).collect(plans, workers)
     require([g.plan for g in groups] == list(plans), spec, "a group per plan, in order")
     members = [m for g in groups for m in g.members]
-    require(all(m.episode.phase == "done" for m in members), spec, "episodes are finished")
+    cuts = bool(getattr(make("rollout", spec), "truncates", False))
+    done = cuts or all(m.finished for m in members)
+    require(done, spec, "episodes are finished, or truncates is True")
     names = [m.episode.config.episode_id for m in members]
     require(len(set(names)) == len(names), spec, "each episode has an id of its own")
     for member in members:
         own = all(r.trajectory_id == member.episode.config.episode_id for r in member.rows)
         require(own, spec, "rows belong to their episode")
+        turns = [int(u.rpartition("/")[2]) for r in member.rows for u in r.turn_uids]
+        once = len(set(turns)) == len(turns) and all(t >= member.since for t in turns)
+        require(once, spec, "rows hold each turn once, and none of the parent's")
+    rollout = make("rollout", spec)
+    known = {"train", "baseline", *getattr(rollout, "adds", ())}
+    declared = all(m.purpose in known for m in members)
+    require(declared, spec, "members that the policy did not play are of a purpose named in adds")
+    sampled = getattr(rollout, "unsampled", False) or not any(m.unsampled for m in members)
+    require(sampled, spec, "unsampled is True if members have no sampling log-probabilities")
     for group in groups:
         size = len(group.members)
         there = all(m.parent is None or 0 <= m.parent < size for m in group.members)
@@ -366,6 +426,8 @@ def _check_memory(slot: SlotName, spec: Any, use: Callable[[Any], Any]) -> None:
     old, new = make(slot, spec), make(slot, spec)
     use(old)
     new.load_state_dict(json.loads(json.dumps(old.state_dict())))
+    if hasattr(old, "tensors"):
+        new.load_tensors({name: value.clone() for name, value in old.tensors().items()})
     a, b = use(old), use(new)
     same = close(a, b) if isinstance(a, Tensor) else a == b
     require(bool(same), spec, "state_dict holds all that is remembered, as JSON values")

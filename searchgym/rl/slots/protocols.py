@@ -41,6 +41,12 @@ class Slot:
     """Names of what it provides to others."""
     reads: frozenset[str] = frozenset()
     """Names of the coefficients it takes from the schedule."""
+    adds: frozenset[str] = frozenset()
+    """Purposes of the members that a rollout or data policy adds to groups besides those that the
+    policy played: ``"expert"``, ``"replayed"`` (``Played.purpose``)."""
+    unsampled: bool = False
+    """True if members that it gives may have no sampling log-probabilities
+    (``Played.unsampled``): what requires ``"sampled_logp"`` is then refused."""
     by_turn: frozenset[str] = frozenset()
     """Subset of ``provides`` that holds a number for each turn, (M, K)."""
 
@@ -87,10 +93,12 @@ class SlotObject(Protocol):
 
 
 class RolloutStrategy(SlotObject, Protocol):
-    """Plays a task's group."""
+    """Plays a task's group. One whose members may stop before their episodes have ended, and are
+    trained on all the same, says so with a line ``truncates = True``."""
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers, /) -> list[Group]:
-        """One finished group per plan, in order."""
+        """One group per plan, in order, of finished episodes unless it truncates. A group may hold
+        members that the policy did not play, of purposes that it declares (``Slot.adds``)."""
         ...
 
 
@@ -186,7 +194,8 @@ class DataPolicy(SlotObject, Protocol):
         ...
 
     def admit(self, scored: Scored, /) -> Scored | None:
-        """The group, or part of it, if it is to be trained on."""
+        """The group, or part of it, if it is to be trained on. Members may be added, scored, whose
+        purpose it declares (``Slot.adds``)."""
         ...
 
     def observe(self, scored: Scored, /) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -17,7 +17,7 @@ from ...policies.trainable import TrainableLM
 from ...types import Task
 
 Floats = NDArray[np.float64]
-Purpose = Literal["train", "expert", "baseline"]
+Purpose = Literal["train", "expert", "replayed", "baseline"]
 
 
 class TaskPlan(NamedTuple):
@@ -34,13 +34,16 @@ class TaskPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One finished episode and its token ids. Rows are in order; each sampled token is in one."""
+    """One episode and its token ids: a finished one, unless the rollout ``truncates``. Rows are in
+    order; each sampled token is in one."""
 
     episode: Episode
     rows: tuple[TrainingRow, ...]
     purpose: Purpose = "train"
-    """``expert``: another policy's, trained on and marked by ``Batch.expert``. ``baseline``:
-    played for comparison (ReMax's greedy twin), never trained on."""
+    """``expert``: another policy's, trained on and marked by ``Batch.expert``. ``replayed``: this
+    policy's of an earlier step, marked by ``Batch.replayed``. Who adds either to a group declares
+    it (``Slot.adds``). ``baseline``: played for comparison (ReMax's greedy twin), never trained
+    on."""
     parent: int | None = None
     """Place in its group of the member that it branched off from; its rows hold none of that one's
     tokens (``rows_of(since=…)``), so that nothing is trained on twice."""
@@ -57,9 +60,26 @@ class Played:
         return outcome is not None and outcome.end == "infra_error"
 
     @property
+    def finished(self) -> bool:
+        """True if the episode has ended."""
+        return self.episode.phase == "done"
+
+    @property
+    def since(self) -> int:
+        """First turn of its own: the earlier ones are its parent's, which trains on them."""
+        at = self.episode.parent
+        return 0 if self.parent is None or at is None else at[1]
+
+    @property
     def tokens(self) -> int:
         """Sampled tokens."""
         return sum(int(row.sampled.sum()) for row in self.rows)
+
+    @property
+    def unsampled(self) -> bool:
+        """True if tokens that are trained on have no sampling log-probabilities: their version is
+        -1, for no weights drew them (``Slot.unsampled``)."""
+        return nobodys(self.rows)
 
     @property
     def turns(self) -> NDArray[np.int64]:
@@ -115,6 +135,11 @@ class Rewards:
 def wider(values: Floats, width: int) -> Floats:
     """Widen (M, K) to (M, ``width``), with NaN for turns that no member has."""
     return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=np.nan)
+
+
+def nobodys(rows: Sequence[TrainingRow]) -> bool:
+    """Check whether rows hold trained tokens that no weights drew."""
+    return any(bool((row.version[row.loss_mask] < 0).any()) for row in rows)
 
 
 Signals = Mapping[str, Floats]

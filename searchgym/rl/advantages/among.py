@@ -1,0 +1,52 @@
+"""Another estimator's advantages of some of the members, as if there were no others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..slots.batch import Batch, Estimate, Kind, checked_kinds
+from .base import Coef, Over
+
+
+class Among(Over):
+    """``base``, estimated on members of some kinds: what an expert earned is in no baseline of the
+    policy's own members. All others get 0, and are trained on by the losses that read none.
+
+    Args:
+        members: One or several of ``"played"``, ``"expert"`` and ``"replayed"``.
+    """
+
+    registered = "among"
+
+    def __init__(self, base: Any = "grpo", members: Kind | Sequence[Kind] = "played") -> None:
+        super().__init__(base)
+        self.members = checked_kinds(members)
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        places = torch.nonzero(batch.among(self.members))[:, 0]
+        if not len(places):
+            return Estimate(torch.zeros(len(batch)))
+        part = batch.take(places.tolist())
+        known = set(part.notes)
+        made: Estimate = self.base.estimate(part, coef)
+
+        def back(values: Tensor | None, other: float) -> Tensor | None:
+            """Values of the part at their places in the batch, ``other`` elsewhere."""
+            if values is None:
+                return None
+            whole = torch.full((len(batch), *values.shape[1:]), other).to(values.dtype)
+            whole[places] = values
+            return whole
+
+        batch.returns, batch.value_mask = back(part.returns, 0), back(part.value_mask, 0)
+        for name in set(part.notes) - known:
+            noted = back(part.notes[name], 0)
+            assert noted is not None
+            batch.notes[name] = noted
+        adv = back(made.adv, 0)
+        assert adv is not None
+        return Estimate(adv, back(made.clip_scale, 1), back(made.mask, 1))

@@ -1,0 +1,65 @@
+"""Advantages of leaves on the turns that they share: Tree-GRPO, ARPO."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, get_args
+
+from ..ops.branches import at_tokens, segments
+from ..ops.mask import masked
+from ..slots.batch import Batch, Estimate
+from ..slots.protocols import Reduction
+from .base import Coef, Over
+
+Share = Literal["copies", "mean", "best"]
+HOW: Mapping[Share, Callable[[Sequence[float]], float]] = {
+    "copies": math.fsum,
+    "mean": lambda values: math.fsum(values) / max(len(values), 1),
+    "best": lambda values: max(values, default=0.0),
+}
+
+
+class Branches(Over):
+    """``base`` of the leaves: A = A among the group's + ``intra`` · A among those of the same tree
+    (Tree-GRPO, arXiv 2509.21240, adds the two). A turn that several leaves have in common gets
+
+    - ``share = "copies"``: the sum of theirs, as if each were trained on as a whole (ARPO's soft
+      assignment, arXiv 2507.19849): at ratio 1 the gradient is that of the copies;
+    - ``"mean"``: their mean (ARPO's hard assignment);
+    - ``"best"``: the largest.
+
+    The token itself is in the batch once. Where nothing branched off this is ``base``.
+
+    Args:
+        base: An estimator as in a recipe, one number for each episode.
+    """
+
+    registered = "branches"
+    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({}, {"use": "grpo"}),)
+
+    def __init__(self, base: Any = "grpo", intra: float = 0.0, share: Share = "copies") -> None:
+        super().__init__(base)
+        if share not in get_args(Share):
+            raise ValueError(f"share is one of {', '.join(get_args(Share))}, got {share!r}")
+        self.intra = float(intra)
+        self.share: Share = share
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        made = self.base.estimate(batch, coef)
+        leaf = made.adv
+        if self.intra:
+            trees = batch.group if batch.siblings is None else batch.siblings
+            leaf = leaf + self.intra * self.base.estimate(replace(batch, group=trees), coef).adv
+        if leaf.ndim != 1:
+            raise ValueError(
+                f"branches shares one number for each episode, and {type(self.base).__name__} "
+                "gives one for each token: take a base such as grpo, rloo or dr_grpo"
+            )
+        found = segments(batch.group, batch.number, batch.parent, batch.since)
+        scored = (~batch.reward.isnan()).tolist()
+        own, how = leaf.tolist(), HOW[self.share]
+        shared = [how([own[i] for i in s.leaves if scored[i]]) for s in found]
+        mask = batch.mask & ~batch.reward.isnan()[:, None]
+        return made._replace(adv=masked(at_tokens(found, shared, batch.turn), mask))

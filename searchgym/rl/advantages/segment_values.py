@@ -1,0 +1,72 @@
+"""SPO (arXiv 2505.23564): a segment is credited with what the state's value gained by it."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ..ops.branches import Valued, at_tokens, segments, values
+from ..ops.groups import Std, checked_std
+from ..ops.mask import masked
+from ..slots.batch import Batch, Estimate
+from ..slots.protocols import Reduction
+from .base import Coef, Relative
+
+Norm = Literal["rloo", "grpo"]
+
+
+class SegmentValues(Relative):
+    """V(where the segment ends) - V(where it begins): a leaf is worth its reward, a state the mean
+    of what goes on from it, the question the mean of its chains. Along a path the differences add
+    up to R - V(question); without branches they are R - the group's mean.
+
+    Args:
+        norm: ``"rloo"`` leaves the difference, ``"grpo"`` divides it by the standard deviation of
+            the state's segments.
+        certain: Tokens that had at least this probability are not trained on (paper: .9); None:
+            all are.
+    """
+
+    registered = "segment_values"
+    invariant = frozenset({"shift"})
+    reductions: ClassVar[tuple[Reduction, ...]] = (
+        Reduction({"certain": None}, {"use": "dr_grpo"}),
+        Reduction({"certain": None, "norm": "grpo"}, {"use": "grpo"}),
+    )
+
+    def __init__(
+        self,
+        norm: Norm = "rloo",
+        certain: float | None = 0.9,
+        std: Std = "sample",
+        eps: float = 1e-6,
+    ) -> None:
+        if norm not in ("rloo", "grpo"):
+            raise ValueError(f"norm is 'rloo' or 'grpo', got {norm!r}")
+        if certain is not None and not 0 < certain <= 1:
+            raise ValueError(f"certain is in (0, 1], got {certain}")
+        self.norm: Norm = norm
+        self.certain, self.eps = certain, float(eps)
+        self.std: Std = checked_std(std)
+        if certain is not None:
+            self.requires = frozenset({"old_logp"})
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        found = segments(batch.group, batch.number, batch.parent, batch.since)
+        gained = [self._gain(v) for v in values(found, batch.reward.double().tolist())]
+        mask = batch.mask & ~batch.reward.isnan()[:, None]
+        made = Estimate(masked(at_tokens(found, gained, batch.turn), mask))
+        if self.certain is None:
+            return made
+        unsure = batch.mask & (batch.need("old_logp") < math.log(self.certain))
+        return made._replace(mask=unsure)
+
+    def _gain(self, value: Valued) -> float:
+        if math.isnan(value.end) or min(value.siblings) == max(value.siblings):
+            return 0.0
+        gain = value.end - value.before
+        if self.norm == "rloo":
+            return gain
+        return gain / (float(np.std(value.siblings, ddof=self.std == "sample")) + self.eps)

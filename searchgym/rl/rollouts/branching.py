@@ -1,0 +1,163 @@
+"""Base of rollouts that branch: an episode is forked at a turn, and siblings go on from there.
+
+A tree is grown turn by turn, all groups' together in one batch. After each turn, :meth:`grow` is
+asked where to cut and how many siblings begin there; that is all in which methods differ. A
+branch's rows begin where it left its parent, so that each sampled token is trained on once, and the
+parent is the member that wrote the turn before the cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ...core.episode import Episode
+from ...core.rollout import step
+from ..slots.protocols import Slot
+from ..slots.records import Group, Played, TaskPlan, Workers
+from .chains import played, start
+from .hints import WithHints
+
+
+@dataclass(slots=True)
+class GrowingBranch:
+    """A member that is being played."""
+
+    episode: Episode
+    parent: int | None
+    """Place of the branch that it left; None: it began with the question."""
+    since: int
+    """Turns of its parent's before its own."""
+    root: int
+    """Number of the chain that began with the question and from which it stems."""
+    stopped: bool = False
+    """True if it is not played on."""
+    looked: int = 0
+    """Turns after which :meth:`Branching.grow` has looked at it."""
+
+    @property
+    def going(self) -> bool:
+        """True if it is played on."""
+        return not self.stopped and self.episode.phase != "done"
+
+    @property
+    def broken(self) -> bool:
+        """True if the infrastructure failed."""
+        return self.episode.end == "infra_error"
+
+    @property
+    def turns(self) -> int:
+        """Turns so far, its parent's included."""
+        return len(self.episode.turns)
+
+    @property
+    def earned(self) -> float:
+        """The sum of the environment's rewards."""
+        return float(sum(turn.reward for turn in self.episode.turns))
+
+
+@dataclass(slots=True)
+class TurnTree:
+    """The branches of one group, in the order in which they began."""
+
+    plan: TaskPlan
+    workers: Workers
+    hints: dict[str, str]
+    """Episode → what it is told after the question, besides (``hints.WithHints``)."""
+    branches: list[GrowingBranch] = field(default_factory=list)
+    rounds: int = 0
+    """Times that it was grown, for methods that count them."""
+    forks: dict[int, int] = field(default_factory=dict)
+    """Place → how many branches have left it."""
+
+    @property
+    def going(self) -> bool:
+        """True if some branch is played on."""
+        return any(branch.going for branch in self.branches)
+
+    def chain(self) -> int:
+        """Begin a chain with the question; returns its place."""
+        number = sum(branch.parent is None for branch in self.branches)
+        episode = start(self.plan, self.workers, str(number), number)
+        self.branches.append(GrowingBranch(episode, None, 0, number))
+        return len(self.branches) - 1
+
+    def fork(self, place: int, at: int) -> int:
+        """Begin a branch that goes on after the first ``at`` turns of another; returns its place.
+
+        Its parent is whoever wrote turn ``at - 1``, which need not be the branch at ``place``.
+
+        Raises:
+            ValueError: the other has ended after so many turns, or has not had them yet.
+        """
+        while at <= self.branches[place].since and self.branches[place].parent is not None:
+            place = self.branches[place].parent  # type: ignore[assignment]
+        parent = self.branches[place]
+        if not 0 <= at < parent.turns + (parent.episode.phase != "done"):
+            raise ValueError(
+                f"nothing follows turn {at} of {parent.episode.config.episode_id!r}, which has "
+                f"{parent.turns}: fork before an episode's last turn, or while it is played"
+            )
+        number = self.forks[place] = self.forks.get(place, 0) + 1
+        episode = parent.episode.fork(at=at, branch=number)
+        self.branches.append(GrowingBranch(episode, place, at, parent.root, looked=at))
+        return len(self.branches) - 1
+
+    def moved(self) -> list[int]:
+        """Places of the branches that have played a turn since this was last asked."""
+        found = [i for i, b in enumerate(self.branches) if b.turns > b.looked]
+        for place in found:
+            self.branches[place].looked = self.branches[place].turns
+        return found
+
+
+class Branching(Slot):
+    """A rollout whose groups are trees; ``Played.siblings`` tells a group's chains apart.
+
+    Args:
+        size: Members of a group, at most.
+    """
+
+    def __init__(self, size: int = 8) -> None:
+        if size < 2:
+            raise ValueError(f"size must be at least 2, got {size}")
+        self.size = size
+
+    def plant(self, tree: TurnTree) -> None:
+        """Begin a group's first chains."""
+        raise NotImplementedError
+
+    def grow(self, tree: TurnTree) -> None:
+        """Begin further branches, or stop some, after each turn; asked until nothing goes on."""
+        raise NotImplementedError
+
+    def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
+        hints: dict[str, str] = {}
+        agent = WithHints(workers.policy, hints)
+        trees = [TurnTree(plan, workers, hints) for plan in plans]
+        for tree in trees:
+            self.plant(tree)
+        while going := [b.episode for tree in trees for b in tree.branches if b.going]:
+            step(going, agent, workers.env.toolbox)
+            for tree in trees:
+                self.grow(tree)
+        return [Group(tree.plan, self._members(tree)) for tree in trees]
+
+    def _members(self, tree: TurnTree) -> tuple[Played, ...]:
+        policy = tree.workers.policy
+        members = []
+        for b in tree.branches:
+            member = played(b.episode, policy, parent=b.parent, siblings=b.root)
+            if b.episode.config.episode_id in tree.hints:
+                member = replace(member, purpose="expert")
+            members.append(member)
+        return tuple(members)
+
+
+def returns(tree: TurnTree) -> Mapping[int, float]:
+    """Place → return of the finished branches that the infrastructure did not break."""
+    return {
+        i: b.earned
+        for i, b in enumerate(tree.branches)
+        if b.episode.phase == "done" and not b.broken
+    }

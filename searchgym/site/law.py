@@ -1,0 +1,24 @@
+"""The stored law of transfer as the site shows it: predictions, their quality, a figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..benchmark import law
+
+
+def table() -> dict[str, Any] | None:
+    """Return the stored predictions; None if none were stored."""
+    return law.stored_results()
+
+
+def draw(folder: Path) -> None:
+    """Write the figure, light and dark, into a folder."""
+    result = table()
+    if result is None:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    figure = law.figure(law.played(result), result["finding"])
+    for scheme in ("light", "dark"):
+        (folder / f"law-{scheme}.svg").write_text(figure.svg(scheme), encoding="utf-8")

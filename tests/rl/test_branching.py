@@ -1,0 +1,355 @@
+"""Rollouts that branch: where they cut, how many leaves they have, and that each token is trained
+on once. They play the laboratory's questions of one to four decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from searchgym.core.episode import run_tools
+from searchgym.core.trajectory import read_jsonl
+from searchgym.errors import CardError, CheckError
+from searchgym.lab.policy import TabularLM, skilled
+from searchgym.lab.tree import grow
+from searchgym.rl.packing import pack, unpack
+from searchgym.rl.recipe import read
+from searchgym.rl.rollouts.branching import Branching, TurnTree
+from searchgym.rl.rollouts.entropy_branches import EntropyBranches
+from searchgym.rl.rollouts.retry import first_fruitless
+from searchgym.rl.saved import ROLLOUTS
+from searchgym.rl.signals.outcome import total
+from searchgym.rl.signals.steps import StepScore, step_score
+from searchgym.rl.slots import contracts
+from searchgym.rl.slots.batch import Batch
+from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan, Workers
+from searchgym.rl.slots.registry import make
+from searchgym.viewer.index import Index
+from searchgym.viewer.query import tree
+from tests.rl.colours import TASKS, player, setting
+from tests.rl.test_trainer import trainer
+
+BRANCHING = ("expand", "levels", "entropy_branches", "one_step", "retry")
+
+
+@cache
+def lm() -> TabularLM:
+    return skilled(grow(), 0.4)
+
+
+def workers(seed: int = 0) -> Workers:
+    return Workers(lm().policy(seed), lm().tree.env, lm())  # type: ignore[arg-type]
+
+
+def plans(count: int = 6) -> list[TaskPlan]:
+    return [lm().tree.plan(i % 3)._replace(name=f"{i}", key=i) for i in range(count)]
+
+
+def played(rollout: Any, count: int = 6, seed: int = 0) -> list[Group]:
+    groups: list[Group] = make("rollout", rollout).collect(plans(count), workers(seed))
+    return groups
+
+
+def path(group: Group, place: int) -> list[tuple[int, int]]:
+    """(Member, turn) of all turns on the way to a member's end."""
+    member = group.members[place]
+    own = [(place, t) for t in range(member.since, len(member.episode.turns))]
+    if member.parent is None:
+        return own
+    return [*(at for at in path(group, member.parent) if at[1] < member.since), *own]
+
+
+@pytest.mark.parametrize("name", BRANCHING)
+def test_each_token_is_trained_on_once_and_every_path_is_whole(name: str) -> None:
+    for group in contracts.check_rollout(name, plans(), workers()):
+        uids = [u for m in group.members for r in m.rows for u in r.turn_uids]
+        assert len(set(uids)) == len(uids)
+        for place, member in enumerate(group.members):
+            turns = [t for _, t in path(group, place)]
+            assert turns == list(range(len(member.episode.turns)))
+            assert sorted(set(member.turns.tolist())) == turns[member.since :]
+            if member.parent is not None:
+                parent = group.members[member.parent].episode
+                kept = [t.text for t in parent.turns[: member.since]]
+                assert [t.text for t in member.episode.turns[: member.since]] == kept
+                assert member.since >= group.members[member.parent].since
+                assert member.episode.parent == (parent.config.episode_id, member.since)
+            assert member.usage["tokens_out"] == member.tokens
+
+
+@pytest.mark.parametrize("name", BRANCHING)
+def test_a_prompts_tokens_are_those_of_the_parents_row(name: str) -> None:
+    """A branch reads what its parent wrote, token by token, and has no gradient there."""
+    for group in played(name):
+        for member in (m for m in group.members if m.parent is not None and m.since and m.rows):
+            parent = group.members[member.parent or 0]
+            row, whole = member.rows[0], parent.rows[0]
+            first = int(np.flatnonzero(row.sampled)[0])
+            assert not row.loss_mask[:first].any()
+            if parent.since == 0 and len(parent.episode.turns) > member.since:
+                np.testing.assert_array_equal(row.ids[:first], whole.ids[:first])
+
+
+def test_leaves_are_as_many_as_were_asked_for() -> None:
+    for size, trees, rounds in ((8, 2, 1), (8, 2, 3), (12, 4, 2), (6, 1, 5)):
+        spec = {"use": "expand", "size": size, "trees": trees, "rounds": rounds}
+        for group in played(spec):
+            assert len(group.members) == size
+            per_tree = np.bincount([m.siblings for m in group.members])
+            assert per_tree.tolist() == [size // trees] * trees
+    for size in (2, 5, 16):
+        groups = played({"use": "entropy_branches", "size": size})
+        assert all(len(g.members) == size for g in groups)
+    for group in played({"use": "levels", "size": 12, "roots": 3, "width": 2}):
+        ended = [m for m in group.members if m.parent is None and len(m.episode.turns) == 1]
+        assert len(group.members) <= 12 - 3 * len(ended)
+        for member in group.members:
+            assert member.since in (0, 1, 2)
+
+
+def test_arpos_odds() -> None:
+    rule = EntropyBranches()
+    assert [rule.odds(rise) for rise in (1, 0, -1, 9, -9)] == pytest.approx([0.7, 0.5, 0.3, 1, 0])
+    calm = {"use": "entropy_branches", "size": 8, "base": 0.0, "slope": 0.0}
+    assert all(m.parent is None for g in played(calm) for m in g.members)
+    for group in played({**calm, "base": 1.0}):
+        for member in (m for m in group.members if m.parent is not None):
+            before = member.episode.turns[member.since - 1]
+            assert before.calls, "branches begin after a tool's results"
+
+
+def test_slate_trains_all_candidates_of_each_turn() -> None:
+    for group in played({"use": "one_step", "size": 4}):
+        at: dict[int, int] = {}
+        for member in group.members:
+            for turn in {*member.turns.tolist()}:
+                at[turn] = at.get(turn, 0) + 1
+        assert set(at.values()) == {4}
+        assert len(group.members) == 4 + 3 * (len(at) - 1)
+        done = [m for m in group.members if m.finished]
+        assert max(len(m.episode.turns) for m in done) == len(at)
+        assert any(not m.finished for m in group.members) or len(at) == 1
+
+
+def test_slates_scores() -> None:
+    """A gold passage 1, none 0, no action -1; an early answer is worth 0.075 more than a late."""
+    setup = lm().tree.env
+    task = setup.tasks[1]
+
+    def after(*texts: str) -> list[float]:
+        episode = setup.start(0, task=task)
+        for text in texts:
+            episode.act(text)
+            run_tools([episode], setup.toolbox)
+        return [step_score(episode, k) for k in range(len(episode.turns))]
+
+    first, second = task.queries
+    right = f"answer: {task.answers[0]}"
+    assert after(f"search: {first}", f"search: {second}", right) == [1, 1, 1.025]
+    assert after(f"search: {first}", f"search: {first}", right) == [1, 0, 1.025]
+    assert after(right) == [1.075]
+    assert after("answer: nobody") == [-1 + 0.075]
+    assert after("what?", right) == [-1, 1.05]
+    assert after(right)[0] - after("what?", "what?", "what?", right)[3] == pytest.approx(0.075)
+
+
+def test_slates_prefixes_are_paid_to_their_writers_alone() -> None:
+    """A candidate's reward by token is its own turn's score."""
+    (group, *_) = played({"use": "one_step", "size": 4, "temperature": 0.0}, 3)[1:]
+    (signals,) = StepScore().measure([group], workers())
+    scores = signals["turn_score"]
+    rewards = make("reward", {"use": "per_turn", "signal": "turn_score"}).apply(
+        group, signals, Rewards(np.zeros(len(group.members))), {}
+    )
+    batch = Batch.of([Scored(group, signals, rewards)])
+    assert batch is not None
+    paid = batch.token_reward()
+    for line, member in enumerate(batch.members):
+        turns = range(member.since, len(member.episode.turns))
+        assert float(paid[line].sum()) == pytest.approx(sum(scores[line, t] for t in turns))
+        for t in turns:
+            own = paid[line][batch.mask[line] & (batch.turn[line] == t)]
+            assert float(own.sum()) == pytest.approx(scores[line, t])
+
+
+def test_search_r2_accepts_or_cuts_where_nothing_was_found() -> None:
+    spec = {"use": "retry", "size": 8, "accept": 1.0}
+    for group in played(spec):
+        first = [m for m in group.members if m.parent is None]
+        assert len(first) == 4
+        for place, member in enumerate(first):
+            tries = [m for m in group.members if m.parent == place]
+            assert len(tries) == (total(member) < 1)
+            for second in tries:
+                assert second.since == first_fruitless(member.episode)
+    easy = {**spec, "accept": -9.0}
+    assert all(len(g.members) == 4 for g in played(easy)), "accepting all is four chains"
+    chains = played({"use": "chains", "size": 4})
+    for mine, theirs in zip(played(easy), chains, strict=True):
+        for a, b in zip(mine.members, theirs.members, strict=True):
+            assert a.episode.snapshot() == b.episode.snapshot()
+
+
+def test_a_hint_is_read_and_not_trained_on() -> None:
+    model, policy = player(4)
+    asked: list[str] = []
+    sample = policy.sample
+
+    def heard(requests: Sequence[Any], *rest: Any) -> Any:
+        asked.extend(s.text for r in requests for s in r.segments if s.kind == "question")
+        return sample(requests, *rest)
+
+    policy.sample = heard  # type: ignore[method-assign]
+    here = Workers(policy, setting(), model)
+    some = [TaskPlan(task, f"0.{i}", i) for i, task in enumerate(TASKS)]
+    spec = {"use": "hinted", "size": 2, "tries": 3, "hint": "answer"}
+    groups = make("rollout", spec).collect(some, here)
+    failed = [g for g in groups if any(m.purpose == "expert" for m in g.members)]
+    assert failed
+    assert any("Hint: blue" in text for text in asked)
+    for group in groups:
+        assert len(group.members) == 2
+        assert group.members[0].purpose == "train"
+        if group in failed:
+            assert total(group.members[0]) < 1 <= total(group.members[1])
+        for row in (r for m in group.members for r in m.rows):
+            assert "Hint" not in model.tokenizer.decode(row.ids)
+    again = make("rollout", {"use": "retry", "size": 4, "hint": "answer"}).collect(some, here)
+    for group in again:
+        assert [m.purpose for m in group.members] == ["train"] * 2 + ["expert"] * 2
+        for row in (r for m in group.members for r in m.rows):
+            assert "Hint" not in model.tokenizer.decode(row.ids)
+
+
+# --- what carries them ----------------------------------------------------------------------------
+@pytest.mark.parametrize("name", BRANCHING)
+def test_trees_cross_to_other_processes(name: str) -> None:
+    for group in played(name, 3):
+        back = unpack(group.plan, pack(group))
+        for mine, theirs in zip(group.members, back.members, strict=True):
+            same = ("parent", "siblings", "since", "finished", "tokens", "usage")
+            assert [getattr(mine, n) for n in same] == [getattr(theirs, n) for n in same]
+            assert mine.episode.snapshot() == theirs.episode.snapshot()
+
+
+def test_a_tree_does_not_depend_on_who_else_is_played() -> None:
+    for name in BRANCHING:
+        (alone,) = make("rollout", name).collect(plans()[4:5], workers())
+        among = played(name)[4]
+        for mine, theirs in zip(alone.members, among.members, strict=True):
+            assert mine.episode.snapshot() == theirs.episode.snapshot()
+            assert (mine.parent, mine.siblings) == (theirs.parent, theirs.siblings)
+
+
+def test_saved_rollouts_show_the_tree(tmp_path: Path) -> None:
+    recipe = {**read("tree_grpo"), "rollout": {"use": "expand", "size": 4}}
+    run = trainer(recipe, 3, steps=1, tasks=2, save_rollouts=8, out=tmp_path)
+    list(run.train())
+    found = list(read_jsonl(tmp_path / ROLLOUTS))
+    assert [t.parent is None for t in found] == [True, True, False, False] * 2
+    assert found[2].parent == (found[0].id, 1)
+    shown = tree(Index(tmp_path), found[2].id, listed(tmp_path))
+    assert [(b.row["episode"], b.depth, b.turn) for b in shown] == [
+        (found[0].id, 0, None), (found[2].id, 1, 1),
+    ]  # fmt: skip
+
+
+def listed(folder: Path) -> str:
+    """The agent under whose name the viewer lists a run's rollouts."""
+    (row, *_) = Index(folder).rows("SELECT agent FROM episodes LIMIT 1")
+    return str(row["agent"])
+
+
+# --- members that stop early ----------------------------------------------------------------------
+class Stops(Branching):
+    """Plays one turn."""
+
+    registered = "stops"
+
+    def plant(self, tree: TurnTree) -> None:
+        for _ in range(self.size):
+            tree.chain()
+
+    def grow(self, tree: TurnTree) -> None:
+        for branch in tree.branches:
+            branch.stopped = True
+
+
+class SaysSo(Stops):
+    truncates = True
+
+
+class ReadsTwice(Branching):
+    """Trains on what a branch has in common with its parent twice."""
+
+    plant = Stops.plant
+
+    def grow(self, tree: TurnTree) -> None:
+        if not tree.going and not tree.rounds:
+            tree.rounds = 1
+            if tree.branches[0].turns > 1:
+                tree.fork(0, 1)
+
+    def _members(self, tree: TurnTree) -> tuple[Played, ...]:
+        policy = tree.workers.policy
+        return tuple(
+            Played(b.episode, tuple(policy.rows(b.episode)), parent=b.parent) for b in tree.branches
+        )
+
+
+def test_who_stops_early_says_so() -> None:
+    spec = {"use": f"{__name__}:Stops", "size": 2}
+    with pytest.raises(CheckError, match="episodes are finished, or truncates is True"):
+        contracts.check_rollout(spec, plans(3), workers())
+    recipe = {"rollout": spec, "advantage": "grpo", "loss": "ppo"}
+    with pytest.raises(CardError, match=r"Stops stopped in episode .* truncates = True"):
+        trainer(recipe, steps=1).advance()
+    spec["use"] = f"{__name__}:SaysSo"
+    contracts.check_rollout(spec, plans(3), workers())
+    metrics = trainer(recipe, steps=1).advance()
+    assert np.isnan(metrics["em"]), "nobody has answered"
+    assert metrics["trajectories"] == 8
+
+
+def test_a_turn_in_two_rows_is_found_out() -> None:
+    with pytest.raises(CheckError, match="none of the parent's"):
+        contracts.check_rollout({"use": f"{__name__}:ReadsTwice", "size": 2}, plans(3), workers())
+
+
+def test_nothing_follows_an_end() -> None:
+    grown = TurnTree(plans(1)[0], workers(), {})
+    episode = grown.branches[grown.chain()].episode
+    episode.act("answer: nobody")
+    with pytest.raises(ValueError, match="nothing follows turn 1"):
+        grown.fork(0, 1)
+
+
+def test_options_out_of_range_are_named() -> None:
+    for spec, message in (
+        ({"use": "expand", "size": 7, "trees": 2}, "multiple of trees"),
+        ({"use": "expand", "size": 4, "trees": 2, "rounds": 2}, "rounds between 1"),
+        ({"use": "levels", "size": 6}, "power of width"),
+        ({"use": "entropy_branches", "size": 4, "chains": 5}, "between 1 and size"),
+        ({"use": "one_step", "temperature": -1}, "temperature is at least 0"),
+        ({"use": "retry", "size": 3}, "must be even"),
+        ({"use": "retry", "hint": "all"}, "'queries' or 'answer'"),
+        ({"use": "hinted", "tries": 0}, "tries at least 1"),
+        ({"use": "expand", "size": 1, "trees": 1}, "at least 2"),
+    ):
+        with pytest.raises((ValueError, CardError), match=message):
+            make("rollout", spec)
+
+
+def test_batches_say_where_branches_begin() -> None:
+    (group,) = played({"use": "expand", "size": 4, "trees": 1, "rounds": 3}, 2)[1:]
+    rewards = Rewards(np.arange(4.0))
+    batch = Batch.of([Scored(group, {}, rewards)])
+    assert batch is not None
+    assert batch.since is not None
+    assert batch.since.tolist() == [m.since for m in group.members]
+    assert torch.equal(batch.take([2, 0]).since, batch.since[[2, 0]])  # type: ignore[arg-type]

@@ -177,7 +177,8 @@ RL: Mapping[str, Metric] = {
     ),
     "implicit_reward/*": Metric(
         "implicit rewards (istar)", "of the model that learns from pairs of a success and a "
-        "failure: `loss`, `accuracy` (share of pairs in the right order), `grad_norm`, number of `pairs`",
+        "failure: `loss`, `accuracy` (share of pairs in the right order), `grad_norm`, number of "
+        "`pairs`",
         "nats; share; –; pairs", "loss falls from ln 2", "no pairs: all succeed or all fail",
     ),
     "sampling_logp_difference/*": Metric(

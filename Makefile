@@ -26,7 +26,9 @@ CERTIFY_STAMP := $(CERTIFY)/.installed
 export SEARCHGYM_DATA ?= $(abspath $(wildcard ../shared/data))
 
 # What does not depend on another runs beside it: Chromium and the peers install while mypy checks.
+ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=3
+endif
 
 .PHONY: help quickstart test browser check lint types format bench slow certify readme docs clean vllm
 .DEFAULT_GOAL := help
@@ -89,7 +91,12 @@ slow: $(STAMP) ## The tests that take minutes
 
 # Frameworks whose pins fit no other, each unmodified in an environment of its own.
 .PHONY: peers peer-tests $(PEER_NAMES:%=peer-%)
-peers: peer-tests $(PEER_NAMES:%=peer-%) ## The tests with other frameworks; notes their versions
+peers: peer-tests ## The tests with other frameworks, in turn; notes their versions
+	@mkdir -p build; failed=; for name in $(PEER_NAMES); do log=build/peer-$$name.log; \
+		if ! $(MAKE) --no-print-directory .venv-peer-$$name/.installed >$$log 2>&1; then \
+			echo "$$name: skipped, its environment cannot be built: $$(grep -im1 error $$log) ($$log)"; \
+		elif ! $(MAKE) --no-print-directory peer-$$name; then failed="$$failed $$name"; fi; done; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 .venv-peer-%/.installed: tests/peers/%.txt pyproject.toml
 	$(PYTHON) -m venv .venv-peer-$*

@@ -16,8 +16,10 @@ for OpenEnv 0.10, whose dependencies have pins of their own: install it in an en
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from ..core.episode import Episode, run_tools
@@ -26,6 +28,8 @@ from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
 from ..errors import CardError
 from ..seeding import derive
+from ..serve.answering import is_quick, time_queries
+from ..tools.retrieval import SearchTool
 from .text import harmless
 
 try:
@@ -39,6 +43,10 @@ except ImportError as missing:
     raise ImportError('searchgym.integrations.openenv needs: pip install "openenv>=0.10"') from (
         missing
     )
+
+
+_QUICK_OPTIONS = frozenset({"task_id", "search_enabled"})
+"""Options of ``reset`` that build nothing."""
 
 
 class SearchAction(Action):
@@ -60,7 +68,8 @@ class SearchObservation(Observation):
     terminated: bool = False
     truncated: bool = False
     info: dict[str, Any] = Field(default_factory=dict)
-    """Info as in Gymnasium; answers and evidence are told at the end only."""
+    """Info as in Gymnasium but for ``delta``, which is a field of its own; answers and evidence are
+    told at the end only."""
 
 
 class SearchState(State):
@@ -71,13 +80,29 @@ class SearchState(State):
 
 
 class OpenEnvEnvironment(Environment):
-    """One session of a client."""
+    """One session of a client.
+
+    Args:
+        env: Environment whose episodes are played; sessions share it.
+        tokenizer: As of :func:`app`.
+        seconds: Seconds of a query where steps may be taken on the server's event loop
+            (:func:`seconds_per_query`); ``None`` takes all of them in threads.
+        threads: Where the others are taken; by default asyncio's own, which are few.
+    """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
-    def __init__(self, env: SearchEnv, tokenizer: Any = None) -> None:
+    def __init__(
+        self,
+        env: SearchEnv,
+        tokenizer: Any = None,
+        *,
+        seconds: float | None = None,
+        threads: Executor | None = None,
+    ) -> None:
         super().__init__()
         self._env, self._playing = env, env
+        self._seconds, self._threads = seconds, threads
         self._harmless = harmless(tokenizer)
         self._episode: Episode | None = None
         self._resets = 0
@@ -113,6 +138,31 @@ class OpenEnvEnvironment(Environment):
         if episode.phase == "done":
             self._playing.ended(episode)
         return self._observation(episode.turns[-1].reward)
+
+    async def reset_async(
+        self, seed: int | None = None, episode_id: str | None = None, **options: Any
+    ) -> SearchObservation:
+        """Do the same as ``reset``, at once where no other split or difficulty is asked for."""
+        reset = partial(self.reset, seed, episode_id, **options)
+        if self._seconds is not None and options.keys() <= _QUICK_OPTIONS:
+            return reset()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, reset)
+
+    async def step_async(
+        self, action: SearchAction, timeout_s: float | None = None, **_: Any
+    ) -> SearchObservation:
+        """Do the same as ``step`` without keeping other sessions waiting: at once where that takes
+        microseconds, for a hop to a thread costs as much, else in a thread."""
+        if self._quick(action.text):
+            return self.step(action)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.step, action)
+
+    def _quick(self, text: str) -> bool:
+        env, seconds = self._env, self._seconds
+        if seconds is None or self._playing is not env:  # another split was not timed
+            return False
+        rules = env.rules
+        return is_quick(seconds, rules.max_parallel, len(text), rules.k)
 
     @property
     def state(self) -> SearchState:
@@ -150,7 +200,11 @@ class OpenEnvEnvironment(Environment):
             terminated=over and episode.terminated,
             truncated=over and episode.truncated,
             reward=None if broken else reward,
-            info=_json(step_info(episode)),
+            info={
+                name: value if type(value) in _PLAIN else _json(value)
+                for name, value in step_info(episode).items()
+                if name != "delta"
+            },
         )
 
     # --- tasks, as OpenEnv's TaskProvider ------------------------------------------------------
@@ -188,9 +242,31 @@ class OpenEnvEnvironment(Environment):
         return [self.get_task(split, index) for index in places]
 
 
-def _json(info: Mapping[str, Any]) -> dict[str, Any]:
-    """The info with JSON values alone: tuples become lists."""
-    return dict(json.loads(json.dumps(info, default=str)))
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+def _json(value: Any) -> Any:
+    """The value as JSON has it: tuples become lists, and what JSON does not know a text."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is tuple or kind is list:
+        return [_json(one) for one in value]
+    if kind is dict and all(type(name) is str for name in value):
+        return {name: _json(one) for name, one in value.items()}
+    return json.loads(json.dumps(value, default=str))
+
+
+def seconds_per_query(env: SearchEnv) -> float | None:
+    """Measure the median seconds of a query, where nothing else of a step can take time.
+
+    ``None`` where something may: an engine that does not answer from memory, a tool besides
+    ``search``, a part of the reward that is one's own.
+    """
+    for tool in env.toolbox.tools.values():
+        if type(tool) is not SearchTool or tool.engine is not env.engine:
+            return None
+    return None if env.rules.reward.own else time_queries(env.engine, env.corpus)
 
 
 def app(env: Any, *, tokenizer: Any = None, max_sessions: int = 64) -> Any:
@@ -203,8 +279,9 @@ def app(env: Any, *, tokenizer: Any = None, max_sessions: int = 64) -> Any:
         max_sessions: Most clients at a time.
     """
     inner = search_env(env)
+    seconds, threads = seconds_per_query(inner), ThreadPoolExecutor(max_sessions)
     return create_app(
-        lambda: OpenEnvEnvironment(inner, tokenizer),
+        lambda: OpenEnvEnvironment(inner, tokenizer, seconds=seconds, threads=threads),
         SearchAction,
         SearchObservation,
         env_name="searchgym",

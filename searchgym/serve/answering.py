@@ -61,7 +61,7 @@ class Answerer:
             deadline_s=deadline_s,
             on_batch=lambda size, seconds: board.batch(size),
         )
-        self.seconds_per_query = _time_queries(engine, corpus)
+        self.seconds_per_query = time_queries(engine, corpus)
         self._tries: dict[str, int] = {}
         self._turn: list[tuple[list[Query], asyncio.Future[Sequence[Ranking | Failure]]]] = []
 
@@ -102,11 +102,7 @@ class Answerer:
 
     def _quick(self, texts: Sequence[str], k: int) -> bool:
         cost = self.seconds_per_query
-        if cost is None:
-            return False
-        size = len(texts) + sum(map(len, texts)) / 400  # long queries cost by their length
-        size *= 1 + k / 100  # and every hit is an object to be made
-        return cost * size < INLINE_SECONDS
+        return cost is not None and is_quick(cost, len(texts), sum(map(len, texts)), k)
 
     def _answer_turn(self) -> None:
         turn, self._turn = self._turn, []
@@ -130,7 +126,21 @@ def _context(text: str, attempt: int = 0) -> CallContext:
     return CallContext(derive(0, "serve", text), "", {}, attempt=attempt)
 
 
-def _time_queries(engine: Any, corpus: Corpus) -> float | None:
+def is_quick(seconds: float, queries: int, chars: int, k: int) -> bool:
+    """Whether queries are answered before others on the event loop would notice.
+
+    Args:
+        seconds: Seconds of one short query, as :func:`time_queries` measures them.
+        queries: Number of the queries.
+        chars: Characters of all of them together.
+        k: Hits a query.
+    """
+    size = queries + chars / 400  # long queries cost by their length
+    size *= 1 + k / 100  # and every hit is an object to be made
+    return seconds * size < INLINE_SECONDS
+
+
+def time_queries(engine: Any, corpus: Corpus) -> float | None:
     """Median seconds of one query alone; None for engines that do not answer from memory."""
     if not getattr(engine, "in_memory", False):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import statistics
 import subprocess
@@ -154,29 +155,62 @@ def test_a_reward_of_ones_own_is_the_same_float_over_the_wire(agent):
 
 
 def test_calls_cost_little_more_than_an_empty_environments():
-    """At least 0.7 × the calls a second, both in one run, taken in turn."""
+    """At least 0.7 × the calls a CPU second, server and client together: the median over pairs of
+    episodes, one after the other, which other programs' load meets alike.
+
+    The clock on the wall is printed, not tested: it counts those programs, too, and the waits of
+    the empty environment's threads, which an adapter that answers at once does not have.
+    """
     bare = create_app(Empty, Nothing, Observation, env_name="empty")
     servers = [served(ENV), serving(bare)]
-    times = [[], []]
     task = ENV.tasks[0]
     said = texts("hesitant", task)
     clients = [GenericEnvClient(base_url=url).sync() for _, url in servers]
+    cpu, wall = [[], []], [[], []]
     for env in clients:
         env.__enter__()
-    for _ in range(9):
-        for env, kept in zip(clients, times, strict=True):
-            start = time.perf_counter()
-            for _ in range(12):
-                env.reset(task_id=task.id)
-                for text in said:
-                    env.step({"text": text})
-            kept.append((time.perf_counter() - start) / 48)
+    for _ in range(300):
+        for env, seconds, passed in zip(clients, cpu, wall, strict=True):
+            start, began = time.process_time(), time.perf_counter()
+            env.reset(task_id=task.id)
+            for text in said:
+                env.step({"text": text})
+            seconds.append((time.process_time() - start) / (1 + len(said)))
+            passed.append((time.perf_counter() - began) / (1 + len(said)))
     for env, (server, _) in zip(clients, servers, strict=True):
         env.__exit__(None, None, None)
         server.should_exit = True
-    ours, empty = (statistics.median(kept) for kept in times)
-    print(f"calls/s: {1 / ours:.0f}, empty environment {1 / empty:.0f}")
-    assert empty / ours >= 0.7
+    for what, measured in (("second", wall), ("CPU second", cpu)):
+        ours, empty = (kept[20:] for kept in measured)
+        ratio = statistics.median(e / o for o, e in zip(ours, empty, strict=True))
+        rates = [1 / statistics.median(kept) for kept in (ours, empty)]
+        print(f"calls a {what}: {rates[0]:.0f}, empty environment {rates[1]:.0f}: {ratio:.2f} x")
+    assert ratio >= 0.7
+
+
+class Noting(openenv.OpenEnvEnvironment):
+    """Knows the thread of its last step."""
+
+    def step(self, action, timeout_s=None, **_):
+        self.thread = threading.get_ident()
+        return super().step(action)
+
+
+@pytest.mark.parametrize(
+    ("options", "split", "at_once"),
+    [
+        ({}, "train", True),
+        ({}, "dev", False),  # whose engine was not timed
+        ({"reward": REWARD}, "train", False),
+        ({"engine": BrokenEngine()}, "train", False),
+    ],
+)
+def test_only_what_takes_microseconds_keeps_other_sessions_waiting(options, split, at_once):
+    env = scene(**options)
+    session = Noting(env, seconds=openenv.seconds_per_query(env))
+    asyncio.run(session.reset_async(seed=0, split=split))
+    asyncio.run(session.step_async(SearchAction(text="<search>x</search>")))
+    assert (session.thread == threading.get_ident()) is at_once
 
 
 def test_a_broken_engine_earns_no_reward():

@@ -129,6 +129,9 @@ def config(model: Path, folder: Path, response: int = 4096, **options: Any) -> A
                 "actor_rollout_ref.rollout.agent.num_workers=2",
                 "actor_rollout_ref.rollout.n=4",
                 "algorithm.adv_estimator=grpo",
+                # each unit takes a processor of Ray's: of more than it has, the last would wait for
+                # ever
+                "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
                 f"data.train_files={folder}/train.parquet",
             ],
         )

@@ -1,0 +1,100 @@
+"""Measurements by training: the learning bench (``lab.learn``) under another course or reward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+from ...corpora.corpus import Corpus
+from ...engines.degraded.engine import DegradedEngine
+from ...envs.search import SearchEnv
+from ...rl.recipe_files import read
+from ..learn import Course, train
+from ..world import FactEngine, FactGraph, chain_tasks, fact_graph, lab_env
+
+PHASE = 4
+"""Steps at the beginning, before the middle and at the end whose searches are averaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant(Course):
+    """A smaller course than the bench's, with other questions or another environment."""
+
+    questions: int = 96
+    warm_steps: int = 120
+    tasks: int = 12
+    episodes: int = 1536
+    hops: tuple[int, ...] = (2,)
+    """Lengths of the chains that are asked for, equally often."""
+    families: int = 0
+    """Names of two words, the second one of so many: an answer may then be half right. 0: one."""
+    reward: tuple[tuple[str, float], ...] = ()
+    """Pairs of a reward's parts and weights; by default the laboratory's."""
+    noisy: bool = False
+    """True if the engine reads the rate ``noise`` of an episode's parameters."""
+
+    @property
+    def start(self) -> Course:
+        return replace(self, reward=(), noisy=False, episodes=0, tasks=0, size=0, lr=0.0)
+
+    def make(self) -> tuple[FactGraph, SearchEnv]:
+        graph = fact_graph(self.seed, self.things, self.relations, missing=0.0)
+        if self.families:
+            graph = two_words(graph, self.families)
+        each = dict.fromkeys(self.hops, self.questions // len(self.hops))
+        keywords: dict[str, Any] = {"reward": dict(self.reward)} if self.reward else {}
+        if self.noisy:
+            corpus = Corpus("lab", graph.passages())
+            keywords["corpus"] = corpus
+            keywords["engine"] = DegradedEngine(FactEngine(corpus), corpus)
+        return graph, lab_env(graph, chain_tasks(graph, each), **keywords)
+
+
+def two_words(graph: FactGraph, families: int) -> FactGraph:
+    """A graph whose things are called by a name and one of ``families`` family names."""
+    second = graph.things[:families]
+    names = {
+        thing: f"{graph.things[-1 - i // families]} {second[i % families]}"
+        for i, thing in enumerate(graph.things)
+    }
+    facts = {(r, names[thing]): names[value] for (r, thing), value in graph.facts.items()}
+    return FactGraph(tuple(names.values()), facts, graph.seed)
+
+
+def learn(
+    seed: int, *, method: str, changes: Mapping[str, Any] | None = None, **course: Any
+) -> dict[str, Any]:
+    """Train a small language model by a recipe.
+
+    Args:
+        method: A shipped recipe.
+        changes: Slots of it that are another here.
+        course: Fields of :class:`Variant`.
+
+    Returns:
+        ``area``, mean exact match by episode; ``episodes``, as many as it took until five steps'
+        mean exact match was .5, or all (then ``capped``); ``em`` and ``searches`` of the last
+        steps; ``begin`` and ``middle``, searches of the first steps and before the middle one.
+    """
+    table = {**read(method), **(changes or {})}
+    given = {name: _fixed(value) for name, value in course.items()}
+    found = train(table, seed, Variant(**given))
+    curve: Sequence[Sequence[float]] = found["curve"]
+    searches = [point[2] for point in curve]
+    half = len(searches) // 2
+    reached = found["to_goal"]
+    return {
+        "area": found["area"], "em": found["end"], "searches": fmean(searches[-PHASE:]),
+        "begin": fmean(searches[:PHASE]), "middle": fmean(searches[max(half - PHASE, 0) : half]),
+        "episodes": curve[-1][0] if reached is None else reached,
+        "capped": ["episodes"] if reached is None else [], "seconds": found["seconds"],
+    }  # fmt: skip
+
+
+def _fixed(value: Any) -> Any:
+    """A value that can be a key: tables and lists as tuples."""
+    if isinstance(value, Mapping):
+        return tuple((k, _fixed(v)) for k, v in value.items())
+    return tuple(map(_fixed, value)) if isinstance(value, list) else value

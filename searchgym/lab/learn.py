@@ -60,6 +60,11 @@ class Course:
     """Seed of the world and of the model's start. Trainings have seeds of their own."""
 
     @property
+    def expert(self) -> str:
+        """Import path of the agent that the model imitates first."""
+        return "searchgym.lab.learn:Wanderer"
+
+    @property
     def start(self) -> Course:
         """The course whose warmed model this one begins with."""
         return self
@@ -133,7 +138,7 @@ def warm(course: Course) -> tuple[Any, Any]:
     model = small_model(tokenizer, width=course.width, context=512, seed=course.seed)
     lm = TrainableLM(model, tokenizer)
     recipe = {
-        "rollout": {"use": "demonstrations", "expert": "searchgym.lab.learn:Wanderer"},
+        "rollout": {"use": "demonstrations", "expert": course.expert},
         "advantage": "ones", "loss": "sft",
     }  # fmt: skip
     config = TrainConfig.of(

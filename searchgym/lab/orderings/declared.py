@@ -69,8 +69,8 @@ class Compared:
     @property
     def range(self) -> str:
         """The published range: "< 1", "> 0"."""
-        ends = [f"> {self.least:g}"] * (self.least > -math.inf)
-        ends += [f"< {self.most:g}"] * (self.most < math.inf)
+        ends = [f"> {self.least:.3g}"] * (self.least > -math.inf)
+        ends += [f"< {self.most:.3g}"] * (self.most < math.inf)
         return " and ".join(ends)
 
 

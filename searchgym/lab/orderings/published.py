@@ -7,7 +7,6 @@ from typing import Any
 
 from .declared import Arm, Compared, Ordering
 
-FEWER = {"by": "ratio", "most": 1.0}
 TREES = {"size": 8, "groups": 60}
 SHAPED = {"use": "curriculum"}
 REWARDS: Mapping[str, Mapping[str, float]] = {
@@ -16,6 +15,11 @@ REWARDS: Mapping[str, Mapping[str, float]] = {
     # unanswered questions and illegal actions cost: the penalties on actions
     "f1_penalised": {"f1": 1.0, "invalid": -0.2, "format": 0.2},
 }
+
+
+def _below(first: tuple[str, str], second: tuple[str, str]) -> Compared:
+    """The first figure is smaller, as a ratio."""
+    return Compared(first, second, "ratio", most=1.0)
 
 
 def _learn(method: str, **options: Any) -> Arm:
@@ -37,7 +41,7 @@ SLATE = Ordering(
     {f"T={t}": Arm("step_variance", {"turns": t}) for t in (2, 3, 4)},
     tuple(
         Compared((f"T={t}", "siblings"), (f"T={t}", "chains"), "ratio", most=1.2 / t,
-                 what=f"variance, siblings / chains, T={t}")
+                 what=f"T={t}: siblings / chains")
         for t in (2, 3, 4)
     ),
     seeds=8,
@@ -58,7 +62,7 @@ RLOO = Ordering(
     "Trace of the covariance of one step's gradient, by the squared length along the true one, as "
     "in dr-grpo-bias.",
     {m: Arm("gradient", {"method": m, "size": 8, "steps": 400}) for m in ("rloo", "reinforce")},
-    (Compared(("rloo", "variance"), ("reinforce", "variance"), **FEWER),),
+    (_below(("rloo", "variance"), ("reinforce", "variance")),),
     seeds=8,
 )  # fmt: skip
 SAN_GRADIENT = Ordering(
@@ -67,45 +71,45 @@ SAN_GRADIENT = Ordering(
     "all.",
     "Mean cosine of one step's gradient with the true one on questions of one and two hops, as in "
     "dr-grpo-bias.",
-    {m: Arm("gradient", {"method": m, "size": 8, "steps": 400})
-     for m in ("stratified_grpo", "grpo")},
-    (Compared(("stratified_grpo", "step_cosine"), ("grpo", "step_cosine"), least=0.0),),
+    {name: Arm("gradient", {"method": m, "size": 8, "steps": 400})
+     for name, m in (("san", "stratified_grpo"), ("grpo", "grpo"))},
+    (Compared(("san", "step_cosine"), ("grpo", "step_cosine"), least=0.0),),
     seeds=8,
 )  # fmt: skip
 TREE_GRPO = Ordering(
-    "tree-grpo-evidence", "Tree-GRPO (arXiv:2509.21240)",
+    "tree-grpo-finds", "Tree-GRPO (arXiv:2509.21240)",
     "A tree of turns yields more rollouts than chains at equal calls of tools.",
     "Episodes, and different sets of pages that a group has found, of trees of 8 leaves and of "
     "chains at equal calls of the engine; 60 groups.",
     {"tree_grpo": Arm("evidence", {"method": "tree_grpo", **TREES})},
     (
         Compared(("tree_grpo", "leaves"), ("tree_grpo", "chains_played"), "ratio", least=1.0,
-                 what="episodes, tree / chains"),
+                 what="episodes: tree / chains"),
         Compared(("tree_grpo", "tree"), ("tree_grpo", "chains"), "ratio", least=1.0,
-                 what="sets of pages, tree / chains"),
+                 what="sets of pages: tree / chains"),
     ),
     seeds=5,
 )  # fmt: skip
 ARPO = Ordering(
-    "arpo-evidence", "ARPO (arXiv:2507.19849)",
+    "arpo-finds", "ARPO (arXiv:2507.19849)",
     "Branching where a tool's results leave the policy unsure explores more at equal calls: half "
     "of the calls suffice.",
-    "As tree-grpo-evidence, with groups of 16; held to 1.3 times the sets of pages (ours).",
+    "As tree-grpo-finds, with groups of 16; held to 1.3 times the sets of pages (ours).",
     {"arpo": Arm("evidence", {"method": "arpo", "size": 16, "groups": 30})},
     (Compared(("arpo", "tree"), ("arpo", "chains"), "ratio", least=1.3,
-              what="sets of pages, tree / chains"),),
+              what="sets of pages: tree / chains"),),
     seeds=5,
 )  # fmt: skip
 MISLED = Ordering(
     "misleading-page", "The Synthetic Web (arXiv:2603.00801)",
     "One misleading page at the first rank makes accuracy collapse.",
     "Exact match of best-sentence, which reads all results and doubts none, in MisinformationQA's "
-    "setting: a wrong page about the best hit first, last of four, or nowhere. A collapse is a "
-    "loss of more than a third (ours).",
+    "setting: a wrong page about the best hit first, last of four, or nowhere. A collapse loses "
+    "more than half (ours).",
     {name: Arm("misled", {"agent": "best_sentence", "rank": rank})
      for name, rank in (("first", 1), ("last", 4), ("none", 0))},
     (
-        Compared(("first", "em"), ("none", "em"), "ratio", most=2 / 3),
+        Compared(("first", "em"), ("none", "em"), "ratio", most=0.5),
         Compared(("first", "em"), ("last", "em"), "ratio", most=1.0),
     ),
     seeds=6,
@@ -113,26 +117,27 @@ MISLED = Ordering(
 IGPO = Ordering(
     "igpo-episodes", "IGPO (arXiv:2510.14967)",
     "Information gain as turn rewards reaches a given accuracy with fewer samples than GRPO.",
-    "Episodes to an exact match of .5 in the learning bench, chains of two.",
+    "Episodes to an exact match of .5 in the learning bench, chains of two; 2048 where it is not "
+    "reached, as a lower bound.",
     {m: _learn(m) for m in ("igpo", "grpo")},
-    (Compared(("igpo", "episodes"), ("grpo", "episodes"), **FEWER),),
+    (_below(("igpo", "episodes"), ("grpo", "episodes")),),
 )  # fmt: skip
 A2TGPO = Ordering(
     "a2tgpo-episodes", "A²TGPO (arXiv:2605.06200)",
     "Gains compared turn by turn reach a given accuracy with fewer samples than GRPO.",
     "As igpo-episodes.",
     {m: _learn(m) for m in ("a2tgpo", "grpo")},
-    (Compared(("a2tgpo", "episodes"), ("grpo", "episodes"), **FEWER),),
+    (_below(("a2tgpo", "episodes"), ("grpo", "episodes")),),
 )  # fmt: skip
 SAN = Ordering(
     "san-mixed-hops", "Stratified GRPO (arXiv:2510.06214)",
     "SAN is better than GRPO where questions need different numbers of searches.",
     "Mean exact match while learning, questions of one, two and three hops.",
-    {m: _learn(m, hops=[1, 2, 3]) for m in ("stratified_grpo", "grpo")},
-    (Compared(("stratified_grpo", "area"), ("grpo", "area"), least=0.0),),
+    {name: _learn(m, hops=[1, 2, 3]) for name, m in (("san", "stratified_grpo"), ("grpo", "grpo"))},
+    (Compared(("san", "area"), ("grpo", "area"), least=0.0),),
 )  # fmt: skip
 MASKED = Ordering(
-    "masked-observations", "Search-R1 (arXiv:2503.09516)",
+    "masked-results", "Search-R1 (arXiv:2503.09516)",
     "Training on results as if the policy had written them learns worse than masking them.",
     "Exact match at the end of GRPO in the learning bench, results in the loss or not.",
     {
@@ -168,7 +173,7 @@ NOISE = Ordering(
     "Noise that grows to one half trains better than constant noise of one half.",
     "Exact match at the end of GRPO, whose engine shows a wrong page at the rate of the noise.",
     {
-        "curriculum": _learn("grpo", **_noise({"use": "zerosearch", "total": 16})),
+        "curriculum": _learn("grpo", **_noise({"use": "zerosearch", "total": 28})),
         "constant": _learn("grpo", **_noise({"use": "scheduled", "params": {"noise": 0.5}})),
     },
     (Compared(("curriculum", "em"), ("constant", "em"), least=0.0),),
@@ -183,16 +188,16 @@ PHASES = Ordering(
             "grpo",
             reward={"graphrag_pra": 1.0, "graphrag_caf": 1.0},
             changes={"data": {**SHAPED, "curriculum": {"use": "scheduled", "params": {
-                "w_graphrag_pra": {"kind": "steps", "values": [1.0, 0.0], "at": [12]},
-                "w_graphrag_caf": {"kind": "steps", "values": [0.0, 1.0], "at": [12]},
+                "w_graphrag_pra": {"kind": "steps", "values": [1.0, 0.0], "at": [16]},
+                "w_graphrag_caf": {"kind": "steps", "values": [0.0, 1.0], "at": [16]},
             }}}},
         )
     },
     (
         Compared(("phases", "middle"), ("phases", "begin"), least=0.0,
-                 what="searches, end of PRA - beginning"),
+                 what="searches: after PRA - before"),
         Compared(("phases", "searches"), ("phases", "middle"), most=0.0,
-                 what="searches, end of CAF - end of PRA"),
+                 what="searches: after CAF - before"),
     ),
 )  # fmt: skip
 KNOWER = "needs a knower that also reads results: the shipped one is done once it has searched"

@@ -21,9 +21,9 @@ from .verdicts import Judged, verdict_of
 KIND = "pieces"
 """Under which a result holds its measurements: piece → figures."""
 LEGEND = (
-    "Mean and 95 % interval over seeds (differences; ratios: geometric means). agree: the interval "
-    "lies inside the published range; disagree: outside; undecided: it holds both. An ordering "
-    "agrees if all of its rows do"
+    "Mean and 95 % interval over n seeds (differences; ratios: geometric means). agree: the "
+    "interval lies inside the published range; disagree: outside; undecided: it holds both. An "
+    "ordering agrees if all of its rows do"
 )
 
 
@@ -71,12 +71,12 @@ def lines(result: Mapping[str, Any], names: Sequence[str] | None = None) -> list
     for ordering in chosen(names):
         for one in verdict_of(ordering, result[KIND])[1]:
             rows.append({
-                "ordering": ordering.name, "compared": one.what, "published": one.range,
-                "measured": shown(one), "seeds": str(one.seeds), "verdict": one.verdict,
+                "ordering": ordering.name, "compared": one.what, "claim": one.range,
+                "measured": shown(one), "n": str(one.seeds), "verdict": one.verdict,
             })  # fmt: skip
         if ordering.waits:
-            rows.append({"ordering": ordering.name, "compared": "", "published": "",
-                         "measured": "", "seeds": "0", "verdict": "not measured"})  # fmt: skip
+            rows.append({"ordering": ordering.name, "compared": "", "claim": "", "measured": "",
+                         "n": "0", "verdict": "not measured"})  # fmt: skip
     return rows
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +17,7 @@ class Unmasked(Chains):
     results of searches among them. Nobody sampled these, so no loss may read how likely they were
     when sampled."""
 
-    unsampled: ClassVar[bool] = True
+    unsampled = True
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
         return [

@@ -130,6 +130,7 @@ bench-methods: $(STAMP) ## The learning bench: every usual method, five seeds (a
 
 # What is measured is kept: the same command goes on from there. ARGS=--minutes=30 stops in between.
 .PHONY: orderings
+orderings: export OMP_NUM_THREADS = 1
 orderings: $(STAMP) ## Published orderings of methods, tested: agree, disagree or undecided
 	$(BIN)/searchgym lab --orderings --out agents/recipes/orderings.json $(ARGS)
 

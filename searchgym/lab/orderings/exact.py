@@ -15,13 +15,15 @@ from ..policy import TabularLM, odds, skilled, true_gradient
 from ..tree import SHAPES, TreeShape, grow
 
 SUCCESS = 0.4
-"""Rate of exact match of the policies."""
+"""Rate of exact match of the policies, unless said."""
 
 
 @cache
-def skilled_at(seed: int, shapes: tuple[TreeShape, ...] = SHAPES) -> TabularLM:
+def skilled_at(
+    seed: int, shapes: tuple[TreeShape, ...] = SHAPES, success: float = SUCCESS
+) -> TabularLM:
     """A policy over a tree, both drawn by the seed."""
-    return skilled(grow(shapes, seed), SUCCESS, seed)
+    return skilled(grow(shapes, seed), success, seed)
 
 
 def step_variance(seed: int, *, turns: int) -> dict[str, float]:
@@ -52,13 +54,15 @@ def step_variance(seed: int, *, turns: int) -> dict[str, float]:
     return {"siblings": siblings / turns, "chains": chains}
 
 
-def gradient(seed: int, *, method: str, size: int, steps: int) -> Mapping[str, float]:
+def gradient(
+    seed: int, *, method: str, size: int, steps: int, success: float = SUCCESS
+) -> Mapping[str, float]:
     """A method's gradient, held to the true one: ``cosine`` of the expected gradient, mean
     ``step_cosine``, ``bias`` and ``variance`` (:class:`searchgym.lab.measure.Quality`)."""
-    lm = skilled_at(seed)
+    lm = skilled_at(seed, success=success)
     bench = Bench(table_of(method, size), lm, size)
     found = quality(
-        bench, true_gradient(lm), method, SUCCESS, steps=steps, few=steps, seed=seed,
+        bench, true_gradient(lm), method, success, steps=steps, few=steps, seed=seed,
         enumerate_groups=False,
     )  # fmt: skip
     return {

@@ -12,7 +12,7 @@ SHAPED = {"use": "curriculum"}
 REWARDS: Mapping[str, Mapping[str, float]] = {
     "em": {"em": 1.0},
     "f1": {"f1": 1.0},
-    # unanswered questions and illegal actions cost: the penalties on actions
+    # illegal actions cost: the penalties on actions
     "f1_penalised": {"f1": 1.0, "invalid": -0.2, "format": 0.2},
 }
 
@@ -25,6 +25,11 @@ def _below(first: tuple[str, str], second: tuple[str, str]) -> Compared:
 def _learn(method: str, **options: Any) -> Arm:
     """A training by a shipped recipe."""
     return Arm("learn", {"method": method, **options})
+
+
+def _gradient(method: str, **options: Any) -> Arm:
+    """A method's gradient in groups of 8."""
+    return Arm("gradient", {"method": method, "size": 8, "steps": 400, **options})
 
 
 def _noise(params: Any) -> dict[str, Any]:
@@ -52,7 +57,7 @@ DR_GRPO = Ordering(
     "them it has no bias.",
     "Part of the expected gradient across the true one, in lengths of the part along it: groups of "
     "8, 400 steps, policies right in 40 % of their episodes.",
-    {m: Arm("gradient", {"method": m, "size": 8, "steps": 400}) for m in ("dr_grpo", "grpo")},
+    {m: _gradient(m) for m in ("dr_grpo", "grpo")},
     (Compared(("dr_grpo", "bias"), ("grpo", "bias"), most=0.0),),
     seeds=8,
 )  # fmt: skip
@@ -60,9 +65,16 @@ RLOO = Ordering(
     "rloo-variance", "Ahmadian et al., RLOO (arXiv:2402.14740)",
     "The mean of the group's other members as baseline lowers REINFORCE's variance.",
     "Trace of the covariance of one step's gradient, by the squared length along the true one, as "
-    "in dr-grpo-bias.",
-    {m: Arm("gradient", {"method": m, "size": 8, "steps": 400}) for m in ("rloo", "reinforce")},
-    (_below(("rloo", "variance"), ("reinforce", "variance")),),
+    "in dr-grpo-bias, at success rates of 40 and 80 %.",
+    {
+        **{m: _gradient(m) for m in ("rloo", "reinforce")},
+        **{f"{m} 80%": _gradient(m, success=0.8) for m in ("rloo", "reinforce")},
+    },
+    (
+        _below(("rloo", "variance"), ("reinforce", "variance")),
+        Compared(("rloo 80%", "variance"), ("reinforce 80%", "variance"), "ratio", most=1.0,
+                 what="at 80 %: rloo / reinforce"),
+    ),
     seeds=8,
 )  # fmt: skip
 SAN_GRADIENT = Ordering(
@@ -71,7 +83,7 @@ SAN_GRADIENT = Ordering(
     "all.",
     "Mean cosine of one step's gradient with the true one on questions of one and two hops, as in "
     "dr-grpo-bias.",
-    {name: Arm("gradient", {"method": m, "size": 8, "steps": 400})
+    {name: _gradient(m)
      for name, m in (("san", "stratified_grpo"), ("grpo", "grpo"))},
     (Compared(("san", "step_cosine"), ("grpo", "step_cosine"), least=0.0),),
     seeds=8,
@@ -161,7 +173,8 @@ F1 = Ordering(
     "f1-and-format", "Search-R1++ (arXiv:2602.19526)",
     "F1 as reward does worse than exact match; with penalties on actions it does better.",
     "Exact match at the end of GRPO, chains of two among things of two names, of which an answer "
-    "may hit one: rewards EM, F1, and F1 less .2 for illegal actions and unformatted answers.",
+    "may hit one: rewards EM, F1, and F1 with .2 for the share of legal actions and less .2 for "
+    "each illegal one.",
     {name: _learn("grpo", families=4, reward=reward) for name, reward in REWARDS.items()},
     (
         Compared(("f1_penalised", "em"), ("em", "em"), least=0.0),

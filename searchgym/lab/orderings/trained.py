@@ -32,7 +32,7 @@ class Variant(Course):
 
     things: int = 12
     relations: int = 3
-    questions: int = 48
+    questions: int = 12
     warm_steps: int = 160
     episodes: int = 2048
     hops: tuple[int, ...] = (2,)

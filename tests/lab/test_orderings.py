@@ -16,13 +16,14 @@ from searchgym.lab.orderings.exact import gradient, step_variance
 from searchgym.lab.orderings.found import evidence
 from searchgym.lab.orderings.published import ORDERINGS
 from searchgym.lab.orderings.results import lines, measure, sentences, shown
-from searchgym.lab.orderings.trained import Variant, learn
+from searchgym.lab.orderings.trained import Terse, Variant, learn
 from searchgym.lab.orderings.unmasked import unmasked
 from searchgym.lab.orderings.verdicts import judged, of_interval, overall, paired, verdict_of
 from searchgym.lab.results import load, stored
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.slots.records import TaskPlan, Workers
+from searchgym.types import Answer
 
 A, B = ("a", "x"), ("b", "x")
 FEWER = Compared(A, B, "ratio", most=1.0)
@@ -164,6 +165,12 @@ def test_results_are_trained_on_where_nothing_is_masked():
     assert not made.sampled[:first].any()
     assert (made.turn_of_token[row.sampled] == row.turn_of_token[row.sampled]).all()
     assert (np.diff(made.turn_of_token[first:]) >= 0).all()
+
+
+def test_a_forced_answer_stands_as_the_model_writes_one():
+    bridge, target = Terse().force_answer("bami")
+    assert (bridge, target) == ("answer: ", "bami")
+    assert Terse().parse(bridge + target).action == Answer("bami")
 
 
 TINY = {"things": 8, "questions": 6, "warm_steps": 2, "warm_tasks": 4, "tasks": 2, "size": 2,

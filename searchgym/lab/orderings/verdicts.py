@@ -90,14 +90,15 @@ def overall(verdicts: Sequence[Verdict]) -> Verdict:
 def verdict_of(
     ordering: Ordering, pieces: Mapping[str, Figures]
 ) -> tuple[Verdict, tuple[Judged, ...]]:
-    """An ordering's verdict and its comparisons, from the pieces that were measured. Seeds of which
-    an arm lacks a piece are left out."""
-    there = [
-        seed for seed in range(ordering.seeds)
-        if all(arm.piece(seed) in pieces for arm in ordering.arms.values())
-    ]  # fmt: skip
-    arms = {
-        name: [pieces[arm.piece(seed)] for seed in there] for name, arm in ordering.arms.items()
-    }
-    found = tuple(judged(pair, arms) for pair in ordering.compared)
-    return overall([one.verdict for one in found]), found
+    """An ordering's verdict and its comparisons, from the pieces that were measured. A comparison
+    leaves out the seeds of which one of its arms lacks a piece."""
+    found = []
+    for pair in ordering.compared:
+        names = {name for name, _ in (pair.first, pair.second)}
+        there = [
+            {name: pieces[ordering.arms[name].piece(seed)] for name in names}
+            for seed in range(ordering.seeds)
+            if all(ordering.arms[name].piece(seed) in pieces for name in names)
+        ]
+        found.append(judged(pair, {name: [seed[name] for seed in there] for name in names}))
+    return overall([one.verdict for one in found]), tuple(found)

@@ -1,4 +1,5 @@
-"""``searchgym lab``: what training methods' gradients are worth, and how fast each one learns."""
+"""``searchgym lab``: what training methods' gradients are worth, how fast each one learns, and
+which published orderings hold."""
 
 from __future__ import annotations
 
@@ -18,12 +19,19 @@ LEGEND = (
 
 def lab(
     methods: Annotated[
-        list[str] | None, typer.Argument(help="Recipes, or 'broken'. Default: twelve of them.")
+        list[str] | None,
+        typer.Argument(help="Recipes, or 'broken'; or orderings. Default: twelve of them, or all."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All methods.")] = False,
     learn: Annotated[
         bool, typer.Option("--learn", help="Train a small language model by each method instead.")
     ] = False,
+    orderings: Annotated[
+        bool, typer.Option("--orderings", help="Test published orderings of methods instead.")
+    ] = False,
+    minutes: Annotated[
+        float | None, typer.Option(help="With --orderings: begin no piece after so many.")
+    ] = None,
     size: Annotated[int, typer.Option(help="Group size of the rows shown: 4, 8 or 16.")] = 8,
     success: Annotated[float, typer.Option(help="Success rate shown: .1, .4 or .8.")] = 0.4,
     steps: Annotated[
@@ -46,7 +54,8 @@ def lab(
     """Compare methods' gradients with the true one, in a task whose every trajectory is known.
 
     Takes minutes: rows are kept in --out as they are made. With --learn, a language model of a
-    hundred thousand parameters is trained by each method instead.
+    hundred thousand parameters is trained by each method instead. With --orderings, what papers
+    found of two methods is measured again, and the table says whether it holds here.
     """
     from ..lab import learn as learning
     from ..lab import learning_results as learnt
@@ -59,6 +68,13 @@ def lab(
 
     if every and methods:
         raise CardError("name methods or give --all, not both")
+    if orderings:
+        if learn or every or figure is not None:
+            raise CardError("--orderings goes with names, --minutes, --out, --stored and --json")
+        _orderings(methods, out, minutes, stored, as_json)
+        return
+    if minutes is not None:
+        raise CardError("--minutes goes with --orderings")
     usual = learning.DEFAULT if learn else DEFAULT
     names = list(methods or (known() if every else usual))
     with progress("measuring", None if stored else len(names), "methods") as bar:
@@ -88,6 +104,31 @@ def lab(
         say(str(made.save(figure)["png"]))
 
 
+def _orderings(
+    names: list[str] | None, out: Path | None, minutes: float | None, stored: bool, as_json: bool
+) -> None:
+    """Measure orderings, or take the shipped result, and print the table."""
+    from ..lab.orderings.results import KIND, LEGEND, chosen, lines, measure
+    from ..lab.results import load
+    from ..lab.results import stored as shipped
+
+    if stored:
+        chosen(names)
+        result = load(shipped("orderings"), KIND)
+    else:
+        count = len({piece for one in chosen(names) for piece in one.pieces()})
+        with progress("measuring", count, "pieces") as bar:
+            result = measure(names, out, minutes=minutes, progress=lambda piece: bar(1))
+    if as_json:
+        print_json(result)
+        return
+    print_table("Published orderings, tested here", lines(result, names))
+    say(LEGEND)
+    for one in chosen(names):
+        if one.waits:
+            say(f"{one.name}: {one.waits}")
+
+
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
     app.command(
@@ -97,5 +138,7 @@ def add_to(app: typer.Typer) -> None:
             "searchgym lab --all --out runs/lab/gradients.json",
             "searchgym lab --learn grpo broken",
             "searchgym lab --stored --learn",
+            "searchgym lab --orderings slate-variance",
+            "searchgym lab --stored --orderings",
         )
     )(lab)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -24,6 +24,7 @@ from ..llms.base import Sampling
 from ..rl.recipe_files import shipped
 from ..seeding import stream
 from ..types import Failure, TurnRequest
+from .gradients import with_size
 from .learning_results import summary
 from .methods import BROKEN, table_of
 from .results import resumed
@@ -57,6 +58,21 @@ class Course:
     lr: float = 2e-3
     seed: int = 0
     """Seed of the world and of the model's start. Trainings have seeds of their own."""
+
+    @property
+    def expert(self) -> str:
+        """Import path of the agent that the model imitates first."""
+        return "searchgym.lab.learn:Wanderer"
+
+    @property
+    def start(self) -> Course:
+        """The course whose warmed model this one begins with."""
+        return self
+
+    def make(self) -> tuple[FactGraph, SearchEnv]:
+        """The graph, and the environment of its questions."""
+        graph = fact_graph(self.seed, self.things, self.relations, missing=0.0)
+        return graph, lab_env(graph, chain_tasks(graph, {2: self.questions}))
 
 
 class Wanderer:
@@ -101,8 +117,7 @@ class Wanderer:
 @cache
 def setting(course: Course) -> tuple[FactGraph, SearchEnv]:
     """The bench's graph and environment."""
-    graph = fact_graph(course.seed, course.things, course.relations, missing=0.0)
-    return graph, lab_env(graph, chain_tasks(graph, {2: course.questions}))
+    return course.make()
 
 
 @cache
@@ -123,7 +138,7 @@ def warm(course: Course) -> tuple[Any, Any]:
     model = small_model(tokenizer, width=course.width, context=512, seed=course.seed)
     lm = TrainableLM(model, tokenizer)
     recipe = {
-        "rollout": {"use": "demonstrations", "expert": "searchgym.lab.learn:Wanderer"},
+        "rollout": {"use": "demonstrations", "expert": course.expert},
         "advantage": "ones", "loss": "sft",
     }  # fmt: skip
     config = TrainConfig.of(
@@ -154,8 +169,13 @@ def _policy(lm: Any, seed: int) -> Any:
     return lm.policy("bare", sampling=Sampling(max_tokens=12), seed=seed)
 
 
-def train(method: str, seed: int, course: Course | None = None) -> dict[str, Any]:
+def train(
+    method: str | Mapping[str, Any], seed: int, course: Course | None = None
+) -> dict[str, Any]:
     """Train by one method and seed.
+
+    Args:
+        method: Of :func:`~searchgym.lab.methods.methods`, or a recipe's table.
 
     Returns:
         ``curve``: [episodes so far, exact match, searches] by step; and the numbers of
@@ -169,11 +189,14 @@ def train(method: str, seed: int, course: Course | None = None) -> dict[str, Any
     from ..rl.trainer import TrainConfig, Trainer
 
     course = course or Course()
-    recipe = _recipe(table_of(method, course.size))
+    if isinstance(method, str):
+        recipe = _recipe(table_of(method, course.size))
+    else:
+        recipe = _recipe(with_size(method, course.size))
     if recipe.needs("teacher_logp"):
         raise CardError(f"{method} needs a teacher, which the bench does not have")
     _, env = setting(course)
-    tokenizer, model = warm(course)
+    tokenizer, model = warm(course.start)
     lm = TrainableLM(copy.deepcopy(model), tokenizer, reference=recipe.needs("ref_logp"))
     began = time.perf_counter()
     critic = None

@@ -1,5 +1,5 @@
-"""Results of the laboratory as files: written method by method, so that a run which was stopped
-goes on where it was; read by the table, the figure and the pages."""
+"""Results of the laboratory as files: written method by method, or piece by piece, so that a run
+which was stopped goes on where it was; read by the table, the figure and the pages."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ..utils.files import write_whole
 
 
 def stored(name: str) -> Path:
-    """The shipped result of ``"gradients"`` or ``"learning"``."""
+    """The shipped result of ``"gradients"``, ``"learning"`` or ``"orderings"``."""
     return catalog("agents") / "recipes" / f"{name}.json"
 
 
-def load(path: Path) -> dict[str, Any]:
-    """Read a result.
+def load(path: Path, kind: str = "methods") -> dict[str, Any]:
+    """Read a result, whose measurements stand under ``kind``.
 
     Raises:
         DataError: no such file, or not a result of the laboratory.
@@ -36,8 +36,8 @@ def load(path: Path) -> dict[str, Any]:
             from error  # fmt: skip
     except json.JSONDecodeError as error:
         raise DataError(f"{path}: not JSON: {error}") from error
-    if not isinstance(found, dict) or not {"settings", "methods"} <= set(found):
-        raise DataError(f"{path}: not a result of the laboratory: it has no settings or methods")
+    if not isinstance(found, dict) or not {"settings", kind} <= set(found):
+        raise DataError(f"{path}: not a result of this kind: it has no settings or no {kind}")
     return found
 
 
@@ -46,6 +46,7 @@ def resumed(
     settings: Mapping[str, Any],
     names: Iterable[str],
     measure: Callable[[str, dict[str, Any]], Any],
+    kind: str = "methods",
 ) -> dict[str, Any]:
     """Measure each method that ``path`` does not hold yet; write the file after each.
 
@@ -54,24 +55,25 @@ def resumed(
         settings: What was measured how. A file with others is refused.
         measure: Given a method's name and the result so far; returns JSON values, which may hold
             numbers that are not finite.
+        kind: Under which they stand in the file, where they are no methods.
 
     Raises:
         DataError: the file holds a result under other settings, or cannot be written.
     """
     wanted = json.loads(json.dumps(settings))
-    result: dict[str, Any] = {**about(), "settings": wanted, "methods": {}}
+    result: dict[str, Any] = {**about(), "settings": wanted, kind: {}}
     if path is not None and path.exists():
-        kept = load(path)
+        kept = load(path, kind)
         if kept["settings"] != wanted:
             raise DataError(
                 f"{path} was measured with {kept['settings']}, not {wanted}: name another file, "
                 "or delete it"
             )
-        result["methods"] = kept["methods"]
+        result[kind] = kept[kind]
     for name in names:
-        if name in result["methods"]:
+        if name in result[kind]:
             continue
-        result["methods"][name] = finite(measure(name, result))
+        result[kind][name] = finite(measure(name, result))
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, json.dumps(result, indent=1) + "\n")

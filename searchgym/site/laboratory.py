@@ -7,7 +7,10 @@ from typing import Any
 
 from ..lab import gradient_results, learning_results
 from ..lab.methods import methods
+from ..lab.orderings.results import KIND, sentences
 from ..lab.results import load, stored
+
+VERDICTS = ("agree", "disagree", "undecided", "not measured")
 
 
 def gradients() -> dict[str, Any] | None:
@@ -18,6 +21,17 @@ def gradients() -> dict[str, Any] | None:
 def learning() -> dict[str, Any] | None:
     """The stored result of the learning bench; None if none was stored."""
     return load(stored("learning")) if stored("learning").exists() else None
+
+
+def orderings() -> dict[str, Any] | None:
+    """The stored table of orderings, with each one's declaration, verdict and rows; None if none
+    was stored."""
+    if not stored("orderings").exists():
+        return None
+    result = load(stored("orderings"), KIND)
+    told = sentences(result)
+    counts = {v: sum(one["verdict"] == v for one in told) for v in VERDICTS}
+    return {**result, "told": told, "counts": counts}
 
 
 def of_recipe(name: str) -> dict[str, Any]:
@@ -48,8 +62,8 @@ def heads() -> list[str]:
 
 
 def tables() -> dict[str, Any]:
-    """Both results for the page: rows, date and versions."""
-    made: dict[str, Any] = {"gradients": None, "learning": None}
+    """The results for the page: rows, date and versions."""
+    made: dict[str, Any] = {"gradients": None, "learning": None, "orderings": orderings()}
     if (result := gradients()) is not None:
         rows = gradient_results.lines(result)
         twins = {n: f["same_as"] for n, f in result["methods"].items() if "same_as" in f}

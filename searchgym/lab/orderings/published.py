@@ -1,0 +1,237 @@
+"""The orderings: one declaration each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .declared import Arm, Compared, Ordering
+
+TREES = {"size": 8, "groups": 60}
+SHAPED = {"use": "curriculum"}
+REWARDS: Mapping[str, Mapping[str, float]] = {
+    "em": {"em": 1.0},
+    "f1": {"f1": 1.0},
+    # illegal actions cost: the penalties on actions
+    "f1_penalised": {"f1": 1.0, "invalid": -0.2, "format": 0.2},
+}
+
+
+def _below(first: tuple[str, str], second: tuple[str, str]) -> Compared:
+    """The first figure is smaller, as a ratio."""
+    return Compared(first, second, "ratio", most=1.0)
+
+
+def _learn(method: str, **options: Any) -> Arm:
+    """A training by a shipped recipe."""
+    return Arm("learn", {"method": method, **options})
+
+
+def _gradient(method: str, **options: Any) -> Arm:
+    """A method's gradient in groups of 8."""
+    return Arm("gradient", {"method": method, "size": 8, "steps": 400, **options})
+
+
+def _noise(params: Any) -> dict[str, Any]:
+    """A training under noise that a curriculum sets."""
+    return {"noisy": True, "changes": {"data": {**SHAPED, "curriculum": params}}}
+
+
+SLATE = Ordering(
+    "slate-variance", "SLATE (arXiv:2602.23440)",
+    "Candidates of a single turn from one prefix have advantages of up to T times less variance "
+    "than full chains of T turns, under the same scores of turns.",
+    "Exact variances over all trajectories of T turns, T = 2, 3, 4, of policies right in 40 % of "
+    "their episodes; scores by the world, where the paper asks a judge. Held to 1.2 / T.",
+    {f"T={t}": Arm("step_variance", {"turns": t}) for t in (2, 3, 4)},
+    tuple(
+        Compared((f"T={t}", "siblings"), (f"T={t}", "chains"), "ratio", most=1.2 / t,
+                 what=f"T={t}: siblings / chains")
+        for t in (2, 3, 4)
+    ),
+    seeds=8,
+)  # fmt: skip
+DR_GRPO = Ordering(
+    "dr-grpo-bias", "Dr. GRPO (arXiv:2503.20783)",
+    "Dividing by the group's standard deviation and by lengths biases GRPO's gradient; without "
+    "them it has no bias.",
+    "Part of the expected gradient across the true one, in lengths of the part along it: groups of "
+    "8, 400 steps, policies right in 40 % of their episodes.",
+    {m: _gradient(m) for m in ("dr_grpo", "grpo")},
+    (Compared(("dr_grpo", "bias"), ("grpo", "bias"), most=0.0),),
+    seeds=8,
+)  # fmt: skip
+RLOO = Ordering(
+    "rloo-variance", "Ahmadian et al., RLOO (arXiv:2402.14740)",
+    "The mean of the group's other members as baseline lowers REINFORCE's variance.",
+    "Trace of the covariance of one step's gradient, by the squared length along the true one, as "
+    "in dr-grpo-bias, at success rates of 40 and 80 %.",
+    {
+        **{m: _gradient(m) for m in ("rloo", "reinforce")},
+        **{f"{m} 80%": _gradient(m, success=0.8) for m in ("rloo", "reinforce")},
+    },
+    (
+        _below(("rloo", "variance"), ("reinforce", "variance")),
+        Compared(("rloo 80%", "variance"), ("reinforce 80%", "variance"), "ratio", most=1.0,
+                 what="at 80 %: rloo / reinforce"),
+    ),
+    seeds=8,
+)  # fmt: skip
+SAN_GRADIENT = Ordering(
+    "san-gradient", "Stratified GRPO (arXiv:2510.06214)",
+    "Comparing trajectories of equally many searches gives a better signal than comparing them "
+    "all.",
+    "Mean cosine of one step's gradient with the true one on questions of one and two hops, as in "
+    "dr-grpo-bias.",
+    {name: _gradient(m)
+     for name, m in (("san", "stratified_grpo"), ("grpo", "grpo"))},
+    (Compared(("san", "step_cosine"), ("grpo", "step_cosine"), least=0.0),),
+    seeds=8,
+)  # fmt: skip
+TREE_GRPO = Ordering(
+    "tree-grpo-finds", "Tree-GRPO (arXiv:2509.21240)",
+    "A tree of turns yields more rollouts than chains at equal calls of tools.",
+    "Episodes, and different sets of pages that a group has found, of trees of 8 leaves and of "
+    "chains at equal calls of the engine; 60 groups.",
+    {"tree_grpo": Arm("evidence", {"method": "tree_grpo", **TREES})},
+    (
+        Compared(("tree_grpo", "leaves"), ("tree_grpo", "chains_played"), "ratio", least=1.0,
+                 what="episodes: tree / chains"),
+        Compared(("tree_grpo", "tree"), ("tree_grpo", "chains"), "ratio", least=1.0,
+                 what="sets of pages: tree / chains"),
+    ),
+    seeds=5,
+)  # fmt: skip
+ARPO = Ordering(
+    "arpo-finds", "ARPO (arXiv:2507.19849)",
+    "Branching where a tool's results leave the policy unsure explores more at equal calls: half "
+    "of the calls suffice.",
+    "As tree-grpo-finds, with groups of 16; held to 1.3 times the sets of pages (ours).",
+    {"arpo": Arm("evidence", {"method": "arpo", "size": 16, "groups": 30})},
+    (Compared(("arpo", "tree"), ("arpo", "chains"), "ratio", least=1.3,
+              what="sets of pages: tree / chains"),),
+    seeds=5,
+)  # fmt: skip
+MISLED = Ordering(
+    "misleading-page", "The Synthetic Web (arXiv:2603.00801)",
+    "One misleading page at the first rank makes accuracy collapse.",
+    "Exact match of best-sentence, which reads all results and doubts none, in MisinformationQA's "
+    "setting: a wrong page about the best hit first, last of four, or nowhere. A collapse loses "
+    "more than half (ours).",
+    {name: Arm("misled", {"agent": "best_sentence", "rank": rank})
+     for name, rank in (("first", 1), ("last", 4), ("none", 0))},
+    (
+        Compared(("first", "em"), ("none", "em"), "ratio", most=0.5),
+        Compared(("first", "em"), ("last", "em"), "ratio", most=1.0),
+    ),
+    seeds=6,
+)  # fmt: skip
+IGPO = Ordering(
+    "igpo-episodes", "IGPO (arXiv:2510.14967)",
+    "Information gain as turn rewards reaches a given accuracy with fewer samples than GRPO.",
+    "Episodes to an exact match of .5 in the learning bench, chains of two; 2048 where it is not "
+    "reached, as a lower bound.",
+    {m: _learn(m) for m in ("igpo", "grpo")},
+    (_below(("igpo", "episodes"), ("grpo", "episodes")),),
+)  # fmt: skip
+A2TGPO = Ordering(
+    "a2tgpo-episodes", "A²TGPO (arXiv:2605.06200)",
+    "Gains compared turn by turn reach a given accuracy with fewer samples than GRPO.",
+    "As igpo-episodes.",
+    {m: _learn(m) for m in ("a2tgpo", "grpo")},
+    (_below(("a2tgpo", "episodes"), ("grpo", "episodes")),),
+)  # fmt: skip
+SAN = Ordering(
+    "san-mixed-hops", "Stratified GRPO (arXiv:2510.06214)",
+    "SAN is better than GRPO where questions need different numbers of searches.",
+    "Mean exact match while learning, questions of one, two and three hops.",
+    {name: _learn(m, hops=[1, 2, 3]) for name, m in (("san", "stratified_grpo"), ("grpo", "grpo"))},
+    (Compared(("san", "area"), ("grpo", "area"), least=0.0),),
+)  # fmt: skip
+MASKED = Ordering(
+    "masked-results", "Search-R1 (arXiv:2503.09516)",
+    "Training on results as if the policy had written them learns worse than masking them.",
+    "Exact match at the end of GRPO in the learning bench, results in the loss or not.",
+    {
+        "masked": _learn("grpo"),
+        "unmasked": _learn(
+            "grpo", changes={"rollout": {"use": "searchgym.lab.orderings.unmasked:Unmasked"}}
+        ),
+    },
+    (Compared(("masked", "em"), ("unmasked", "em"), least=0.0),),
+)  # fmt: skip
+PROCESS = Ordering(
+    "process-reward", "MT-GRPO (arXiv:2505.11821)",
+    "Rewards of turns beat the outcome's alone on long chains. (Jin et al., arXiv:2505.15117, "
+    "find them of little use.)",
+    "Mean exact match while learning, chains of three: MT-GRPO, which pays a turn that shows the "
+    "answer, and GRPO, both with exact match as the outcome.",
+    {m: _learn(m, hops=[3], reward=REWARDS["em"]) for m in ("mt_grpo", "grpo")},
+    (Compared(("mt_grpo", "area"), ("grpo", "area"), least=0.0),),
+)  # fmt: skip
+F1 = Ordering(
+    "f1-and-format", "Search-R1++ (arXiv:2602.19526)",
+    "F1 as reward does worse than exact match; with penalties on actions it does better.",
+    "Exact match at the end of GRPO, chains of two among things of two names, of which an answer "
+    "may hit one: rewards EM, F1, and F1 with .2 for the share of legal actions and less .2 for "
+    "each illegal one.",
+    {name: _learn("grpo", families=4, reward=reward) for name, reward in REWARDS.items()},
+    (
+        Compared(("f1_penalised", "em"), ("em", "em"), least=0.0),
+        Compared(("f1", "em"), ("em", "em"), most=0.0),
+    ),
+)  # fmt: skip
+NOISE = Ordering(
+    "noise-curriculum", "ZeroSearch (arXiv:2505.04588)",
+    "Noise that grows to one half trains better than constant noise of one half.",
+    "Exact match at the end of GRPO, whose engine shows a wrong page at the rate of the noise.",
+    {
+        "curriculum": _learn("grpo", **_noise({"use": "zerosearch", "total": 28})),
+        "constant": _learn("grpo", **_noise({"use": "scheduled", "params": {"noise": 0.5}})),
+    },
+    (Compared(("curriculum", "em"), ("constant", "em"), least=0.0),),
+)  # fmt: skip
+PHASES = Ordering(
+    "pra-then-caf", "GraphRAG-R1 (arXiv:2507.23581)",
+    "Paying retrievals raises their number; discounting F1 by them afterwards lowers it.",
+    "Searches of GRPO at the beginning, before the switch and at the end: the reward pays "
+    "retrievals (PRA) for half of the steps, and then F1 less their cost (CAF).",
+    {
+        "phases": _learn(
+            "grpo",
+            reward={"graphrag_pra": 1.0, "graphrag_caf": 1.0},
+            changes={"data": {**SHAPED, "curriculum": {"use": "scheduled", "params": {
+                "w_graphrag_pra": {"kind": "steps", "values": [1.0, 0.0], "at": [16]},
+                "w_graphrag_caf": {"kind": "steps", "values": [0.0, 1.0], "at": [16]},
+            }}}},
+        )
+    },
+    (
+        Compared(("phases", "middle"), ("phases", "begin"), least=0.0,
+                 what="searches: after PRA - before"),
+        Compared(("phases", "searches"), ("phases", "middle"), most=0.0,
+                 what="searches: after CAF - before"),
+    ),
+)  # fmt: skip
+KNOWER = "needs a knower that also reads results: the shipped one is done once it has searched"
+SAAS = Ordering(
+    "saas-searches", "SAAS (arXiv:2605.29796)",
+    "Fewer searches on questions that the model can answer by itself, at equal accuracy, and as "
+    "many on the others.",
+    "Searches on known and unknown questions of the knower, whose knowledge is exact.",
+    waits=KNOWER,
+)  # fmt: skip
+IKEA = Ordering(
+    "ikea-searches", "IKEA (arXiv:2505.07596)",
+    "A reward that knows the model's boundary halves searches on known questions.",
+    "As saas-searches.",
+    waits=KNOWER,
+)  # fmt: skip
+ORDERINGS: Mapping[str, Ordering] = {
+    ordering.name: ordering
+    for ordering in (
+        SLATE, DR_GRPO, RLOO, SAN_GRADIENT, TREE_GRPO, ARPO, MISLED, IGPO, A2TGPO, SAN, MASKED,
+        PROCESS, F1, NOISE, PHASES, SAAS, IKEA,
+    )
+}  # fmt: skip
+"""All by name, those that take seconds first."""

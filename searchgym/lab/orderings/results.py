@@ -1,0 +1,107 @@
+"""The table of orderings: measured piece by piece into a file, and shown."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ...errors import CardError, unknown
+from ..results import resumed
+from .declared import Ordering
+from .measures import measured
+from .published import ORDERINGS
+from .trained import Variant
+from .verdicts import Judged, verdict_of
+
+KIND = "pieces"
+"""Under which a result holds its measurements: piece → figures."""
+LEGEND = (
+    "Mean and 95 % interval over n seeds (differences; ratios: geometric means). agree: the "
+    "interval lies inside the published range; disagree: outside; undecided: it holds both. An "
+    "ordering agrees if all of its rows do"
+)
+
+
+def chosen(names: Sequence[str] | None) -> list[Ordering]:
+    """The orderings of these names, by default all.
+
+    Raises:
+        CardError: an unknown name.
+    """
+    for name in names or ():
+        if name not in ORDERINGS:
+            raise CardError(unknown("ordering", name, ORDERINGS))
+    return [ORDERINGS[name] for name in names or ORDERINGS]
+
+
+def measure(
+    names: Sequence[str] | None = None, path: Path | None = None, *,
+    minutes: float | None = None, progress: Callable[[str], object] = str,
+) -> dict[str, Any]:  # fmt: skip
+    """Measure orderings, piece by piece; resumes from ``path``. A piece is one seed of one arm.
+
+    Args:
+        minutes: No piece is begun after so many.
+        progress: Called with each piece's name before it is measured.
+    """
+    pieces = {piece: arm for ordering in chosen(names) for piece, arm in ordering.pieces().items()}
+    ends = math.inf if minutes is None else time.monotonic() + 60 * minutes
+
+    def one(piece: str, _: dict[str, Any]) -> Any:
+        progress(piece)
+        return measured(*pieces[piece])
+
+    within = (piece for piece in pieces if time.monotonic() < ends)
+    return resumed(path, {"course": asdict(Variant())}, within, one, KIND)
+
+
+def verdicts(result: Mapping[str, Any]) -> dict[str, tuple[str, tuple[Judged, ...]]]:
+    """Verdict and comparisons of every ordering, by name."""
+    return {name: verdict_of(one, result[KIND]) for name, one in ORDERINGS.items()}
+
+
+def lines(result: Mapping[str, Any], names: Sequence[str] | None = None) -> list[dict[str, str]]:
+    """Rows of the table, one for each comparison; an ordering agrees if all of its rows do."""
+    rows = []
+    for ordering in chosen(names):
+        for one in verdict_of(ordering, result[KIND])[1]:
+            rows.append({
+                "ordering": ordering.name, "compared": one.what, "claim": one.range,
+                "measured": shown(one), "n": str(one.seeds), "verdict": one.verdict,
+            })  # fmt: skip
+        if ordering.waits:
+            rows.append({"ordering": ordering.name, "compared": "", "claim": "", "measured": "",
+                         "n": "0", "verdict": "not measured"})  # fmt: skip
+    return rows
+
+
+def shown(one: Judged) -> str:
+    """A comparison's mean and interval; a dash where nothing was measured."""
+    if one.verdict == "not measured":
+        return "-"
+    mean, low, high = map(_number, (one.mean, one.low, one.high))
+    return f"{mean} [{low}, {high}]"
+
+
+def _number(value: float) -> str:
+    if not math.isfinite(value):
+        return {math.inf: "∞", -math.inf: "-∞"}.get(value, "?")
+    text = f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+    return re.sub(r"^(-?)0\.", r"\1.", text)
+
+
+def sentences(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every ordering for a page: its declaration, verdict, and each comparison as a row."""
+    found = []
+    for name, (verdict, compared) in verdicts(result).items():
+        one = ORDERINGS[name]
+        rows = [{"what": c.what, "published": c.range, "measured": shown(c), "seeds": c.seeds,
+                 "verdict": c.verdict} for c in compared]  # fmt: skip
+        found.append({"name": name, "source": one.source, "claim": one.claim, "how": one.how,
+                      "waits": one.waits, "verdict": verdict, "rows": rows})  # fmt: skip
+    return found

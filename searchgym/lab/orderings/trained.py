@@ -1,0 +1,127 @@
+"""Measurements by training: the learning bench (``lab.learn``) under another course or reward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+from ...corpora.corpus import Corpus
+from ...dialects.plain import Plain
+from ...engines.degraded.engine import DegradedEngine
+from ...envs.search import SearchEnv
+from ...rl.recipe_files import read
+from ...types import Answer
+from ..learn import Course, Wanderer, train
+from ..world import FactEngine, FactGraph, chain_tasks, fact_graph, lab_env
+
+PHASE = 4
+"""Steps at the beginning, before the middle and at the end whose searches are averaged."""
+
+
+class Asker(Wanderer):
+    """An agent that asks for the question's relations only, in any order, and then stops more often
+    than not where an answer may stand: a beginning from which some ten hundred episodes suffice."""
+
+    STOPS = (0.05, 0.15, 0.7, 1.0)
+    ASKED = 1.0
+
+
+class Terse(Plain):
+    """Plain lines, in which a forced answer stands as the model itself writes one, without words
+    before it that it has never read: how likely it is (``gold_logp``) is then its own belief."""
+
+    def force_answer(self, answer: str) -> tuple[str, str]:
+        bridge = "answer: "
+        return bridge, self.render_action(Answer(answer)).removeprefix(bridge)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant(Course):
+    """A smaller course than the bench's, with other questions or another environment."""
+
+    things: int = 12
+    relations: int = 3
+    questions: int = 12
+    warm_steps: int = 160
+    episodes: int = 2048
+    hops: tuple[int, ...] = (2,)
+    """Lengths of the chains that are asked for, equally often."""
+    families: int = 0
+    """Names of two words, the second one of so many: an answer may then be half right. 0: one."""
+    reward: tuple[tuple[str, float], ...] = (("em", 1.0),)
+    """Pairs of a reward's parts and weights."""
+    noisy: bool = False
+    """True if the engine reads the rate ``noise`` of an episode's parameters."""
+
+    @property
+    def expert(self) -> str:
+        return "searchgym.lab.orderings.trained:Asker"
+
+    @property
+    def start(self) -> Course:
+        """The same world, whatever is paid and however it is trained."""
+        return replace(
+            self, reward=(("em", 1.0),), noisy=False, episodes=0, tasks=0, size=0, lr=0.0
+        )
+
+    def make(self) -> tuple[FactGraph, SearchEnv]:
+        graph = fact_graph(self.seed, self.things, self.relations, missing=0.0)
+        if self.families:
+            graph = two_words(graph, self.families)
+        each = dict.fromkeys(self.hops, self.questions // len(self.hops))
+        keywords: dict[str, Any] = {"reward": dict(self.reward), "dialect": Terse()}
+        if self.noisy:
+            corpus = Corpus("lab", graph.passages())
+            keywords["corpus"] = corpus
+            keywords["engine"] = DegradedEngine(FactEngine(corpus), corpus)
+        return graph, lab_env(graph, chain_tasks(graph, each), **keywords)
+
+
+def two_words(graph: FactGraph, families: int) -> FactGraph:
+    """A graph whose things are called by a name and one of ``families`` family names."""
+    second = graph.things[:families]
+    names = {
+        thing: f"{graph.things[-1 - i // families]} {second[i % families]}"
+        for i, thing in enumerate(graph.things)
+    }
+    facts = {(r, names[thing]): names[value] for (r, thing), value in graph.facts.items()}
+    return FactGraph(tuple(names.values()), facts, graph.seed)
+
+
+def learn(
+    seed: int, *, method: str, changes: Mapping[str, Any] | None = None, **course: Any
+) -> dict[str, Any]:
+    """Train a small language model by a recipe.
+
+    Args:
+        method: A shipped recipe.
+        changes: Slots of it that are another here.
+        course: Fields of :class:`Variant`.
+
+    Returns:
+        ``area``, mean exact match by episode; ``episodes``, as many as it took until five steps'
+        mean exact match was .5, or all (then ``capped``); ``em`` and ``searches`` of the last
+        steps; ``begin`` and ``middle``, searches of the first steps and before the middle one.
+    """
+    table = {**read(method), **(changes or {})}
+    given = {name: _fixed(value) for name, value in course.items()}
+    found = train(table, seed, Variant(**given))
+    curve: Sequence[Sequence[float]] = found["curve"]
+    searches = [point[2] for point in curve]
+    half = len(searches) // 2
+    reached = found["to_goal"]
+    return {
+        "area": found["area"], "em": found["end"], "searches": fmean(searches[-PHASE:]),
+        "begin": fmean(searches[:PHASE]), "middle": fmean(searches[max(half - PHASE, 0) : half]),
+        "episodes": curve[-1][0] if reached is None else reached,
+        "capped": ["episodes"] if reached is None else [], "seconds": found["seconds"],
+    }  # fmt: skip
+
+
+def _fixed(value: Any) -> Any:
+    """A value that can be a key: tables and lists as tuples."""
+    if isinstance(value, Mapping):
+        return tuple((k, _fixed(v)) for k, v in value.items())
+    return tuple(map(_fixed, value)) if isinstance(value, list) else value

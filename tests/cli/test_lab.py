@@ -1,0 +1,50 @@
+"""``lab --orderings``: the shipped table, a file that is resumed, options that do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from searchgym.lab.orderings import results
+from searchgym.lab.orderings.published import ORDERINGS
+from tests.cli.conftest import Cli
+
+
+def test_the_stored_table_fits_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = cli("lab", "--stored", "--orderings")
+    assert done.code == 0
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert all(name in done.out for name in ORDERINGS)
+    assert ORDERINGS["saas-searches"].waits in done.err
+    only = cli("lab", "--stored", "--orderings", "slate-variance")
+    assert "agree" in only.out
+    assert "arpo" not in only.out
+    assert cli("lab", "--stored", "--orderings", "--json").json["pieces"]
+
+
+def test_pieces_are_kept(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = {"siblings": 0.1, "chains": 1.0}
+    monkeypatch.setattr(results, "measured", lambda arm, seed: figures)
+    out = tmp_path / "orderings.json"
+    asked = ("lab", "--orderings", "slate-variance", "--out", out)
+    assert "not measured" in cli(*asked, "--minutes", 0).out
+    assert not out.exists()
+    assert "agree" in cli(*asked).out
+    monkeypatch.setattr(results, "measured", None)  # what is there is not measured again
+    assert "agree" in cli(*asked).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--orderings", "slate"), "slate-variance"),
+        (("--orderings", "--learn"), "--orderings goes with"),
+        (("--minutes", 3), "--minutes goes with --orderings"),
+    ],
+)
+def test_what_does_not_go_together(cli: Cli, arguments: tuple[object, ...], said: str) -> None:
+    done = cli("lab", *arguments)
+    assert done.code == 2
+    assert said in done.err

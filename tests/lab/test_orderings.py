@@ -1,0 +1,218 @@
+"""Orderings: verdicts by worked numbers, small versions of measurements, the shipped table."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from searchgym.errors import CardError, DataError
+from searchgym.lab.learn import setting, warm
+from searchgym.lab.orderings import measures, results
+from searchgym.lab.orderings.declared import Arm, Compared, Ordering
+from searchgym.lab.orderings.exact import gradient, step_variance
+from searchgym.lab.orderings.found import evidence
+from searchgym.lab.orderings.published import ORDERINGS
+from searchgym.lab.orderings.results import lines, measure, sentences, shown
+from searchgym.lab.orderings.trained import Terse, Variant, learn
+from searchgym.lab.orderings.unmasked import unmasked
+from searchgym.lab.orderings.verdicts import judged, of_interval, overall, paired, verdict_of
+from searchgym.lab.results import load, stored
+from searchgym.policies.trainable import TrainableLM
+from searchgym.rl.rollouts.chains import Chains
+from searchgym.rl.slots.records import TaskPlan, Workers
+from searchgym.types import Answer
+
+A, B = ("a", "x"), ("b", "x")
+FEWER = Compared(A, B, "ratio", most=1.0)
+
+
+def figures(*values):
+    return [{"x": value} for value in values]
+
+
+def test_an_interval_of_pairs():
+    """Differences 1, 2, 3: mean 2, standard deviation 1, t of two degrees of freedom 4.3027."""
+    mean, low, high = paired([(2, 1), (4, 2), (6, 3)], "difference")
+    half = 4.302653 / math.sqrt(3)
+    assert (mean, low, high) == pytest.approx((2, 2 - half, 2 + half))
+    # ratios ½, 1 and 2 have the geometric mean 1 and logarithms of standard deviation ln 2
+    mean, low, high = paired([(1, 2), (3, 3), (8, 4)], "ratio")
+    assert mean == pytest.approx(1)
+    assert high == pytest.approx(math.exp(math.log(2) * half))
+    assert low == pytest.approx(1 / high)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "least", "most", "verdict"),
+    [
+        (0.1, 0.3, 0.0, math.inf, "agree"),
+        (-0.1, 0.3, 0.0, math.inf, "undecided"),
+        (-0.3, -0.1, 0.0, math.inf, "disagree"),
+        (0.0, 0.0, 0.0, math.inf, "undecided"),  # exactly equal is neither more nor less
+        (0.5, 0.9, -math.inf, 1.0, "agree"),
+        (1.1, 1.9, -math.inf, 1.0, "disagree"),
+        (0.5, math.inf, -math.inf, 1.0, "undecided"),
+        (-0.01, 0.01, -0.02, 0.02, "agree"),
+        (-0.03, 0.01, -0.02, 0.02, "undecided"),
+    ],
+)
+def test_a_verdict_of_an_interval(low, high, least, most, verdict):
+    assert of_interval(low, high, least, most, 3) == verdict
+    assert of_interval(low, high, least, most, 2) == "not measured"
+
+
+def test_a_training_that_did_not_get_there_leaves_its_side_open():
+    quick, slow = figures(100, 110, 90), figures(400, 420, 390)
+    assert judged(FEWER, {"a": quick, "b": slow}).verdict == "agree"
+    assert judged(FEWER, {"a": slow, "b": quick}).verdict == "disagree"
+    capped = [{**f, "capped": ["x"]} for f in slow]
+    assert judged(FEWER, {"a": quick, "b": capped}).verdict == "agree"  # more than 400, then
+    found = judged(FEWER, {"a": capped, "b": capped})
+    assert (found.low, found.high, found.verdict) == (0, math.inf, "undecided")
+    assert judged(FEWER, {"a": [{**f, "capped": ["x"]} for f in quick], "b": slow}).verdict == (
+        "undecided"
+    )
+
+
+def test_what_is_not_above_0_has_no_ratio():
+    found = judged(FEWER, {"a": figures(0, 0, 0), "b": figures(1, 1, 1)})
+    assert (found.mean, found.verdict) == (0, "undecided")
+
+
+def test_all_comparisons_must_agree():
+    assert overall(["agree", "agree"]) == "agree"
+    assert overall(["agree", "undecided"]) == "undecided"
+    assert overall(["undecided", "disagree"]) == "disagree"
+    assert overall(["disagree", "not measured"]) == overall([]) == "not measured"
+
+
+def test_seeds_that_lack_an_arm_are_left_out():
+    arms = {"a": Arm("step_variance", {"turns": 2}), "b": Arm("step_variance", {"turns": 3})}
+    ordering = Ordering("n", "s", "c", "h", arms, (FEWER,), seeds=4)
+    pieces = {arm.piece(seed): {"x": 1.0 + (name == "b") + seed / 10}
+              for name, arm in arms.items() for seed in range(4)}  # fmt: skip
+    assert verdict_of(ordering, pieces)[0] == "agree"
+    del pieces[arms["b"].piece(1)]
+    assert verdict_of(ordering, pieces)[1][0].seeds == 3
+    del pieces[arms["a"].piece(0)]
+    verdict, (found,) = verdict_of(ordering, pieces)
+    assert (verdict, found.seeds, shown(found)) == ("not measured", 2, "-")
+
+
+def test_a_declaration_is_checked():
+    arm = {"a": Arm("step_variance")}
+    with pytest.raises(CardError, match="says why not"):
+        Ordering("n", "s", "c", "h")
+    with pytest.raises(CardError, match="no arm 'b'"):
+        Ordering("n", "s", "c", "h", arm, (FEWER,))
+    with pytest.raises(CardError, match="no range"):
+        Ordering("n", "s", "c", "h", arm, (Compared(A, A),))
+    with pytest.raises(CardError, match="measure"):
+        measures.measured(Arm("lern"), 0)
+    with pytest.raises(CardError, match="ordering"):
+        measure(["slate"])
+
+
+def test_declarations():
+    """Sources with arXiv ids, at least three seeds, measures that exist, names that fit a line."""
+    assert len(ORDERINGS) >= 10
+    for name, one in ORDERINGS.items():
+        assert "arXiv:" in one.source, name
+        assert one.claim, name
+        assert one.how, name
+        assert one.seeds >= 3
+        assert len(name) <= 16, name  # the table fits 80 columns
+        assert {arm.measure for arm in one.arms.values()} <= set(measures.MEASURES)
+    arm = Arm("learn", {"method": "grpo", "reward": {"em": 1.0}, "hops": [1, 2]})
+    assert arm.piece(2) == "learn(hops=[1, 2], method=grpo, reward={em: 1.0}) seed 2"
+
+
+@pytest.mark.parametrize("turns", [2, 3])
+def test_candidates_of_one_turn_vary_less_than_chains(turns):
+    """SLATE's claim, exactly: at most 1.2 / T of the chains' variance."""
+    found = [step_variance(seed, turns=turns) for seed in range(3)]
+    assert all(0 < f["siblings"] <= 1.2 / turns * f["chains"] for f in found)
+
+
+def test_dr_grpo_has_no_bias_where_grpo_has():
+    """Of a sample of 100 steps, whose noise is about .02; GRPO's bias is .27."""
+    found = {m: gradient(0, method=m, size=4, steps=100)["bias"] for m in ("dr_grpo", "grpo")}
+    assert found["dr_grpo"] < 0.1
+    assert found["grpo"] > 0.2
+
+
+def test_evidence_is_counted_at_equal_calls():
+    found = evidence(0, method="tree_grpo", size=4, groups=3)
+    assert found["leaves"] == 4
+    assert 1 <= found["chains"] <= found["chains_played"]
+    assert evidence(0, method="tree_grpo", size=4, groups=3) == found
+
+
+def test_results_are_trained_on_where_nothing_is_masked():
+    course = Variant(things=8, questions=6, warm_steps=2, warm_tasks=4)
+    _, env = setting(course)
+    tokenizer, model = warm(course.start)
+    lm = TrainableLM(model, tokenizer)
+    workers = Workers(lm.policy("bare", seed=0), env, lm)
+    (group,) = Chains(2).collect([TaskPlan(env.tasks[0], "t", 1)], workers)
+    row = group.members[0].rows[0]
+    made = unmasked(row)
+    first = int(row.sampled.argmax())
+    assert made.sampled[first:].all()
+    assert not made.sampled[:first].any()
+    assert (made.turn_of_token[row.sampled] == row.turn_of_token[row.sampled]).all()
+    assert (np.diff(made.turn_of_token[first:]) >= 0).all()
+
+
+def test_a_forced_answer_stands_as_the_model_writes_one():
+    bridge, target = Terse().force_answer("bami")
+    assert (bridge, target) == ("answer: ", "bami")
+    assert Terse().parse(bridge + target).action == Answer("bami")
+
+
+TINY = {"things": 8, "questions": 6, "warm_steps": 2, "warm_tasks": 4, "tasks": 2, "size": 2,
+        "episodes": 8}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"families": 2, "reward": {"f1": 1.0, "format": 0.2}},
+        {"noisy": True, "changes": {"data": {"use": "curriculum", "curriculum": {
+            "use": "scheduled", "params": {"noise": 0.5}}}}},
+        {"changes": {"rollout": {"use": "searchgym.lab.orderings.unmasked:Unmasked"}}},
+    ],
+)  # fmt: skip
+def test_a_training_gives_figures(options):
+    found = learn(0, method="grpo", **TINY, **options)
+    assert {"area", "em", "searches", "begin", "middle", "episodes"} < set(found)
+    assert (found["episodes"], found["capped"]) == (8, ["episodes"])
+
+
+def test_pieces_are_resumed(tmp_path, monkeypatch):
+    path, asked = tmp_path / "o.json", []
+    monkeypatch.setattr(results, "measured", lambda arm, seed: asked.append(seed) or {"bias": 1.0})
+    measure(["dr-grpo-bias"], path, minutes=0)
+    assert asked == []
+    measure(["dr-grpo-bias"], path)
+    measure(["dr-grpo-bias"], path)
+    assert len(asked) == len(ORDERINGS["dr-grpo-bias"].pieces())
+    assert lines(load(path, "pieces"), ["dr-grpo-bias"])[0]["verdict"] == "undecided"
+    with pytest.raises(DataError, match="no methods"):
+        load(path)
+
+
+def test_the_shipped_table():
+    """Every ordering has a row, and what was not measured says so."""
+    result = load(stored("orderings"), "pieces")
+    assert json.loads(json.dumps(result)) == result
+    rows = lines(result)
+    assert {row["ordering"] for row in rows} == set(ORDERINGS)
+    assert {row["verdict"] for row in rows} <= {"agree", "disagree", "undecided", "not measured"}
+    assert sum(one["verdict"] != "not measured" for one in sentences(result)) >= 5
+    known = {piece for one in ORDERINGS.values() for piece in one.pieces()}
+    assert set(result["pieces"]) <= known, "pieces of declarations that are no more"

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from ..corpora.corpus import Corpus
+from ..dialects.plain import Plain
 from ..envs.search import SearchEnv
 from ..errors import CardError
 from ..seeding import derive, stream
-from ..types import Difficulty, Hit, Passage, Query, Ranking, Task
+from ..types import Answer, Difficulty, Hit, Passage, Query, Ranking, Task
 
 RELATIONS = ("boss", "ally", "home", "key", "rival", "tool")
 CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
@@ -146,12 +147,21 @@ class FactEngine:
         return [self._hits.get(" ".join(q.text.lower().split()), ()) for q in batch]
 
 
+class Terse(Plain):
+    """Plain lines, in which a forced answer stands as the model itself writes one, without words
+    before it that it has never read: how likely it is (``gold_logp``) is then its own belief."""
+
+    def force_answer(self, answer: str) -> tuple[str, str]:
+        bridge = "answer: "
+        return bridge, self.render_action(Answer(answer)).removeprefix(bridge)
+
+
 def lab_env(graph: FactGraph, tasks: Sequence[Task], **keywords: Any) -> SearchEnv:
-    """The environment of a graph's questions: plain lines, one page a search, four turns."""
+    """The environment of a graph's questions: terse lines, one page a search, four turns."""
     corpus = Corpus("lab", graph.passages())
     return SearchEnv(
         **{
             "corpus": corpus, "tasks": list(tasks), "engine": FactEngine(corpus),
-            "dialect": "plain", "k": 1, "max_turns": 4, "reward": dict(REWARD), **keywords,
+            "dialect": Terse(), "k": 1, "max_turns": 4, "reward": dict(REWARD), **keywords,
         }
     )  # fmt: skip

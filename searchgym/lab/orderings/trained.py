@@ -8,11 +8,9 @@ from statistics import fmean
 from typing import Any
 
 from ...corpora.corpus import Corpus
-from ...dialects.plain import Plain
 from ...engines.degraded.engine import DegradedEngine
 from ...envs.search import SearchEnv
 from ...rl.recipe_files import read
-from ...types import Answer
 from ..learn import Course, Wanderer, train
 from ..world import FactEngine, FactGraph, chain_tasks, fact_graph, lab_env
 
@@ -26,15 +24,6 @@ class Asker(Wanderer):
 
     STOPS = (0.05, 0.15, 0.7, 1.0)
     ASKED = 1.0
-
-
-class Terse(Plain):
-    """Plain lines, in which a forced answer stands as the model itself writes one, without words
-    before it that it has never read: how likely it is (``gold_logp``) is then its own belief."""
-
-    def force_answer(self, answer: str) -> tuple[str, str]:
-        bridge = "answer: "
-        return bridge, self.render_action(Answer(answer)).removeprefix(bridge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +60,7 @@ class Variant(Course):
         if self.families:
             graph = two_words(graph, self.families)
         each = dict.fromkeys(self.hops, self.questions // len(self.hops))
-        keywords: dict[str, Any] = {"reward": dict(self.reward), "dialect": Terse()}
+        keywords: dict[str, Any] = {"reward": dict(self.reward)}
         if self.noisy:
             corpus = Corpus("lab", graph.passages())
             keywords["corpus"] = corpus

@@ -16,10 +16,11 @@ from searchgym.lab.orderings.exact import gradient, step_variance
 from searchgym.lab.orderings.found import evidence
 from searchgym.lab.orderings.published import ORDERINGS
 from searchgym.lab.orderings.results import lines, measure, sentences, shown
-from searchgym.lab.orderings.trained import Terse, Variant, learn
+from searchgym.lab.orderings.trained import Variant, learn
 from searchgym.lab.orderings.unmasked import unmasked
 from searchgym.lab.orderings.verdicts import judged, of_interval, overall, paired, verdict_of
 from searchgym.lab.results import load, stored
+from searchgym.lab.world import Terse
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.slots.records import TaskPlan, Workers

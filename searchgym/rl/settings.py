@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from ..llms.prompts import weights_digest
+from .roles import settings_of_roles
 
 FREE = ("steps", "save_every", "save_rollouts")
 """Options that a resumed run may change."""
@@ -23,6 +24,7 @@ class TrainerState(Protocol):
     recipe: Any
     config: Any
     critic: Any
+    roles: Any
     monitor: Any
     processes: Any
     updater: Any
@@ -49,6 +51,7 @@ def settings_of(run: TrainerState) -> dict[str, dict[str, Any]]:
             "engine": getattr(env.engine, "fingerprint", type(env.engine).__name__),
         },
         "model": {"frozen": weights_digest(_frozen_weights(run.lm))},
+        **({"roles": settings_of_roles(run.roles)} if run.roles else {}),
     }
 
 

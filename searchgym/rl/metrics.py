@@ -101,7 +101,8 @@ RL: Mapping[str, Metric] = {
     ),
     "roles/*": Metric(
         "episodes of other roles", "`roles/NAME/episodes`, mean `reward` and `completion_length` "
-        "of the episodes in which the policy played another role", "as their names", "`reward` rises",
+        "of the episodes in which the policy played another role", "as their names",
+        "`reward` rises",
         "flat: the role's rewards are equal within groups, or its texts are malformed",
     ),
     "groups": Metric("groups", "groups played", "groups", "–", "–"),

@@ -67,7 +67,8 @@ class Trainer:
         teacher: Model to distil from.
         critic: Value model for PPO; trained along with the policy.
         roles: Name → who plays a role that the recipe asks for besides the policy: an agent, which
-            stays as it is, or ``"shared"``, the policy itself.
+            stays as it is, or ``"shared"``, the policy itself. Processes of ``rollouts`` have their
+            own (``Workers.roles``).
         rollouts: Worker processes that play while this one trains; without, ``policy`` plays here.
         processes: Process group for training one model in several processes.
         out: Folder for checkpoints and log; the same call resumes from what is there. It is locked

@@ -94,6 +94,15 @@ def train(
     teacher: Annotated[
         str | None, typer.Option(help="A model to learn from (distillation).", rich_help_panel=_LM)
     ] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROLE=MODEL",
+            help="Who plays a role that the recipe asks for: generator=MODEL, a model that stays "
+            "as it is, or ranker=shared, the model in training. Repeatable.",
+            rich_help_panel=_LM,
+        ),
+    ] = None,
     log: Annotated[
         list[str] | None,
         typer.Option(
@@ -140,8 +149,8 @@ def train(
     own = {
         "model": model, "env": env, "steps": steps, "lr": lr, "lora": lora,
         "lora-alpha": lora_alpha, "lora-targets": lora_targets, "dtype": dtype, "device": device,
-        "renderer": renderer, "teacher": teacher, "log": log, "resume": resume or None,
-        "trust": trust or None,
+        "renderer": renderer, "teacher": teacher, "role": role, "log": log,
+        "resume": resume or None, "trust": trust or None,
     }  # fmt: skip
     if card is None or is_recipe(card):
         if seed is not None and len(seed) > 1:
@@ -152,7 +161,10 @@ def train(
         plan = plan_of(
             card, model=model, env=env, out=folder, resume=resume, steps=steps, lr=lr,
             seed=seed[0] if seed else None, changes=overrides(settings),
-            values={"lora": adapters, **{name: own[name] for name in names}}, trust=trust,
+            values={
+                "lora": adapters, "roles": _roles(role), **{name: own[name] for name in names}
+            },
+            trust=trust,
         )  # fmt: skip
         if show and "save_rollouts" not in plan.train:  # the page shows the newest
             plan = replace(plan, train={**plan.train, "save_rollouts": 8})
@@ -189,6 +201,15 @@ def _adapters(rank: int | None, alpha: int | None, targets: str | None) -> dict[
     if targets is not None and targets != "all-linear":
         options["targets"] = [name.strip() for name in targets.split(",") if name.strip()]
     return options or None
+
+
+def _roles(given: list[str] | None) -> dict[str, str] | None:
+    """Role → who plays it, as a plan takes them."""
+    pairs = [text.partition("=") for text in given or ()]
+    for role, _, who in pairs:
+        if not role or not who:
+            raise CardError(f"--role ROLE=MODEL or --role ROLE=shared, got {role!r}")
+    return {role: who for role, _, who in pairs} or None
 
 
 def _train_card(

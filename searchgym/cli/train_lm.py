@@ -68,7 +68,8 @@ def plan_of(
     if resume and recipe is None:
         device = given.pop("device", None)
         fixed = [
-            f"--{n}" for n in (*given, *(["model"] if model else []), *(["env"] if env else []))
+            f"--{'role' if n == 'roles' else n}"
+            for n in (*given, *(["model"] if model else []), *(["env"] if env else []))
         ]
         fixed += ["--seed"] * (seed is not None) + ["--lr"] * (lr is not None)
         fixed += ["--set"] * bool(changes)

@@ -33,8 +33,8 @@ def methods() -> tuple[str, ...]:
     one. Left out are recipes some of whose members play without searches or with a hint, for they
     read prompts that no trajectory of the laboratory has, or under noise, which its engine has none
     of; those that imitate demonstrations, for they follow an expert and not the policy's own
-    gradient; those that read hidden states; and those whose rewards come from a model that learns
-    along."""
+    gradient; those in which another role acts; those that read hidden states; and those whose
+    rewards come from a model that learns along."""
     recipes = [name for name in shipped() if not _elsewhere(read(name))]
     return (*recipes, *(f"advantage:{name}" for name in sorted(_unused())), BROKEN)
 
@@ -45,7 +45,10 @@ def _elsewhere(table: Mapping[str, Any]) -> bool:
     use = rollout.get("use") if isinstance(rollout, Mapping) else rollout
     parts = {*_names(table["advantage"]), *_signals(table.get("signal", ()))}
     hinted = use == "hinted" or (isinstance(rollout, Mapping) and "hint" in rollout)
-    return use in ("half_closed", "demonstrations", "noisy") or hinted or bool(parts & ANOTHER)
+    shaped = use in ("half_closed", "demonstrations", "noisy") or hinted
+    if not shaped and use in REGISTRY["rollout"]:  # a role's prompt is in no tree
+        shaped = bool(load_known(REGISTRY["rollout"][str(use)]).roles)
+    return shaped or bool(parts & ANOTHER)
 
 
 def _signals(spec: Any) -> Iterator[str]:

@@ -24,7 +24,9 @@ from .critics.registry import check_critic_table
 from .log import CHECKPOINT, LOG, Log
 from .recipe import DEFAULTS, SEVERAL, Recipe, read
 from .recipe import TABLES as OF_RECIPE
+from .roles import check_roles
 from .settings import FREE
+from .slots.records import SHARED
 from .slots.registry import REGISTRY
 
 if TYPE_CHECKING:
@@ -65,6 +67,9 @@ class Plan:
     load: Mapping[str, Any] = field(default_factory=dict)
     """Options of ``TrainableLM``: gradient_checkpointing, tokens, …"""
     teacher: str | None = None
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Role → a model, as ``model``, which stays as it is and answers greedily, or ``"shared"``: the
+    model in training."""
     lora: Mapping[str, Any] | None = None
     """Options of ``Lora``: rank, alpha, targets; None trains all weights."""
     dtype: str = "auto"
@@ -96,6 +101,7 @@ class Plan:
         require_members_that_differ(recipe, sampling)
         if recipe.needs("teacher_logp") and self.teacher is None:
             raise CardError(f"recipe {self.recipe!r} learns from a teacher: add --teacher MODEL")
+        check_roles(recipe, self.roles, None)
 
     @classmethod
     def of(cls, recipe: str, model: str, changes: Mapping[str, Any], **values: Any) -> Plan:
@@ -200,6 +206,8 @@ def begun(out: Path) -> bool:
 def _comparable(values: Mapping[str, Any]) -> dict[str, Any]:
     free = {"device", "recipe", "sources"}
     kept = {name: value for name, value in values.items() if name not in free}
+    if not kept.get("roles"):  # older runs have none
+        kept.pop("roles", None)
     kept["train"] = {k: v for k, v in values.get("train", {}).items() if k not in FREE}
     found: dict[str, Any] = json.loads(json.dumps(kept))
     return found
@@ -259,7 +267,8 @@ def config_of(plan: Plan) -> TrainConfig:
     for name in (*recipe.train, *plan.train):
         if name not in known:
             raise CardError(unknown("training option", name, known))
-    for model in filter(None, (plan.model, plan.teacher)):
+    others = (who for who in plan.roles.values() if who != SHARED)
+    for model in filter(None, (plan.model, plan.teacher, *others)):
         if model in MODELS:
             continue
         path = Path(model)
@@ -324,9 +333,16 @@ def build(plan: Plan, env: SearchEnv, out: str | os.PathLike[str]) -> Trainer:
             f"{plan.teacher} and {plan.model} have different tokenizers, so the teacher cannot "
             "read the student's token ids: take a teacher of the same family"
         )
+    greedy = sampling_of(plan.sampling)._replace(temperature=0.0)
+    roles = {
+        role: who
+        if who == SHARED
+        else loaded(who, whole=False).policy(sampling=greedy, seed=config.seed)
+        for role, who in plan.roles.items()
+    }
     trainer = Trainer(
         env, lm, recipe, config, policy=policy,
-        teacher=teacher, critic=critic, processes=processes, out=out,
+        teacher=teacher, critic=critic, roles=roles, processes=processes, out=out,
     )  # fmt: skip
     if processes.main:
         with trainer.locked():  # what was refused until here has not taken the folder

@@ -12,14 +12,15 @@ from .ops.mask import masked, masked_mean
 from .ops.ratio import log_ratio
 from .signals.outcome import total
 from .slots.batch import Batch
-from .slots.records import Played, Scored
+from .slots.records import POLICY, Played, Scored
 
 T = TypeVar("T")
 
 
 def episode_metrics(scored: Sequence[Scored]) -> dict[str, float]:
-    """Means over the step's training episodes; baselines are left out, and of what is known at an
-    episode's end only (``em``, ``f1``) those that a rollout cut short.
+    """Means over the step's training episodes; baselines and other roles' are left
+    out, and of what is known at an episode's end only (``em``, ``f1``) those that a rollout cut
+    short.
 
     Episodes that the infrastructure ended count in ``infra_errors`` alone; where there are no
     others, ``episodes`` and ``infra_errors`` are all that is returned.
@@ -28,7 +29,7 @@ def episode_metrics(scored: Sequence[Scored]) -> dict[str, float]:
         (m, r)
         for s in scored
         for m, r in zip(s.group.members, s.rewards.total, strict=True)
-        if m.purpose == "train"
+        if m.purpose == "train" and m.role == POLICY
     ]
     sound = [(m, float(r)) for m, r in members if not m.broken]
     counts: dict[str, float] = {
@@ -79,7 +80,10 @@ def group_metrics(played: Sequence[Scored], kept: Sequence[Scored]) -> dict[str,
             difficulty.setdefault(f"difficulty/{axis}", []).append(float(value))
     equal = []
     for s in played:  # what was added to a group does not make the policy's own members differ
-        own = [i for i in s.training if s.group.members[i].purpose == "train"]
+        own = [
+            i for i in s.training
+            if s.group.members[i].purpose == "train" and s.group.members[i].role == POLICY
+        ]  # fmt: skip
         equal.append(len(np.unique(s.rewards.total[own])) <= 1)
     return {
         "groups": float(len(played)),
@@ -88,6 +92,25 @@ def group_metrics(played: Sequence[Scored], kept: Sequence[Scored]) -> dict[str,
         "frac_reward_zero_std": float(np.mean(equal)) if equal else 0.0,
         **{name: float(np.mean(values)) for name, values in sorted(difficulty.items())},
     }
+
+
+def role_metrics(scored: Sequence[Scored]) -> dict[str, float]:
+    """``roles/NAME/*`` of the episodes of each role besides the policy's: how many, their mean
+    reward, and their tokens, each."""
+    found: dict[str, list[tuple[float, int]]] = {}
+    for s in scored:
+        for m, r in zip(s.group.members, s.rewards.total, strict=True):
+            if m.role != POLICY and m.purpose == "train":
+                found.setdefault(m.role, []).append((float(r), m.tokens))
+    metrics: dict[str, float] = {}
+    for role, values in sorted(found.items()):
+        rewards = [r for r, _ in values if not np.isnan(r)]
+        metrics |= {
+            f"roles/{role}/episodes": float(len(values)),
+            f"roles/{role}/reward": _mean(rewards),
+            f"roles/{role}/completion_length": _mean([float(n) for _, n in values]),
+        }
+    return metrics
 
 
 def staleness_metrics(batch: Batch, version: int, eta: int) -> dict[str, float]:

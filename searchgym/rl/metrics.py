@@ -99,6 +99,12 @@ RL: Mapping[str, Metric] = {
         "KL(policy ‖ reference)", "nats/token", "below about 1",
         "grows fast: raise the weight of the loss `kl`, or lower `lr`",
     ),
+    "roles/*": Metric(
+        "episodes of other roles", "`roles/NAME/episodes`, mean `reward` and `completion_length` "
+        "of the episodes in which the policy played another role", "as their names",
+        "`reward` rises",
+        "flat: the role's rewards are equal within groups, or its texts are malformed",
+    ),
     "groups": Metric("groups", "groups played", "groups", "–", "–"),
     "groups_kept": Metric(
         "groups trained on", "groups that the data policy admitted", "groups", "the configured "

@@ -10,18 +10,24 @@ from ..policies.rows import TrainingRow
 from .slots.records import Group, Played, Purpose, TaskPlan
 
 Packed = list[
-    tuple[dict[str, Any], tuple[TrainingRow, ...], Purpose, int | None, int, Mapping[str, float]]
-]
-"""Members of a group, each as the episode's snapshot, its rows, purpose, parent, siblings and
-usage."""
+    tuple[
+        dict[str, Any], tuple[TrainingRow, ...], Purpose, int | None, int, Mapping[str, float],
+        str, str,
+    ]
+]  # fmt: skip
+"""Members of a group, each as the episode's snapshot, its rows, purpose, parent, siblings, usage,
+role and whom it serves."""
 
 
 def pack(group: Group) -> Packed:
     """Serialise all of a group but its plan."""
     return [
-        (m.episode.snapshot(), m.rows, m.purpose, m.parent, m.siblings, dict(m.usage))
+        (
+            m.episode.snapshot(), m.rows, m.purpose, m.parent, m.siblings, dict(m.usage),
+            m.role, m.serves,
+        )
         for m in group.members
-    ]
+    ]  # fmt: skip
 
 
 def unpack(plan: TaskPlan, packed: Sequence[Any], reward: Any = None) -> Group:

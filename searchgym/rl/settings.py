@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ..llms.prompts import weights_digest
 from ..policies.trainable import REFERENCE
+from .roles import settings_of_roles
 
 FREE = ("steps", "save_every", "save_rollouts")
 """Options that a resumed run may change."""
@@ -25,6 +26,7 @@ class TrainerState(Protocol):
     config: Any
     critic: Any
     reference: Any
+    roles: Any
     monitor: Any
     processes: Any
     updater: Any
@@ -51,6 +53,7 @@ def settings_of(run: TrainerState) -> dict[str, dict[str, Any]]:
             "engine": getattr(env.engine, "fingerprint", type(env.engine).__name__),
         },
         "model": {"frozen": weights_digest(_frozen_weights(run.lm, run.reference is not None))},
+        **({"roles": settings_of_roles(run.roles)} if run.roles else {}),
     }
 
 

@@ -21,6 +21,7 @@ from ..envs.unwrap import search_env
 from ..errors import CardError, DataError, EngineError
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.trainable import TrainableLM
+from ..types import Agent
 from ..utils.files import FolderLock
 from .agreement import require_agreement, tolerance
 from .asynchronous.rollouts import AsyncRollouts
@@ -36,15 +37,17 @@ from .measures import (
     batch_metrics,
     episode_metrics,
     group_metrics,
+    role_metrics,
     staleness_metrics,
 )
 from .processes import SingleProcess
 from .recipe import Recipe, under_curriculum
 from .reference import MovingReference
+from .roles import check_roles
 from .saved import ROLLOUTS, SavedRollouts
 from .slots.batch import Batch
 from .slots.protocols import Learner, Replay, RunFacts
-from .slots.records import Scored, TaskPlan, Workers
+from .slots.records import POLICY, Scored, TaskPlan, Workers
 from .update import Updater, batch_logp, batch_measures
 
 OUT_OF_MEMORY = (
@@ -64,13 +67,16 @@ class Trainer:
             the one that the model's folder notes, else chat if it has a template, else plain text.
         teacher: Model to distil from.
         critic: Value model for PPO; trained along with the policy.
+        roles: Name → who plays a role that the recipe asks for besides the policy: an agent, which
+            stays as it is, or ``"shared"``, the policy itself. Processes of ``rollouts`` have their
+            own (``Workers.roles``).
         rollouts: Worker processes that play while this one trains; without, ``policy`` plays here.
         processes: Process group for training one model in several processes.
         out: Folder for checkpoints and log; the same call resumes from what is there. It is locked
             while :meth:`train` runs.
 
     Raises:
-        CardError: the recipe needs something that is not given, or compares members of a group
+        CardError: the recipe needs something or someone not given, or compares members of a group
             where groups have one member or the temperature is 0.
         DataError: ``out`` holds a run with other settings, or another training is writing it.
     """
@@ -85,6 +91,7 @@ class Trainer:
         policy: CausalLMPolicy | None = None,
         teacher: TrainableLM | None = None,
         critic: ValueModel | None = None,
+        roles: Mapping[str, Agent | str] | None = None,
         rollouts: AsyncRollouts | None = None,
         processes: SingleProcess | None = None,
         out: str | os.PathLike[str] | None = None,
@@ -95,6 +102,8 @@ class Trainer:
         self.teacher, self.critic, self.rollouts = teacher, critic, rollouts
         self.recipe, self.env = under_curriculum(Recipe.of(recipe), env)
         self.config = config or TrainConfig.of(self.recipe)
+        self.roles = dict(roles or {})
+        check_roles(self.recipe, self.roles, lm)
         there = {
             "teacher_logp": teacher is not None,
             "value": critic is not None,
@@ -231,7 +240,7 @@ class Trainer:
 
         # 1. coefficients of this step
         coef = dict(recipe.schedule.coef(self.steps, self.metrics))
-        workers = Workers(self.policy, self.env, self.lm, self.teacher, coef)
+        workers = Workers(self.policy, self.env, self.lm, self.teacher, coef, self.roles)
 
         # 2. groups: played, measured, rewarded, kept or not; until there are enough
         played: list[Scored] = []
@@ -247,7 +256,7 @@ class Trainer:
         kept = kept[: self.config.tasks]
         self.policy.release()  # what it keeps between turns would be in the update's way
         metrics = {"step": float(self.steps), **episode_metrics(played)}
-        metrics |= group_metrics(played, kept)
+        metrics |= group_metrics(played, kept) | role_metrics(played)
         metrics |= {f"coef/{name}": value for name, value in coef.items()}
         again: Sequence[Scored] = ()
         if isinstance(recipe.data, Replay):
@@ -311,7 +320,7 @@ class Trainer:
             groups = self.rollouts.groups(plan, workers.coef)
         for group in groups:
             for member in group.members:
-                if member.finished:
+                if member.finished and member.role == POLICY:
                     self.env.ended(member.episode)
         return score_groups(recipe, groups, workers)
 

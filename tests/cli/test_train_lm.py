@@ -219,10 +219,16 @@ def test_several_processes_take_no_gpu_by_number(
 
 @pytest.mark.parametrize(
     ("recipe", "more"),
-    [("grpo", ["--lora", 2]), ("ppo", []), ("distillation", ["--teacher", "TEACHER"])],
+    [
+        ("grpo", ["--lora", 2]),
+        ("ppo", []),
+        ("distillation", ["--teacher", "TEACHER"]),
+        ("ai_searchplanner", ["--role", "generator=TEACHER"]),
+        ("search_r2_refiner", ["--role", "refiner=shared"]),
+    ],
 )
 def test_other_methods(cli: Cli, world: Path, tmp_path: Path, recipe: str, more: list[Any]) -> None:
-    more = [world / "warm" if m == "TEACHER" else m for m in more]
+    more = [str(m).replace("TEACHER", str(world / "warm")) for m in more]
     out = tmp_path / recipe
     done = cli("train", recipe, *options(world, "--out", out, "--steps", 2, *more), "--json")
     assert done.code == 0, done.err
@@ -253,6 +259,11 @@ FIRST = min(path.stem for path in (ROOT / "agents" / "recipes").glob("*.toml"))
         (["train", "grpo", "--model", "W", "--log", "wandbb"], "Did you mean 'wandb'"),
         (["train", "grpo", "--model", "W", "--seed", 1, "--seed", 2], "one seed per folder"),
         (["train", "distillation", "--model", "W"], "add --teacher MODEL"),
+        (["train", "cosearch", "--model", "W"], "plays with a 'ranker', which is not given"),
+        (["train", "ai_searchplanner", "--model", "W", "--role", "generator=./no"], "no config"),
+        (["train", "cosearch", "--model", "W", "--role", "ranker"], "--role ROLE=MODEL or --role"),
+        (["train", "grpo", "--model", "W", "--role", "ranker=shared"], "asks for no roles"),
+        (["train", "--resume", "--role", "a=b"], "--role cannot be changed"),
         (["train", "--resume", "--out", "none"], "holds no run to resume: start one with"),
         (["train", "--resume", "--lora", 2], "--lora cannot be changed"),
         (["train", "candidate", "--lora", 2], "'candidate' is none of their recipes"),

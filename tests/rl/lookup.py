@@ -22,10 +22,12 @@ from searchgym.llms.sft import SftConfig
 from searchgym.llms.small import train_tokenizer
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.trainable import TrainableLM
+from searchgym.rl.recipe import Recipe
+from searchgym.rl.roles import roles_asked
 from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.slots.records import TaskPlan, Workers
 from searchgym.seeding import stream
-from searchgym.types import Difficulty, Hit, Passage, Query, Ranking, Task
+from searchgym.types import Agent, Difficulty, Hit, Passage, Query, Ranking, Task
 from tests.rl.tiny import llama, taught
 
 COLOURS = ("red", "blue", "green", "pink")
@@ -132,6 +134,12 @@ def player(seed: int = 0, **options: Any) -> tuple[TrainableLM, CausalLMPolicy]:
     model.load_state_dict(_warm())
     lm = TrainableLM(model, tokenizer(), **options)
     return lm, lm.policy("plain", sampling=SAMPLING, seed=seed)
+
+
+def roles_of(recipe: Recipe, seed: int = 9) -> dict[str, Agent | str]:
+    """Who plays what a recipe asks for: frozen roles the warm model, all others the policy."""
+    frozen: frozenset[str] = getattr(recipe.rollout, "frozen", frozenset())
+    return {r: player(seed)[1] if r in frozen else "shared" for r in roles_asked(recipe)}
 
 
 def success(lm: TrainableLM, policy: CausalLMPolicy) -> float:

@@ -53,7 +53,10 @@ def trainer(table: Any, **changes: Any) -> Trainer:
     policy = lm.policy("plain", sampling=sampling, seed=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdleOptionWarning)  # no episode here is long
-        return Trainer(env(), lm, recipe, config, policy=policy, teacher=teacher, critic=critic)
+        return Trainer(
+            env(), lm, recipe, config, policy=policy, teacher=teacher, critic=critic,
+            roles=lookup.roles_of(recipe),
+        )  # fmt: skip
 
 
 def weights(run: Trainer) -> torch.Tensor:
@@ -87,8 +90,10 @@ def test_the_world_tells_methods_apart() -> None:
         assert any(len({what(m) for m in s.group.members}) > 1 for s in episodes)
 
 
-@pytest.mark.parametrize("name", [n for n in shipped() if n != "grpo"])
+@pytest.mark.parametrize("name", [n for n in shipped() if n not in ("grpo", "cosearch")])
 def test_a_recipe_as_shipped_is_not_grpo(name: str) -> None:
+    """But for CoSearch, which is GRPO where a search finds one passage; ``test_roles`` shows that
+    it is not where there is something to rank."""
     moved = (after("grpo") - weights(trainer("grpo"))).abs().max()
     apart = (after(name) - after("grpo")).abs().max()
     assert apart > 0.02 * moved

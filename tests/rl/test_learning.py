@@ -17,7 +17,7 @@ from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.critics.registry import make_critic
 from searchgym.rl.recipe import Recipe, shipped
 from searchgym.rl.trainer import TrainConfig, Trainer
-from tests.rl.lookup import player, setting, success
+from tests.rl.lookup import player, roles_of, setting, success
 
 LR = 2e-3
 """At 3e-3 one training of ten ends near .65, which ones depends on the processor's last digits."""
@@ -58,6 +58,7 @@ def trained(name: str, seed: int, *, out: Path | None = None, **options: Any) ->
         policy=policy,
         teacher=taught() if recipe.needs("teacher_logp") else None,
         critic=make_critic({**recipe.critic, "lr": LR}, lm) if recipe.needs("value") else None,
+        roles=roles_of(recipe),
         out=out,
     )  # fmt: skip
 

@@ -29,7 +29,7 @@ ENVIRONMENTS = [name for name in shipped() if Recipe.of(name).env]
 @cache
 def setting(name: str) -> SearchEnv:
     env = Recipe.of(name).env
-    short = {"max_turns": 3} if env.get("max_turns", 1) > 3 else {}
+    short = {n: 3 for n in ("max_turns", "k") if env.get(n, 1) > 3}
     return SearchEnv(**{**env, **SMALL, **short})
 
 

@@ -23,6 +23,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "cispo": {"clip_high": 0.3},
     "curriculum": {"curriculum": None},
     "constant": {"kl": 0.1},
+    "served": {"role": "refiner"},
     "scheduled": {"kl": {"kind": "linear", "start": 0, "end": 1, "total": 2}, "lr": 0.5},
 }
 """Options without defaults."""
@@ -82,7 +83,9 @@ def test_schedules(spec: Any) -> None:
 @pytest.fixture(scope="module")
 def workers() -> Workers:
     lm, policy = player(4)
-    return Workers(policy, setting(), lm)
+    frozen = player(5)[1]
+    roles = {"generator": frozen, "ranker": "shared", "refiner": "shared"}
+    return Workers(policy, setting(), lm, roles=roles)
 
 
 def noisy_setting() -> SearchEnv:
@@ -100,7 +103,8 @@ def test_rollouts(spec: Any, workers: Workers) -> None:
     if spec["use"] == "noisy":  # plays only where an engine can be noisy
         workers = replace(workers, env=noisy_setting())
     groups = contracts.check_rollout(spec, PLANS, workers)
-    assert all(m.rows for g in groups for m in g.members)
+    frozen = make("rollout", spec).frozen
+    assert all(bool(m.rows) == (m.role not in frozen) for g in groups for m in g.members)
 
 
 @pytest.mark.parametrize("spec", entries("signal"))

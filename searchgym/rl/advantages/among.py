@@ -1,4 +1,5 @@
-"""Another estimator's advantages of some of the members, as if there were no others."""
+"""Another estimator's advantages of some of the members, as if there were no others: of the
+policy's, an expert's or replayed ones, or of those of one role."""
 
 from __future__ import annotations
 
@@ -18,16 +19,25 @@ class Among(Over):
 
     Args:
         members: One or several of ``"played"``, ``"expert"`` and ``"replayed"``.
+        role: Of these members alone those of a role; ``by_role`` estimates within each.
     """
 
     registered = "among"
 
-    def __init__(self, base: Any = "grpo", members: Kind | Sequence[Kind] = "played") -> None:
+    def __init__(
+        self,
+        base: Any = "grpo",
+        members: Kind | Sequence[Kind] = "played",
+        role: str | None = None,
+    ) -> None:
         super().__init__(base)
-        self.members = checked_kinds(members)
+        self.members, self.role = checked_kinds(members), role
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
-        places = torch.nonzero(batch.among(self.members))[:, 0]
+        chosen = batch.among(self.members)
+        if self.role is not None:
+            chosen = chosen & batch.of_role(self.role)
+        places = torch.nonzero(chosen)[:, 0]
         if not len(places):
             return Estimate(torch.zeros(len(batch)))
         part = batch.take(places.tolist())

@@ -1,4 +1,5 @@
-"""A loss on some of the members alone: those that the policy played, an expert's, or replayed."""
+"""A loss on some of the members alone: those that the policy played, an expert's, or replayed; or
+those of one role."""
 
 from __future__ import annotations
 
@@ -28,6 +29,7 @@ class LossAmong(Slot):
         ratio: ``"sampled"``: what the loss takes for the policy at the step's start is the one that
             drew the tokens, so that the ratio and the clip of members of earlier steps are to the
             weights of then (SPEAR).
+        role: Of these members alone those of a role: the ranker's rows have a loss of their own.
     """
 
     registered = "among"
@@ -38,10 +40,11 @@ class LossAmong(Slot):
         loss: Any = "sft",
         name: str | None = None,
         ratio: Ratio = "old",
+        role: str | None = None,
     ) -> None:
         if ratio not in get_args(Ratio):
             raise ValueError(f"ratio is 'old' or 'sampled', got {ratio!r}")
-        self.members = checked_kinds(members)
+        self.members, self.role = checked_kinds(members), role
         self.loss, self.ratio = make("loss", loss), ratio
         self._given = frozenset(loss) if isinstance(loss, Mapping) else frozenset()
         self.name = name or self.loss.name
@@ -84,9 +87,13 @@ class LossAmong(Slot):
 
     def _part(self, batch: Batch) -> Batch:
         """The batch, in which nothing else is trained on."""
-        mask = batch.mask & batch.among(self.members)[:, None]
+        chosen = batch.among(self.members)
+        if self.role is not None:
+            chosen = chosen & batch.of_role(self.role)
+        mask = batch.mask & chosen[:, None]
         old = batch.sampled_logp if self.ratio == "sampled" else batch.old_logp
         return replace(batch, mask=mask, length=mask.sum(1), old_logp=old)
 
     def _key(self, name: str) -> str:
-        return f"{'+'.join(self.members)}_{name}"
+        role = "" if self.role is None else f"{self.role}_"
+        return f"{'+'.join(self.members)}_{role}{name}"

@@ -69,6 +69,8 @@ class TurnTree:
     """Times that it was grown, for methods that count them."""
     forks: dict[int, int] = field(default_factory=dict)
     """Place → how many branches have left it."""
+    asides: list[Played] = field(default_factory=list)
+    """Members of other roles, which come after the branches."""
 
     @property
     def going(self) -> bool:
@@ -151,7 +153,7 @@ class Branching(Slot):
             if b.episode.config.episode_id in tree.hints:
                 member = replace(member, purpose="expert")
             members.append(member)
-        return tuple(members)
+        return (*members, *tree.asides)
 
 
 def returns(tree: TurnTree) -> Mapping[int, float]:

@@ -164,6 +164,10 @@ class Batch:
             found = found | which[kind]
         return found
 
+    def of_role(self, role: str) -> Tensor:
+        """(N,) bool: trajectories of a role (``Played.role``)."""
+        return torch.tensor([m.role == role for m in self.members], dtype=torch.bool)
+
     @property
     def totals(self) -> Totals:
         return Totals(float(self.mask.sum()), float((self.length > 0).sum()))

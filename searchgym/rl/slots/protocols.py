@@ -47,6 +47,10 @@ class Slot:
     unsampled: bool = False
     """True if members that it gives may have no sampling log-probabilities
     (``Played.unsampled``): what requires ``"sampled_logp"`` is then refused."""
+    roles: frozenset[str] = frozenset()
+    """Roles besides the policy's that it asks the workers for (``Workers.agent``)."""
+    frozen: frozenset[str] = frozenset()
+    """Subset of ``roles`` that only an agent may play, not the policy itself."""
     by_turn: frozenset[str] = frozenset()
     """Subset of ``provides`` that holds a number for each turn, (M, K)."""
 

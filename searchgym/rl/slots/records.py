@@ -11,13 +11,18 @@ from numpy.typing import NDArray
 
 from ...core.episode import Episode
 from ...envs.search import SearchEnv
+from ...errors import CardError
 from ...policies.causal_lm import CausalLMPolicy
 from ...policies.rows import TrainingRow
 from ...policies.trainable import TrainableLM
-from ...types import Task
+from ...types import Agent, Task
 
 Floats = NDArray[np.float64]
 Purpose = Literal["train", "expert", "replayed", "baseline"]
+POLICY = "policy"
+"""Role of the policy in training, and so of all members where a method has no other."""
+SHARED = "shared"
+"""What stands for the policy in training where it plays another role, too."""
 
 
 class TaskPlan(NamedTuple):
@@ -52,6 +57,11 @@ class Played:
     share a baseline there (``Batch.siblings``)."""
     usage: Mapping[str, float] = field(default_factory=dict)
     """Usage of the policy's turns, summed (:func:`searchgym.policies.record.turn_usage`)."""
+    role: str = POLICY
+    """Whose episode it is. Another role's is one that a rollout made for it: what it read as the
+    question, what it wrote as the answer. Metrics of episodes are of the role ``"policy"``."""
+    serves: str = ""
+    """Id of the episode, of the same group, in which another role acted by this one."""
 
     @property
     def broken(self) -> bool:
@@ -174,3 +184,30 @@ class Workers:
     lm: TrainableLM
     teacher: TrainableLM | None = None
     coef: Mapping[str, float] = field(default_factory=dict)
+    roles: Mapping[str, Agent | str] = field(default_factory=dict)
+    """Name → who plays a role besides the policy's: an agent, whose weights stay as they are, or
+    ``"shared"``: the policy itself."""
+
+    def agent(self, role: str) -> Agent:
+        """Who plays a role.
+
+        Raises:
+            CardError: it is not given.
+        """
+        if role not in self.roles:
+            raise CardError(f"nobody plays the role {role!r}: {how_to_give(role)}")
+        who = self.roles[role]
+        return self.policy if isinstance(who, str) else who
+
+    def trains(self, role: str) -> bool:
+        """Check whether a role's tokens are trained on: it shares the policy's weights."""
+        return self.agent(role) is self.policy
+
+
+def how_to_give(role: str) -> str:
+    """What to type where a role is not given."""
+    return (
+        f"Trainer(…, roles={{{role!r}: agent}}) takes an agent, which stays as it is, or 'shared', "
+        f"the policy in training itself; on the command line --role {role}=MODEL or "
+        f"--role {role}={SHARED}"
+    )

@@ -258,7 +258,10 @@ def test_verls_trainer_leaves_out_what_broke(model: Path, tmp_path: Path, local:
         manager = AgentLoopManagerTQ.create(told, Server(tiny.tokenizer(), down=True))
         manager.generate_sequences(batch)
         kept, _ = buffer.sample(WEIGHTS, "train", len(TASKS))
-        trainer = SimpleNamespace(config=told)  # all that the method reads of it
+        trainer = SimpleNamespace(config=told)  # all that the methods read of it
+        # the policy that played stands for the one at the step's start, which no worker computes
+        told.algorithm.rollout_correction.bypass_mode = True
+        PPOTrainer._compute_old_log_prob(trainer, kept, {})
         PPOTrainer._compute_advantage(trainer, kept, {})
         names = ["uid", "rm_scores", "advantages", "response_mask"]
         data = transfer_queue.kv_batch_get(

@@ -9,9 +9,8 @@ Each check makes the object anew from its recipe entry as often as it needs, and
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -19,68 +18,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import CheckError, EngineError
-from ...policies.scoring import TOKEN_MEASURES
+from ...errors import EngineError
 from ...types import Task
 from .batch import Batch, Estimate, Mean, Output, Totals
-from .protocols import Floats, Reduction, UpdateWide
+from .promises import bare, check_memory, check_needs, close, only, poisoned, require, unlikely
+from .protocols import Floats, UpdateWide
 from .records import Group, Played, Rewards, Scored, TaskPlan, Workers
-from .registry import SlotName, make
+from .registry import make
 from .samples import group_of, sample_batch, sample_signals, shuffled
 
 _FIELDS = frozenset(f.name for f in fields(Batch))
-_OPTIONAL = (
-    "turn_reward", "baseline", "old_logp", "ref_logp", "teacher_logp", "value", "returns",
-    "value_mask", *TOKEN_MEASURES,
-)  # fmt: skip
-_PER_TOKEN = (
-    "sampled_logp", "old_logp", "ref_logp", "teacher_logp", "turn_reward", "value", *TOKEN_MEASURES,
-)  # fmt: skip
-
-
-def require(condition: bool, spec: Any, promise: str) -> None:
-    """``CheckError`` unless it holds."""
-    if not condition:
-        raise CheckError(f"{spec!r}: {promise}")
-
-
-def close(a: Tensor, b: Tensor) -> bool:
-    """Return True if both are equal up to rounding and hold no NaN."""
-    return a.shape == b.shape and bool(torch.allclose(a, b, atol=1e-5, rtol=1e-5))
-
-
-def poisoned(batch: Batch) -> Batch:
-    """The same batch with NaN wherever nothing may be read."""
-    nan = torch.tensor(float("nan"))
-    changes: dict[str, Any] = {}
-    for name in _PER_TOKEN:
-        values = batch.need(name)
-        there = batch.mask.reshape(*batch.mask.shape, *(1,) * (values.ndim - 2))
-        changes[name] = torch.where(there, values, nan)
-    return replace(batch, **changes)
-
-
-def bare(batch: Batch, requires: Collection[str]) -> Batch:
-    """The same batch without the optional fields that are not required."""
-    absent: dict[str, Any] = dict.fromkeys(set(_OPTIONAL) - set(requires))
-    return replace(batch, **absent)
-
-
-def unlikely(batch: Batch) -> Batch:
-    """The same batch with NaN as the sampling log-probabilities of experts."""
-    nan = torch.full_like(batch.sampled_logp, float("nan"))
-    return replace(batch, sampled_logp=torch.where(batch.expert[:, None], nan, batch.sampled_logp))
-
-
-def _check_needs(spec: Any, declared: Any, use: Callable[[], object]) -> None:
-    """Check that it works when given nothing but what it requires."""
-    try:
-        use()
-    except (ValueError, AttributeError, TypeError) as error:
-        raise CheckError(
-            f"{spec!r}: requires names all that it reads; it has {sorted(declared.requires)}, and "
-            f"with nothing else there it fails: {error}"
-        ) from error
 
 
 # --- advantages -------------------------------------------------------------------------------
@@ -120,7 +67,7 @@ def check_estimator(spec: Any) -> None:
     nothing = replace(batch, mask=torch.zeros_like(batch.mask), length=batch.length * 0)
     finite = bool(torch.isfinite(make("advantage", spec).estimate(nothing, {}).adv).all())
     require(finite, spec, "advantages are finite where nothing is trained on")
-    _check_needs(spec, declared, lambda: estimate(bare(batch, declared.requires)))
+    check_needs(spec, declared, lambda: estimate(bare(batch, declared.requires)))
     if "sampled_logp" not in declared.requires:
         same = close(estimate(unlikely(batch)), wide)
         require(same, spec, "requires names 'sampled_logp' if it reads an expert's")
@@ -135,10 +82,10 @@ def check_estimator(spec: Any) -> None:
                 zero = bool((wide[mine] == 0).all())
                 require(zero, spec, "groups that cannot be compared get exactly 0")
     other = sample_batch(2, signals=needed)
-    _check_memory("advantage", spec, lambda o: _spread(o.estimate(other, {}).adv, batch))
+    check_memory("advantage", spec, lambda o: _spread(o.estimate(other, {}).adv, batch))
     for claim in getattr(declared, "reductions", ()):
         small = sample_batch(1, one_token=claim.where == "one token", signals=needed)
-        mine = estimate(small, _with(spec, claim))
+        mine = estimate(small, only(spec, claim))
         require(close(mine, estimate(small, dict(claim.to))), spec, f"reduces to {claim.to}")
 
 
@@ -183,7 +130,7 @@ def check_loss(spec: Any) -> None:
     mixed = _loss(spec, batch.take(order))
     require(close(mixed[0], loss), spec, "the order of trajectories does not matter")
     require(close(mixed[1], gradient[order]), spec, "the order of trajectories does not matter")
-    _check_needs(spec, declared, lambda: _loss(spec, bare(batch, declared.requires)))
+    check_needs(spec, declared, lambda: _loss(spec, bare(batch, declared.requires)))
     if "sampled_logp" not in declared.requires:
         blind = _loss(spec, unlikely(batch), logp=batch.sampled_logp)
         same = close(blind[0], loss) and close(blind[1], gradient)
@@ -209,7 +156,7 @@ def check_loss(spec: Any) -> None:
         small = sample_batch(1, signals=needed, notes=needed, one_token=claim.where == "one token")
         if claim.where == "on-policy":
             small = replace(small, old_logp=small.sampled_logp)
-        mine, other = _loss(_with(spec, claim), small), _loss(dict(claim.to), small)
+        mine, other = _loss(only(spec, claim), small), _loss(dict(claim.to), small)
         require(close(mine[1], other[1]), spec, f"{claim.where} it has the gradient of {claim.to}")
 
 
@@ -333,7 +280,7 @@ def check_data(spec: Any) -> None:
         rewards = [None if s is None else s.rewards.total.tolist() for s in seen(policy)]
         return [repr(rewards), *((p.task.id, p.key) for p in later(policy))]
 
-    _check_memory("data", spec, after)
+    check_memory("data", spec, after)
 
 
 def _check_admitted(spec: Any, policy: Any, scored: Scored, admitted: Scored) -> None:
@@ -363,7 +310,7 @@ def check_schedule(spec: Any) -> None:
 
     for found in three(make("schedule", spec)):
         require(all(np.isfinite(v) for v in found.values()), spec, "coefficients are finite")
-    _check_memory("schedule", spec, three)
+    check_memory("schedule", spec, three)
 
 
 # --- rollouts and signals, which need a policy ------------------------------------------------
@@ -418,24 +365,6 @@ def check_signal(spec: Any, groups: Sequence[Group], workers: Workers) -> None:
             fits = numbers.ndim in (1, 2) and len(numbers) == len(group.members)
             require(fits, spec, "(M,) or (M, K) numbers")
             require(bool(np.array_equal(numbers, same[name], True)), spec, "it repeats")
-
-
-# --- parts ------------------------------------------------------------------------------------
-def _check_memory(slot: SlotName, spec: Any, use: Callable[[Any], Any]) -> None:
-    """Check that a new object with a used one's state (through JSON) behaves as the used one."""
-    old, new = make(slot, spec), make(slot, spec)
-    use(old)
-    new.load_state_dict(json.loads(json.dumps(old.state_dict())))
-    if hasattr(old, "tensors"):
-        new.load_tensors({name: value.clone() for name, value in old.tensors().items()})
-    a, b = use(old), use(new)
-    same = close(a, b) if isinstance(a, Tensor) else a == b
-    require(bool(same), spec, "state_dict holds all that is remembered, as JSON values")
-
-
-def _with(spec: Any, claim: Reduction) -> dict[str, Any]:
-    """A recipe entry with a claim's options alone."""
-    return {"use": spec if isinstance(spec, str) else spec["use"], **claim.options}
 
 
 __all__ = [

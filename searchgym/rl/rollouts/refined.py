@@ -8,7 +8,7 @@ from ...core.episode import Episode
 from ...core.state import Contexts
 from ...seeding import derive
 from .asides import Aside, ask, members
-from .branching import Branching, Tree, returns
+from .branching import Branching, TurnTree, returns
 
 REFINER = "refiner"
 ACCEPT = "accept"
@@ -38,11 +38,11 @@ class Refined(Branching):
             raise ValueError(f"size must be even and chars at least 1, got {size}, {chars}")
         self.chars = chars
 
-    def plant(self, tree: Tree) -> None:
+    def plant(self, tree: TurnTree) -> None:
         for _ in range(self.size // 2):
             tree.chain()
 
-    def grow(self, tree: Tree) -> None:
+    def grow(self, tree: TurnTree) -> None:
         if tree.going or tree.rounds:
             return
         tree.rounds += 1

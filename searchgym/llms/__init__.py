@@ -8,6 +8,7 @@ from ..utils import attach
 
 _WHERE = {
     "base": ("Sampling",),
+    "merging": ("merge_models",),
     "sft": ("SftConfig", "SftTrainer", "encode"),
     "small": ("small_model", "train_tokenizer"),
     "transformers_generator": ("TransformersGenerator",),
@@ -17,6 +18,7 @@ _WHERE = {
 
 if TYPE_CHECKING:
     from .base import Sampling as Sampling
+    from .merging import merge_models as merge_models
     from .sft import SftConfig as SftConfig
     from .sft import SftTrainer as SftTrainer
     from .sft import encode as encode

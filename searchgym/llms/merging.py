@@ -108,7 +108,8 @@ def merge_models(
         names = _common(models)
         scales = [1.0] * len(folders)
         if how == "ram":
-            found = [overlaps(*_split([m.read(n) for m in models]), threshold) for n in names]
+            weights = [n for n in names if models[0].dtype(n).is_floating_point]
+            found = [overlaps(*_split([m.read(n) for m in models]), threshold) for n in weights]
             for j in range(len(folders)):
                 changed, shared = (sum(counts[j][i] for counts in found) for i in (0, 1))
                 scales[j] = 1 + (rescale - 1) * (shared / changed if changed else 0.0)

@@ -72,6 +72,22 @@ def test_parts_are_read_like_a_whole(folders: list[Path], tmp_path: Path) -> Non
     assert torch.equal(_weights(got), _weights(want))
 
 
+def test_what_is_no_weight_is_kept_and_not_counted(folders: list[Path], tmp_path: Path) -> None:
+    kept = {"seen": torch.tensor([True, False]), "steps": torch.tensor([3], dtype=torch.uint8)}
+    want = [_merged(folders, tmp_path / f"{how}-without", how) for how in ("average", "ram")]
+    for folder in folders:
+        file = folder / "model.safetensors"
+        save_file({**load_file(file), **kept}, file)
+    for how, without in zip(("average", "ram"), want, strict=True):
+        found = _merged(folders, tmp_path / how, how)
+        for name, value in {**without, **kept}.items():
+            assert torch.equal(found[name], value), name
+    one = folders[1] / "model.safetensors"
+    save_file({**load_file(one), "steps": torch.tensor([4], dtype=torch.uint8)}, one)
+    with pytest.raises(EngineError, match=r"steps is no weight .*differs"):
+        _merged(folders, tmp_path / "out", "ram")
+
+
 def test_what_cannot_be_merged_is_named(folders: list[Path], tmp_path: Path) -> None:
     base, one, two = folders
     for options, message in (
@@ -107,6 +123,13 @@ def test_what_cannot_be_merged_is_named(folders: list[Path], tmp_path: Path) -> 
     with pytest.raises(EngineError, match="different tokenizers"):
         merge_models([one, two], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def _merged(folders: list[Path], out: Path, how: str) -> dict[str, torch.Tensor]:
+    """Weights of the last two folders, merged; trained from the first."""
+    base, *models = folders
+    merge_models(models, out, how=how, base=base if how == "ram" else None)
+    return load_file(out / "model.safetensors")
 
 
 def _weights(folder: Path) -> torch.Tensor:

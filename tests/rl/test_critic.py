@@ -286,6 +286,8 @@ def test_a_value_per_turn_makes_gae_over_tokens_gae_over_turns() -> None:
     by_turn, _ = turn_ppo_advantages(reward, value, batch.turn, batch.mask)
     torch.testing.assert_close(by_token, by_turn, atol=1e-5, rtol=1e-4)
     assert torch.equal(critic.asked(batch), starts)
+    batch.value_mask = batch.mask & ~starts
+    assert not critic.asked(batch).any(), "no place but those where values are read is fitted"
 
 
 def test_third_parties_add_their_own_critic() -> None:

@@ -24,4 +24,4 @@ class TurnCritic(Critic):
         return over_turn(at_starts, batch.turn, batch.mask)
 
     def asked(self, batch: Batch) -> Tensor:
-        return turn_starts(batch.turn, super().asked(batch))
+        return turn_starts(batch.turn, batch.mask) & super().asked(batch)  # where values are read

@@ -10,7 +10,7 @@ from ..slots.protocols import Slot
 from ..slots.records import Group, Played, Rewards, Signals
 
 
-class Gain(Slot):
+class GainReward(Slot):
     """R = S - max(S_no search, S_naive RAG) + ``process`` · u / n - ``cost`` · q, of an episode in
     which u of the n turns that searched showed a gold passage for the first time, and q queries
     ran; the group's baselines keep their S (AI-SearchPlanner, arXiv 2508.20368: improvement over

@@ -10,7 +10,7 @@ from ..slots.protocols import Slot
 from ..slots.records import POLICY, Floats, Group, Rewards, Signals
 
 
-class Served(Slot):
+class ServedReward(Slot):
     """Pays each member of another role ``weight`` times the outcome so far of the episode in which
     it acted (``Played.serves``), in place of what its own short episode earned.
 

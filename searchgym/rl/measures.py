@@ -96,12 +96,18 @@ def group_metrics(played: Sequence[Scored], kept: Sequence[Scored]) -> dict[str,
 
 def role_metrics(scored: Sequence[Scored]) -> dict[str, float]:
     """``roles/NAME/*`` of the episodes of each role besides the policy's: how many, their mean
-    reward, and their tokens, each."""
+    reward, and their tokens, each; those that the infrastructure ended count in ``infra_errors``
+    alone."""
     found: dict[str, list[tuple[float, int]]] = {}
+    broken: dict[str, int] = {}
     for s in scored:
         for m, r in zip(s.group.members, s.rewards.total, strict=True):
             if m.role != POLICY and m.purpose == "train":
-                found.setdefault(m.role, []).append((float(r), m.tokens))
+                sound = found.setdefault(m.role, [])
+                if m.broken:
+                    broken[m.role] = broken.get(m.role, 0) + 1
+                else:
+                    sound.append((float(r), m.tokens))
     metrics: dict[str, float] = {}
     for role, values in sorted(found.items()):
         rewards = [r for r, _ in values if not np.isnan(r)]
@@ -109,6 +115,7 @@ def role_metrics(scored: Sequence[Scored]) -> dict[str, float]:
             f"roles/{role}/episodes": float(len(values)),
             f"roles/{role}/reward": _mean(rewards),
             f"roles/{role}/completion_length": _mean([float(n) for _, n in values]),
+            f"roles/{role}/infra_errors": float(broken.get(role, 0)),
         }
     return metrics
 

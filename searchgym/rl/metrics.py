@@ -101,7 +101,8 @@ RL: Mapping[str, Metric] = {
     ),
     "roles/*": Metric(
         "episodes of other roles", "`roles/NAME/episodes`, mean `reward` and `completion_length` "
-        "of the episodes in which the policy played another role", "as their names",
+        "of the episodes in which the policy played another role; `infra_errors`, those that "
+        "failed, a frozen role's among them", "as their names",
         "`reward` rises",
         "flat: the role's rewards are equal within groups, or its texts are malformed",
     ),

@@ -46,7 +46,8 @@ def check_roles(recipe: Recipe, roles: Mapping[str, Agent | str], lm: Any) -> No
             own = "the policy is the model in training" if role == POLICY else ""
             none = "this recipe asks for no roles"
             raise CardError(own or (unknown("role", role, asked) if asked else f"{none}: {role!r}"))
-        if who == SHARED and any(role in getattr(part, "frozen", ()) for _, part in recipe.parts()):
+        frozen = any(role in getattr(part, "frozen", ()) for _, part in recipe.parts())
+        if who == SHARED and frozen:
             raise CardError(
                 f"{asked[role]} does not train its {role!r}: give an agent, not {who!r}"
             )
@@ -58,9 +59,10 @@ def check_roles(recipe: Recipe, roles: Mapping[str, Agent | str], lm: Any) -> No
             raise CardError(f"role {role!r}: a {type(who).__name__} is no agent: it has no act")
         model = getattr(getattr(who, "generator", None), "model", None)
         if lm is not None and model is lm.model:
+            so = "" if frozen else f"say so, roles={{{role!r}: {SHARED!r}}}, or "
             raise CardError(
-                f"role {role!r} would be played by the weights in training: say so, "
-                f"roles={{{role!r}: {SHARED!r}}}, or give an agent over a copy"
+                f"role {role!r} would be played by the weights in training: {so}give an agent "
+                "over a copy"
             )
 
 

@@ -17,7 +17,9 @@ from searchgym.agents.function import FunctionAgent
 from searchgym.core.episode import Episode, run_tools
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
+from searchgym.rl.credit import score_groups
 from searchgym.rl.launch import Plan
+from searchgym.rl.measures import episode_metrics, role_metrics
 from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.rewards.ranking import ndcg
@@ -29,7 +31,7 @@ from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan,
 from searchgym.rl.slots.registry import make
 from searchgym.rl.slots.samples import sample_batch
 from searchgym.rl.trainer import TrainConfig, Trainer
-from searchgym.types import Hit, Query, Ranking
+from searchgym.types import Failure, Hit, Query, Ranking
 from tests.rl import colours, lookup
 
 NEEDED = {"ai_searchplanner": "generator", "cosearch": "ranker", "search_r2_refiner": "refiner"}
@@ -118,6 +120,8 @@ def test_roles_that_do_not_fit_are_refused() -> None:
     lm, policy = lookup.player(0)
     with pytest.raises(CardError, match="the weights in training: say so"):
         Trainer(lookup.setting(), lm, "cosearch", policy=policy, roles={"ranker": lm.policy()})
+    with pytest.raises(CardError, match="weights in training: give an agent over a copy"):
+        Trainer(lookup.setting(), lm, table, policy=policy, roles={"generator": lm.policy()})
 
 
 def weights(lm: Any) -> torch.Tensor:
@@ -336,6 +340,9 @@ def test_a_ranking_is_paid_for_itself_and_for_what_came_of_it() -> None:
         [0.8, 0.5 + 0.4, 0.5 / math.log2(3) + 0.4, 0.25 + 0.4 - 0.1, math.nan], nan_ok=True
     )
     paid = make("reward", {"use": "served", "role": "ranker", "weight": 0.5})
+    unknown = Rewards(np.array([0.8, math.nan, 0.0, 0.0, 0.0]))
+    for reward in (make("reward", "ranking"), paid):
+        assert math.isnan(reward.apply(group, {}, unknown, {}).outcome[1])
     again = paid.apply(group, {}, earned, {}).outcome
     assert again.tolist() == pytest.approx([0.8, 0.4, 0.4, 0.4, math.nan], nan_ok=True)
 
@@ -397,6 +404,26 @@ def test_a_shared_ranker_trains_the_same_weights() -> None:
     assert (after[0] - after[1]).abs().max() > 0.02 * (after[1] - start).abs().max()
 
 
+def down(request: Any) -> Any:
+    """A service that cannot be reached."""
+    return Failure("unavailable", "no answer")
+
+
+def test_a_ranker_that_cannot_be_reached_fails_the_search() -> None:
+    """The engine's order is no ranking: the episode is lost, counted, and not trained on."""
+    there = workers(shelf(), ranker=FunctionAgent(down))
+    rollout = {"use": "ranked", "size": 4, "keep": 2}
+    groups = make("rollout", rollout).collect(plans(shelf()), there)
+    searched = [m for g in groups for m in g.members if m.episode.turns[0].calls]
+    assert searched
+    assert all(m.broken for m in searched)
+    recipe = Recipe.of({**Recipe.of("cosearch").table, "rollout": rollout})
+    for s in score_groups(recipe, groups, there):
+        assert not any(s.group.members[i].broken for i in s.training)
+    scored = score_groups(recipe, groups, there)
+    assert episode_metrics(scored)["infra_errors"] == len(searched)
+
+
 # --- Search-R2 --------------------------------------------------------------------------------
 def judged(text: str) -> list[Group]:
     there = workers(refiner=says(text))
@@ -447,3 +474,17 @@ def test_a_judgement_serves_what_came_of_it() -> None:
         verdicts = [m for m in group.members if m.role == "refiner"]
         assert len(verdicts) == 2
         assert all(m.serves in names and m.rows for m in verdicts)
+
+
+def test_a_refiner_that_cannot_be_reached_is_counted() -> None:
+    """Its chains stay as they are; a frozen one has no rows all the same."""
+    there = workers(refiner=FunctionAgent(down))
+    groups = make("rollout", {"use": "refined", "size": 4}).collect(plans(there.env), there)
+    judgements = [m for g in groups for m in g.members if m.role == "refiner"]
+    assert len(judgements) == 4
+    assert all(m.broken and not m.rows for m in judgements)
+    scored = score_groups(Recipe.of("search_r2_refiner"), groups, there)
+    assert all(s.group.members[i].role == "policy" for s in scored for i in s.training)
+    found = role_metrics(scored)
+    assert found["roles/refiner/episodes"] == 0
+    assert found["roles/refiner/infra_errors"] == 4

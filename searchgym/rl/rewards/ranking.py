@@ -33,7 +33,7 @@ class RankingReward(Slot):
     ) -> Rewards:
         outcome, of = np.array(rewards.outcome), outcomes_served(group, rewards)
         for i, member in enumerate(group.members):
-            if member.role == RANKER:
+            if member.role == RANKER and not np.isnan(outcome[i]):
                 ranked = self.quality * ndcg(member.episode) + self.outcome * of[i]
                 outcome[i] = ranked - self.malformed * (order_of(member.episode) is None)
         return Rewards(outcome, rewards.turns)

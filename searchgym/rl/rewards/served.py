@@ -30,7 +30,7 @@ class ServedReward(Slot):
     ) -> Rewards:
         outcome, of = np.array(rewards.outcome), outcomes_served(group, rewards)
         for i, member in enumerate(group.members):
-            if member.role == self.role:
+            if member.role == self.role and not np.isnan(outcome[i]):
                 outcome[i] = self.weight * of[i]
         return Rewards(outcome, rewards.turns)
 

@@ -15,7 +15,7 @@ from ...core.episode import Episode
 from ...core.rollout import run_episodes
 from ...core.rules import EpisodeConfig, Rules
 from ...tools.base import Toolbox
-from ...types import Task
+from ...types import Failure, Task
 from ..slots.records import Played, Workers
 
 
@@ -55,6 +55,11 @@ def ask(role: str, asides: Sequence[Aside], workers: Workers) -> list[Episode]:
     return run_episodes(episodes, agent, Toolbox({}), batch=max(len(episodes), 1))
 
 
+def failure_of(aside: Episode) -> Failure | None:
+    """Why nobody played an aside; None if somebody did."""
+    return next((r for r in aside.turns[-1].results if isinstance(r, Failure)), None)
+
+
 def members(
     role: str,
     episodes: Sequence[Episode],
@@ -62,7 +67,8 @@ def members(
     siblings: Sequence[int],
     workers: Workers,
 ) -> list[Played]:
-    """Make a role's episodes members of a group, if they are trained on: none of a frozen role.
+    """Make a role's episodes members of a group, if they are trained on: none of a frozen role but
+    those that the infrastructure ended, which are counted and not trained on.
 
     Args:
         serves: Ids of the episodes in which they acted.
@@ -72,7 +78,11 @@ def members(
         forget = getattr(workers.agent(role), "forget", None)
         if forget is not None:
             forget([e.config.episode_id for e in episodes])
-        return []
+        return [
+            Played(e, (), siblings=number, role=role, serves=whom)
+            for e, whom, number in zip(episodes, serves, siblings, strict=True)
+            if failure_of(e) is not None
+        ]
     policy = workers.policy
     found = []
     for episode, whom, number in zip(episodes, serves, siblings, strict=True):

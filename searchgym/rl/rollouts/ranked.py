@@ -12,7 +12,7 @@ from ...rewards.lookups import token_f1
 from ...seeding import derive
 from ...types import Failure, Hit, ToolCall, ToolResult
 from ..slots.records import Group, Played, TaskPlan, Workers
-from .asides import Aside, ask, members
+from .asides import Aside, ask, failure_of, members
 from .chains import Chains, played
 
 RANKER = "ranker"
@@ -26,7 +26,8 @@ class Ranked(Chains):
 
     If the policy itself is the ranker, each ranking is a member of the group. Those of similar
     queries are one sub-group and are compared with each other (``by_role``), for what was asked
-    differs from episode to episode. An order that is malformed leaves the engine's.
+    differs from episode to episode. An order that is malformed leaves the engine's; where the
+    infrastructure fails the ranker, the search has failed.
 
     Args:
         size: Episodes of the policy.
@@ -99,6 +100,9 @@ class _Ranking:
             asides.append(self._aside(calls[i], results[i], begun.setdefault(name, 0)))  # type: ignore[arg-type]
             begun[name] += 1
         for i, episode in zip(where, ask(RANKER, asides, self.workers), strict=True):
+            if (failure := failure_of(episode)) is not None:
+                results[i] = failure  # nobody ranked what it found: the search has failed
+                continue
             result = results[i]
             assert isinstance(result, ToolResult)
             self.done.setdefault(calls[i].ctx.episode_id, []).append(episode)

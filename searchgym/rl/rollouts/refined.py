@@ -19,7 +19,8 @@ class Refined(Branching):
     """Half of ``size`` chains, each of which the role ``"refiner"`` reads. It accepts a chain, or
     names the first turn that went wrong: the chain is cut before it and the rest written anew
     (Search-R2, arXiv 2602.03647). A chain that is accepted, or about which nothing intelligible is
-    said, stays as it is. Both the chain and its second try are members.
+    said, or nothing at all since the infrastructure failed, stays as it is. Both the chain and its
+    second try are members.
 
     If the policy itself is the refiner, each judgement is a member, too, which serves the episode
     that came of it (reward ``served``).

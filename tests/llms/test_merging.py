@@ -100,7 +100,7 @@ def test_what_cannot_be_merged_is_named(folders: list[Path], tmp_path: Path) -> 
         ({"how": "ram", "base": base, "shares": [0.5, 0.5]}, "'ram' takes none"),
     ):
         with pytest.raises(CardError, match=message):
-            merge_models([one, two], tmp_path / "out", **options)  # type: ignore[arg-type]
+            merge_models([one, two], tmp_path / "out", **options)
     with pytest.raises(CardError, match="two models or more"):
         merge_models([one], tmp_path / "out")
     with pytest.raises(DataError, match="holds a model already"):

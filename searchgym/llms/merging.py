@@ -219,7 +219,8 @@ def _require_one_vocabulary(folders: Sequence[Path]) -> None:
         path = folder / "tokenizer.json"
         if path.is_file():
             table: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            known.append((folder, table.get("model", {}).get("vocab")))
+            added = {t["id"]: t["content"] for t in table.get("added_tokens", ())}
+            known.append((folder, (table.get("model", {}).get("vocab"), added)))
     for folder, vocabulary in known[1:]:
         if vocabulary != known[0][1]:
             raise EngineError(f"{folder} and {known[0][0]} have different tokenizers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,7 @@ def test_what_cannot_be_merged_is_named(folders: list[Path], tmp_path: Path) -> 
         ({"how": "ram", "base": base, "shares": [0.5, 0.5]}, "'ram' takes none"),
     ):
         with pytest.raises(CardError, match=message):
-            merge_models([one, two], tmp_path / "out", **options)  # type: ignore[arg-type]
+            merge_models([one, two], tmp_path / "out", **options)
     with pytest.raises(CardError, match="two models or more"):
         merge_models([one], tmp_path / "out")
     with pytest.raises(DataError, match="holds a model already"):
@@ -120,6 +121,18 @@ def test_what_cannot_be_merged_is_named(folders: list[Path], tmp_path: Path) -> 
     with pytest.raises(DataError, match="from safetensors only"):
         merge_models([one, two], tmp_path / "out")
     (two / "tokenizer.json").write_text('{"model": {"vocab": {"a": 0}}}')
+    with pytest.raises(EngineError, match="different tokenizers"):
+        merge_models([one, two], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_added_tokens_are_part_of_the_vocabulary(folders: list[Path], tmp_path: Path) -> None:
+    """Chat models differ in these alone: one id, two meanings."""
+    _, one, two = folders
+    path = two / "tokenizer.json"
+    table = json.loads(path.read_text(encoding="utf-8"))
+    table["added_tokens"][0]["content"] = "<|stop|>"
+    path.write_text(json.dumps(table), encoding="utf-8")
     with pytest.raises(EngineError, match="different tokenizers"):
         merge_models([one, two], tmp_path / "out")
     assert not (tmp_path / "out").exists()

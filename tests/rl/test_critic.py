@@ -90,12 +90,12 @@ def test_what_it_learns_at_once_changes_memory_and_nothing_else() -> None:
         assert events == ["there", "back"] * (len(events) // 2), "no graph waits for another"
         grads = torch.cat([p.grad.flatten() for p in critic.parameters() if p.grad is not None])
         found.append((len(events) // 2, told, grads))
-    counts, told, grads = zip(*found, strict=True)
+    counts, metrics, slopes = zip(*found, strict=True)
     assert (counts[0], counts[-1]) == (1, len(batch))
     assert 1 < counts[1] < len(batch)
     for other in (1, 2):
-        assert told[other] == pytest.approx(told[0], rel=1e-4, abs=1e-6)
-        torch.testing.assert_close(grads[other], grads[0], atol=1e-5, rtol=1e-3)
+        assert metrics[other] == pytest.approx(metrics[0], rel=1e-4, abs=1e-6)
+        torch.testing.assert_close(slopes[other], slopes[0], atol=1e-5, rtol=1e-3)
 
 
 def test_minibatches_are_an_update_each_on_a_share_of_the_trajectories() -> None:

@@ -100,7 +100,7 @@ def test_mrt_against_answering_at_once() -> None:
     plain = mrt_advantages(reward, stopping, turn, mask, alpha=0.0)
     close(plain, [[0.8, 0.8, 0.5, 0.6], [-0.3, -0.3, 0, 0]])
     per_turn = (got - plain)[0, [0, 2, 3]]
-    close(per_turn.sum(), 0.4 - 0.2), "progress telescopes"
+    close(per_turn.sum(), 0.4 - 0.2)  # progress telescopes
 
 
 def test_the_chance_of_the_gold_answer_is_its_tokens_together(

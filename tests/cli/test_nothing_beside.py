@@ -155,6 +155,7 @@ READ_BY_OTHERS = {
     "search": "tests/cli/test_search.py", "retrieve": "tests/evaluation/test_retrieval.py",
     "simulator data": "reads no file", "lab": "tests/lab: writes what --out and --figure name",
     "simulator train": "as train", "simulator measure": "as eval",
+    "law": "tests/benchmark/test_law.py: reads folders of transfer, writes what is named",
     "models": "tests/llms/test_models.py", "models fetch": "downloads into the cache",
     "data substitute": "tests/corpora/test_substitute.py: writes what --out names",
 }  # fmt: skip

@@ -118,7 +118,8 @@ def test_a_run_goes_on_and_its_model_plays(model: str, tmp_path: Path) -> None:
 
     folder = finish(whole, recipe)
     policy = load_policy(folder)
-    assert (policy.sampling.max_tokens, policy.generator.model.dtype) == (256, torch.bfloat16)
+    stored = load_file(str(folder / "model.safetensors"))["model.norm.weight"]
+    assert (policy.sampling.max_tokens, stored.dtype) == (256, torch.bfloat16)
     assert policy.renderer.instructions is False
     env = SearchEnv(**KEYWORDS)
     assert len(evaluate(policy, env, tasks=env.tasks[:2]).rows) == 2

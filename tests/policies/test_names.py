@@ -31,7 +31,7 @@ from searchgym.policies.names import (
     lettering,
     slots,
 )
-from searchgym.rl.rollouts.demonstrations import Writer
+from searchgym.rl.rollouts.demonstrations import ExpertWriter
 from searchgym.types import Segment
 
 KNOWN = ("was", "born", "in", "The", "the", "river")
@@ -198,7 +198,7 @@ def test_what_an_expert_says_becomes_rows_in_slots(tokenizer: Any) -> None:
     generator = TransformersGenerator(small_model(tokenizer, width=32), tokenizer)
     policy = CausalLMPolicy(generator, "names")
     episodes = [episode_for(made, task, 0) for task in made.tasks]
-    run_episodes(episodes, Writer(OracleAgent(made.tasks), policy), made.toolbox)
+    run_episodes(episodes, ExpertWriter(OracleAgent(made.tasks), policy), made.toolbox)
     for episode in episodes:
         (row,) = policy.rows(episode)
         read = [s for s in episode.contexts.visible(0) if s.kind != "instructions"]

@@ -96,12 +96,17 @@ def _lookalikes(names: Iterable[str]) -> re.Pattern[str]:
             ways.append(r"(?!\w)")
         return f"(?:{'|'.join(ways)})"
 
-    heads = sorted({name[:n] for name in names for n in range(1, 5)} & signs.keys())
-    low = "".join(re.escape(c) for head in heads for c in signs[head] if c <= "\uffff")
+    def low(parts: set[str]) -> str:
+        """Return a class of the first characters of signs; what lies above counts as one range."""
+        ways = "".join(re.escape(c) for part in sorted(parts) for c in signs[part] if c <= "\uffff")
+        return rf"[{ways}\U00010000-\U0010ffff]"
+
+    beginning = low({name[:n] for name in names for n in range(1, 5)} & signs.keys())
+    later = low({name[i:j] for name in names for i in range(1, len(name))
+                 for j in range(i + 1, i + 5)} & signs.keys())  # fmt: skip
     before = rf"[\s/\\\uff0f\ufe68\uff3c{INVISIBLE}]"
-    return re.compile(  # refuses most at a glance: what lies above counts as one range there
-        rf"[{_LESS}](?={before}*+(?:(?=[{low}\U00010000-\U0010ffff]){spelt(set(names))}|[{_BAR}]))"
-    )
+    glance = f"(?={beginning}[{INVISIBLE}]*+{later})"  # refuses most before any name is tried
+    return re.compile(rf"[{_LESS}](?={before}*+(?:{glance}{spelt(set(names))}|[{_BAR}]))")
 
 
 _LOOKALIKE = _lookalikes(TAGS)

@@ -23,7 +23,7 @@ _COMMON = {
         r"/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]", re.IGNORECASE
     ),
 }
-"""What follows the opening mark of a special token of Llama, Gemma, Mistral, Qwen, DeepSeek and
+"""Words after the opening mark of a special token of Llama, Gemma, Mistral, Qwen, DeepSeek and
 their kin."""
 
 

@@ -51,8 +51,8 @@ def ram(
 def overlaps(
     base: Tensor, tensors: Sequence[Tensor], threshold: float = 1e-5
 ) -> list[tuple[int, int]]:
-    """For each model, how many numbers it changed, and how many of these another one changed,
-    too."""
+    """Count, for each model, the numbers that it changed, and those of them that another one
+    changed, too."""
     import torch
 
     moved = torch.stack([(tensor - base).abs() > threshold for tensor in tensors])

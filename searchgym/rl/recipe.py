@@ -62,12 +62,12 @@ class Recipe:
     """Options of the environment that the method is meant for (``gym.make``'s keywords). The
     trainer accepts others."""
     critic: Mapping[str, Any] = field(default_factory=dict)
-    """Which critic (``use``, a name in ``searchgym.rl.critics``), and those of its options that
+    """Critic (``use``, a name in ``searchgym.rl.critics``), and those of its options that
     belong to the method, as defaults."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """Options of the policy's sampling (:class:`~searchgym.llms.base.Sampling`), likewise."""
     reference: Mapping[str, Any] = field(default_factory=dict)
-    """When and how far the reference moves (:class:`~searchgym.rl.reference.MovingReference`);
+    """Times and extent of the reference's moves (:class:`~searchgym.rl.reference.MovingReference`);
     empty: it stays what the model was before training."""
     table: Mapping[str, Any] = field(default_factory=dict)
     """Table it was made of."""

@@ -90,7 +90,7 @@ def with_member(scored: Scored, stored: Stored, instead_of: int) -> Scored:
 
 
 def state_of(members: Sequence[Stored]) -> list[dict[str, Any]]:
-    """All but the arrays of tokens, as JSON values."""
+    """Return all but the arrays of tokens, as JSON values."""
     return [
         {
             "plan": [s.plan.name, s.plan.key, dict(s.plan.params)],

@@ -127,7 +127,7 @@ def _context(text: str, attempt: int = 0) -> CallContext:
 
 
 def is_quick(seconds: float, queries: int, chars: int, k: int) -> bool:
-    """Whether queries are answered before others on the event loop would notice.
+    """Return True if queries are answered before others on the event loop would notice.
 
     Args:
         seconds: Seconds of one short query, as :func:`time_queries` measures them.

@@ -40,7 +40,7 @@ class Dumbbell(NamedTuple):
     high: float
     questions: int
     clear: bool
-    """Whether the trained agent's interval lies above that of the rules."""
+    """Return True if the trained agent's interval lies above that of the rules."""
 
 
 def rows(run: Mapping[str, Any]) -> list[Dumbbell]:

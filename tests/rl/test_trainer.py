@@ -44,9 +44,10 @@ def test_the_slot_loop_is_minimal(epochs: int) -> None:
     lm, policy = player(3)
     lm.model.double()  # else rounding decides the sign of Adam's step where gradients are next to 0
     count = 4 if epochs == 1 else 2
-    config = minimal.Config(steps=count, tasks=3, group=5, epochs=epochs, lr=LR, seed=3)
+    # in groups of four, float32 advantages are the same in whatever order a group is summed
+    config = minimal.Config(steps=count, tasks=3, group=4, epochs=epochs, lr=LR, seed=3)
     plain = list(minimal.grpo(setting(), lm, policy, config))
-    recipe = {**read("grpo"), "rollout": {"use": "chains", "size": 5}}
+    recipe = {**read("grpo"), "rollout": {"use": "chains", "size": 4}}
     slots = trainer(recipe, 3, steps=count, tasks=3, epochs=epochs)
     slots.lm.model.double()
     steps = list(slots.train())
@@ -59,11 +60,7 @@ def test_the_slot_loop_is_minimal(epochs: int) -> None:
     else:
         assert max(m["clip_frac"] for m in steps) > 0
     assert weights(lm).dtype == torch.float64
-    gap = (weights(slots.lm) - weights(lm)).abs()
-    # Adam divides by a gradient's size, and where that is next to 0 the float32 of advantages and
-    # log-probabilities shows: on one processor in one weight of 23,232, by 0.0006 of a step
-    assert float(gap.max()) < LR / 1000
-    assert int((gap > 1e-6 + 1e-5 * weights(lm).abs()).sum()) <= 2
+    torch.testing.assert_close(weights(slots.lm), weights(lm), atol=1e-6, rtol=1e-5)
 
 
 @cache

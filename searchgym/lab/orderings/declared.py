@@ -57,7 +57,7 @@ class Compared:
 
     @property
     def told(self) -> str:
-        """What is compared."""
+        """Short text of the comparison."""
         (a, figure), (b, other) = self.first, self.second
         if self.what:
             return self.what
@@ -86,12 +86,13 @@ class Ordering:
     source: str
     """Authors or method, and arXiv id."""
     claim: str
-    """What was published."""
+    """Statement that was published."""
     how: str
-    """What stands for it here, and what differs."""
+    """Measurement that stands for it here, and how it differs."""
     arms: Mapping[str, Arm] = field(default_factory=dict)
     compared: tuple[Compared, ...] = ()
-    """All must agree for the ordering to agree; one that disagrees is enough to disagree."""
+    """Comparisons: all must agree for the ordering to agree; one that disagrees is enough to
+    disagree."""
     seeds: int = 3
     waits: str = ""
     """The reason why nothing is measured; then there are no arms."""

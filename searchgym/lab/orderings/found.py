@@ -1,4 +1,4 @@
-"""What a rollout finds: distinct evidence of trees and of chains at equal calls of the engine."""
+"""Distinct evidence that trees and chains find at equal calls of the engine."""
 
 from __future__ import annotations
 

@@ -234,4 +234,4 @@ ORDERINGS: Mapping[str, Ordering] = {
         PROCESS, F1, NOISE, PHASES, SAAS, IKEA,
     )
 }  # fmt: skip
-"""All by name, those that take seconds first."""
+"""Orderings by name, those that take seconds first."""

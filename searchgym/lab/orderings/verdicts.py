@@ -1,4 +1,4 @@
-"""From figures of several seeds to an interval, and from an interval to a verdict.
+"""Intervals of figures of several seeds, and verdicts by intervals.
 
 The seeds of an ordering's arms are paired: equal seeds have equal questions and equal beginnings.
 An interval is Student's t over these pairs (of the logarithm, for ratios), which with three seeds
@@ -17,8 +17,8 @@ from .declared import By, Compared, Ordering
 Verdict = Literal["agree", "disagree", "undecided", "not measured"]
 LEAST_SEEDS = 3
 Figures = Mapping[str, Any]
-"""Of one piece: figure → number or None; ``capped`` names those that are lower bounds, where a
-training ended before it got there."""
+"""Figures of one piece: name → number or None; ``capped`` names those that are lower bounds, where
+a training ended before it got there."""
 
 
 class Judged(NamedTuple):

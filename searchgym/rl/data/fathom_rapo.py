@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ...seeding import stream
 from ...types import Task
-from ..slots.records import Scored, TaskPlan
-from ..stored import Stored, SuccessStore, with_member
-from .uniform import UniformTasks
+from ..slots.records import Scored
+from ..stored import Stored, with_member
+from .storing import StoringTasks
 
 
 def solve_rate(values: Sequence[float] | NDArray[np.float64], above: float = 0.5) -> float:
@@ -24,7 +23,7 @@ def solve_rate(values: Sequence[float] | NDArray[np.float64], above: float = 0.5
     return float((known > above).mean()) if len(known) else 0.0
 
 
-class FathomRAPO(UniformTasks):
+class FathomRAPO(StoringTasks):
     """All tasks in random order, epoch by epoch, without those that were solved.
 
     At the end of an epoch, tasks whose group had a solve rate of at least ``prune`` are left out
@@ -42,7 +41,6 @@ class FathomRAPO(UniformTasks):
     """
 
     registered = "fathom_rapo"
-    adds = frozenset({"replayed"})
 
     def __init__(
         self,
@@ -62,14 +60,6 @@ class FathomRAPO(UniformTasks):
         """Ids of those that will be pruned at the end of the epoch."""
         self.epoch, self.place = 0, 0
         self._left: tuple[tuple[int, int, int], list[int]] | None = None
-        self._store = SuccessStore()
-
-    def plan(
-        self, tasks: Sequence[Task], count: int, step: int, seed: int, env: Any = None
-    ) -> list[TaskPlan]:
-        if env is not None:
-            self._store.reward = env.rules.reward
-        return super().plan(tasks, count, step, seed, env)
 
     def choose(
         self, tasks: Sequence[Task], key: int, seed: int
@@ -123,17 +113,9 @@ class FathomRAPO(UniformTasks):
             "solved": sorted(self.solved),
             "epoch": self.epoch,
             "place": self.place,
-            "stored": self._store.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self.pruned, self.solved = set(state["pruned"]), set(state["solved"])
         self.epoch, self.place, self._left = int(state["epoch"]), int(state["place"]), None
-        self._store.load_state_dict(state["stored"])
-
-    def tensors(self) -> Mapping[str, Tensor]:
-        return self._store.tensors()
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        self._store.load_tensors(tensors)

@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from ...seeding import stream
-from ...types import Task
-from ..slots.records import Scored, TaskPlan
-from ..stored import Stored, SuccessStore
-from .uniform import UniformTasks
+from ..slots.records import Scored
+from ..stored import Stored
+from .storing import StoringTasks
 
 
-class ReplayedSuccesses(UniformTasks):
+class ReplayedSuccesses(StoringTasks):
     """Stores members that earned more than their group's mean and used a tool, and trains on some
     of them again.
 
@@ -33,7 +31,6 @@ class ReplayedSuccesses(UniformTasks):
     """
 
     registered = "self_imitation"
-    adds = frozenset({"replayed"})
 
     def __init__(
         self, size: int = 32, ready: float = 1.5, max_age: int = 10, searching: bool = True
@@ -48,14 +45,6 @@ class ReplayedSuccesses(UniformTasks):
         self.searching = searching
         self.means: list[tuple[int, float]] = []
         """Step and mean reward of each group that was played."""
-        self._store = SuccessStore()
-
-    def plan(
-        self, tasks: Sequence[Task], count: int, step: int, seed: int, env: Any = None
-    ) -> list[TaskPlan]:
-        if env is not None:
-            self._store.reward = env.rules.reward
-        return super().plan(tasks, count, step, seed, env)
 
     def observe(self, scored: Scored) -> None:
         step, earned = self._place[0], scored.rewards.total
@@ -88,18 +77,11 @@ class ReplayedSuccesses(UniformTasks):
 
     def state_dict(self) -> dict[str, Any]:
         means = [list(m) for m in self.means]
-        return {**super().state_dict(), "means": means, "stored": self._store.state_dict()}
+        return {**super().state_dict(), "means": means}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self.means = [(int(step), float(mean)) for step, mean in state["means"]]
-        self._store.load_state_dict(state["stored"])
-
-    def tensors(self) -> Mapping[str, Tensor]:
-        return self._store.tensors()
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        self._store.load_tensors(tensors)
 
 
 def power_of_two(most: int) -> int:

@@ -24,9 +24,9 @@ class TurnSpan:
     line: int
     first: int
     state: State
-    """Where it begins."""
+    """State in which it begins."""
     after: State | None
-    """Where it ends; None: with its trajectory."""
+    """State in which it ends; None: with its trajectory."""
     leaves: tuple[int, ...]
     """Trajectories that hold it: its own and those that branched off later."""
 

@@ -1,4 +1,4 @@
-"""What a plan was worth: the answer's score above that of answers which took no plan."""
+"""Worth of a plan: the answer's score above that of answers which took no plan."""
 
 from __future__ import annotations
 

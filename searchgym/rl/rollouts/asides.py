@@ -21,7 +21,7 @@ from ..slots.records import Played, Workers
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """What another role is asked."""
+    """Question to another role."""
 
     name: str
     """Id of its episode."""
@@ -29,7 +29,7 @@ class Aside:
     """Seed of its episode."""
     question: str
     answer: str
-    """What would be best."""
+    """Best answer."""
     evidence: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
     """JSON values that whoever pays it reads."""

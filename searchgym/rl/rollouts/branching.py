@@ -156,6 +156,33 @@ class Branching(Slot):
         return (*members, *tree.asides)
 
 
+class SecondTries(Branching):
+    """Half of ``size`` chains, some of which are written anew from a turn on, once all have ended.
+    Both a chain and its second try are members.
+
+    Args:
+        size: Members of a group, at most; an even number.
+    """
+
+    def __init__(self, size: int = 8) -> None:
+        super().__init__(size)
+        if size % 2:
+            raise ValueError(f"size must be even, got {size}")
+
+    def plant(self, tree: TurnTree) -> None:
+        for _ in range(self.size // 2):
+            tree.chain()
+
+    def grow(self, tree: TurnTree) -> None:
+        if not tree.going and not tree.rounds:
+            tree.rounds += 1
+            self.again(tree)
+
+    def again(self, tree: TurnTree) -> None:
+        """Fork the chains that are tried again."""
+        raise NotImplementedError
+
+
 def returns(tree: TurnTree) -> Mapping[int, float]:
     """Place → return of the finished branches that the infrastructure did not break."""
     return {

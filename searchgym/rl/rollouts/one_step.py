@@ -52,7 +52,7 @@ class OneStep(Branching):
             tree.fork(place, at)
 
     def _draw(self, tree: TurnTree, places: list[int]) -> int:
-        """Which of some candidates goes on."""
+        """Draw the candidate that goes on."""
         turn = tree.branches[places[0]].turns - 1
         scores = np.array(
             [step_score(tree.branches[i].episode, turn, self.bonus, self.budget) for i in places]

@@ -8,14 +8,14 @@ from ...core.episode import Episode
 from ...core.state import Contexts
 from ...seeding import derive
 from .asides import Aside, ask, members
-from .branching import Branching, TurnTree, returns
+from .branching import SecondTries, TurnTree, returns
 
 REFINER = "refiner"
 ACCEPT = "accept"
 _VERDICT = re.compile(rf"{ACCEPT}|\d+", re.IGNORECASE)
 
 
-class Refined(Branching):
+class Refined(SecondTries):
     """Half of ``size`` chains, each of which the role ``"refiner"`` reads. It accepts a chain, or
     names the first turn that went wrong: the chain is cut before it and the rest written anew
     (Search-R2, arXiv 2602.03647). A chain that is accepted, or about which nothing intelligible is
@@ -35,18 +35,11 @@ class Refined(Branching):
 
     def __init__(self, size: int = 8, chars: int = 400) -> None:
         super().__init__(size)
-        if size % 2 or chars < 1:
-            raise ValueError(f"size must be even and chars at least 1, got {size}, {chars}")
+        if chars < 1:
+            raise ValueError(f"chars must be at least 1, got {chars}")
         self.chars = chars
 
-    def plant(self, tree: TurnTree) -> None:
-        for _ in range(self.size // 2):
-            tree.chain()
-
-    def grow(self, tree: TurnTree) -> None:
-        if tree.going or tree.rounds:
-            return
-        tree.rounds += 1
+    def again(self, tree: TurnTree) -> None:
         places = list(returns(tree))  # what the infrastructure broke is nobody's fault
         chains = [tree.branches[place].episode for place in places]
         judged = ask(REFINER, [self._aside(chain) for chain in chains], tree.workers)
@@ -80,7 +73,7 @@ def cut_of(verdict: Episode) -> int | None:
 
 
 def transcript(episode: Episode, chars: int) -> str:
-    """What was written and shown, turn by turn, each cut after ``chars`` characters."""
+    """Texts that were written and shown, turn by turn, each cut after ``chars`` characters."""
     contexts: Contexts = episode.contexts
     lines, turn = [], 0
     for segment in contexts.segments:

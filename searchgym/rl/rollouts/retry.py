@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from ...core.episode import Episode
 from ...seeding import stream
 from ...types import Search
-from .branching import Branching, TurnTree, returns
+from .branching import SecondTries, TurnTree, returns
 from .hints import Source, checked_source, hint_of
 
 Where = Literal["evidence", "random"]
@@ -23,7 +23,7 @@ def first_fruitless(episode: Episode) -> int:
     return len(episode.turns) - 1
 
 
-class Retry(Branching):
+class Retry(SecondTries):
     """Half of ``size`` chains, each of which that is not accepted is cut at one turn, and goes on
     anew from before it. Both the chain and its second try are members.
 
@@ -51,21 +51,12 @@ class Retry(Branching):
         hint: Source | None = None,
     ) -> None:
         super().__init__(size)
-        if size % 2:
-            raise ValueError(f"size must be even, got {size}")
         if cut not in get_args(Where):
             raise ValueError(f"cut is 'evidence' or 'random', got {cut!r}")
         self.accept, self.cut = accept, cut
         self.hint = None if hint is None else checked_source(hint)
 
-    def plant(self, tree: TurnTree) -> None:
-        for _ in range(self.size // 2):
-            tree.chain()
-
-    def grow(self, tree: TurnTree) -> None:
-        if tree.going or tree.rounds:
-            return
-        tree.rounds += 1
+    def again(self, tree: TurnTree) -> None:
         for place, earned in returns(tree).items():
             if self.accept is None or earned < self.accept:
                 second = tree.fork(place, self._where(tree, place))

@@ -1,4 +1,4 @@
-"""What the contracts of slots have in common: refusing, batches with less to read, memory."""
+"""Parts that the contracts of slots have in common: refusing, batches with less to read, memory."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Purpose = Literal["train", "expert", "replayed", "baseline"]
 POLICY = "policy"
 """Role of the policy in training, and so of all members where a method has no other."""
 SHARED = "shared"
-"""What stands for the policy in training where it plays another role, too."""
+"""Name that stands for the policy in training where it plays another role, too."""
 
 
 class TaskPlan(NamedTuple):
@@ -189,7 +189,7 @@ class Workers:
     ``"shared"``: the policy itself."""
 
     def agent(self, role: str) -> Agent:
-        """Who plays a role.
+        """Return the agent that plays a role.
 
         Raises:
             CardError: it is not given.
@@ -205,7 +205,7 @@ class Workers:
 
 
 def how_to_give(role: str) -> str:
-    """What to type where a role is not given."""
+    """Return what to type where a role is not given."""
     return (
         f"Trainer(…, roles={{{role!r}: agent}}) takes an agent, which stays as it is, or 'shared', "
         f"the policy in training itself; on the command line --role {role}=MODEL or "

@@ -15,20 +15,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..cards import catalog
 from ..errors import EvaluationError
 from ..evaluation.intervals import Interval
 from ..evaluation.result import EvalResult
 from ..seeding import stream
 from ..utils.files import write_whole
 from .rungs import REAL_SETS
-
-if TYPE_CHECKING:
-    from ..charts.figure import Figure
 
 RUNGS = ("held-out wording", "other schema")
 """Generated rungs that predict by default: new phrasings, and new kinds of facts."""
@@ -207,45 +203,3 @@ def r_squared(real: Sequence[float], predicted: Sequence[float], *, seed: int = 
     low, high = np.quantile(values, [0.025, 0.975])
     mean = 1 - float(((y - guess) ** 2).mean() / y.var())
     return Interval(mean, float(low), float(high), len(y), "bootstrap over agents")
-
-
-def results_file() -> Path:
-    """Path of the stored predictions, beside the law that made them (``agents/law.json``)."""
-    return catalog("agents") / "law_results.json"
-
-
-def stored_results() -> dict[str, Any] | None:
-    """Read the stored predictions (``searchgym law --out``); None if there are none."""
-    path = results_file()
-    if not path.is_file():
-        return None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
-
-
-def played(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of a result whose agents have played the real sets, as a figure needs."""
-    return [{**row, "kind": row["law"]} for row in result["agents"] if row["real"] is not None]
-
-
-def figure(rows: Sequence[Mapping[str, Any]], title: str) -> Figure:
-    """Draw predicted against measured scores.
-
-    Args:
-        rows: ``agent``, ``predicted``, ``real`` and ``kind`` of each agent.
-        title: The finding.
-    """
-    from ..charts.figure import Figure
-    from ..charts.planes import predicted_and_measured
-
-    return Figure(
-        "law", title,
-        "Mean F1 over real sets, as predicted from generated worlds and as measured. On the line a "
-        "prediction is right.",
-        f"Scatter of {len(rows)} agents: predicted against measured F1 on real sets.",
-        lambda narrow=False: predicted_and_measured(
-            rows, "predicted from generated worlds (F1)", "measured on real sets (F1)",
-            narrow=narrow,
-        ),
-        tuple(rows),
-    )  # fmt: skip

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ..errors import EvaluationError
 from .output import JsonFlag, examples, print_json, print_table, say
-
-if TYPE_CHECKING:
-    from ..benchmark.law import AgentScores, Law
-
-FITTED, FORETOLD = "fitted", "foretold"
 
 
 def law(
@@ -46,6 +40,7 @@ def law(
     before new agents play real sets; --by then tells how well it foretold them.
     """
     from ..benchmark import law as laws
+    from ..benchmark import law_results as results
     from ..utils.files import write_whole
 
     if by is not None and (fix is not None or rungs is not None or ridge is not None):
@@ -59,11 +54,11 @@ def law(
             found = laws.fit(agents, names, ridge=laws.RIDGE if ridge is None else ridge)
         if fix is not None:
             found.save(fix)
-        result = scores(found, agents)
+        result = results.scores(found, agents)
     else:
         if not (by is fix is rungs is ridge is None):
             raise EvaluationError("give the folders whose agents are to be predicted")
-        stored = laws.stored_results()
+        stored = results.stored_results()
         if stored is None:
             raise EvaluationError("no law is stored here: give folders of 'searchgym transfer'")
         result = stored
@@ -80,47 +75,8 @@ def law(
     )  # fmt: skip
     say(result["finding"])
     if figure is not None:
-        drawn = laws.figure(laws.played(result), result["finding"])
+        drawn = results.figure(results.played(result), result["finding"])
         say(str(drawn.save(figure)["png"]))
-
-
-def scores(found: Law, agents: Sequence[AgentScores]) -> dict[str, Any]:
-    """Return predictions and their quality: ``agents`` (rows), ``r2`` by kind, ``finding``.
-
-    An agent that the law was fitted to is predicted by a law of the same form fitted to the others.
-    """
-    from ..benchmark import law as laws
-
-    played = [a for a in agents if all(name in a.real for name in found.sets)]
-    rows: list[dict[str, Any]] = []
-    left = dict(zip([a.agent for a in played], laws.left_out(played, found), strict=True))
-    for agent in agents:
-        unseen = agent.agent not in found.agents
-        real = agent.target(found.sets) if agent in played else None
-        rows.append({
-            "agent": agent.agent, **{rung: agent.simulated.get(rung) for rung in found.rungs},
-            "predicted": found.predict(agent) if unseen else left[agent.agent], "real": real,
-            "law": FORETOLD if unseen else FITTED,
-        })  # fmt: skip
-    r2: dict[str, Any] = {}
-    both = [a.target(found.sets) for a in played]
-    r2["leave one out"] = laws.r_squared(both, [left[a.agent] for a in played])._asdict()
-    new = [row for row in rows if row["law"] == FORETOLD and row["real"] is not None]
-    if len(new) >= 3:
-        scores_of = {key: [row[key] for row in new] for key in ("real", "predicted")}
-        r2["foretold"] = laws.r_squared(scores_of["real"], scores_of["predicted"])._asdict()
-    return {"agents": rows, "r2": r2, "finding": finding(r2), "law": found.__dict__}
-
-
-def finding(r2: Mapping[str, Mapping[str, Any]]) -> str:
-    """Say in a sentence how well generated worlds predict real scores."""
-    said = {name: f"{v['mean']:.2f} [{v['low']:.2f}, {v['high']:.2f}]" for name, v in r2.items()}
-    out = r2["leave one out"]
-    does = "foretell" if out["low"] > 0 else "do not foretell"
-    text = f"Generated worlds {does} real F1: R² {said['leave one out']} over {out['n']} agents"
-    if "foretold" in r2:
-        text += f"; {said['foretold']} for {r2['foretold']['n']} unseen ones"
-    return text
 
 
 def add_to(app: typer.Typer) -> None:

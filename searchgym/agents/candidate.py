@@ -50,7 +50,7 @@ class CandidateAgent:
         from .scorer import CandidateScorer
 
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive(seed, "candidate-scorer") % (1 << 63))
+            torch.default_generator.manual_seed(derive(seed, "candidate-scorer") % (1 << 63))
             return cls(CandidateScorer(), builder, seed=seed)
 
     @classmethod

@@ -155,7 +155,9 @@ class SeedTrainer:
 
         after = learned.agent.model
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive(learned.seed, "candidate-scorer"))  # as the trainer does
+            torch.default_generator.manual_seed(
+                derive(learned.seed, "candidate-scorer")
+            )  # as the trainer does
             before = CandidateScorer(**after.config)
         before.mean.copy_(after.mean)
         before.scale.copy_(after.scale)

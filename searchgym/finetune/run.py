@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..evaluation.machine import note_machine
 from ..llms.base import Sampling
 from ..llms.blocked import block_attention
-from ..llms.precision import fast_dtype
+from ..llms.precision import training_dtype
 from ..llms.sft import Progress, SftTrainer, train
 from ..policies.note import save_note
 from ..policies.trainable import TrainableLM
@@ -94,7 +94,7 @@ def teach(
         lm = TrainableLM(model or recipe.model, dtype="float32", freeze=recipe.freeze)
         rows = demonstrate(out, recipe, lm, report=made)
         block_attention(lm.model)
-        trainer = SftTrainer(lm.model, rows, config, fast_dtype())
+        trainer = SftTrainer(lm.model, rows, config, training_dtype(lm.model.device))
         about = {"recipe": {k: v for k, v in asdict(recipe).items() if k not in ("rl", "sft")}}
 
         def started() -> None:

@@ -63,7 +63,7 @@ def blocked(query: Tensor, key: Tensor, value: Tensor, block: int = BLOCK) -> Te
         count = end - start
         rows = query[:, :, :, start:end].reshape(batch, few, -1, size)
         scores = (rows @ key[:, :, :end].mT).unflatten(2, (-1, count))
-        ahead = torch.full((count, count), -torch.inf, dtype=scores.dtype).triu(1)
+        ahead = scores.new_full((count, count), -torch.inf).triu(1)
         own = scores[..., start:] + ahead
         scores = torch.cat([scores[..., :start], own], -1) if start else own
         heard = scores.softmax(-1).flatten(2, 3).to(value.dtype) @ value[:, :, :end]

@@ -2,6 +2,7 @@
 
 Keys and values of full attention are padded on the left, where the mask hides them; the states of
 convolutions and recurrences have one size whatever the text's length and are simply put together.
+How many tokens fit follows from the device: a GPU reads hundreds of rows as fast as one.
 """
 
 from __future__ import annotations
@@ -9,6 +10,32 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import EngineError
+
+LEAST = 65_536
+"""Tokens whose keys and values are held at least, and on CPUs at most, unless told otherwise."""
+
+
+def tokens_that_fit(model: Any, share: float) -> int:
+    """Number of tokens whose keys and values fill a share of the memory of the model's GPU; at
+    least :data:`LEAST`, which is also the number on other devices and where the shape of the cache
+    is unknown."""
+    if model.device.type != "cuda":
+        return LEAST
+    import torch
+
+    size = token_bytes(model.config, model.dtype.itemsize)
+    memory = torch.cuda.get_device_properties(model.device).total_memory
+    return max(LEAST, int(share * memory) // size) if size else LEAST
+
+
+def token_bytes(config: Any, itemsize: int) -> int:
+    """Bytes of a token's keys and values in all layers, of numbers of ``itemsize`` bytes; 0 if the
+    configuration does not tell."""
+    heads = getattr(config, "num_attention_heads", 0) or 0
+    few = getattr(config, "num_key_value_heads", None) or heads
+    width = getattr(config, "head_dim", None)
+    width = width or (getattr(config, "hidden_size", 0) or 0) // max(heads, 1)
+    return 2 * (getattr(config, "num_hidden_layers", 0) or 0) * few * width * itemsize
 
 
 def join(mine: Any, theirs: Any, pad_mine: int, pad_theirs: int) -> None:

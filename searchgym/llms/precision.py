@@ -1,4 +1,4 @@
-"""Dtypes in which this CPU multiplies matrices fastest."""
+"""Dtypes in which a device multiplies matrices fastest."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ def fast_dtype(known: Mapping[str, Any] | None = None) -> torch.dtype:
     intel = str(known.get("cpu_name", "")).startswith("Intel")
     gains = known.get("amx_bf16") or (known.get("avx512_bf16") and not intel)
     return torch.bfloat16 if gains else torch.float32
+
+
+def training_dtype(device: Any) -> torch.dtype:
+    """Dtype of the matrix products of training on a device: bfloat16 on accelerators, on a CPU that
+    of :func:`fast_dtype`."""
+    return fast_dtype() if torch.device(device).type == "cpu" else torch.bfloat16
 
 
 def widened(model: Any) -> Any:

@@ -78,5 +78,5 @@ def small_model(tokenizer: Any, *, width: int = 128, context: int = 2048, seed: 
         tie_word_embeddings=True,
     )
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed GPUs, too
         return AutoModelForCausalLM.from_config(config)

@@ -21,12 +21,16 @@ from .base import (
     check,
     request_key,
 )
+from .caches import LEAST, tokens_that_fit
 from .causal import Running, evaluating, loaded, score_rows
 from .draw import draw
 from .prefixes import Prefixes
 from .prompts import Codec, refusal, weights_digest
 from .ropes import follows_the_longest
 from .writing import Writing
+
+READ = 0.125
+"""Share of a GPU's memory for the keys and values of one forward pass."""
 
 
 class TransformersGenerator:
@@ -35,11 +39,12 @@ class TransformersGenerator:
     ``device``: "auto" takes a GPU if there is one. ``dtype``: "auto" is the checkpoint's, but
     float32 for a folder's model of at most two billion parameters on a CPU that only emulates half
     precision; else e.g. "float32". ``batch_tokens`` bounds rows × (longest prompt + longest
-    ``max_tokens``) of one forward pass, that is, memory; ``batch_size`` bounds rows (1 makes every
-    text bitwise independent of its batch). ``reuse_tokens``: keys and values of so many tokens are
-    kept between calls, so that a prompt which begins with an earlier prompt and its text reads only
-    what is new (``searchgym.llms.prefixes``: exact, and only where that is possible). ``timeout_s``
-    bounds one call of ``run``: what is unfinished then is a ``Failure("timeout")``. A prompt that
+    ``max_tokens``) of one forward pass, that is, memory (default: 65,536, or as many as fill an
+    eighth of the GPU's); ``batch_size`` bounds rows (1 makes every text bitwise independent of its
+    batch). ``reuse_tokens``: keys and values of so many tokens are kept between calls, so that a
+    prompt which begins with an earlier prompt and its text reads only what is new
+    (``searchgym.llms.prefixes``: exact, and only where that is possible). ``timeout_s`` bounds one
+    call of ``run``: what is unfinished then is a ``Failure("timeout")``. A prompt that
     leaves no room for ``max_tokens`` within the model's context is a ``Failure("rejected")``:
     nothing is cut silently. Calls from several threads take turns. ``EngineError`` if nothing can
     be loaded.
@@ -54,7 +59,7 @@ class TransformersGenerator:
         *,
         device: str = "auto",
         dtype: str = "auto",
-        batch_tokens: int = 65_536,
+        batch_tokens: int | None = None,
         batch_size: int = 256,
         reuse_tokens: int = 0,
         timeout_s: float | None = None,
@@ -62,7 +67,8 @@ class TransformersGenerator:
     ) -> None:
         if reuse_tokens < 0:
             raise EngineError(f"reuse_tokens must not be negative, got {reuse_tokens}")
-        if batch_tokens < 1 or batch_size < 1 or (timeout_s is not None and timeout_s <= 0):
+        least = min(batch_size, 1 if batch_tokens is None else batch_tokens)
+        if least < 1 or (timeout_s is not None and timeout_s <= 0):
             raise EngineError(
                 f"batch_tokens and batch_size must be ≥ 1 and timeout_s > 0, got {batch_tokens}, "
                 f"{batch_size}, {timeout_s}"
@@ -74,7 +80,10 @@ class TransformersGenerator:
             self.model = widened(self.model)
         self.tokenizer = tokenizer
         self.codec = Codec(tokenizer)
-        self.batch_tokens, self.batch_size, self.timeout_s = batch_tokens, batch_size, timeout_s
+        if batch_tokens is None:
+            batch_tokens = tokens_that_fit(self.model, READ)
+        self.batch_tokens = batch_tokens
+        self.batch_size, self.timeout_s = batch_size, timeout_s
         self.version = 0
         """Version of the weights, raised by ``update_weights`` and by a trainer of the model."""
         self.eos = frozenset(_eos(self.model, tokenizer))
@@ -141,10 +150,9 @@ class TransformersGenerator:
             else:
                 rows.append((i, (tuple(context), tuple(continuation))))
         rows.sort(key=lambda row: len(row[1][0]) + len(row[1][1]))
+        tokens = min(self.batch_tokens, LEAST)  # of each there may be a vocabulary of logits
         with self.lock, evaluating(self.model):
-            for part in _pack(
-                rows, lambda r: len(r[1][0]) + len(r[1][1]), self.batch_tokens, self.batch_size
-            ):
+            for part in _pack(rows, lambda r: len(r[1][0]) + len(r[1][1]), tokens, self.batch_size):
                 scores = score_rows(self.model, [pair for _, pair in part], self.pad)
                 for (i, _), found in zip(part, scores, strict=True):
                     answers[i] = found

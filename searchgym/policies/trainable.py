@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import EngineError, MissingExtraError
+from ..llms.caches import tokens_that_fit
 from ..llms.causal import loaded
 from ..llms.models import name_of
 from ..llms.ropes import check_length
@@ -41,8 +42,8 @@ class Lora(NamedTuple):
 
 REFERENCE = "reference."
 """Beginning of the names of the reference's weights (:meth:`TrainableLM.untrained`)."""
-REUSED = 65_536
-"""Tokens whose keys and values a policy in training keeps between turns."""
+REUSED = 0.125
+"""Share of a GPU's memory for keys and values that a policy in training keeps between turns."""
 
 
 class TrainableLM:
@@ -141,7 +142,7 @@ class TrainableLM:
         return TransformersGenerator(self.model, self.tokenizer, **options)
 
     def policy(
-        self, renderer: Any = AUTO, *, reuse_tokens: int = REUSED, **options: Any
+        self, renderer: Any = AUTO, *, reuse_tokens: int | None = None, **options: Any
     ) -> CausalLMPolicy:
         """Make a policy over the same weights; call its ``weights_changed`` after each step.
 
@@ -151,12 +152,15 @@ class TrainableLM:
             reuse_tokens: Tokens whose keys and values are kept from turn to turn, until the weights
                 change; without, each turn reads everything again and rollouts take twice as long.
                 0 saves the memory (12 KB a token for half a billion parameters in half precision).
+                Default: 65,536, or as many as fill an eighth of the GPU's memory.
             options: Passed to :class:`CausalLMPolicy`.
         """
         if renderer == AUTO:
             source = getattr(self.model, "merged_adapter", None) or self.model.name_or_path
             note = read_note(source) if source else {}
             renderer = note.get("renderer") or default_renderer(self.tokenizer)
+        if reuse_tokens is None:
+            reuse_tokens = tokens_that_fit(self.model, REUSED)
         generator = self.generator(reuse_tokens=reuse_tokens)
         self.latest_renderer = renderer
         self.latest_policy = CausalLMPolicy(generator, renderer, **options)
@@ -467,9 +471,9 @@ def _checked(autocast: str | None, device: str) -> str | None:
     if autocast == "auto":
         import torch
 
-        from ..llms.precision import fast_dtype
+        from ..llms.precision import training_dtype
 
-        return "bfloat16" if device != "cpu" or fast_dtype() == torch.bfloat16 else None
+        return "bfloat16" if training_dtype(device) == torch.bfloat16 else None
     if autocast not in (None, "bfloat16"):
         raise EngineError(f"autocast is 'auto', 'bfloat16' or nothing, got {autocast!r}")
     return autocast

@@ -106,7 +106,7 @@ class CandidateTrainer:
         self.arenas, self.config, self.dev = list(arenas), config, dev
         self.about = about
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive(config.seed, "candidate-scorer"))
+            torch.default_generator.manual_seed(derive(config.seed, "candidate-scorer"))
             self.model = CandidateScorer(
                 width=config.width, dropout=config.dropout, members=config.members
             )
@@ -251,7 +251,7 @@ class CandidateTrainer:
         rows, state, starts = stack([n.features for n in nodes])
         self.model.train()
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive(config.seed, "dropout", self.updates))
+            torch.default_generator.manual_seed(derive(config.seed, "dropout", self.updates))
             logits = self.model.each(rows, state, count)
         total = logits.new_zeros(())
         for own in logits:  # each network is a policy of its own until they vote

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,8 +107,10 @@ def shape_columns(q: Question, doc: TokenizedPassage) -> NDArray[np.float32]:
 def _shapes(wanted: str, inner: str, title: str, text: str) -> NDArray[np.float32]:
     """The columns, which all questions of the same types share."""
     doc = analyse(title, text)
-    out = np.zeros((len(doc.spans), len(SHAPE_NAMES)), dtype=np.float32)
+    rows: list[tuple[Any, ...]] = []
     lower, gap, capital = doc.words.lower, doc.words.gap, doc.words.capital
+    grouping = {i for i, w in enumerate(lower) if w in _GROUP_WORDS}
+    function = {i for i, w in enumerate(lower) if w in STOP}
     own = page_type(doc)
     sentence = doc.words.sentence
     previous_end = -1
@@ -119,10 +122,11 @@ def _shapes(wanted: str, inner: str, title: str, text: str) -> NDArray[np.float3
         before = lower[a - 1] if a else ""
         titled = kind in ("title", "title_part")
         low = not numeric and not capital[b - 1] and (kind in _PHRASES or not any(capital[a:b]))
-        group = any(w in _GROUP_WORDS for w in lower[a:b]) or "&" in doc.span_text(row)
-        small = any(w in STOP for w in lower[a:b])
+        here = range(a, b)
+        group = not grouping.isdisjoint(here) or "&" in doc.span_text(row)
+        small = not function.isdisjoint(here)
         person = name and not group and not small and 2 <= length <= 4
-        person = person and all(capital[i] or len(lower[i]) <= 3 for i in range(a, b))
+        person = person and all(capital[i] or len(lower[i]) <= 3 for i in here)
         # A title of a work has small words in it, or begins with an article ("The Last Train").
         work = kind == "quote" or (name and not group and small and length > 1)
         place = name and before in _PLACE_WORDS and length <= 4
@@ -171,8 +175,8 @@ def _shapes(wanted: str, inner: str, title: str, text: str) -> NDArray[np.float3
             "other_person": wanted in ("place", "work", "group") and person,
         }
         previous_end = max(previous_end, b)
-        out[row] = list(values.values())
-    return out
+        rows.append(tuple(values.values()))
+    return np.asarray(rows, dtype=np.float32).reshape(-1, len(SHAPE_NAMES))
 
 
 def _fits(wanted: str, kind: str, guess: str, low: bool) -> int:

@@ -293,20 +293,24 @@ def _link_columns(
         titles.setdefault(pair.title_norm, d)
     queried = {fold(x) for x in state.queries}
     links = _links(found, titles)
-    per_doc = np.zeros((len(docs), 8), dtype=np.float32)
     last_turn = max(turn for _, _, turn in state.found)
+    about_docs = []
     for d, ((_, rank, turn), pair) in enumerate(zip(state.found, pairs, strict=True)):
         row = links.get(d, -1)
-        per_doc[d] = (
-            1 / (1 + rank),
-            turn == last_turn,
-            turn == 0,
-            pair.title_norm in queried,
-            row >= 0,
-            spans[row, _REL] if row >= 0 else 0,
-            spans[row, _MEN] if row >= 0 else 0,
-            row >= 0 and not pair.title_in_question,
+        linked = row >= 0
+        about_docs.append(
+            (
+                1 / (1 + rank),
+                turn == last_turn,
+                turn == 0,
+                pair.title_norm in queried,
+                linked,
+                spans[row, _REL] if linked else 0,
+                spans[row, _MEN] if linked else 0,
+                linked and not pair.title_in_question,
+            )
         )
+    per_doc = np.asarray(about_docs, dtype=np.float32)
     best_of = np.maximum.reduceat(per_doc[places.docs], places.first, axis=0)
     placed = places.placed
     out[placed, 0] = 1
@@ -322,7 +326,9 @@ def _link_columns(
     best = float(near[rows].max()) if rows else 0.0
     out[rows, 16] = near[rows] >= best
     out[rows, 17] = best - near[rows]
-    union = np.max([p.matched for p in pairs], axis=0)
+    matched = np.stack([p.matched for p in pairs])
+    union = matched.max(0)
+    whole = max(1.0, float((union > 0).sum()))
     norms = [found[r].norm for r in placed.tolist()]
     out[placed, 7] = [norm not in titles and norm not in queried for norm in norms]
     for r, norm in zip(placed.tolist(), norms, strict=True):
@@ -330,9 +336,8 @@ def _link_columns(
         if own < 0:
             continue
         out[r, 6] = 1
-        others = [p.matched for i, p in enumerate(pairs) if i != own]
-        rest = np.max(others, axis=0) if others else np.zeros_like(union)
-        out[r, 13] = float((union - rest).sum()) / max(1.0, float((union > 0).sum()))
+        rest = np.delete(matched, own, axis=0).max(0, initial=0)
+        out[r, 13] = float((union - rest).sum()) / whole
     _nesting(out, rows, {i: tokens(found[i].norm) for i in rows})
 
 

@@ -110,6 +110,8 @@ class Words(NamedTuple):
 
 
 def _ends_sentence(word: str, lower: str, gap: str, following: str) -> bool:
+    if gap == " ":  # nearly always
+        return False
     mark = gap[:1]
     if mark not in ".!?" and not any(c in gap for c in ".!?"):
         return False

@@ -237,6 +237,7 @@ def _head(w: Words, focus: tuple[int, int], in_mention: tuple[bool, ...]) -> int
     return first if first < last else -1
 
 
+@lru_cache(maxsize=60_000)
 def noun_type(lower: str, stemmed: str) -> str:
     """The coarse type a noun names ("singer": person), "other" if it is not on the lists."""
     for word in (lower, lower[:-1] if lower.endswith("s") else lower, stemmed):

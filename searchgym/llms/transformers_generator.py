@@ -29,7 +29,7 @@ from .prompts import Codec, refusal, weights_digest
 from .ropes import follows_the_longest
 from .writing import Writing
 
-READ = 0.125
+READ = 0.2
 """Share of a GPU's memory for the keys and values of one forward pass."""
 
 
@@ -39,12 +39,12 @@ class TransformersGenerator:
     ``device``: "auto" takes a GPU if there is one. ``dtype``: "auto" is the checkpoint's, but
     float32 for a folder's model of at most two billion parameters on a CPU that only emulates half
     precision; else e.g. "float32". ``batch_tokens`` bounds rows × (longest prompt + longest
-    ``max_tokens``) of one forward pass, that is, memory (default: 65,536, or as many as fill an
-    eighth of the GPU's); ``batch_size`` bounds rows (1 makes every text bitwise independent of its
-    batch). ``reuse_tokens``: keys and values of so many tokens are kept between calls, so that a
-    prompt which begins with an earlier prompt and its text reads only what is new
-    (``searchgym.llms.prefixes``: exact, and only where that is possible). ``timeout_s`` bounds one
-    call of ``run``: what is unfinished then is a ``Failure("timeout")``. A prompt that
+    ``max_tokens``) of one forward pass, that is, memory (default: 65,536, or as many as fill a
+    fifth of the GPU's); ``batch_size`` bounds rows (default: 256, on a GPU 1,024; 1 makes every
+    text bitwise independent of its batch). ``reuse_tokens``: keys and values of so many tokens are
+    kept between calls, so that a prompt which begins with an earlier prompt and its text reads only
+    what is new (``searchgym.llms.prefixes``: exact, and only where that is possible). ``timeout_s``
+    bounds one call of ``run``: what is unfinished then is a ``Failure("timeout")``. A prompt that
     leaves no room for ``max_tokens`` within the model's context is a ``Failure("rejected")``:
     nothing is cut silently. Calls from several threads take turns. ``EngineError`` if nothing can
     be loaded.
@@ -60,15 +60,15 @@ class TransformersGenerator:
         device: str = "auto",
         dtype: str = "auto",
         batch_tokens: int | None = None,
-        batch_size: int = 256,
+        batch_size: int | None = None,
         reuse_tokens: int = 0,
         timeout_s: float | None = None,
         **options: Any,
     ) -> None:
         if reuse_tokens < 0:
             raise EngineError(f"reuse_tokens must not be negative, got {reuse_tokens}")
-        least = min(batch_size, 1 if batch_tokens is None else batch_tokens)
-        if least < 1 or (timeout_s is not None and timeout_s <= 0):
+        bounds = [n for n in (batch_tokens, batch_size) if n is not None]
+        if min(bounds, default=1) < 1 or (timeout_s is not None and timeout_s <= 0):
             raise EngineError(
                 f"batch_tokens and batch_size must be ≥ 1 and timeout_s > 0, got {batch_tokens}, "
                 f"{batch_size}, {timeout_s}"
@@ -83,7 +83,8 @@ class TransformersGenerator:
         if batch_tokens is None:
             batch_tokens = tokens_that_fit(self.model, READ)
         self.batch_tokens = batch_tokens
-        self.batch_size, self.timeout_s = batch_size, timeout_s
+        self.batch_size = batch_size or (256 if self.model.device.type == "cpu" else 1024)
+        self.timeout_s = timeout_s
         self.version = 0
         """Version of the weights, raised by ``update_weights`` and by a trainer of the model."""
         self.eos = frozenset(_eos(self.model, tokenizer))

@@ -42,7 +42,7 @@ class Lora(NamedTuple):
 
 REFERENCE = "reference."
 """Beginning of the names of the reference's weights (:meth:`TrainableLM.untrained`)."""
-REUSED = 0.125
+REUSED = 0.2
 """Share of a GPU's memory for keys and values that a policy in training keeps between turns."""
 
 
@@ -152,7 +152,7 @@ class TrainableLM:
             reuse_tokens: Tokens whose keys and values are kept from turn to turn, until the weights
                 change; without, each turn reads everything again and rollouts take twice as long.
                 0 saves the memory (12 KB a token for half a billion parameters in half precision).
-                Default: 65,536, or as many as fill an eighth of the GPU's memory.
+                Default: 65,536, or as many as fill a fifth of the GPU's memory.
             options: Passed to :class:`CausalLMPolicy`.
         """
         if renderer == AUTO:

@@ -136,8 +136,11 @@ vllm: $(STAMP) $(VLLM_STAMP) ## The tests with vLLM, in process and as a server 
 # installed without, and the report says what was left out.
 $(GPU_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(GPU_VENV)
-	$(GPU_VENV)/bin/python -m pip install --quiet -e ".[gpu,llm,gguf]" \
-		|| $(GPU_VENV)/bin/python -m pip install --quiet -e ".[llm,gguf]"
+	$(GPU_VENV)/bin/python -m pip install --quiet -e ".[gpu,llm,gguf]" || { \
+		$(GPU_VENV)/bin/python -m pip install --quiet -e ".[llm,gguf]" && \
+		for need in "vllm>=0.32" "faiss-gpu>=1.14"; do \
+			$(GPU_VENV)/bin/python -m pip install --quiet "$$need" || echo "left out: $$need" >&2; \
+		done; }
 	@touch $@
 
 gpu: $(if $(GPU_PYTHON),,$(GPU_STAMP)) ## What a GPU gives, in ten minutes: build/gpu.json

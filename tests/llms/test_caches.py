@@ -34,8 +34,10 @@ def test_a_gpu_holds_more(monkeypatch: pytest.MonkeyPatch) -> None:
         assert tokens_that_fit(model, 0.5) == 2**29 // 512
         assert tokens_that_fit(model, 1e-6) == LEAST
         policy = TrainableLM(model, WORDS).policy("plain")
-        assert policy.generator.batch_tokens == 2**27 // 512  # type: ignore[attr-defined]
-        assert policy.generator.prefixes.tokens == 2**27 // 512  # type: ignore[attr-defined]
+        fifth = int(0.2 * 2**30) // 512
+        assert policy.generator.batch_tokens == fifth  # type: ignore[attr-defined]
+        assert policy.generator.batch_size == 1024  # type: ignore[attr-defined]
+        assert policy.generator.prefixes.tokens == fifth  # type: ignore[attr-defined]
         own = TransformersGenerator(model, WORDS, batch_tokens=100, reuse_tokens=7)
         assert own.batch_tokens == 100
 

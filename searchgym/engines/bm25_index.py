@@ -8,9 +8,11 @@ import logging
 import math
 import os
 import shutil
+import sys
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,7 +72,8 @@ def build_index(
         return _pack(empty, np.zeros(0, np.int32), np.zeros(1, np.int64), vocabulary, len(corpus))
     method = settings["method"]
     level = logging.getLogger("bm25s").level
-    with warnings.catch_warnings():  # its tqdm asks for widgets, which nothing here needs
+    with warnings.catch_warnings(), _without_jax():
+        # its tqdm asks for widgets, which nothing here needs
         warnings.filterwarnings("ignore", message="IProgress not found")
         import bm25s
 
@@ -97,6 +100,21 @@ def build_index(
     # adds the rest, the same for all passages, at query time. Only matching passages are hits
     # here, so the rest is left out.
     return _pack(data, indices, indptr, vocabulary, len(corpus))
+
+
+@contextmanager
+def _without_jax() -> Iterator[None]:
+    """Hide JAX from an import: bm25s computes with it as soon as it is imported, for which JAX
+    takes three quarters of a GPU's memory. Only selecting the best would use it, which is done
+    elsewhere. A program that has imported JAX by itself keeps it."""
+    if "jax" in sys.modules:
+        yield
+        return
+    sys.modules["jax"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        sys.modules.pop("jax", None)
 
 
 def _pack(

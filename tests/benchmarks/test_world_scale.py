@@ -1,4 +1,5 @@
-"""A million entities, generated and rendered to disk on one core: time, memory, scaling."""
+"""A million entities: generated and rendered to disk on one core, and made into an environment that
+answers searches about a thousand proved questions."""
 
 from __future__ import annotations
 
@@ -63,3 +64,41 @@ def test_a_million_entities(tmp_path: Path) -> None:
     assert large["sec"] < 180
     assert large["peak_gib"] < 8
     assert ratio <= 12
+
+
+ASKED = """
+import json, resource, time
+begin, clock = time.process_time(), time.perf_counter()
+from searchgym.envs.search import SearchEnv
+env = SearchEnv(
+    world={"entities": 1_000_000, "seed": 1},
+    tasks={"simple": 450, "chain-2": 350, "chain-3": 250, "comparison": 150, "at_most": True},
+)
+env.reset(seed=0)
+question = env.tasks[0].question
+text, *_ = env.step(f"<search> {question} </search>")
+print(json.dumps({
+    "questions": len(env.tasks), "passages": len(env.corpus), "found": text.count("Doc "),
+    "cpu_s": time.process_time() - begin, "clock_s": time.perf_counter() - clock,
+    "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+}))
+"""
+
+
+@pytest.mark.benchmark
+def test_a_million_entities_are_asked_about(tmp_path: Path) -> None:
+    """World, pages, BM25 index and questions, from nothing to the first results."""
+    out = subprocess.run(
+        [sys.executable, "-c", ASKED], capture_output=True, text=True, check=True,
+        env={"PATH": "", "OMP_NUM_THREADS": "1", "PYTHONPATH": ":".join(sys.path),
+             "SEARCHGYM_CACHE": str(tmp_path)},
+    )  # fmt: skip
+    row = json.loads(out.stdout)
+    print(
+        f"\n{row['passages']:,} passages, {row['questions']:,} questions: {row['cpu_s']:.0f} s of "
+        f"the processor, {row['clock_s']:.0f} s, {row['gib']:.1f} GiB"
+    )
+    assert row["questions"] >= 1_000
+    assert row["found"] == 3
+    assert row["cpu_s"] <= 90
+    assert row["gib"] <= 8

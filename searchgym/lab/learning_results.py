@@ -64,7 +64,7 @@ def lines(result: Mapping[str, Any]) -> list[dict[str, str]]:
     return [
         {
             "method": name, "area": _shown_as(r["area"]), "end": _shown_as(r["end"]),
-            "to EM .5": "never" if r["to_goal"] is None else f"{r['to_goal'][0]:.0f}",
+            "to EM .5": _episodes(r["to_goal"]),
             "seeds": f"{r['reached']} of {r['seeds']}", "searches": _shown_as(r["searches"]),
         }
         for name, r in sorted(rows.items(), key=lambda item: -item[1]["area"][0])
@@ -74,6 +74,42 @@ def lines(result: Mapping[str, Any]) -> list[dict[str, str]]:
 def _shown_as(value: Sequence[float]) -> str:
     mean, low, high = value
     return re.sub(r"\b0\.", ".", f"{mean:.2f} ±{(high - low) / 2:.2f}")
+
+
+def _episodes(goal: Sequence[float] | None) -> str:
+    if goal is None:
+        return "never"
+    mean, low, high = goal
+    return f"{mean:.0f} ±{(high - low) / 2:.0f}" if high > low else f"{mean:.0f}"
+
+
+def sentence(result: Mapping[str, Any], name: str) -> str:
+    """What the bench measured of a method, with intervals, date and versions."""
+    r = row(result["methods"][name])
+    area, end, searches = (_between(r[n]) for n in ("area", "end", "searches"))
+    goal = f"{r['reached']} of {r['seeds']} seeds reach an exact match of {GOAL:g}"
+    if r["to_goal"] is not None:
+        goal += f" after {_episodes(r['to_goal'])} episodes"
+    return (
+        f"mean exact match while learning {area}, at the end {end}; {goal}; {searches} searches at "
+        f"the end. {r['seeds']} seeds, 95 % intervals, {result['date']}, "
+        f"SearchGym {result['searchgym']}, torch {result['torch']}"
+    )
+
+
+def _between(value: Sequence[float]) -> str:
+    mean, low, high = value
+    return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def apart(result: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Method → the methods whose interval of the area lies wholly below its own; both from the
+    largest area to the least."""
+    areas = {name: row(found)["area"] for name, found in result["methods"].items()}
+    ordered = sorted(areas, key=lambda name: -areas[name][0])
+    return {
+        name: [other for other in ordered if areas[other][2] < areas[name][1]] for name in ordered
+    }
 
 
 def figure(result: Mapping[str, Any]) -> Figure:

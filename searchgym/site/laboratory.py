@@ -44,15 +44,7 @@ def of_recipe(name: str) -> dict[str, Any]:
             cells = [gradient_results.shown(row[m]) for m in gradient_results.HEADS]
             found["gradients"].append([str(row["size"]), f"{row['success']:g}", *cells])
     if (result := learning()) is not None and name in result["methods"]:
-        row = learning_results.row(result["methods"][name])
-        mean, low, high = row["area"]
-        goal = row["to_goal"]
-        reached = f"{row['reached']} of {row['seeds']} seeds reach an exact match of .5"
-        reached += "" if goal is None else f", after {goal[0]:.0f} episodes on average"
-        found["learning"] = (
-            f"mean exact match while learning {mean:.2f} [{low:.2f}, {high:.2f}]; {reached}; "
-            f"{row['searches'][0]:.1f} searches at the end"
-        )
+        found["learning"] = learning_results.sentence(result, name)
     return found
 
 
@@ -74,6 +66,7 @@ def tables() -> dict[str, Any]:
         rows = learning_results.lines(result)
         made["learning"] = {
             **result, "lines": rows, "title": learning_results.figure(result).title,
+            "apart": learning_results.apart(result),
         }  # fmt: skip
     return made
 

@@ -6,20 +6,20 @@ from __future__ import annotations
 import pytest
 
 from searchgym.core.rollout import run_episodes
-from searchgym.lab.learn import Course, Wanderer, setting, train
+from searchgym.lab.learn import Asker, Course, setting, train
 from searchgym.lab.learning_results import lines
 
 TINY = Course(things=8, questions=8, warm_steps=2, warm_tasks=4, tasks=2, size=2, episodes=8)
 
 
-def test_a_wanderer_is_seldom_right():
+def test_who_is_imitated_is_seldom_right():
     _, env = setting(Course())
     episodes = [
         env.start(i, task=env.tasks[i % len(env.tasks)], episode_id=str(i)) for i in range(400)
     ]
-    run_episodes(episodes, Wanderer(env), env.toolbox)
+    run_episodes(episodes, Asker(env), env.toolbox)
     em = sum(e.parts["em"] for e in episodes) / len(episodes)
-    assert 0.02 < em < 0.2
+    assert 0.1 < em < 0.3
     assert not any("invalid" in t.reward_parts for e in episodes for t in e.turns)
 
 

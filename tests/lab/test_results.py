@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import pytest
 
 from searchgym.errors import DataError
 from searchgym.lab import gradient_results, learning_results
 from searchgym.lab.gradient_results import lines, measure, row_of, rows_of, twins_of
-from searchgym.lab.learning_results import summary
-from searchgym.lab.results import resumed, stored
+from searchgym.lab.learn import DEFAULT, Course
+from searchgym.lab.learning_results import apart, row, sentence, summary
+from searchgym.lab.methods import BROKEN, methods
+from searchgym.lab.results import load, resumed, stored
+from searchgym.site.laboratory import of_recipe
 
 SMALL = {"sizes": [4], "successes": [0.4], "steps": 40, "few": 10, "enumerate_groups": False}
 
@@ -54,11 +58,46 @@ def test_numbers_of_a_training():
     assert summary(curve[:6])["to_goal"] is None
 
 
+def of_areas(**areas):
+    """A result whose methods' seeds have these areas, and of which the first alone gets there."""
+    runs = {
+        name: [{"area": a, "end": a, "searches": 1.0, "to_goal": 640.0 if i == 0 else None}
+               for i, a in enumerate(values)]
+        for name, values in areas.items()
+    }  # fmt: skip
+    return {"date": "2026-01-02", "searchgym": "1", "torch": "2",
+            "methods": {name: {"runs": found} for name, found in runs.items()}}  # fmt: skip
+
+
+def test_areas_apart():
+    """Means .2 and .5 ± .0248 (t of two degrees of freedom 4.3027, deviation .01), and one whose
+    interval holds both."""
+    result = of_areas(low=[0.19, 0.2, 0.21], wide=[0.2, 0.35, 0.5], high=[0.49, 0.5, 0.51])
+    assert apart(result) == {"high": ["low"], "wide": [], "low": []}
+    told = sentence(result, "high")
+    assert told.startswith("mean exact match while learning 0.50 [0.48, 0.52], at the end 0.50")
+    assert "1 of 3 seeds reach an exact match of 0.5 after 640 episodes; 1.00 [1.00, 1.00]" in told
+    assert told.endswith("3 seeds, 95 % intervals, 2026-01-02, SearchGym 1, torch 2")
+
+
+def test_the_shipped_bench_tells_broken_credit_from_grpo():
+    """Rows are of methods that exist, under the course that ``lab --learn`` runs, five seeds each;
+    GRPO gets to an exact match of .5, and with its turns shuffled lies below it."""
+    result = load(stored("learning"))
+    assert result["settings"]["course"] == json.loads(json.dumps(asdict(Course())))
+    assert set(DEFAULT) <= set(result["methods"]) <= set(methods())
+    rows = {name: row(found) for name, found in result["methods"].items()}
+    assert all(r["seeds"] >= 5 for r in rows.values())
+    assert rows["grpo"]["reached"] == rows["grpo"]["seeds"]
+    assert rows[BROKEN]["reached"] == 0
+    assert BROKEN in apart(result)["grpo"]
+    for name in {*rows} - {BROKEN}:
+        assert result["date"] in of_recipe(name)["learning"]
+
+
 @pytest.mark.parametrize("name", ["gradients", "learning"])
 def test_the_shipped_result_draws(name):
     """What the site shows: a title that is a finding, marks for every method, two widths."""
-    if not stored(name).exists():
-        pytest.skip(f"{name} has not been measured")
     result = json.loads(stored(name).read_text())
     figure = (gradient_results if name == "gradients" else learning_results).figure(result)
     assert len(figure.title) > 30

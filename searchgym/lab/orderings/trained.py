@@ -11,61 +11,39 @@ from ...corpora.corpus import Corpus
 from ...engines.degraded.engine import DegradedEngine
 from ...envs.search import SearchEnv
 from ...rl.recipe_files import read
-from ..learn import Course, Wanderer, train
-from ..world import FactEngine, FactGraph, chain_tasks, fact_graph, lab_env
+from ..learn import BEFORE, Course, train
+from ..world import FactEngine, FactGraph
 
 PHASE = 4
 """Steps at the beginning, before the middle and at the end whose searches are averaged."""
 
 
-class Asker(Wanderer):
-    """An agent that asks for the question's relations only, in any order, and then stops more often
-    than not where an answer may stand: a beginning from which some ten hundred episodes suffice."""
-
-    STOPS = (0.05, 0.15, 0.7, 1.0)
-    ASKED = 1.0
-
-
 @dataclass(frozen=True, slots=True)
 class Variant(Course):
-    """A smaller course than the bench's, with other questions or another environment."""
+    """A shorter course than the bench's, on chains of two, or with another environment."""
 
-    things: int = 12
-    relations: int = 3
-    questions: int = 12
     warm_steps: int = 160
     episodes: int = 2048
     hops: tuple[int, ...] = (2,)
-    """Lengths of the chains that are asked for, equally often."""
     families: int = 0
     """Names of two words, the second one of so many: an answer may then be half right. 0: one."""
-    reward: tuple[tuple[str, float], ...] = (("em", 1.0),)
-    """Pairs of a reward's parts and weights."""
     noisy: bool = False
     """True if the engine reads the rate ``noise`` of an episode's parameters."""
 
     @property
-    def expert(self) -> str:
-        return "searchgym.lab.orderings.trained:Asker"
-
-    @property
     def start(self) -> Course:
-        """The same world, whatever is paid and however it is trained."""
-        return replace(
-            self, reward=(("em", 1.0),), noisy=False, episodes=0, tasks=0, size=0, lr=0.0
-        )
+        return replace(self, noisy=False, **BEFORE)
 
-    def make(self) -> tuple[FactGraph, SearchEnv]:
-        graph = fact_graph(self.seed, self.things, self.relations, missing=0.0)
-        if self.families:
-            graph = two_words(graph, self.families)
-        each = dict.fromkeys(self.hops, self.questions // len(self.hops))
-        keywords: dict[str, Any] = {"reward": dict(self.reward)}
+    def graph(self) -> FactGraph:
+        graph = Course.graph(self)
+        return two_words(graph, self.families) if self.families else graph
+
+    def env(self, graph: FactGraph, **keywords: Any) -> SearchEnv:
         if self.noisy:
             corpus = Corpus("lab", graph.passages())
-            keywords["corpus"] = corpus
-            keywords["engine"] = DegradedEngine(FactEngine(corpus), corpus)
-        return graph, lab_env(graph, chain_tasks(graph, each), **keywords)
+            engine = DegradedEngine(FactEngine(corpus), corpus)
+            keywords = {"corpus": corpus, "engine": engine, **keywords}
+        return Course.env(self, graph, **keywords)
 
 
 def two_words(graph: FactGraph, families: int) -> FactGraph:

@@ -23,7 +23,7 @@ DEFAULT = (
 NEEDS_NO_SIGNAL = frozenset(
     {"old_logp", "ref_logp", "teacher_logp", "value", "baseline", *TOKEN_MEASURES}
 )
-ANOTHER = frozenset({"effective_rank", "progress", "implicit_reward"})
+ANOTHER = frozenset({"effective_rank", "thr", "nthr", "progress", "implicit_reward"})
 """Parts that read hidden states, of which a table has none, or copy the policy's model and train it
 before they say anything."""
 

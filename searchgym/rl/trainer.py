@@ -20,6 +20,7 @@ import torch
 from ..envs.unwrap import search_env
 from ..errors import CardError, DataError, EngineError
 from ..policies.causal_lm import CausalLMPolicy
+from ..policies.scoring import sampled_ids
 from ..policies.trainable import TrainableLM
 from ..types import Agent
 from ..utils.files import FolderLock
@@ -332,9 +333,10 @@ class Trainer:
             if self._needs_old:
                 batch.old_logp = batch_logp(self.processes, batch, self.lm.logp)
             if wanted := recipe.token_measures:
+                ids = sampled_ids(batch.rows)  # the same columns in all processes
                 found = batch_measures(
                     self.processes, batch,
-                    lambda rows: self.lm.score(rows, measures=wanted).measures,
+                    lambda rows: self.lm.score(rows, measures=wanted, among=ids).measures,
                 )  # fmt: skip
                 for name, values in found.items():
                     setattr(batch, name, values)

@@ -124,6 +124,11 @@ class Trainer:
                 f"{self.processes.count} processes share the {self.config.tasks} tasks of a step: "
                 "give a multiple, and no rollouts in further processes"
             )
+        if isinstance(self.recipe.rollout, Learner) and (rollouts or self.processes.count > 1):
+            raise CardError(
+                f"{type(self.recipe.rollout).__name__} learns from the episodes that it plays: it "
+                "plays in the trainer's process alone, without rollouts or further processes"
+            )
         if not (self._shared or rollouts or hasattr(policy.generator, "update_weights")):
             raise CardError(
                 f"{type(policy.generator).__name__} plays with weights of its own and has no "
@@ -290,9 +295,9 @@ class Trainer:
             metrics |= self.updater.update(batch, coef, self.steps)
             if self.critic is not None and batch.returns is not None:
                 metrics |= self.critic.fit(batch)
-            for signal in recipe.signal:
-                if isinstance(signal, Learner):
-                    metrics |= signal.fit(kept)
+            for _, part in recipe.parts():
+                if isinstance(part, Learner):
+                    metrics |= part.fit(kept)
             self._publish()
 
         self.steps += 1

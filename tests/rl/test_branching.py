@@ -29,6 +29,7 @@ from searchgym.rl.slots import contracts
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make
+from searchgym.rl.trainer import Trainer
 from searchgym.viewer.index import Index
 from searchgym.viewer.query import tree
 from tests.rl.colours import TASKS, player, setting
@@ -121,6 +122,49 @@ def test_arpos_odds() -> None:
         for member in (m for m in group.members if m.parent is not None):
             before = member.episode.turns[member.since - 1]
             assert before.calls, "branches begin after a tool's results"
+
+
+def test_vstar_grows_where_most_is_expected() -> None:
+    """The head learns what a state is worth; then the best states are taken, each once."""
+    lm, policy = player(4)
+    workers = Workers(policy, setting(), lm)
+    plans = [TaskPlan(task, f"v{i}", i) for i, task in enumerate(TASKS)]
+    spec = {"use": "value_guided", "size": 6, "chains": 3, "rounds": 3, "epochs": 300}
+    for group in contracts.check_rollout(spec, plans, workers):
+        assert [m.parent is None for m in group.members] == [True] * 3 + [False] * 3
+        left = [(m.parent, m.since) for m in group.members if m.parent is not None]
+        states = {(i, t) for i, m in enumerate(group.members) for t in m.turns.tolist()}
+        assert len(set(left)) == min(len(left), len(states))
+    rollout = make("rollout", spec)
+    groups = rollout.collect(plans, workers)
+    assert rollout.state_dict() != {"width": 0}
+    every = dict(rollout._states)
+    paid = [
+        Rewards(np.array([float(len(m.episode.turns) == 2) for m in g.members])) for g in groups
+    ]
+    loss = rollout.fit([Scored(g, {}, r) for g, r in zip(groups, paid, strict=True)])
+    assert loss["value_guided/loss"] < 0.05
+    for group in groups:
+        for member in group.members:
+            if len(member.episode.turns) == 2:
+                last = every[member.episode.config.episode_id][1]
+                assert rollout.head.value(last) == pytest.approx(1, abs=0.2)
+    same = make("rollout", spec)
+    same.load_state_dict(rollout.state_dict())
+    same.load_tensors(rollout.tensors())
+    assert same.head.value(last) == rollout.head.value(last)
+    with pytest.raises(CardError, match="chains is between 1 and size - 1"):
+        make("rollout", {**spec, "size": 3})
+
+
+def test_a_rollout_that_learns_plays_in_the_trainers_process() -> None:
+    lm, policy = player(4)
+    recipe = {**read("grpo"), "rollout": "value_guided"}
+    elsewhere: Any = object()
+    with pytest.raises(CardError, match="ValueGuided learns from the episodes that it plays"):
+        Trainer(setting(), lm, recipe, policy=policy, rollouts=elsewhere)
+    run = trainer(recipe, steps=2, tasks=2)
+    assert all("value_guided/loss" in metrics for metrics in run.train())
 
 
 def test_slate_trains_all_candidates_of_each_turn() -> None:

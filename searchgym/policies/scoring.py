@@ -44,14 +44,8 @@ def sampled_ids(rows: Sequence[TrainingRow]) -> list[int]:
     return found
 
 
-def measured(name: str, logp: Tensor, ids: Tensor, among: Tensor) -> Tensor:
-    """Compute a measure, (n,), (n, TOP) or (n, C), of n distributions.
-
-    Args:
-        logp: (n, V) log-probabilities.
-        ids: (n,) what was drawn.
-        among: (C,) ids of the columns of ``logit_gradient``.
-    """
+def measured(name: str, logp: Tensor) -> Tensor:
+    """Compute a measure, (n,) or (n, TOP), of n distributions: (n, V) log-probabilities."""
     import torch
 
     if name == "old_entropy":
@@ -62,9 +56,13 @@ def measured(name: str, logp: Tensor, ids: Tensor, among: Tensor) -> Tensor:
         most = logp.topk(min(TOP, logp.shape[-1])).values
         short = (0, TOP - most.shape[-1])
         return torch.nn.functional.pad(most, short, value=-torch.inf)
-    if name == "logit_gradient":
-        return (ids[:, None] == among).to(logp) - logp[:, among].exp()
     raise EngineError(unknown("measure of tokens", name, TOKEN_MEASURES))
+
+
+def logit_gradient(logp: Tensor, drawn: Tensor, among: Tensor) -> Tensor:
+    """(n, C) gradients of the log-probabilities of (n,) drawn ids by the logits of (C,) others, of
+    (n, V) log-probabilities."""
+    return (drawn[:, None] == among).to(logp) - logp[:, among].exp()
 
 
 def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
@@ -172,8 +170,12 @@ def _pass(
         wide = wide.float().log_softmax(-1)  # (n, V), row by row: (N, V) in float32 is large
         drawn = tokens[i, at]
         picked = wide.gather(-1, drawn[:, None])[:, 0]
-        found = {
-            name: states[i] if name == "hidden" else measured(name, wide.detach(), drawn, named)
-            for name in measures
-        }
+        found: dict[str, Tensor] = {}
+        for name in measures:
+            if name == "hidden":
+                found[name] = states[i]
+            elif name == "logit_gradient":
+                found[name] = logit_gradient(wide.detach(), drawn, named)
+            else:
+                found[name] = measured(name, wide.detach())
         yield at, picked, -(wide.exp() * wide).sum(-1) if entropy else picked, found

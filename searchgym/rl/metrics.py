@@ -189,8 +189,8 @@ RL: Mapping[str, Metric] = {
         "nats; share; –; pairs", "loss falls from ln 2", "no pairs: all succeed or all fail",
     ),
     "progress/*": Metric(
-        "progress head (spa_rl)", "`loss`: mean squared error of episodes' summed contributions, at "
-        "the end of the head's fit",
+        "progress head (spa_rl)", "`loss`: mean squared error of episodes' summed contributions, "
+        "at the end of the head's fit",
         "reward²", "falls", "grows: a lower `lr` of the signal",
     ),
     "value_guided/*": Metric(

@@ -4,6 +4,7 @@ on once. They play the laboratory's questions of one to four decisions."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import read
 from searchgym.rl.rollouts.branching import Branching, TurnTree
 from searchgym.rl.rollouts.entropy_branches import EntropyBranches
+from searchgym.rl.rollouts.near_ties import edit_distance, near_tie
 from searchgym.rl.rollouts.retry import first_fruitless
 from searchgym.rl.saved import ROLLOUTS
 from searchgym.rl.signals.outcome import total
@@ -35,7 +37,7 @@ from searchgym.viewer.query import tree
 from tests.rl.colours import TASKS, player, setting
 from tests.rl.test_trainer import trainer
 
-BRANCHING = ("expand", "levels", "entropy_branches", "one_step", "retry")
+BRANCHING = ("expand", "levels", "entropy_branches", "near_ties", "one_step", "retry")
 
 
 @cache
@@ -122,6 +124,94 @@ def test_arpos_odds() -> None:
         for member in (m for m in group.members if m.parent is not None):
             before = member.episode.turns[member.since - 1]
             assert before.calls, "branches begin after a tool's results"
+
+
+def test_latrs_near_ties() -> None:
+    assert [near_tie(*p) for p in ((0.5, 0.4), (0.7, 0.26), (0.4, 0.2))] == [True, False, False]
+    assert [edit_distance(*p) for p in (([], [1, 2]), ([1, 2, 3], [1, 3]), ("abcd", "bxd"))] == [
+        2, 1, 2,
+    ]  # fmt: skip
+
+
+def test_latr_without_a_share_are_independent_chains() -> None:
+    size = {"size": 6}
+    plain = played({"use": "chains", **size})
+    for spec in ({"share": 0.0}, {"least": 1.0}):
+        found = played({"use": "near_ties", **size, **spec})
+        for group, other in zip(found, plain, strict=True):
+            texts, wanted = ([[t.text for t in m.episode.turns] for m in g.members]
+                             for g in (group, other))  # fmt: skip
+            assert texts == wanted
+    rollout = make("rollout", {"use": "near_ties", "size": 8})
+    shares = [1.0, 0.75, 0.5, 0.25, 0.0]
+    counts = [rollout.leaves(replace(workers(), coef={"near_ties": s})) for s in shares]
+    assert counts == [8, 6, 4, 2, 0]
+
+
+def test_latr_asks_no_outdated_model() -> None:
+    """In a rollout worker weights reach the policy's model alone."""
+    lm, policy = player(4)
+    other, _ = player(5)
+    policy.refresh = lambda: None
+    rollout = make("rollout", {"use": "near_ties", "size": 2})
+    plan = TaskPlan(TASKS[0], "r", 0)
+    assert rollout.collect([plan], Workers(policy, setting(), lm))
+    with pytest.raises(CardError, match=r"near_ties reads .* grows old"):
+        rollout.collect([plan], Workers(policy, setting(), other))
+
+
+def test_latr_branches_at_ties_and_drops_what_is_alike() -> None:
+    """Every token of these has a rival as likely; siblings differ by the share asked for."""
+    ties = {"use": "near_ties", "size": 8, "least": 0.0, "apart": 1.0}
+    groups = played({**ties, "differs": 0.4})
+    branches = 0
+    for group in groups:
+        assert len(group.members) == 8
+        for place, member in enumerate(group.members):
+            if member.parent is None:
+                continue
+            branches += 1
+            assert member.siblings == 0
+            mine = _ids(member, member.since)
+            others = [
+                m
+                for i, m in enumerate(group.members)
+                if i != place
+                and (i == member.parent or (m.parent, m.since) == (member.parent, member.since))
+            ]
+            for other in others:
+                theirs = _ids(other, member.since)
+                apart = edit_distance(mine, theirs) / max(len(mine), len(theirs))
+                assert apart >= 0.4
+    assert branches
+    more = sum(m.parent is not None for g in played({**ties, "differs": 0.0}) for m in g.members)
+    assert more > branches, "some were dropped"
+
+
+def _ids(member: Played, turn: int) -> list[int]:
+    """Tokens of one turn."""
+    return [
+        int(i)
+        for r in member.rows
+        for i in r.ids[r.sampled][
+            [int(r.turn_uids[k].rpartition("/")[2]) == turn for k in r.turn_of_token[r.sampled]]
+        ]
+    ]
+
+
+def test_only_ends_of_a_tree_are_dropped() -> None:
+    grown = TurnTree(plans(1)[0], workers(), {})
+    grown.chain()
+    grown.fork(0, 0)
+    grown.chain()
+    grown.fork(2, 0)
+    with pytest.raises(ValueError, match=r"go on from some of the branches \[0\]"):
+        grown.drop([0])
+    grown.drop([1])
+    assert [b.parent for b in grown.branches] == [None, None, 1]
+    assert grown.forks == {0: 1, 1: 1}
+    again = grown.branches[grown.fork(0, 0)].episode.config.episode_id
+    assert again.endswith("2"), "names are not used twice"
 
 
 def test_vstar_grows_where_most_is_expected() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from searchgym.viewer.query import tree
 from tests.rl.colours import TASKS, player, setting
 from tests.rl.test_trainer import trainer
 
-BRANCHING = ("expand", "levels", "entropy_branches", "near_ties", "one_step", "retry")
+BRANCHING = ("expand", "levels", "entropy_branches", "near_ties", "one_step", "retry", "thompson")
 
 
 @cache
@@ -124,6 +125,42 @@ def test_arpos_odds() -> None:
         for member in (m for m in group.members if m.parent is not None):
             before = member.episode.turns[member.since - 1]
             assert before.calls, "branches begin after a tool's results"
+
+
+def test_mars2_goes_where_it_went_well() -> None:
+    """All leaves are there; what earned more has more that stems from it than what earned less."""
+    below: dict[bool, list[int]] = {True: [], False: []}
+    for group in played({"use": "thompson", "size": 16, "first": 2}, count=30):
+        assert len(group.members) == 16
+        for place, member in enumerate(group.members):
+            if member.parent is None and len(member.episode.turns) > 1:
+                stem = sum(m.siblings == member.siblings for m in group.members) - 1
+                below[member.episode.parts["em"] == 1].append(stem)  # type: ignore[index]
+                assert place == 0 or stem < 15
+    assert np.mean(below[True]) > 1.5 * np.mean(below[False])
+    only = played({"use": "thompson", "size": 4, "first": 4})
+    assert all(m.parent is None for g in only for m in g.members)
+
+
+def kin(parents: Sequence[tuple[int | None, int]], earned: Sequence[float], **options: Any) -> Any:
+    """Rewards of members that left (a parent, after a turn)."""
+    members: Any = tuple(SimpleNamespace(parent=p, since=at) for p, at in parents)
+    start = Rewards(np.array(earned, float))
+    made = make("reward", {"use": "kin", **options})
+    return made.apply(Group(plans(1)[0], members), {}, start, {}).outcome.tolist()
+
+
+def test_mars2_compares_with_parent_and_siblings() -> None:
+    assert kin([(None, 0), (None, 0)], [0, 1]) == [-0.5, 1.5]
+    assert kin([(None, 0), (0, 1), (0, 1)], [0, 1, 0]) == [0, 1.5, -0.25], "the first has neither"
+    assert kin([(None, 0), (0, 1), (0, 2)], [0.5, 1, 0]) == [0.5, 1.25, -0.25], "no siblings"
+    alone = kin([(None, 0), (0, 1), (0, 1)], [0, 1, 0], siblings=1.0, weight=1.0)
+    assert alone == [0, 2, -1]
+    again = kin([(None, 0), (0, 0)], [0, 1])
+    assert again == [-0.5, 1.5], "who left at the beginning is a sibling"
+    broken = kin([(None, 0), (0, 1), (0, 1)], [np.nan, 1, 0])
+    assert np.isnan(broken[0])
+    assert broken[1:] == [1.5, -0.5], "by the sibling alone"
 
 
 def test_latrs_near_ties() -> None:

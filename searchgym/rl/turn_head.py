@@ -48,7 +48,7 @@ class TurnHead:
             for _ in range(self.epochs):
                 value = loss(head)
                 optimizer.zero_grad()
-                value.backward()  # type: ignore[no-untyped-call]
+                value.backward()
                 optimizer.step()
         self.weight = head.detach()
         return float(value.detach())

@@ -23,7 +23,7 @@ DEFAULT = (
 NEEDS_NO_SIGNAL = frozenset(
     {"old_logp", "ref_logp", "teacher_logp", "value", "baseline", *TOKEN_MEASURES}
 )
-ANOTHER = frozenset({"effective_rank", "progress", "implicit_reward"})
+ANOTHER = frozenset({"effective_rank", "thr", "nthr", "progress", "implicit_reward"})
 """Parts that read hidden states, of which a table has none, or copy the policy's model and train it
 before they say anything."""
 
@@ -45,7 +45,8 @@ def _elsewhere(table: Mapping[str, Any]) -> bool:
     use = rollout.get("use") if isinstance(rollout, Mapping) else rollout
     parts = {*_names(table["advantage"]), *_signals(table.get("signal", ()))}
     hinted = use == "hinted" or (isinstance(rollout, Mapping) and "hint" in rollout)
-    shaped = use in ("half_closed", "demonstrations", "with_experts", "noisy") or hinted
+    shaped = use in ("half_closed", "demonstrations", "with_experts", "noisy", "value_guided")
+    shaped = shaped or hinted
     if not shaped and use in REGISTRY["rollout"]:  # a role's prompt is in no tree
         shaped = bool(load_known(REGISTRY["rollout"][str(use)]).roles)
     return shaped or bool(parts & ANOTHER)

@@ -30,10 +30,18 @@ class TokenScores(NamedTuple):
 
 TOP = 10
 """Number of log-probabilities in ``top_logp``."""
-TOKEN_MEASURES = ("old_entropy", "sum_pi_sq", "top_logp", "hidden")
+TOKEN_MEASURES = ("old_entropy", "sum_pi_sq", "top_logp", "hidden", "logit_gradient")
 """Measures of the distribution that a token was drawn from: its entropy; the sum of its squared
 probabilities; its ``TOP`` largest log-probabilities, (B, T, TOP), with -inf beyond a smaller
-vocabulary; and the last hidden state, which became its logits, (B, T, H)."""
+vocabulary; the last hidden state, which became its logits, (B, T, H); and the gradient of the
+token's log-probability by the logits of some ids, (B, T, C): 1 for its own less their
+probabilities."""
+
+
+def sampled_ids(rows: Sequence[TrainingRow]) -> list[int]:
+    """Return the ids that were sampled anywhere in the rows, each once, in ascending order."""
+    found: list[int] = np.unique(np.concatenate([row.ids[row.sampled] for row in rows])).tolist()
+    return found
 
 
 def measured(name: str, logp: Tensor) -> Tensor:
@@ -49,6 +57,12 @@ def measured(name: str, logp: Tensor) -> Tensor:
         short = (0, TOP - most.shape[-1])
         return torch.nn.functional.pad(most, short, value=-torch.inf)
     raise EngineError(unknown("measure of tokens", name, TOKEN_MEASURES))
+
+
+def logit_gradient(logp: Tensor, drawn: Tensor, among: Tensor) -> Tensor:
+    """(n, C) gradients of the log-probabilities of (n,) drawn ids by the logits of (C,) others, of
+    (n, V) log-probabilities."""
+    return (drawn[:, None] == among).to(logp) - logp[:, among].exp()
 
 
 def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
@@ -74,6 +88,7 @@ def score(
     tokens: int = 16_384,
     entropy: bool = False,
     measures: Collection[str] = (),
+    among: Sequence[int] | None = None,
     passes: Callable[[int], int] | None = None,
 ) -> TokenScores:
     """Compute log-probabilities of every sampled token, in passes of at most ``tokens`` padded
@@ -82,6 +97,7 @@ def score(
 
     Args:
         measures: Names in ``TOKEN_MEASURES`` of what else to compute, without gradient.
+        among: Token ids of the columns of ``logit_gradient``; default: those sampled in the rows.
         passes: Maps the passes this process needs to those it must make, because processes that
             share a sharded model need more; surplus passes have no effect.
 
@@ -99,10 +115,10 @@ def score(
     spread: list[Any] = [None] * len(rows)
     more: dict[str, list[Any]] = {name: [None] * len(rows) for name in measures}
     parts = list(micro_batches([len(r) for r in rows], tokens))
+    columns = sampled_ids(rows) if among is None else list(among)
     for part in parts:
-        for i, (at, values, entropies, found) in zip(
-            part, _pass(model, [rows[i] for i in part], pad, entropy, measures), strict=True
-        ):
+        made = _pass(model, [rows[i] for i in part], pad, entropy, measures, columns)
+        for i, (at, values, entropies, found) in zip(part, made, strict=True):
             blank = torch.zeros(width, device=values.device)
             logp[i] = blank.index_put((at,), values)
             spread[i] = blank.index_put((at,), entropies) if entropy else None
@@ -110,15 +126,16 @@ def score(
                 empty = torch.zeros(width, *numbers.shape[1:], device=numbers.device)
                 more[name][i] = empty.index_put((at,), numbers)
     for _ in range(0 if passes is None else passes(len(parts)) - len(parts)):
-        for _, values, *_ in _pass(model, [rows[parts[0][0]]], pad, False, ()):
+        for _, values, *_ in _pass(model, [rows[parts[0][0]]], pad, False, (), ()):
             logp[0] = logp[0] + 0 * values.sum()
     stacked = {name: torch.stack(lines) for name, lines in more.items()}
     return TokenScores(torch.stack(logp), torch.stack(spread) if entropy else None, stacked)
 
 
 def _pass(
-    model: Any, rows: Sequence[TrainingRow], pad: int, entropy: bool, measures: Collection[str]
-) -> Iterator[tuple[Tensor, Tensor, Tensor, dict[str, Tensor]]]:
+    model: Any, rows: Sequence[TrainingRow], pad: int, entropy: bool, measures: Collection[str],
+    among: Sequence[int],
+) -> Iterator[tuple[Tensor, Tensor, Tensor, dict[str, Tensor]]]:  # fmt: skip
     """Yield each row's sampled columns, their log-probabilities and entropies, (n,) each, and
     measures.
 
@@ -142,6 +159,7 @@ def _pass(
         sampled[i, : len(row)] = row.sampled
     line, column = (torch.from_numpy(a).to(inner.device) for a in np.nonzero(sampled))
     counts = sampled.sum(1).tolist()
+    named = torch.tensor(among, dtype=torch.long, device=inner.device)
     states: Sequence[Tensor] = [tokens] * len(rows)  # read only if hidden states are asked for
     if "hidden" in measures:
         logits, hidden = states_at(model, tokens, line, column - 1, **extra)
@@ -150,9 +168,14 @@ def _pass(
         logits = logits_at(model, tokens, line, column - 1, **extra)  # (N, V), N sampled in all
     for i, (at, wide) in enumerate(zip(column.split(counts), logits.split(counts), strict=True)):
         wide = wide.float().log_softmax(-1)  # (n, V), row by row: (N, V) in float32 is large
-        picked = wide.gather(-1, tokens[i, at][:, None])[:, 0]
-        found = {
-            name: states[i] if name == "hidden" else measured(name, wide.detach())
-            for name in measures
-        }
+        drawn = tokens[i, at]
+        picked = wide.gather(-1, drawn[:, None])[:, 0]
+        found: dict[str, Tensor] = {}
+        for name in measures:
+            if name == "hidden":
+                found[name] = states[i]
+            elif name == "logit_gradient":
+                found[name] = logit_gradient(wide.detach(), drawn, named)
+            else:
+                found[name] = measured(name, wide.detach())
         yield at, picked, -(wide.exp() * wide).sum(-1) if entropy else picked, found

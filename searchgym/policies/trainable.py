@@ -186,10 +186,12 @@ class TrainableLM:
         return self.score(rows).logp
 
     def score(
-        self, rows: Sequence[TrainingRow], *, entropy: bool = False, measures: Collection[str] = ()
-    ) -> TokenScores:
+        self, rows: Sequence[TrainingRow], *, entropy: bool = False, measures: Collection[str] = (),
+        among: Sequence[int] | None = None,
+    ) -> TokenScores:  # fmt: skip
         """Compute :meth:`logp`, with entropies if wanted, and measures of
-        :data:`searchgym.policies.scoring.TOKEN_MEASURES`, which are without gradient."""
+        :data:`searchgym.policies.scoring.TOKEN_MEASURES`, which are without gradient; ``among``
+        as in :func:`searchgym.policies.scoring.score`."""
         import torch
 
         check_length(self.model, max(map(len, rows), default=0))
@@ -200,7 +202,7 @@ class TrainableLM:
         with self._precision():
             return score(
                 model, rows, pad=self.pad, tokens=self.tokens, entropy=entropy, measures=measures,
-                passes=self.passes,
+                among=among, passes=self.passes,
             )  # fmt: skip
 
     def reference_logp(self, rows: Sequence[TrainingRow]) -> Tensor:

@@ -188,6 +188,16 @@ RL: Mapping[str, Metric] = {
         "`pairs`",
         "nats; share; –; pairs", "loss falls from ln 2", "no pairs: all succeed or all fail",
     ),
+    "progress/*": Metric(
+        "progress head (spa_rl)", "`loss`: mean squared error of episodes' summed contributions, "
+        "at the end of the head's fit",
+        "reward²", "falls", "grows: a lower `lr` of the signal",
+    ),
+    "value_guided/*": Metric(
+        "value head (vstar)", "`loss`: mean squared error of the rollout's value head to its TD(0) "
+        "targets, at the end of its fit",
+        "reward²", "falls", "grows: a lower `lr` of the rollout",
+    ),
     "sampling_logp_difference/*": Metric(
         "trainer and rollout engine disagree by", "mean and max over tokens of |log π_trainer − "
         "log π_rollout| at equal weights", "nats", "1e-4 in float32, below 0.5 in half precision",

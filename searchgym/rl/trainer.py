@@ -20,6 +20,7 @@ import torch
 from ..envs.unwrap import search_env
 from ..errors import CardError, DataError, EngineError
 from ..policies.causal_lm import CausalLMPolicy
+from ..policies.scoring import sampled_ids
 from ..policies.trainable import TrainableLM
 from ..types import Agent
 from ..utils.files import FolderLock
@@ -122,6 +123,11 @@ class Trainer:
             raise CardError(
                 f"{self.processes.count} processes share the {self.config.tasks} tasks of a step: "
                 "give a multiple, and no rollouts in further processes"
+            )
+        if isinstance(self.recipe.rollout, Learner) and (rollouts or self.processes.count > 1):
+            raise CardError(
+                f"{type(self.recipe.rollout).__name__} learns from the episodes that it plays: it "
+                "plays in the trainer's process alone, without rollouts or further processes"
             )
         if not (self._shared or rollouts or hasattr(policy.generator, "update_weights")):
             raise CardError(
@@ -289,9 +295,9 @@ class Trainer:
             metrics |= self.updater.update(batch, coef, self.steps)
             if self.critic is not None and batch.returns is not None:
                 metrics |= self.critic.fit(batch)
-            for signal in recipe.signal:
-                if isinstance(signal, Learner):
-                    metrics |= signal.fit(kept)
+            for _, part in recipe.parts():
+                if isinstance(part, Learner):
+                    metrics |= part.fit(kept)
             self._publish()
 
         self.steps += 1
@@ -332,9 +338,10 @@ class Trainer:
             if self._needs_old:
                 batch.old_logp = batch_logp(self.processes, batch, self.lm.logp)
             if wanted := recipe.token_measures:
+                ids = sampled_ids(batch.rows)  # the same columns in all processes
                 found = batch_measures(
                     self.processes, batch,
-                    lambda rows: self.lm.score(rows, measures=wanted).measures,
+                    lambda rows: self.lm.score(rows, measures=wanted, among=ids).measures,
                 )  # fmt: skip
                 for name, values in found.items():
                     setattr(batch, name, values)

@@ -15,7 +15,7 @@ from searchgym.errors import EngineError
 from searchgym.llms.base import Sampling
 from searchgym.llms.precision import fast_dtype
 from searchgym.policies.rows import TrainingRow
-from searchgym.policies.scoring import TOKEN_MEASURES, TOP, micro_batches
+from searchgym.policies.scoring import TOKEN_MEASURES, TOP, micro_batches, sampled_ids
 from searchgym.policies.trainable import Lora, TrainableLM
 from searchgym.seeding import stream
 from tests.llms import tiny
@@ -73,6 +73,10 @@ def test_measures_are_those_of_a_plain_forward(kind: str) -> None:
     rows = played(trained)
     found = trained.score(rows, measures=TOKEN_MEASURES).measures
     assert set(found) == set(TOKEN_MEASURES)
+    ids_of = sampled_ids(rows)
+    assert ids_of == sorted({int(i) for row in rows for i in row.ids[row.sampled]})
+    some = trained.score(rows, measures=["logit_gradient"], among=ids_of[1:]).measures
+    np.testing.assert_array_equal(some["logit_gradient"], found["logit_gradient"][..., 1:])
     for i, row in enumerate(rows):
         at = np.flatnonzero(row.sampled)
         wide = plain(trained.model, row)[at - 1]
@@ -84,6 +88,8 @@ def test_measures_are_those_of_a_plain_forward(kind: str) -> None:
             "sum_pi_sq": (wide.exp() ** 2).sum(-1),
             "top_logp": wide.sort(-1, descending=True).values[:, :TOP],
             "hidden": states[at - 1].float(),
+            "logit_gradient": torch.eye(wide.shape[1])[row.ids[at]][:, ids_of]
+            - wide[:, ids_of].exp(),
         }
         for name, values in wanted.items():
             np.testing.assert_allclose(found[name][i][at], values, atol=1e-3, err_msg=name)

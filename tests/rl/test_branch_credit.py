@@ -99,6 +99,33 @@ def test_children_of_a_dropped_parent_are_siblings() -> None:
     assert [v.before for v in values(found, [1.0, 0.0])] == [0.5, 0.5]
 
 
+# --- V-STAR -------------------------------------------------------------------------------------
+def test_siblings_are_compared_where_they_part() -> None:
+    """A turn after which both a right and a wrong leaf followed is worth a half, and alone."""
+    only = {"use": "siblings", "eps": 0.0}
+    more = estimate(only, ONE_STATE) - estimate("branches", ONE_STATE)
+    np.testing.assert_allclose(more[0], [0, math.sqrt(2)], atol=1e-6)
+    np.testing.assert_allclose(more[1:, 0], [-math.sqrt(0.5)] * 2, atol=1e-6)
+    pair = forest([1, 0], [-1, 0], [0, 1], [3, 3])
+    more = estimate(only, pair) - estimate("branches", pair)
+    np.testing.assert_allclose(more, [[0, 1, 0], [-1, 0, 0]], atol=1e-6)
+    # DEEP: R̄ of the first chain's three stretches is (1 + 0 + 1 + 0) / 4, (1 + 1 + 0) / 3, 1
+    more = estimate(only, DEEP) - estimate("branches", DEEP)
+    assert not more[0, 0], "as good as the chain alone"
+    np.testing.assert_allclose(more[0, 1:], [1, 1, 0], atol=1e-6)
+    np.testing.assert_allclose(more[1, 0], -1, atol=1e-6)
+    np.testing.assert_allclose([*more[2, :2], more[3, 0]], [-1, 1, -1], atol=1e-6)
+
+
+def test_siblings_without_branches_are_grpos() -> None:
+    flat = forest([1, 0, 0, 0.5], [-1] * 4, [0] * 4, [1] * 4)
+    more = estimate("siblings", flat) - estimate("branches", flat)
+    want = estimate({"use": "grpo", "std": "population", "eps": 1e-4}, flat)
+    np.testing.assert_allclose(more, want, atol=1e-6)
+    half = estimate({"use": "siblings", "weight": 0.5}, flat) - estimate("branches", flat)
+    np.testing.assert_allclose(half, want / 2, atol=1e-6)
+
+
 # --- SPO ----------------------------------------------------------------------------------------
 def test_spo() -> None:
     spec = {"use": "segment_values", "certain": None}

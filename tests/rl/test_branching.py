@@ -4,8 +4,10 @@ on once. They play the laboratory's questions of one to four decisions."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import read
 from searchgym.rl.rollouts.branching import Branching, TurnTree
 from searchgym.rl.rollouts.entropy_branches import EntropyBranches
+from searchgym.rl.rollouts.near_ties import edit_distance, near_tie
 from searchgym.rl.rollouts.retry import first_fruitless
 from searchgym.rl.saved import ROLLOUTS
 from searchgym.rl.signals.outcome import total
@@ -29,12 +32,13 @@ from searchgym.rl.slots import contracts
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make
+from searchgym.rl.trainer import Trainer
 from searchgym.viewer.index import Index
 from searchgym.viewer.query import tree
 from tests.rl.colours import TASKS, player, setting
 from tests.rl.test_trainer import trainer
 
-BRANCHING = ("expand", "levels", "entropy_branches", "one_step", "retry")
+BRANCHING = ("expand", "levels", "entropy_branches", "near_ties", "one_step", "retry", "thompson")
 
 
 @cache
@@ -121,6 +125,173 @@ def test_arpos_odds() -> None:
         for member in (m for m in group.members if m.parent is not None):
             before = member.episode.turns[member.since - 1]
             assert before.calls, "branches begin after a tool's results"
+
+
+def test_mars2_goes_where_it_went_well() -> None:
+    """All leaves are there; what earned more has more that stems from it than what earned less."""
+    below: dict[bool, list[int]] = {True: [], False: []}
+    for group in played({"use": "thompson", "size": 16, "first": 2}, count=30):
+        assert len(group.members) == 16
+        for place, member in enumerate(group.members):
+            if member.parent is None and len(member.episode.turns) > 1:
+                stem = sum(m.siblings == member.siblings for m in group.members) - 1
+                below[member.episode.parts["em"] == 1].append(stem)  # type: ignore[index]
+                assert place == 0 or stem < 15
+    assert np.mean(below[True]) > 1.5 * np.mean(below[False])
+    only = played({"use": "thompson", "size": 4, "first": 4})
+    assert all(m.parent is None for g in only for m in g.members)
+
+
+def kin(parents: Sequence[tuple[int | None, int]], earned: Sequence[float], **options: Any) -> Any:
+    """Rewards of members that left (a parent, after a turn)."""
+    members: Any = tuple(SimpleNamespace(parent=p, since=at) for p, at in parents)
+    start = Rewards(np.array(earned, float))
+    made = make("reward", {"use": "kin", **options})
+    return made.apply(Group(plans(1)[0], members), {}, start, {}).outcome.tolist()
+
+
+def test_mars2_compares_with_parent_and_siblings() -> None:
+    assert kin([(None, 0), (None, 0)], [0, 1]) == [-0.5, 1.5]
+    assert kin([(None, 0), (0, 1), (0, 1)], [0, 1, 0]) == [0, 1.5, -0.25], "the first has neither"
+    assert kin([(None, 0), (0, 1), (0, 2)], [0.5, 1, 0]) == [0.5, 1.25, -0.25], "no siblings"
+    alone = kin([(None, 0), (0, 1), (0, 1)], [0, 1, 0], siblings=1.0, weight=1.0)
+    assert alone == [0, 2, -1]
+    again = kin([(None, 0), (0, 0)], [0, 1])
+    assert again == [-0.5, 1.5], "who left at the beginning is a sibling"
+    broken = kin([(None, 0), (0, 1), (0, 1)], [np.nan, 1, 0])
+    assert np.isnan(broken[0])
+    assert broken[1:] == [1.5, -0.5], "by the sibling alone"
+
+
+def test_latrs_near_ties() -> None:
+    assert [near_tie(*p) for p in ((0.5, 0.4), (0.7, 0.26), (0.4, 0.2))] == [True, False, False]
+    assert [edit_distance(*p) for p in (([], [1, 2]), ([1, 2, 3], [1, 3]), ("abcd", "bxd"))] == [
+        2, 1, 2,
+    ]  # fmt: skip
+
+
+def test_latr_without_a_share_are_independent_chains() -> None:
+    size = {"size": 6}
+    plain = played({"use": "chains", **size})
+    for spec in ({"share": 0.0}, {"least": 1.0}):
+        found = played({"use": "near_ties", **size, **spec})
+        for group, other in zip(found, plain, strict=True):
+            texts, wanted = ([[t.text for t in m.episode.turns] for m in g.members]
+                             for g in (group, other))  # fmt: skip
+            assert texts == wanted
+    rollout = make("rollout", {"use": "near_ties", "size": 8})
+    shares = [1.0, 0.75, 0.5, 0.25, 0.0]
+    counts = [rollout.leaves(replace(workers(), coef={"near_ties": s})) for s in shares]
+    assert counts == [8, 6, 4, 2, 0]
+
+
+def test_latr_asks_no_outdated_model() -> None:
+    """In a rollout worker weights reach the policy's model alone."""
+    lm, policy = player(4)
+    other, _ = player(5)
+    policy.refresh = lambda: None
+    rollout = make("rollout", {"use": "near_ties", "size": 2})
+    plan = TaskPlan(TASKS[0], "r", 0)
+    assert rollout.collect([plan], Workers(policy, setting(), lm))
+    with pytest.raises(CardError, match=r"near_ties reads .* grows old"):
+        rollout.collect([plan], Workers(policy, setting(), other))
+
+
+def test_latr_branches_at_ties_and_drops_what_is_alike() -> None:
+    """Every token of these has a rival as likely; siblings differ by the share asked for."""
+    ties = {"use": "near_ties", "size": 8, "least": 0.0, "apart": 1.0}
+    groups = played({**ties, "differs": 0.4})
+    branches = 0
+    for group in groups:
+        assert len(group.members) == 8
+        for place, member in enumerate(group.members):
+            if member.parent is None:
+                continue
+            branches += 1
+            assert member.siblings == 0
+            mine = _ids(member, member.since)
+            others = [
+                m
+                for i, m in enumerate(group.members)
+                if i != place
+                and (i == member.parent or (m.parent, m.since) == (member.parent, member.since))
+            ]
+            for other in others:
+                theirs = _ids(other, member.since)
+                apart = edit_distance(mine, theirs) / max(len(mine), len(theirs))
+                assert apart >= 0.4
+    assert branches
+    more = sum(m.parent is not None for g in played({**ties, "differs": 0.0}) for m in g.members)
+    assert more > branches, "some were dropped"
+
+
+def _ids(member: Played, turn: int) -> list[int]:
+    """Tokens of one turn."""
+    return [
+        int(i)
+        for r in member.rows
+        for i in r.ids[r.sampled][
+            [int(r.turn_uids[k].rpartition("/")[2]) == turn for k in r.turn_of_token[r.sampled]]
+        ]
+    ]
+
+
+def test_only_ends_of_a_tree_are_dropped() -> None:
+    grown = TurnTree(plans(1)[0], workers(), {})
+    grown.chain()
+    grown.fork(0, 0)
+    grown.chain()
+    grown.fork(2, 0)
+    with pytest.raises(ValueError, match=r"go on from some of the branches \[0\]"):
+        grown.drop([0])
+    grown.drop([1])
+    assert [b.parent for b in grown.branches] == [None, None, 1]
+    assert grown.forks == {0: 1, 1: 1}
+    again = grown.branches[grown.fork(0, 0)].episode.config.episode_id
+    assert again.endswith("2"), "names are not used twice"
+
+
+def test_vstar_grows_where_most_is_expected() -> None:
+    """The head learns what a state is worth; then the best states are taken, each once."""
+    lm, policy = player(4)
+    workers = Workers(policy, setting(), lm)
+    plans = [TaskPlan(task, f"v{i}", i) for i, task in enumerate(TASKS)]
+    spec = {"use": "value_guided", "size": 6, "chains": 3, "rounds": 3, "epochs": 300}
+    for group in contracts.check_rollout(spec, plans, workers):
+        assert [m.parent is None for m in group.members] == [True] * 3 + [False] * 3
+        left = [(m.parent, m.since) for m in group.members if m.parent is not None]
+        states = {(i, t) for i, m in enumerate(group.members) for t in m.turns.tolist()}
+        assert len(set(left)) == min(len(left), len(states))
+    rollout = make("rollout", spec)
+    groups = rollout.collect(plans, workers)
+    assert rollout.state_dict() != {"width": 0}
+    every = dict(rollout._states)
+    paid = [
+        Rewards(np.array([float(len(m.episode.turns) == 2) for m in g.members])) for g in groups
+    ]
+    loss = rollout.fit([Scored(g, {}, r) for g, r in zip(groups, paid, strict=True)])
+    assert loss["value_guided/loss"] < 0.05
+    for group in groups:
+        for member in group.members:
+            if len(member.episode.turns) == 2:
+                last = every[member.episode.config.episode_id][1]
+                assert rollout.head.value(last) == pytest.approx(1, abs=0.2)
+    same = make("rollout", spec)
+    same.load_state_dict(rollout.state_dict())
+    same.load_tensors(rollout.tensors())
+    assert same.head.value(last) == rollout.head.value(last)
+    with pytest.raises(CardError, match="chains is between 1 and size - 1"):
+        make("rollout", {**spec, "size": 3})
+
+
+def test_a_rollout_that_learns_plays_in_the_trainers_process() -> None:
+    lm, policy = player(4)
+    recipe = {**read("grpo"), "rollout": "value_guided"}
+    elsewhere: Any = object()
+    with pytest.raises(CardError, match="ValueGuided learns from the episodes that it plays"):
+        Trainer(setting(), lm, recipe, policy=policy, rollouts=elsewhere)
+    run = trainer(recipe, steps=2, tasks=2)
+    assert all("value_guided/loss" in metrics for metrics in run.train())
 
 
 def test_slate_trains_all_candidates_of_each_turn() -> None:

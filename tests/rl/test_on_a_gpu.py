@@ -118,7 +118,17 @@ def trainer_rows() -> list[TrainingRow]:
     return rows
 
 
-OWN_MODELS = ("grpo_kl", "ppo", "ppo_hl_gauss", "distillation", "istar", "pav", "infopo", "spa_rl")
+OWN_MODELS = (
+    "grpo_kl",
+    "ppo",
+    "ppo_hl_gauss",
+    "distillation",
+    "istar",
+    "pav",
+    "infopo",
+    "spa_rl",
+    "thr",
+)
 """Recipes that between them ask every kind of model: reference, critics, teacher, signals'."""
 
 

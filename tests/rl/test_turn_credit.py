@@ -19,6 +19,7 @@ from searchgym.rl.advantages.infopo import gate
 from searchgym.rl.advantages.noisy_grpo import gain
 from searchgym.rl.advantages.otb import otb_advantages
 from searchgym.rl.advantages.ss_grpo import stage_advantages
+from searchgym.rl.advantages.thr import influence
 from searchgym.rl.ops.compare import standardized, turn_returns
 from searchgym.rl.signals.edge import Edge
 from searchgym.rl.signals.gold import GoldLogp
@@ -260,6 +261,65 @@ def test_effective_rank() -> None:
 
 
 # --- matching ---------------------------------------------------------------------------------
+def two_words(said: list[list[int]], reward: list[float]) -> Batch:
+    """One group whose trajectories say 0 or 1 at even odds, from a single hidden state."""
+    n, width = len(said), len(said[0])
+    own = torch.nn.functional.one_hot(torch.tensor(said), 2)
+    mask = torch.ones(n, width, dtype=torch.bool)
+    return replace(
+        sample_batch(0).take(range(n)), mask=mask, group=torch.zeros(n, dtype=torch.long),
+        turn=torch.zeros(n, width, dtype=torch.long), length=mask.sum(1),
+        reward=torch.tensor(reward), outcome=torch.tensor(reward), turn_reward=None,
+        hidden=torch.ones(n, width, 1), logit_gradient=own - torch.full((n, width, 2), 0.5),
+    )  # fmt: skip
+
+
+def test_thr_tells_what_makes_right_answers_likelier() -> None:
+    """g = ±(.5, -.5): s of a token is ½ where it agrees with the right answer's, else -½."""
+    batch = two_words([[0], [1]], [1.0, 0.0])
+    base = estimate("grpo", batch)
+    close(estimate({"use": "thr", "p": 0.2, "beta": 0.0}, batch), 1.2 * base)
+    close(estimate({"use": "thr", "p": -0.2, "beta": 0.0}, batch), 0.8 * base)
+    # the wrong answer says the right one's word, too: to move away from it hurts that one
+    alike = two_words([[0, 0], [0, 1]], [1.0, 0.0])
+    base = estimate("grpo", alike)
+    factor = torch.tensor([[1.2, 1.2], [0.8, 1.2]])
+    close(estimate({"use": "thr", "p": 0.2, "beta": 0.0}, alike), factor * base)
+    close(estimate({"use": "thr", "p": 0.0, "beta": 0.0}, alike), base)
+    close(estimate({"use": "thr", "p": 0.2, "beta": 1.0}, alike), base), "none above the mean"
+    none = make("advantage", {"use": "thr", "others": "masked"}).estimate(alike, {})
+    assert not none.mask.any()
+
+
+def test_nthr_spares_what_right_answers_hold_too() -> None:
+    """s = 1 for word 0, -1 for word 1; τ = 1 · beta."""
+    alike = two_words([[0, 0], [0, 1]], [1.0, 0.0])
+    base = estimate("grpo", alike)
+    close(estimate("nthr", alike), base), "not above τ"
+    got = estimate({"use": "nthr", "beta": 0.9}, alike)
+    close(got, torch.tensor([[1.0, 1.0], [0.0, 1.0]]) * base), "half are right: η 0"
+    one = two_words([[0, 0], [0, 1], [1, 1], [1, 1]], [1.0, 0.0, 0.0, 0.0])
+    got = estimate({"use": "nthr", "beta": 0.9}, one)
+    factor = torch.ones(4, 2)
+    factor[1, 0] = 0.5  # a quarter are right
+    close(got, factor * estimate("grpo", one))
+
+
+def test_influence_is_the_gradient_of_right_answers() -> None:
+    """Of Σ log p of the right tokens by one token's own step on the output layer."""
+    draw = torch.Generator().manual_seed(0)
+    layer = torch.randn(5, 3, generator=draw, dtype=torch.float64, requires_grad=True)
+    hidden = torch.randn(6, 3, generator=draw, dtype=torch.float64)
+    ids, right = torch.tensor([0, 1, 2, 0, 4, 1]), torch.tensor([1, 1, 0, 0, 1, 0]) > 0
+    logp = (hidden @ layer.T).log_softmax(-1)
+    own = logp.gather(1, ids[:, None])[:, 0]
+    good = torch.autograd.grad(own[right].sum(), layer, retain_graph=True)[0]
+    each = [torch.autograd.grad(x, layer, retain_graph=True)[0] for x in own]
+    g = torch.nn.functional.one_hot(ids, 5) - logp.exp()
+    want = torch.stack([(good * e).sum() for e in each])
+    torch.testing.assert_close(influence(g, hidden, right), want)
+
+
 def test_matching() -> None:
     gold = NamedCall("search", {"query": "a", "k": "3"})
     assert similarity(NamedCall("search", {"query": "A ", "k": "5"}), gold) == 0.75

@@ -8,7 +8,7 @@ parent is the member that wrote the turn before the cut.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...core.episode import Episode
@@ -104,6 +104,24 @@ class TurnTree:
         episode = parent.episode.fork(at=at, branch=number)
         self.branches.append(GrowingBranch(episode, place, at, parent.root, looked=at))
         return len(self.branches) - 1
+
+    def drop(self, places: Collection[int]) -> None:
+        """Take branches from which no other has gone on out of the tree, as if never played. The
+        places of those behind them change.
+
+        Raises:
+            ValueError: another branch has gone on from one of them.
+        """
+        gone = set(places)
+        if gone & {b.parent for b in self.branches if b.parent is not None}:
+            raise ValueError(f"other branches go on from some of the branches {sorted(gone)}")
+        kept = [i for i in range(len(self.branches)) if i not in gone]
+        now = {place: i for i, place in enumerate(kept)}
+        self.workers.policy.forget(self.branches[i].episode.config.episode_id for i in gone)
+        self.forks = {now[i]: count for i, count in self.forks.items() if i in now}
+        self.branches = [self.branches[i] for i in kept]
+        for branch in self.branches:
+            branch.parent = None if branch.parent is None else now[branch.parent]
 
     def moved(self) -> list[int]:
         """Places of the branches that have played a turn since this was last asked."""

@@ -62,7 +62,8 @@ class EntropyBranches(Branching):
             if branch.broken or turn < 1 or not own or not turns[turn - 1].calls:
                 continue
             policy, name = tree.workers.policy, branch.episode.config.episode_id
-            rise = self._entropy(policy, name, turn) - self._entropy(policy, name, 0)
+            here, first = (turn_entropy(policy, name, t, self.tokens) for t in (turn, 0))
+            rise = here - first
             draw = stream(tree.plan.key, "branch", place, turn)
             for _ in range(self.beam - 1):
                 if draw.random() < self.odds(rise) and len(tree.branches) < self.size:
@@ -71,11 +72,14 @@ class EntropyBranches(Branching):
             while len(tree.branches) < self.size:
                 tree.chain()
 
-    def _entropy(self, policy: CausalLMPolicy, name: str, turn: int) -> float:
-        """Mean entropy of a turn's first tokens, between 0 and 1; 0 for an empty turn."""
-        said = policy.memory.written(name)[turn].completion
-        assert said.logp is not None  # asked for when sampling
-        values = -said.logp if said.entropy is None else said.entropy
-        if not len(values):
-            return 0.0
-        return float(np.mean(values[: self.tokens])) / math.log(policy.vocabulary or 10)
+
+def turn_entropy(policy: CausalLMPolicy, name: str, turn: int, tokens: int) -> float:
+    """Mean entropy of the first ``tokens`` tokens of an episode's turn, divided by the logarithm of
+    the vocabulary's size; 0 for an empty turn. Of a generator that gives no entropies, -log π of
+    what was sampled, whose mean the entropy is."""
+    said = policy.memory.written(name)[turn].completion
+    assert said.logp is not None  # asked for when sampling
+    values = -said.logp if said.entropy is None else said.entropy
+    if not len(values):
+        return 0.0
+    return float(np.mean(values[:tokens])) / math.log(policy.vocabulary or 10)

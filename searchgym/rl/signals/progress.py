@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ...types import Invalid
 from ..slots.protocols import Slot
-from ..slots.records import Floats, Group, Played, Scored, Signals, Workers
+from ..slots.records import Floats, Group, Scored, Signals, Workers
+from ..turn_head import TurnHead, turn_states
 
 
 class TurnProgress(Slot):
@@ -37,11 +38,8 @@ class TurnProgress(Slot):
     def __init__(
         self, alpha: float = 1.0, beta: float = 0.5, lr: float = 0.02, epochs: int = 20
     ) -> None:
-        if not lr > 0 or epochs < 1:
-            raise ValueError(f"lr is positive and epochs at least 1, got {lr} and {epochs}")
-        self.alpha, self.beta, self.lr, self.epochs = float(alpha), float(beta), float(lr), epochs
-        self.weight: Tensor | None = None
-        """(H + 1,) the head, its constant last; None before the first group was seen."""
+        self.alpha, self.beta = float(alpha), float(beta)
+        self.head = TurnHead(lr, epochs)
         self._states: dict[str, list[Tensor]] = {}
         """States of the turns of this step's episodes, for ``fit``."""
 
@@ -56,10 +54,8 @@ class TurnProgress(Slot):
         ):
             self._states[member.episode.config.episode_id] = [state for _, state in found]
             for number, state in found:
-                if self.weight is None:
-                    self.weight = torch.zeros(len(state))
                 valid = not isinstance(member.episode.turns[number].action, Invalid)
-                made[i, number] = self.alpha * float(state @ self.weight) + self.beta * valid
+                made[i, number] = self.alpha * self.head.value(state) + self.beta * valid
         return made
 
     def fit(self, scored: Sequence[Scored]) -> Mapping[str, float]:
@@ -71,52 +67,33 @@ class TurnProgress(Slot):
                 if states:
                     sums.append(torch.stack(states).sum(0))
                     outcomes.append(float(s.rewards.outcome[i]))
-        if not sums or self.weight is None:
+        if not sums:
             return {}
         self._states = {}
         features, goal = torch.stack(sums), torch.tensor(outcomes)
-        with torch.enable_grad():
-            head = self.weight.clone().requires_grad_()
-            optimizer = torch.optim.AdamW([head], lr=self.lr, weight_decay=0.0)
-            for _ in range(self.epochs):
-                loss = (features @ head - goal).square().mean()
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-        self.weight = head.detach()
-        return {"progress/loss": float(loss.detach())}
+        loss = self.head.fit(lambda head: (features @ head - goal).square().mean())
+        return {"progress/loss": loss}
 
     def state_dict(self) -> dict[str, Any]:
-        return {"width": 0 if self.weight is None else len(self.weight)}
+        return self.head.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.weight = torch.zeros(int(state["width"])) if state["width"] else None
+        self.head.load_state_dict(state)
 
     def tensors(self) -> Mapping[str, Tensor]:
-        return {} if self.weight is None else {"head": self.weight}
+        return self.head.tensors()
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        if "head" in tensors:
-            self.weight = tensors["head"].clone()
+        self.head.load_tensors(tensors)
 
 
 def _states(group: Group, workers: Workers) -> list[list[tuple[int, Tensor]]]:
-    """Pairs (turn, its last token's state and a 1) of each member, in order."""
-    members: Sequence[Played] = group.members
-    rows = [row for m in members for row in m.rows]
-    if not rows:
-        return [[] for _ in members]
-    with torch.no_grad():
-        hidden = workers.lm.score(rows, measures=["hidden"]).measures["hidden"].cpu().float()
+    """Pairs (turn, its last token's state) of each member, in order."""
+    by_row = iter(turn_states([r for m in group.members for r in m.rows], workers.lm, "last"))
     found: list[list[tuple[int, Tensor]]] = []
-    at = 0
-    for member in members:
+    for member in group.members:
         own: dict[int, Tensor] = {}
-        for row in member.rows:
-            for k, uid in enumerate(row.turn_uids):
-                last = int(np.flatnonzero(row.turn_of_token == k)[-1])
-                state = hidden[at, last] / hidden.shape[-1] ** 0.5
-                own[int(uid.rpartition("/")[2])] = torch.cat([state, torch.ones(1)])
-            at += 1
+        for _ in member.rows:
+            own |= next(by_row)
         found.append(sorted(own.items(), key=lambda item: item[0]))
     return found

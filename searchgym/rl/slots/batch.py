@@ -118,7 +118,7 @@ class Batch:
     """(N, T) log-probabilities under the teacher."""
     old_entropy: Tensor | None = None
     """(N, T) entropies, in nats, of the distributions that the tokens were drawn from, under the
-    weights at the start of the update; so are the next three
+    weights at the start of the update; so are the next four
     (``policies.scoring.TOKEN_MEASURES``)."""
     sum_pi_sq: Tensor | None = None
     """(N, T) sums of their squared probabilities."""
@@ -126,6 +126,9 @@ class Batch:
     """(N, T, 10) largest log-probabilities of these distributions."""
     hidden: Tensor | None = None
     """(N, T, H) last hidden states, of which they were made."""
+    logit_gradient: Tensor | None = None
+    """(N, T, C) gradients of the tokens' log-probabilities by the logits of every id that was
+    sampled in the step: 1 for the token's own less their probabilities."""
     value: Tensor | None = None
     """(N, T) a critic's, before the update."""
     returns: Tensor | None = None

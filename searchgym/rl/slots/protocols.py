@@ -116,7 +116,7 @@ class Signal(SlotObject, Protocol):
 
 @runtime_checkable
 class Learner(Protocol):
-    """A signal that learns: a process reward model, a progress head."""
+    """A signal or rollout that learns: a process reward model, a head on hidden states."""
 
     def fit(self, scored: Sequence[Scored], /) -> Mapping[str, float]:
         """Learn from the groups that were trained on, after the update, and return metrics."""

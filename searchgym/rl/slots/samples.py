@@ -110,6 +110,7 @@ def sample_batch(
         sum_pi_sq=torch.rand(n, width, generator=draw),
         top_logp=-torch.rand(n, width, TOP, generator=draw).cumsum(-1),
         hidden=torch.randn(n, width, 4, generator=draw),
+        logit_gradient=_logit_gradient(n, width),
         value=torch.rand(n, width, generator=draw),
         adv=torch.randn(n, generator=draw),
         notes={name: torch.rand(n, width, generator=draw) < 0.5 for name in notes},
@@ -119,6 +120,14 @@ def sample_batch(
             for name, values in sample_signals(signals, n, seed).items()
         },
     )
+
+
+def _logit_gradient(count: int, width: int, ids: int = 5) -> torch.Tensor:
+    """(count, width, ids) of tokens drawn at random."""
+    draw = torch.Generator().manual_seed(2)
+    odds = torch.randn(count, width, ids, generator=draw).softmax(-1)
+    own = torch.randint(0, ids, (count, width), generator=draw)
+    return torch.nn.functional.one_hot(own, ids) - odds
 
 
 def shuffled(size: int) -> list[int]:

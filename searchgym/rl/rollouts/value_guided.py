@@ -1,0 +1,144 @@
+"""V-STAR's rollout: trees grow where a value head expects most and the policy is unsure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..slots.records import Played, Scored
+from ..turn_head import TurnHead, turn_states
+from .branching import Branching, TurnTree
+from .entropy_branches import turn_entropy
+
+State = tuple[int, int]
+"""(Place of the branch that wrote the turn, turn)."""
+
+
+class ValueGuided(Branching):
+    """``chains`` chains, then in ``rounds`` rounds branches from the states of the group with the
+    largest V + ``weight`` · U, until there are ``size`` leaves. A state is what stands before a
+    turn, the question's being one; each is taken once before any is taken again. U is the turn's
+    entropy, divided by the logarithm of the vocabulary's size (V-STAR's value-guided decoding,
+    arXiv 2602.10699, with turns in place of tokens and of beams; rounds are ours).
+
+    V is a head on the hidden state from which the turn's first token was drawn. It begins at 0 and
+    learns along, by semi-gradient TD(0): V(state) → ``gamma`` · V(next state), and before the last
+    turn the episode's reward.
+
+    Args:
+        size: Leaves of a group (paper: a beam of 8).
+        chains: Default: half of ``size``.
+        weight: λ (paper: .1).
+        gamma: γ (paper: .99).
+        lr, epochs: AdamW learning rate of the head, and its steps after each update.
+        tokens: First tokens of a turn whose entropy counts.
+    """
+
+    registered = "value_guided"
+
+    def __init__(
+        self, size: int = 8, chains: int | None = None, rounds: int = 2, weight: float = 0.1,
+        gamma: float = 0.99, lr: float = 0.02, epochs: int = 20, tokens: int = 20,
+    ) -> None:  # fmt: skip
+        super().__init__(size)
+        chains = size // 2 if chains is None else chains
+        if not 1 <= chains < size or not 1 <= rounds <= size - chains or tokens < 1:
+            raise ValueError(
+                "chains is between 1 and size - 1, rounds between 1 and size - chains, tokens at "
+                f"least 1; got {chains}, {rounds} and {tokens} of size {size}"
+            )
+        if not 0 <= gamma <= 1 or weight < 0:
+            raise ValueError(f"gamma is in [0, 1] and weight at least 0, got {gamma}, {weight}")
+        self.chains, self.rounds, self.tokens = chains, rounds, tokens
+        self.weight, self.gamma = float(weight), float(gamma)
+        self.head = TurnHead(lr, epochs)
+        self._states: dict[str, dict[int, Tensor]] = {}
+        """States of this step's episodes, by turn, their own turns alone."""
+
+    def plant(self, tree: TurnTree) -> None:
+        for _ in range(self.chains):
+            tree.chain()
+
+    def grow(self, tree: TurnTree) -> None:
+        if tree.going or tree.rounds == self.rounds:
+            return
+        more = self.size - self.chains
+        count = more * (tree.rounds + 1) // self.rounds - more * tree.rounds // self.rounds
+        tree.rounds += 1
+        for place, at in self._chosen(tree, count):
+            tree.fork(place, at)
+
+    def _chosen(self, tree: TurnTree, count: int) -> list[State]:
+        """Choose the states from which branches go on."""
+        self._look(tree)
+        policy, worth = tree.workers.policy, dict[State, float]()
+        for place, branch in enumerate(tree.branches):
+            name = branch.episode.config.episode_id
+            for at, state in self._states[name].items():
+                # all chains begin with one question, and a branch's first state is its parent's
+                if not branch.broken and (at > branch.since or place == 0):
+                    unsure = turn_entropy(policy, name, at, self.tokens)
+                    worth[place, at] = self.head.value(state) + self.weight * unsure
+        worth = worth or {(0, 0): 0.0}  # the infrastructure broke all chains
+        left = [(b.parent, b.since) for b in tree.branches if b.parent is not None]
+        found: list[State] = []
+        for _ in range(count):
+            used = [*left, *found]
+            found.append(min(worth, key=lambda s: (used.count(s), -worth[s], s)))
+        return found
+
+    def _look(self, tree: TurnTree) -> None:
+        """Read the states of branches that have ended since it was last done, in one pass."""
+        policy = tree.workers.policy
+        new = [b for b in tree.branches if b.episode.config.episode_id not in self._states]
+        rows = [policy.rows(b.episode, since=b.since) for b in new]
+        by_row = iter(turn_states([r for own in rows for r in own], tree.workers.lm, "first"))
+        for branch, own in zip(new, rows, strict=True):
+            states: dict[int, Tensor] = {}
+            for _ in own:
+                states |= next(by_row)
+            self._states[branch.episode.config.episode_id] = states
+
+    def _members(self, tree: TurnTree) -> tuple[Played, ...]:
+        self._look(tree)  # the last ones, for fit
+        return super()._members(tree)
+
+    def fit(self, scored: Sequence[Scored]) -> Mapping[str, float]:
+        """Move the head towards what followed, in the episodes that were trained on."""
+        now: list[Tensor] = []
+        later: list[Tensor] = []
+        paid: list[float] = []
+        for s in scored:
+            for i in s.training:
+                name = s.group.members[i].episode.config.episode_id
+                states = [state for _, state in sorted(self._states.get(name, {}).items())]
+                if states:
+                    now += states
+                    later += [*states[1:], torch.zeros_like(states[0])]
+                    paid += [0.0] * (len(states) - 1) + [float(s.rewards.total[i])]
+        self._states = {}
+        if not now:
+            return {}
+        self.head.value(now[0])  # has a width from now on
+        here, there, reward = torch.stack(now), torch.stack(later), torch.tensor(paid)
+
+        def loss(head: Tensor) -> Tensor:
+            goal = reward + self.gamma * (there @ head.detach())
+            return (here @ head - goal).square().mean()
+
+        return {"value_guided/loss": self.head.fit(loss)}
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.head.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.head.load_state_dict(state)
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        return self.head.tensors()
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        self.head.load_tensors(tensors)

@@ -34,7 +34,7 @@ from searchgym.viewer.query import tree
 from tests.rl.colours import TASKS, player, setting
 from tests.rl.test_trainer import trainer
 
-BRANCHING = ("expand", "levels", "entropy_branches", "one_step", "retry")
+BRANCHING = ("expand", "levels", "entropy_branches", "one_step", "retry", "mcts")
 
 
 @cache
@@ -337,6 +337,7 @@ def test_options_out_of_range_are_named() -> None:
         ({"use": "entropy_branches", "size": 4, "chains": 5}, "between 1 and size"),
         ({"use": "one_step", "temperature": -1}, "temperature is at least 0"),
         ({"use": "retry", "size": 3}, "must be even"),
+        ({"use": "mcts", "size": 4, "width": 5}, "width is between 2 and size = 4"),
         ({"use": "retry", "hint": "all"}, "'queries' or 'answer'"),
         ({"use": "hinted", "tries": 0}, "tries at least 1"),
         ({"use": "expand", "size": 1, "trees": 1}, "at least 2"),

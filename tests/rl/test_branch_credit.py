@@ -116,6 +116,22 @@ def test_spo() -> None:
     np.testing.assert_allclose(by_std[0], [0, math.sqrt(2)], atol=1e-6)
 
 
+def test_propa_counts_each_leaf_once() -> None:
+    """Q = W / N among the turns of one state: two of four leaves below the first turn, one of two
+    below the second."""
+    found = segments(DEEP.group, DEEP.number, DEEP.parent, DEEP.since)
+    worth = values(found, DEEP.reward.tolist(), "leaves")
+    assert [v.end for v in worth] == [0.5, 2 / 3, 1, 0, 0.5, 1, 0, 0.5]
+    assert [v.before for v in worth] == [0.5, 1 / 3, 0.75, 1 / 3, 0.75, 0.5, 0.5, 0.5]
+    spec = {"use": "segment_values", "certain": None, "norm": "grpo", "average": "leaves"}
+    adv = estimate({**spec, "std": "population", "eps": 1e-9}, DEEP)
+    np.testing.assert_allclose(adv[0], [0, 1, 1, 1], atol=1e-6)
+    np.testing.assert_allclose(adv[2][:2], [-1, 1], atol=1e-6)
+    np.testing.assert_allclose(adv[1][:2], [-1, -1], atol=1e-6)
+    with pytest.raises((ValueError, CardError), match="'states' or 'leaves'"):
+        make("advantage", {"use": "segment_values", "average": "turns"})
+
+
 def test_spo_trains_on_unsure_tokens_alone() -> None:
     logp = torch.tensor([[0.95, 0.5], [0.89, 1.0], [0.91, 1.0]]).log()
     made = make("advantage", "segment_values").estimate(replace(ONE_STATE, old_logp=logp), {})

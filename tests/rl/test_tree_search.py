@@ -13,6 +13,7 @@ from searchgym.rl.rollouts.branching import TurnTree
 from searchgym.rl.rollouts.mcts import Mcts, SearchNode, backed_up, path
 from searchgym.rl.signals.outcome import total
 from searchgym.rl.signals.quality import Quality, qualities, steps
+from searchgym.rl.slots import contracts
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Group, Rewards, Scored
 from searchgym.rl.slots.registry import make
@@ -175,3 +176,22 @@ def test_the_laboratory_has_trees_of_every_kind() -> None:
     groups = played("mcts", 12)
     assert {total(m) >= 0.5 for g in groups for m in g.members} == {True, False}
     assert max(m.since for g in groups for m in g.members) >= 1
+
+
+# --- PROPA ----------------------------------------------------------------------------------------
+def test_demonstrations_are_where_nobody_succeeded() -> None:
+    """The rollout's own groups stay as they are, and the expert is the last of those that fail."""
+    base = {"use": "mcts", "size": 3}
+    alone = played(base, 12)
+    helped = contracts.check_rollout({"use": "rescued", "rollout": base}, plans(12), workers())
+    kinds = set()
+    for mine, theirs in zip(alone, helped, strict=True):
+        solved = any(total(m) >= 0.5 for m in mine.members)
+        experts = [m for m in theirs.members if m.purpose == "expert"]
+        assert len(experts) == (not solved)
+        assert len(theirs.members) == 3 + len(experts)
+        assert all(total(m) >= 0.5 and m.unsampled for m in experts)
+        for a, b in zip(mine.members, theirs.members, strict=False):
+            assert a.episode.snapshot() == b.episode.snapshot()
+        kinds.add(solved)
+    assert kinds == {True, False}

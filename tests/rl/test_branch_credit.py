@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from searchgym.core.episode import Episode
 from searchgym.errors import CardError
 from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
 from searchgym.rl.losses.opmd import opmd_loss
@@ -149,6 +150,25 @@ def test_tree_grpo_compares_in_the_group_and_in_the_tree() -> None:
     np.testing.assert_allclose(adv, want, atol=1e-5)
     equal = replace(batch, reward=torch.ones(4))
     assert not estimate({"use": "branches", "intra": 1.0}, equal).any()
+
+
+def test_dialtree_compares_what_was_played_to_its_end() -> None:
+    """A pruned branch is in no mean; where the writer itself was pruned, what it shares stays."""
+    spec = {"use": "branches", "whole": True}
+    half = 1 / math.sqrt(2)
+    for gone, want, kept in (
+        (2, [[0, half], [-half, 0], [0, 0]], [[1, 1], [1, 0], [0, 0]]),
+        (0, [[0, 0], [half, 0], [-half, 0]], [[1, 0], [1, 0], [1, 0]]),
+    ):
+        reward = [1.0, 0.0, 0.0] if gone == 2 else [0.9, 1.0, 0.0]
+        batch = forest(reward, [-1, 0, 0], [0, 1, 1], [2, 2, 2])
+        config = batch.members[gone].episode.config
+        batch.members[gone] = Played(Episode(config), ())
+        made = make("advantage", spec).estimate(batch, {})
+        np.testing.assert_allclose(made.adv, want, atol=1e-5)
+        assert made.mask.int().tolist() == kept
+    plain = estimate("branches", ONE_STATE)
+    np.testing.assert_array_equal(estimate(spec, ONE_STATE), plain)
 
 
 def test_arpos_soft_assignment_is_as_many_copies_of_the_hard_one() -> None:

@@ -26,9 +26,9 @@ class Guided(Slot):
     and the guide's). So the policy meets states that it would seldom reach by itself.
 
     The guide's episode is the group's baseline, which is never trained on, and no other row has its
-    tokens under the loss. Episodes that begin in different states have different chances: compare them by a critic,
-    or by ``branches`` and ``segment_values``, and not by a group's mean. Where a guide answers at
-    once there is nothing to go on from, and all begin with the question.
+    tokens under the loss. Episodes that begin in different states have different chances: compare
+    them by a critic, or by ``branches`` and ``segment_values``, and not by a group's mean. Where a
+    guide answers at once there is nothing to go on from, and all begin with the question.
 
     Args:
         size: Episodes of a group, without the guide's.

@@ -45,8 +45,10 @@ def _elsewhere(table: Mapping[str, Any]) -> bool:
     use = rollout.get("use") if isinstance(rollout, Mapping) else rollout
     parts = {*_names(table["advantage"]), *_signals(table.get("signal", ()))}
     hinted = use == "hinted" or (isinstance(rollout, Mapping) and "hint" in rollout)
-    shaped = use in ("half_closed", "demonstrations", "with_experts", "noisy", "value_guided")
-    shaped = shaped or hinted
+    shaped = hinted or use in (
+        "half_closed", "demonstrations", "with_experts", "rescued", "guided", "noisy",
+        "value_guided",
+    )  # fmt: skip
     if not shaped and use in REGISTRY["rollout"]:  # a role's prompt is in no tree
         shaped = bool(load_known(REGISTRY["rollout"][str(use)]).roles)
     return shaped or bool(parts & ANOTHER)

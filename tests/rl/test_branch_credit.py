@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from searchgym.core.episode import Episode
 from searchgym.errors import CardError
 from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
 from searchgym.rl.losses.opmd import opmd_loss
@@ -143,6 +144,22 @@ def test_spo() -> None:
     np.testing.assert_allclose(by_std[0], [0, math.sqrt(2)], atol=1e-6)
 
 
+def test_propa_counts_each_leaf_once() -> None:
+    """Q = W / N among the turns of one state: two of four leaves below the first turn, one of two
+    below the second."""
+    found = segments(DEEP.group, DEEP.number, DEEP.parent, DEEP.since)
+    worth = values(found, DEEP.reward.tolist(), "leaves")
+    assert [v.end for v in worth] == [0.5, 2 / 3, 1, 0, 0.5, 1, 0, 0.5]
+    assert [v.before for v in worth] == [0.5, 1 / 3, 0.75, 1 / 3, 0.75, 0.5, 0.5, 0.5]
+    spec = {"use": "segment_values", "certain": None, "norm": "grpo", "average": "leaves"}
+    adv = estimate({**spec, "std": "population", "eps": 1e-9}, DEEP)
+    np.testing.assert_allclose(adv[0], [0, 1, 1, 1], atol=1e-6)
+    np.testing.assert_allclose(adv[2][:2], [-1, 1], atol=1e-6)
+    np.testing.assert_allclose(adv[1][:2], [-1, -1], atol=1e-6)
+    with pytest.raises((ValueError, CardError), match="'states' or 'leaves'"):
+        make("advantage", {"use": "segment_values", "average": "turns"})
+
+
 def test_spo_trains_on_unsure_tokens_alone() -> None:
     logp = torch.tensor([[0.95, 0.5], [0.89, 1.0], [0.91, 1.0]]).log()
     made = make("advantage", "segment_values").estimate(replace(ONE_STATE, old_logp=logp), {})
@@ -160,6 +177,25 @@ def test_tree_grpo_compares_in_the_group_and_in_the_tree() -> None:
     np.testing.assert_allclose(adv, want, atol=1e-5)
     equal = replace(batch, reward=torch.ones(4))
     assert not estimate({"use": "branches", "intra": 1.0}, equal).any()
+
+
+def test_dialtree_compares_what_was_played_to_its_end() -> None:
+    """A pruned branch is in no mean; where the writer itself was pruned, what it shares stays."""
+    spec = {"use": "branches", "whole": True}
+    half = 1 / math.sqrt(2)
+    for gone, want, kept in (
+        (2, [[0, half], [-half, 0], [0, 0]], [[1, 1], [1, 0], [0, 0]]),
+        (0, [[0, 0], [half, 0], [-half, 0]], [[1, 0], [1, 0], [1, 0]]),
+    ):
+        reward = [1.0, 0.0, 0.0] if gone == 2 else [0.9, 1.0, 0.0]
+        batch = forest(reward, [-1, 0, 0], [0, 1, 1], [2, 2, 2])
+        config = batch.members[gone].episode.config
+        batch.members[gone] = Played(Episode(config), ())
+        made = make("advantage", spec).estimate(batch, {})
+        np.testing.assert_allclose(made.adv, want, atol=1e-5)
+        assert made.mask.int().tolist() == kept
+    plain = estimate("branches", ONE_STATE)
+    np.testing.assert_array_equal(estimate(spec, ONE_STATE), plain)
 
 
 def test_arpos_soft_assignment_is_as_many_copies_of_the_hard_one() -> None:

@@ -24,6 +24,7 @@ from searchgym.rl.recipe import read
 from searchgym.rl.rollouts.branching import Branching, TurnTree
 from searchgym.rl.rollouts.entropy_branches import EntropyBranches
 from searchgym.rl.rollouts.near_ties import edit_distance, near_tie
+from searchgym.rl.rollouts.pruned import CHECKS, invalid, stale
 from searchgym.rl.rollouts.retry import first_fruitless
 from searchgym.rl.saved import ROLLOUTS
 from searchgym.rl.signals.outcome import total
@@ -38,7 +39,10 @@ from searchgym.viewer.query import tree
 from tests.rl.colours import TASKS, player, setting
 from tests.rl.test_trainer import trainer
 
-BRANCHING = ("expand", "levels", "entropy_branches", "near_ties", "one_step", "retry", "thompson")
+BRANCHING = (
+    "expand", "levels", "entropy_branches", "near_ties", "one_step", "retry", "thompson", "mcts",
+    "pruned",
+)  # fmt: skip
 
 
 @cache
@@ -294,6 +298,48 @@ def test_a_rollout_that_learns_plays_in_the_trainers_process() -> None:
     assert all("value_guided/loss" in metrics for metrics in run.train())
 
 
+def test_dialtree_prunes_what_went_wrong_and_nothing_else() -> None:
+    pruned = 0
+    for group in played({"use": "pruned", "size": 6, "roots": 3, "width": 2}, 12):
+        leaves = [m for m in group.members if m.finished]
+        assert len(leaves) <= 6
+        assert sum(m.parent is None for m in group.members) == 3
+        for place, member in enumerate(group.members):
+            episode = member.episode
+            turns = range(1, len(episode.turns) + 1)
+            wrong = [
+                n for n in turns if faulty(episode, n) and (n < len(turns) or not member.finished)
+            ]
+            assert wrong == ([] if member.finished else [len(turns)])
+            pruned += not member.finished
+            after = [m.since for m in group.members if m.parent == place]
+            assert all(at < len(turns) for at in after), "nothing leaves an end"
+    assert pruned
+    everyone = played({"use": "pruned", "size": 6, "roots": 3, "prune": []}, 12)
+    assert all(m.finished for g in everyone for m in g.members)
+    assert {len(g.members) for g in everyone} >= {6}
+
+
+def faulty(episode: Any, turns: int) -> bool:
+    """Whether the last of the first turns was no action, or searched in vain."""
+    before = episode.fork(at=turns)
+    return any(check(before) for check in CHECKS.values())
+
+
+def test_a_search_in_vain() -> None:
+    setup = lm().tree.env
+    task = setup.tasks[1]
+    episode = setup.start(0, task=task)
+    first, second = task.queries
+    found = []
+    for text in (first, first, second, "nothing that is there"):
+        episode.act(f"search: {text}")
+        run_tools([episode], setup.toolbox)
+        found.append(stale(episode))
+    assert found == [False, True, False, True]
+    assert not invalid(episode)
+
+
 def test_slate_trains_all_candidates_of_each_turn() -> None:
     for group in played({"use": "one_step", "size": 4}):
         at: dict[int, int] = {}
@@ -508,7 +554,10 @@ def test_options_out_of_range_are_named() -> None:
         ({"use": "entropy_branches", "size": 4, "chains": 5}, "between 1 and size"),
         ({"use": "one_step", "temperature": -1}, "temperature is at least 0"),
         ({"use": "retry", "size": 3}, "must be even"),
+        ({"use": "mcts", "size": 4, "width": 5}, "width is between 2 and size = 4"),
         ({"use": "retry", "hint": "all"}, "'queries' or 'answer'"),
+        ({"use": "pruned", "roots": 9}, "roots is between 1 and size = 8"),
+        ({"use": "pruned", "prune": ["late"]}, "unknown check 'late'"),
         ({"use": "hinted", "tries": 0}, "tries at least 1"),
         ({"use": "expand", "size": 1, "trees": 1}, "at least 2"),
     ):

@@ -34,6 +34,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "spear": {"lr": 1.5e-3, "steps": 32},
     # at 2e-3 one of three seeds answers without a search, and stays there
     "r3l": {"lr": 1e-3, "steps": 40},
+    # at 2e-3 one of three seeds stays at .35: it imitates few turns of few questions
+    "rest_mcts": {"lr": 1.5e-3, "steps": 32},
     # imitates what went well, little at a time
     "rft": {"lr": 3e-3, "steps": 32},
     # plays on until enough groups disagree, and soon few do

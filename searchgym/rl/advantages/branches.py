@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, get_args
 
+import torch
+
 from ..ops.branches import at_tokens, segments
 from ..ops.mask import masked
 from ..slots.batch import Batch, Estimate
@@ -34,19 +36,36 @@ class Branches(Over):
 
     Args:
         base: An estimator as in a recipe, one number for each episode.
+        whole: Only members whose episodes have ended are leaves: what was stopped before its end
+            (rollout ``pruned``) is compared with nobody, and turns that it alone holds are not
+            trained on.
     """
 
     registered = "branches"
     reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({}, {"use": "grpo"}),)
 
-    def __init__(self, base: Any = "grpo", intra: float = 0.0, share: Share = "copies") -> None:
+    def __init__(
+        self, base: Any = "grpo", intra: float = 0.0, share: Share = "copies", whole: bool = False
+    ) -> None:
         super().__init__(base)
         if share not in get_args(Share):
             raise ValueError(f"share is one of {', '.join(get_args(Share))}, got {share!r}")
         self.intra = float(intra)
         self.share: Share = share
+        self.whole = whole
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        if not self.whole:
+            return self._estimate(batch, coef)
+        ended = torch.tensor([m.finished for m in batch.members])
+        known = torch.where(ended, batch.reward, torch.nan)
+        made = self._estimate(replace(batch, reward=known), coef)
+        found = segments(batch.group, batch.number, batch.parent, batch.since)
+        kept = [float(any(bool(ended[i]) for i in s.leaves)) for s in found]
+        mask = batch.mask & (at_tokens(found, kept, batch.turn) > 0)
+        return made._replace(mask=mask if made.mask is None else mask & made.mask)
+
+    def _estimate(self, batch: Batch, coef: Coef) -> Estimate:
         made = self.base.estimate(batch, coef)
         leaf = made.adv
         if self.intra:
@@ -61,5 +80,4 @@ class Branches(Over):
         scored = (~batch.reward.isnan()).tolist()
         own, how = leaf.tolist(), HOW[self.share]
         shared = [how([own[i] for i in s.leaves if scored[i]]) for s in found]
-        mask = batch.mask & ~batch.reward.isnan()[:, None]
-        return made._replace(adv=masked(at_tokens(found, shared, batch.turn), mask))
+        return made._replace(adv=masked(at_tokens(found, shared, batch.turn), batch.mask))

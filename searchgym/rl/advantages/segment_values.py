@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from ..ops.branches import Valued, at_tokens, segments, values
+from ..ops.branches import Average, Valued, at_tokens, segments, values
 from ..ops.groups import Std, checked_std
 from ..ops.mask import masked
 from ..slots.batch import Batch, Estimate
@@ -27,6 +27,8 @@ class SegmentValues(Relative):
             the state's segments.
         certain: Tokens that had at least this probability are not trained on (paper: .9); None:
             all are.
+        average: ``"states"``: as above; ``"leaves"``: a segment is worth the mean of all leaves
+            below, as in a tree search (``ops.branches.values``).
     """
 
     registered = "segment_values"
@@ -42,12 +44,16 @@ class SegmentValues(Relative):
         certain: float | None = 0.9,
         std: Std = "sample",
         eps: float = 1e-6,
+        average: Average = "states",
     ) -> None:
         if norm not in ("rloo", "grpo"):
             raise ValueError(f"norm is 'rloo' or 'grpo', got {norm!r}")
         if certain is not None and not 0 < certain <= 1:
             raise ValueError(f"certain is in (0, 1], got {certain}")
+        if average not in get_args(Average):
+            raise ValueError(f"average is 'states' or 'leaves', got {average!r}")
         self.norm: Norm = norm
+        self.average: Average = average
         self.certain, self.eps = certain, float(eps)
         self.std: Std = checked_std(std)
         if certain is not None:
@@ -55,7 +61,8 @@ class SegmentValues(Relative):
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         found = segments(batch.group, batch.number, batch.parent, batch.since)
-        gained = [self._gain(v) for v in values(found, batch.reward.double().tolist())]
+        worth = values(found, batch.reward.double().tolist(), self.average)
+        gained = [self._gain(value) for value in worth]
         mask = batch.mask & ~batch.reward.isnan()[:, None]
         made = Estimate(masked(at_tokens(found, gained, batch.turn), mask))
         if self.certain is None:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+Average = Literal["states", "leaves"]
+"""What a state's value is the mean of: the segments that begin there, or all leaves below."""
 State = tuple[int, int]
 """(Number of the trajectory that led there, turn); (-1 - group, 0) for the question."""
 
@@ -98,9 +101,14 @@ class Valued:
     """Values of all ends of segments that begin in its state, its own among them."""
 
 
-def values(found: Sequence[TurnSpan], reward: Sequence[float]) -> list[Valued]:
+def values(
+    found: Sequence[TurnSpan], reward: Sequence[float], average: Average = "states"
+) -> list[Valued]:
     """Values of states as means over what follows (SPO, arXiv 2505.23564): a leaf is worth its
-    reward, a state the mean of its segments' ends. Rewards that are NaN count nowhere."""
+    reward, a state the mean of its segments' ends. With ``average = "leaves"`` a segment's end is
+    worth the mean of all leaves below, each counted once, as a tree search backs them up (PROPA,
+    arXiv 2511.10279), and what begins in one state is compared as equals. Rewards that are NaN
+    count nowhere."""
     ahead: dict[State, list[int]] = {}
     for k, segment in enumerate(found):
         ahead.setdefault(segment.state, []).append(k)
@@ -109,7 +117,13 @@ def values(found: Sequence[TurnSpan], reward: Sequence[float]) -> list[Valued]:
     def end(k: int) -> float:
         if k not in ends:
             after = found[k].after
-            ends[k] = float(reward[found[k].line]) if after is None else mean(spread(after))
+            if after is None:
+                ends[k] = float(reward[found[k].line])
+            elif average == "states":
+                ends[k] = mean(spread(after))
+            else:
+                below = [float(reward[i]) for i in found[k].leaves]
+                ends[k] = mean([r for r in below if not math.isnan(r)])
         return ends[k]
 
     def spread(state: State) -> list[float]:

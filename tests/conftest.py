@@ -12,6 +12,26 @@ if BESIDE.is_dir():  # the environments of real sets look where SEARCHGYM_DATA s
     os.environ.setdefault("SEARCHGYM_DATA", str(BESIDE))
 os.environ.pop("COLUMNS", None)  # pytest's workers set it; the output tested is that of a pipe
 
+LONG = (
+    "benchmark/test_quickstart", "test_notebooks", "cli/test_train_lm", "cli/test_disk_full",
+    "knower/test_run", "test_solvable", "test_packaging", "rl/test_learning", "warmstart/test_run",
+    "finetune/test_run", "site/test_site", "benchmark/test_far_rungs", "integrations/test_glue",
+    "benchmark/test_expected", "engines/test_simulated_learns", "reports/test_page",
+    "rl/test_candidate_trainer", "engines/test_dense_kill", "rl/test_async_rollouts",
+    "engines/test_dense_forged", "engines/test_contract", "rl/test_processes",
+    "rl/test_trainer_resume", "evaluation/test_resume", "serve/test_process",
+    "serve/test_attacks", "cli/test_simulator", "cli/test_measure", "cli/test_knower",
+    "cli/test_model_agents", "engines/test_bm25_real",
+)  # fmt: skip
+"""Files of half a minute and more. They begin first, so that no worker is left with one alone when
+the others have nothing more to do."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of long files first; the order within a file stays."""
+    places = {f"tests/{name}.py": i for i, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(LONG)))
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:

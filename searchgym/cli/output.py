@@ -210,7 +210,7 @@ def cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.3g}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
+        return f"{value:.3g}" if 0 < abs(value) < 0.001 else f"{value:.3f}"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_inner, value)) or "–"
     if isinstance(value, Mapping):
@@ -222,7 +222,9 @@ def _inner(value: Any) -> str:
     """Write an element of a list or table: what has parts itself stands in braces."""
     if isinstance(value, (list, tuple, Mapping)):
         return f"{{{cell(value)}}}"
-    return cell(value) if isinstance(value, (float, bool)) else str(value)
+    if isinstance(value, float):  # an option: as it was given
+        return f"{value:g}"
+    return cell(value) if isinstance(value, bool) else str(value)
 
 
 def markdown_table(rows: Sequence[Row]) -> str:

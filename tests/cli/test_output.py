@@ -19,7 +19,7 @@ from searchgym.cli.output import cell
         (0.0, "0.000"),
         (1e-6, "1e-06"),  # a learning rate, not nothing
         (["ppo", {"use": "entropy", "weight": 1e-3}], "ppo, {use=entropy, weight=0.001}"),
-        ({"use": "kl", "base": {"use": "ppo", "lam": 1.0}}, "use=kl, base={use=ppo, lam=1.000}"),
+        ({"use": "kl", "base": {"use": "ppo", "lam": 1.0}}, "use=kl, base={use=ppo, lam=1}"),
         ([], "–"),
         ((1, 2, 3), "1, 2, 3"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,17 @@ class Recipe:
     def token_measures(self) -> list[str]:
         """Names of the measures of tokens' distributions that parts read."""
         return [name for name in TOKEN_MEASURES if self.needs(name)]
+
+    def copy(self) -> Recipe:
+        """Make a copy whose parts that remember (the tasks' order, stores, reward models) are its
+        own, so that two trainings by one recipe do not go on with each other's."""
+
+        def own(part: Any) -> Any:
+            if isinstance(part, tuple):
+                return tuple(map(own, part))
+            return deepcopy(part) if part.state_dict() or hasattr(part, "tensors") else part
+
+        return replace(self, **{slot: own(getattr(self, slot)) for slot in REGISTRY})
 
     def state_dict(self) -> dict[str, Any]:
         return {place: part.state_dict() for place, part in self.parts()}

@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from math import ceil
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -63,7 +64,7 @@ class Trainer:
     Args:
         env: An environment, wrapped or not, its id, or a Gymnasium spec. All its keywords hold: a
             ``curriculum`` of it takes the place of a recipe's uniform choice of tasks.
-        recipe: A shipped recipe's name, a TOML file, a table or a :class:`Recipe`.
+        recipe: A shipped recipe's name, a TOML file, a table or a :class:`Recipe`, which is copied.
         policy: Acts over the weights of ``lm``; by default ``lm.policy()``, whose prompt format is
             the one that the model's folder notes, else chat if it has a template, else plain text.
         teacher: Model to distil from.
@@ -101,7 +102,8 @@ class Trainer:
         policy = lm.policy() if policy is None else policy
         self.lm, self.policy = lm, policy
         self.teacher, self.critic, self.rollouts = teacher, critic, rollouts
-        self.recipe, self.env = under_curriculum(Recipe.of(recipe), env)
+        made = recipe.copy() if isinstance(recipe, Recipe) else Recipe.of(recipe)
+        self.recipe, self.env = under_curriculum(made, env)
         self.config = config or TrainConfig.of(self.recipe)
         self.roles = dict(roles or {})
         check_roles(self.recipe, self.roles, lm)
@@ -286,7 +288,7 @@ class Trainer:
                 )
             metrics |= batch_metrics(batch)
             if self.rollouts is not None:
-                metrics |= staleness_metrics(batch, self.policy.version, self.rollouts.eta)
+                metrics |= staleness_metrics(batch, self.policy.version, ceil(self.rollouts.eta))
             # 5. rewards become advantages
             compare(recipe, batch, coef)
             if self.saved is not None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from searchgym import objects
 from searchgym.cli.main import run
 
 SMALL = ["-s", "world.entities=400", "-s", 'tasks={"simple": 12, "chain-2": 12}']
@@ -33,6 +34,9 @@ Cli = Callable[..., Done]
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
     """``cli("list", "envs", stdin="…")`` → exit code, output, error output."""
     monkeypatch.delenv("SEARCHGYM_TRACEBACK", raising=False)
+    # a command also looks for modules where it is called; the next test is called elsewhere
+    monkeypatch.setattr(objects, "_FOLDERS", [])
+    monkeypatch.setattr(sys, "path", list(sys.path))
 
     def call(*arguments: object, stdin: str = "") -> Done:
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from searchgym.rl.asynchronous.admission import AdmissionControl
-from searchgym.rl.asynchronous.waiting import Late, Waiting
+from searchgym.rl.asynchronous.waiting import Late, Order, Waiting
 from searchgym.rl.slots.records import Floats
 
 Ints = NDArray[np.int64]
@@ -39,11 +39,12 @@ def simulate(
     duration: Callable[[int], float],
     *,
     batch: int,
-    eta: int,
+    eta: float,
     workers: int,
     update: float,
     updates: int,
     late: Late = "wait",
+    order: Order = "deadline",
 ) -> Simulated:
     """Event by event: ``workers`` rollouts at a time, an update whenever one can be made.
 
@@ -53,7 +54,7 @@ def simulate(
         update: Seconds of an update, during which rollouts go on.
     """
     control = AdmissionControl(batch, eta)
-    waiting: Waiting[tuple[float, int]] = Waiting(control, late)
+    waiting: Waiting[tuple[float, int]] = Waiting(control, late, order)
     free, started, clock, update_ends = workers, 0, 0.0, -1.0
     events: list[tuple[float, int, int, float, int]] = []  # (time, order, ticket, seconds, version)
     lags: list[int] = []

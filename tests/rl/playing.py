@@ -48,6 +48,16 @@ def make(seed: int = 0, pause: float = 0.0, kill: str = "", fail: bool = False) 
     return Workers(policy, setting(), lm)
 
 
+def with_roles(recipe: str) -> Workers:
+    """The warm model of ``lookup`` with whoever a recipe plays with besides the policy."""
+    from searchgym.rl.recipe import Recipe
+    from tests.rl import lookup
+
+    torch.set_num_threads(1)
+    lm, policy = lookup.player()
+    return Workers(policy, lookup.setting(), lm, roles=lookup.roles_of(Recipe.of(recipe)))
+
+
 class Slow(Chains):
     """Groups of some tasks take long."""
 

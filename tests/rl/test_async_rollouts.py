@@ -24,8 +24,9 @@ from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots.records import Workers
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.llms.test_handover import free
+from tests.rl import lookup
 from tests.rl.colours import player, setting
-from tests.rl.playing import make
+from tests.rl.playing import make, with_roles
 from tests.rl.test_trainer import success, weights
 
 RECIPE: dict[str, Any] = {
@@ -79,6 +80,33 @@ def test_without_lag_it_is_the_synchronous_trainer(folders: list[Path]) -> None:
         assert mine["staleness/0"] == 1
         assert mine["importance_sampling_ratio/max"] == pytest.approx(1, abs=1e-4)
     torch.testing.assert_close(weights(trainer.lm), weights(lm), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["search_r2_refiner", "ai_searchplanner"])
+def test_roles_are_played_in_worker_processes(folders: list[Path], name: str) -> None:
+    """One that shares the policy's weights, and a frozen one: the synchronous numbers."""
+    recipe = Recipe.of({**Recipe.of(name).table, "advantage": "grpo"})
+    config = TrainConfig.of(recipe, steps=2, tasks=2, lr=2e-3)
+    lm, policy = lookup.player()
+    roles = lookup.roles_of(recipe)
+    alone = Trainer(lookup.setting(), lm, recipe, config, policy=policy, roles=roles)
+    want = list(alone.train())
+    lm, policy = lookup.player()
+    rollouts = AsyncRollouts(
+        partial(with_roles, name), eta=0, together=2, start_method="forkserver"
+    )
+    folders.append(rollouts.folder)
+    apart = Trainer(
+        lookup.setting(), lm, recipe, config, policy=policy, roles=roles, rollouts=rollouts
+    )
+    with rollouts:
+        got = list(apart.train())
+    for mine, theirs in zip(got, want, strict=True):
+        same = {n for n in theirs if not n.endswith("_s")}
+        assert {n: mine[n] for n in same} == pytest.approx({n: theirs[n] for n in same}, abs=1e-5)
+        shared = {n for n in theirs if n.startswith("roles/")}
+        assert bool(shared) == ("shared" in roles.values())
+    torch.testing.assert_close(weights(lm), weights(alone.lm), atol=1e-6, rtol=1e-5)
 
 
 def test_nothing_is_too_old_and_it_learns(folders: list[Path]) -> None:

@@ -74,6 +74,7 @@ def test_stored_groups_are_trained_on_beside_new_ones() -> None:
     assert not isinstance(UniformTasks(), Replay)
     assert not isinstance(Return(), Learner)
     run = trainer({**read("grpo"), "data": data, "signal": signal}, steps=2, tasks=3)
+    (signal,) = run.recipe.signal  # type: ignore[assignment]
     first, second = run.train()
     assert (first["groups_replayed"], second["groups_replayed"]) == (0, 1)
     assert (first["groups_kept"], second["groups_kept"]) == (3, 3)

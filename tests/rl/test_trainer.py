@@ -76,3 +76,14 @@ def success(run: Trainer) -> float:
     plans = [TaskPlan(task, f"test{i}", i) for i, task in enumerate(run.env.tasks)]
     groups = Chains(10).collect(plans, Workers(run.policy, run.env, run.lm))
     return float(np.mean([total(m) for g in groups for m in g.members]))
+
+
+def test_two_trainings_by_one_recipe_are_the_same() -> None:
+    """What the parts of a recipe remember belongs to one training."""
+    recipe = Recipe.of("grpo")
+    plans = [
+        [plan.task.id for plan in run.recipe.data.plan(run.env.tasks, 3, 0, 0)]
+        for run in (trainer(recipe, steps=1, tasks=3) for _ in range(2))
+        if list(run.train())
+    ]
+    assert plans[0] == plans[1]

@@ -1,10 +1,14 @@
 """Staleness control of AReaL (arXiv 2505.24298): how many rollouts may run at a time.
 
-With ``batch`` rollouts per update, weights of version v and a bound η, at most (η + v + 1) · batch
-rollouts may ever have been accepted or be running. A rollout is one group of episodes.
+With ``batch`` rollouts per update, weights of version v and a bound η, at most ⌈η · batch⌉ +
+(v + 1) · batch rollouts may ever have been accepted or be running. A rollout is one group of
+episodes. A whole η is AReaL's; a fraction is ROLL's ``async_generation_ratio`` (arXiv 2506.06122)
+and verl's ``staleness_threshold``.
 """
 
 from __future__ import annotations
+
+import math
 
 from ...errors import CardError
 
@@ -14,15 +18,16 @@ class AdmissionControl:
 
     Args:
         batch: Rollouts per update.
-        eta: Updates that a rollout may lag behind; 0 is synchronous training.
+        eta: Updates that a rollout may lag behind; 0 is synchronous training. With a fraction, so
+            many of an update's rollouts are begun ahead, and none lags by more than ⌈η⌉ updates.
         limit: Maximum number of concurrent rollouts; None bounds them by staleness alone.
 
     Raises:
         CardError: an argument out of range.
     """
 
-    def __init__(self, batch: int, eta: int, *, limit: int | None = None) -> None:
-        if batch < 1 or eta < 0 or (limit is not None and limit < 1):
+    def __init__(self, batch: int, eta: float, *, limit: int | None = None) -> None:
+        if batch < 1 or not 0 <= eta < math.inf or (limit is not None and limit < 1):
             raise CardError(
                 f"batch and limit must be at least 1, eta at least 0; got {batch}, {limit}, {eta}"
             )
@@ -33,9 +38,15 @@ class AdmissionControl:
         self.running = 0
 
     @property
+    def age(self) -> int:
+        """Updates that a rollout may lag behind, as a whole number."""
+        return math.ceil(self.eta)
+
+    @property
     def capacity(self) -> int:
         """Number of rollouts that may start now."""
-        allowed = (self.eta + self.version + 1) * self.batch - (self.accepted + self.running)
+        allowed = math.ceil(self.eta * self.batch) + (self.version + 1) * self.batch
+        allowed -= self.accepted + self.running
         if self.limit is not None:
             allowed = min(allowed, self.limit - self.running)
         return max(allowed, 0)

@@ -14,7 +14,7 @@ from ...errors import CardError, EngineError
 from ..recipe import Recipe
 from ..slots.records import Group, TaskPlan
 from .admission import AdmissionControl
-from .waiting import Late, Waiting
+from .waiting import Late, Order, Waiting
 from .weights import new_folder, pick_staging_dir, publish
 from .worker import Job, Make, Worker, WorkerLostError
 
@@ -40,9 +40,12 @@ class AsyncRollouts:
     Args:
         make: Builds a worker's policy and environment in its process; see :data:`worker.Make`.
         workers: Number of processes.
-        eta: Maximum number of updates between a group's start and its training.
+        eta: Maximum number of updates between a group's start and its training; with a fraction,
+            so many of an update's groups are begun ahead.
         together: Groups that a worker plays in one batch.
         late: ``"wait"`` for slow groups, or ``"drop"`` them.
+        order: With ``"drop"``: train on the finished groups that began first (``"deadline"``), or
+            on those that were finished first (``"arrival"``).
         restarts: Number of workers that may die before training ends with an error.
         timeout_s: Time limit of a worker's start, and of each batch of groups.
         start_method: Start method of ``multiprocessing``. As always with ``"spawn"``, a script that
@@ -57,9 +60,10 @@ class AsyncRollouts:
         make: Make,
         *,
         workers: int = 1,
-        eta: int = 1,
+        eta: float = 1,
         together: int = 1,
         late: Late = "wait",
+        order: Order = "deadline",
         restarts: int = 3,
         timeout_s: float = 600.0,
         start_method: str = "spawn",
@@ -69,7 +73,9 @@ class AsyncRollouts:
                 "workers and together must be at least 1, restarts and eta at least 0, timeout_s "
                 f"positive; got {workers}, {together}, {restarts}, {eta}, {timeout_s}"
             )
-        self.make, self.workers, self.eta, self.late = make, workers, eta, late
+        self.make, self.workers, self.eta = make, workers, eta
+        self.late, self.order = late, order
+        Waiting(AdmissionControl(1, eta), late, order)  # refused here, not when training begins
         self.together, self.restarts, self.timeout_s = together, restarts, timeout_s
         self.context = multiprocessing.get_context(start_method)
         self.folder = new_folder()
@@ -96,7 +102,7 @@ class AsyncRollouts:
             raise EngineError("these rollouts belong to a trainer already: make others")
         control = AdmissionControl(batch, self.eta)
         control.recover(steps)
-        self.waiting = Waiting(control, self.late)
+        self.waiting = Waiting(control, self.late, self.order)
         self.folder = pick_staging_dir(self.folder, weights)
         publish(self.folder, weights, version)
         rollout = recipe.table.get("rollout", "chains")

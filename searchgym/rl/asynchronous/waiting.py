@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+from ...errors import CardError
 from .admission import AdmissionControl
 
 Late = Literal["wait", "drop"]
+Order = Literal["deadline", "arrival"]
 T = TypeVar("T")
 
 
@@ -16,23 +18,34 @@ class Chosen(NamedTuple, Generic[T]):
     items: list[T]
     """Rollouts in the order in which they began."""
     lags: list[int]
-    """Updates between each rollout's start and this one, at most η."""
+    """Updates between each rollout's start and this one, at most ⌈η⌉."""
 
 
 class Waiting(Generic[T]):
     """Holds running and finished rollouts, oldest first, and keeps an :class:`AdmissionControl`
     informed.
 
-    No rollout is trained on more than η updates after it began. ``late="wait"``: an update waits
+    No rollout is trained on more than ⌈η⌉ updates after it began. ``late="wait"``: an update waits
     until those that are still under way fit into the updates that are left for them, so that none
     is ever lost. ``late="drop"``: it takes the first ``batch`` that are finished, and who comes too
-    late is thrown away. That never waits for a slow rollout, and never learns from one.
+    late is thrown away. That never waits for a slow rollout, and seldom learns from one.
+
+    ``order``: of the finished, the update takes those whose deadline is nearest, which began first
+    (``"deadline"``), or those that were finished first (``"arrival"``), by which more slow ones
+    grow too old while they wait. AstraFlow (arXiv 2605.15565) has both.
     """
 
-    def __init__(self, control: AdmissionControl, late: Late = "wait") -> None:
-        if late not in ("wait", "drop"):
-            raise ValueError(f"late is 'wait' or 'drop', got {late!r}")
-        self.control, self.late = control, late
+    def __init__(
+        self, control: AdmissionControl, late: Late = "wait", order: Order = "deadline"
+    ) -> None:
+        if late not in ("wait", "drop") or order not in ("deadline", "arrival"):
+            raise CardError(
+                "late is 'wait' or 'drop' and order 'deadline' or 'arrival', got "
+                f"{late!r} and {order!r}"
+            )
+        if late == "wait" and order == "arrival":
+            raise CardError("order='arrival' loses rollouts: it goes with late='drop' alone")
+        self.control, self.late, self.order = control, late, order
         self.dropped = 0
         """Rollouts discarded for their age so far."""
         self._next = 0
@@ -68,14 +81,15 @@ class Waiting(Generic[T]):
         # One that began at version u can be taken up to update u + η. Once this update is made,
         # (u + η - v) · batch places are left for it and for all that are older. The batch itself
         # is the oldest of the finished, so that only those still under way can be in trouble.
-        v, eta, batch = self.control.version, self.control.eta, self.control.batch
+        v, eta, batch = self.control.version, self.control.age, self.control.batch
         return all(i < (u + eta - v) * batch for i, u in enumerate(sorted(self._begun.values())))
 
     def take(self) -> Chosen[T]:
         """Take the rollouts of the next update, which must be ``ready``."""
         if not self.ready:
             raise ValueError(f"no update is ready: {len(self._done)} finished, {len(self)} in all")
-        taken = [self._done.pop(t) for t in sorted(self._done)[: self.control.batch]]
+        tickets = sorted(self._done) if self.order == "deadline" else list(self._done)
+        taken = [self._done.pop(t) for t in sorted(tickets[: self.control.batch])]
         return Chosen([item for _, item in taken], [self.control.version - v for v, _ in taken])
 
     def again(self, count: int) -> None:
@@ -88,7 +102,7 @@ class Waiting(Generic[T]):
         self._forget()
 
     def _forget(self) -> None:
-        limit = self.control.version - self.control.eta
+        limit = self.control.version - self.control.age
         old = [t for t, (began, _) in self._done.items() if began < limit]
         for ticket in old:
             del self._done[ticket]

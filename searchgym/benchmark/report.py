@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import MissingExtraError
 from ..reports.sources import CURVES
 from .table import Contrast, TransferTable
 
@@ -25,7 +27,8 @@ def save_report(
 
     ``transfer.json``, ``transfer.csv``, and, once there is a result, ``transfer.png`` (F1 with
     intervals) and ``report.html``, which needs no other file; ``curves.json`` holds how the agents
-    that were trained have ``learned``. 'searchgym report' makes the last two again from the rest.
+    that were trained have ``learned``. 'searchgym report' makes the last two again from the rest;
+    without the extra ``report`` a warning says so, and the others are written.
     """
     from ..reports.ladders import figure_of
     from ..reports.page import render, report_of, write
@@ -39,8 +42,11 @@ def save_report(
         written["curves"] = write(out_dir / CURVES, _curves(learned))
     if table.results:
         short = figure_of(json.loads(written["json"].read_text(encoding="utf-8")), short=True)
-        written["transfer"] = write(out_dir / "transfer.png", short.png())
-        written["html"] = write(out_dir / "report.html", render(report_of([out_dir])))
+        try:
+            written["transfer"] = write(out_dir / "transfer.png", short.png())
+            written["html"] = write(out_dir / "report.html", render(report_of([out_dir])))
+        except MissingExtraError as error:  # hours of evaluation are shown all the same
+            warnings.warn(f"{error}; then 'searchgym report {out_dir}'", stacklevel=2)
     return written
 
 

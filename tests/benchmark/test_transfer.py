@@ -1,5 +1,6 @@
 import csv
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -187,3 +188,13 @@ def test_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "trained has F1 0.50 in" in summary
     assert "2,000 training episodes" not in summary, "the ladder is what the summary is about"
     assert "F1 from" in html, "the learning curve in words"
+
+
+def test_results_are_written_where_nothing_can_draw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = transfer({"rules": FirstHitAgent()}, [SMALL])
+    monkeypatch.setitem(sys.modules, "vl_convert", None)  # as where it is not installed
+    with pytest.warns(UserWarning, match=r"searchgym\[report\].*then 'searchgym report"):
+        written = save_report(tmp_path, table)
+    assert set(written) == {"json", "csv"}

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import os
+from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 _LOADS = {"img": "src", "script": "src", "iframe": "src", "source": "srcset", "object": "data"}
 
 
-class _Page:
+class _Page(HTMLParser):
     """Ids and addresses of one page."""
 
-    def __init__(self, page: bytes) -> None:
-        from lxml import etree
-
+    def __init__(self, text: str) -> None:
+        super().__init__()
         self.ids: set[str] = set()
         self.links: list[str] = []
         self.loaded: list[str] = []
         """Addresses that a browser fetches by itself."""
-        parser = etree.HTMLParser(encoding="utf-8", huge_tree=True)
-        for element in etree.fromstring(page, parser).iter(etree.Element):
-            tag, values = element.tag, element.attrib
-            self.ids |= {values[key] for key in ("id", "name") if key in values}
-            if tag == "a" and "href" in values:
-                self.links.append(values["href"])
-            if tag == "link" and values.get("rel") in ("stylesheet", "icon", "preload"):
-                self.loaded.append(values["href"])
-            if tag in _LOADS and _LOADS[tag] in values:
-                self.loaded.append(values[_LOADS[tag]])
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self.ids |= {values[key] for key in ("id", "name") if key in values}
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        if tag == "link" and values.get("rel") in ("stylesheet", "icon", "preload"):
+            self.loaded.append(values["href"])
+        if tag in _LOADS and _LOADS[tag] in values:
+            self.loaded.append(values[_LOADS[tag]])
 
 
 def broken(site: Path) -> list[str]:
@@ -36,7 +37,7 @@ def broken(site: Path) -> list[str]:
 
     Links to other sites are not followed.
     """
-    pages = {path: _Page(path.read_bytes()) for path in site.rglob("*.html")}
+    pages = {path: _Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     lines = []
     for path, page in sorted(pages.items()):
         where = path.relative_to(site)

@@ -1,6 +1,7 @@
 """Every notebook is committed without outputs and runs from top to bottom on a CPU."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -34,13 +35,16 @@ def test_committed_without_outputs(path: Path) -> None:
             assert cell.execution_count is None
 
 
-@pytest.fixture
-def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def fetched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A cache in which the model that notebook 5 fetches is there: a tiny random one."""
-    file = write_gguf(tmp_path / "tiny.gguf", context=8_192, layers=13)
-    folder = to_folder(file, tmp_path / "cache" / KIND / "smollm2-135m")
+    root = tmp_path_factory.mktemp("fetched")
+    file = write_gguf(root / "tiny.gguf", context=8_192, layers=13)
+    folder = to_folder(file, root / "cache" / KIND / "smollm2-135m")
     (folder / SOURCE).write_text("{}")
-    monkeypatch.setenv("SEARCHGYM_CACHE", str(tmp_path / "cache"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEARCHGYM_CACHE", str(root / "cache"))
+        yield
 
 
 @pytest.mark.usefixtures("fetched")

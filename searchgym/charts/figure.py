@@ -78,11 +78,24 @@ class Figure:
 
     def spec(self, narrow: bool = False) -> dict[str, Any]:
         """Vega-Lite, with colours as CSS variables; the page sets the title itself."""
-        drawn = self.draw(narrow=True) if narrow else self.chart
-        found: dict[str, Any] = drawn.to_dict()
+        found: dict[str, Any] = json.loads(self._narrow if narrow else self._wide)
+        return found
+
+    @cached_property
+    def _wide(self) -> str:
+        return self._text(self.chart)
+
+    @cached_property
+    def _narrow(self) -> str:
+        return self._text(self.draw(narrow=True))
+
+    def _text(self, chart: altair.TopLevelMixin) -> str:
+        """The JSON of a chart. Kept, because Altair takes longer to write one than Vega to draw
+        it; unchecked, because the charts are ours: tests hold them to Vega-Lite's schema."""
+        found = chart.to_dict(validate=False)
         found["config"] = {**found.get("config", {}), **_CONFIG}
         found["description"] = self.alt
-        return found
+        return json.dumps(found)
 
     def themed(self, scheme: Scheme = "light", narrow: bool = False) -> dict[str, Any]:
         """Vega-Lite with a scheme's colours, its background and the title."""

@@ -70,10 +70,14 @@ def warmstart(
     """
     with working("loading …"):
         from ..cards import card
+        from ..errors import WorldError
         from ..worlds.paraphrases import FILE
 
+        file = card("corpora", corpus).folder / FILE
         if paraphrases is None:
-            paraphrases = (card("corpora", corpus).folder / FILE).exists()
+            paraphrases = file.exists()
+        elif paraphrases and not file.exists():  # said before processes start
+            raise WorldError(f"{file}: no such file; this world has no paraphrases")
         try:
             from ..candidates.encoder import WordEncoder
             from ..warmstart.run import stages, warm_start

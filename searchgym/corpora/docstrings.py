@@ -14,6 +14,7 @@ import sys
 import sysconfig
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from ..errors import DataError
@@ -37,6 +38,13 @@ def load_docstrings(n_questions: int = 200, *, seed: int = 0) -> tuple[Corpus, l
     corpus' digest does. Tasks have ``meta["smoke_test"] = True``. ``DataError`` if the
     standard library's source is not on this machine.
     """
+    corpus, kinds = _read()
+    return corpus, _questions(corpus, kinds, n_questions, seed)
+
+
+@cache
+def _read() -> tuple[Corpus, dict[str, str]]:
+    """The passages, and the kind of each; read once per process, for it takes seconds."""
     passages: dict[str, Passage] = {}
     kinds: dict[str, str] = {}
     for module, path in _modules():
@@ -47,8 +55,7 @@ def load_docstrings(n_questions: int = 200, *, seed: int = 0) -> tuple[Corpus, l
                 kinds[name] = kind
     if not passages:
         raise DataError(f"no Python source in {sysconfig.get_path('stdlib')}")
-    corpus = Corpus("python-docstrings", passages.values())
-    return corpus, _questions(corpus, kinds, n_questions, seed)
+    return Corpus("python-docstrings", passages.values()), kinds
 
 
 def _modules() -> Iterator[tuple[str, Path]]:

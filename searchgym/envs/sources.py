@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -244,14 +246,51 @@ def _seed(options: dict[str, Any], what: str) -> int:
     return seed
 
 
+class _Indexed:
+    """A generated world and, once it is asked for, BM25 over its passages."""
+
+    def __init__(self, data: GeneratedWorld) -> None:
+        self.data = data
+
+    @cached_property
+    def bm25(self) -> SearchEngine:
+        """The engine as ``engine="bm25"`` means it, which also proves that tasks can be solved."""
+        from ..engines import build_engine
+
+        return build_engine("bm25", self.data.corpus, self.data.world)
+
+
+_WORLDS: OrderedDict[str, _Indexed] = OrderedDict()
+_KEPT = 2
+"""Worlds kept per process: environments that only ask other questions of one share it."""
+
+
+def _indexed(found: Card, options: Options) -> _Indexed:
+    """The world of a card's split, from a cache where its recipe is of plain values and the card's
+    files have not changed since."""
+    recipe = [options.split, options.world, options.wording]
+    try:
+        key = json.dumps([recipe, own_files({"corpus": str(found.folder)})], sort_keys=True)
+    except TypeError:  # as generate() will say
+        return _Indexed(generate_world(found, options))
+    if (made := _WORLDS.get(key)) is None:
+        made = _Indexed(generate_world(found, options))
+    _WORLDS[key] = made
+    _WORLDS.move_to_end(key)
+    while len(_WORLDS) > _KEPT:
+        _WORLDS.popitem(last=False)
+    return made
+
+
 def _generated(found: Card, options: Options) -> Components:
     from ..engines import build_engine
     from ..tasks.audit import verify
     from ..tasks.build import build_tasks
     from ..tasks.families import unproved
 
-    data = generate_world(found, options)
-    engine = build_engine(options.engine, data.corpus, data.world)
+    made = _indexed(found, options)
+    data, usual = made.data, options.engine == "bm25"
+    engine = made.bm25 if usual else build_engine(options.engine, data.corpus, data.world)
     recipe = {**found.body.get("world", {}), **(options.world or {})}
     default = recipe.get("tasks", DEFAULT_TASKS)
     counts: Any = options.tasks if options.tasks is not None else default
@@ -263,6 +302,5 @@ def _generated(found: Card, options: Options) -> Components:
         wording_seed=data.wording_seed, phrasing=data.phrasing, split=options.split,
         id_prefix=f"{found.id}-{options.split}",
     )  # fmt: skip
-    proof = build_engine("bm25", data.corpus) if options.engine != "bm25" else engine
-    report = verify(built, data.world, data.corpus, proof, exempt=unproved(counts))
+    report = verify(built, data.world, data.corpus, made.bm25, exempt=unproved(counts))
     return Components(data.corpus, _chosen(report.kept, options), engine, data.world)

@@ -11,6 +11,7 @@ import tomllib
 import typing
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,7 @@ def excerpt(passage: Passage, told: Sequence[str]) -> list[tuple[str, bool]]:
     return [(piece, bool(i % 2)) for i, piece in enumerate(marks) if piece]
 
 
+@cache
 def recipes() -> list[dict[str, Any]]:
     """Every shipped recipe: its documentation, its tables, and what the laboratory measured."""
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from ..lab.results import load, stored
 VERDICTS = ("agree", "disagree", "undecided", "not measured")
 
 
+@cache
 def gradients() -> dict[str, Any] | None:
     """The stored table of gradients; None if none was stored."""
     return load(stored("gradients")) if stored("gradients").exists() else None
 
 
+@cache
 def learning() -> dict[str, Any] | None:
     """The stored result of the learning bench; None if none was stored."""
     return load(stored("learning")) if stored("learning").exists() else None

@@ -53,7 +53,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     made = []
     for seed in (0, 1):
         place = folder / f"seed-{seed}"
-        small_model(words, seed=seed).save_pretrained(place)
+        small_model(words, width=32, seed=seed).save_pretrained(place)
         words.save_pretrained(place)
         save_note(place, "bare", Sampling(max_tokens=6))
         made.append(place)
@@ -67,7 +67,7 @@ def test_language_models_climb_by_their_folders(
 ) -> None:
     arguments = (
         "transfer", f"reader={models[0]},{models[1]}", "--env", "SimpleQA-v0", *SMALL, "-n", 3,
-        "-s", "max_turns=2",  # of 256 tokens each: these models do not know how to end
+        "-s", "max_turns=1",  # of 256 tokens each: these models do not know how to end
         "--rungs", "world,wording", "--data-dir", tmp_path, "--out", tmp_path / "t", "--json",
     )  # fmt: skip
     done = cli(*arguments)

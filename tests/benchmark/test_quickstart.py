@@ -1,24 +1,28 @@
 import warnings
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
-from searchgym.benchmark.quickstart import ladder, quick_recipe, quickstart
-from searchgym.benchmark.training import CandidateRecipe, SeedTrainer
+from searchgym.benchmark.quickstart import Quickstart, ladder, quick_recipe, quickstart
+from searchgym.benchmark.training import CandidateRecipe, Learned, SeedTrainer
 from searchgym.cards import card
 from searchgym.errors import CardError
 from searchgym.evaluation.run import evaluate
 
 TINY = CandidateRecipe(
     env={
-        "corpus": "encyclopedia", "world": {"entities": 900}, "max_turns": 3,
+        "corpus": "encyclopedia", "world": {"entities": 500}, "max_turns": 3,
         "tasks": {"simple": 60, "comparison": 20},
     },
     worlds=(0,),
     dev={"seed": 1, "tasks": {"simple": 20, "comparison": 10}},
     encoder={"none": True},
-    config={"episodes": 1_500, "questions": 12, "evaluate_every": 5, "width": 16},
+    config={"episodes": 720, "questions": 12, "evaluate_every": 5, "width": 16},
 )  # fmt: skip
 SMALL = replace(
     TINY,
@@ -62,10 +66,38 @@ def test_without_real_sets_there_is_a_smoke_run(tmp_path: Path) -> None:
     assert any("hotpotqa" in line for line in absent)
 
 
-def test_main_job_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out"
-    again = {"data_dir": tmp_path / "none", "generated_questions": 12, "real_questions": 12}
-    done = quickstart(out, seeds=(0, 1), recipe=TINY, **again)  # type: ignore[arg-type]
+class Job(NamedTuple):
+    """The main job in its folder, which can be done again, and what it printed."""
+
+    out: Path
+    do: Callable[[], Quickstart]
+    done: Quickstart
+    printed: str
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    root = tmp_path_factory.mktemp("job")
+    again: dict[str, Any] = {
+        "data_dir": root / "none", "generated_questions": 12, "real_questions": 12,
+    }  # fmt: skip
+
+    def do() -> Quickstart:
+        return quickstart(root / "out", seeds=(0, 1), recipe=TINY, **again)
+
+    with redirect_stdout(StringIO()) as printed:
+        done = do()
+    return Job(root / "out", do, done, printed.getvalue())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Learned:
+    """Seed 0 of the small recipe, never interrupted."""
+    return SeedTrainer(SMALL, tmp_path_factory.mktemp("whole")).train(0)
+
+
+def test_main_job_end_to_end(job: Job) -> None:
+    out, do, done, printed = job
     assert done.complete
     assert done.table.rungs == (
         "source world", "held-out world", "held-out wording", "python docs",
@@ -73,10 +105,9 @@ def test_main_job_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert len(done.table.results["source world", "trained"]) == 2
     assert done.table.cell("held-out world", "oracle", "em").mean == 1.0  # type: ignore[union-attr]
     assert [len(run.curve) >= 2 for run in done.learned] == [True, True]
-    assert done.learned[0].episodes >= 1_500
+    assert done.learned[0].episodes >= TINY.config["episodes"]
     for path in done.written.values():
         assert path.stat().st_size > 0
-    printed = capsys.readouterr().out
     assert "searchgym data" in printed
     assert not done.failure
     lines = [line.rstrip() for line in printed.splitlines()]
@@ -84,7 +115,7 @@ def test_main_job_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert max(map(len, lines[lines.index("F1 ± half of the 95 % interval") :][:-1])) <= 80
     assert "…" not in printed
     # the same call goes on from what is there: nothing is trained again, the numbers are the same
-    once_more = quickstart(out, seeds=(0, 1), recipe=TINY, **again)  # type: ignore[arg-type]
+    once_more = do()
     assert [run.seconds for run in once_more.learned] == [run.seconds for run in done.learned]
     assert once_more.table.rows() == done.table.rows()
 
@@ -97,9 +128,9 @@ def test_training_is_reproducible_and_seeds_differ(tmp_path: Path) -> None:
     assert prints[0] == prints[1] != prints[2]
 
 
-def test_the_untrained_self_is_where_the_curve_begins(tmp_path: Path) -> None:
-    trainer = SeedTrainer(TINY, tmp_path)
-    learned = trainer.train(0)
+def test_the_untrained_self_is_where_the_curve_begins(job: Job) -> None:
+    trainer = SeedTrainer(TINY, job.out)
+    learned = job.done.learned[0]
     before = trainer.untrained(learned)
     assert before.fingerprint != learned.agent.fingerprint
     dev = TINY.settings()[1]
@@ -113,8 +144,7 @@ def test_the_untrained_self_is_where_the_curve_begins(tmp_path: Path) -> None:
     assert after == pytest.approx(max(point["f1"] for point in learned.curve))
 
 
-def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
-    whole = SeedTrainer(SMALL, tmp_path / "whole").train(0)
+def test_an_interrupted_run_goes_on(whole: Learned, tmp_path: Path) -> None:
     trainer = SeedTrainer(SMALL, tmp_path / "cut")
     with pytest.raises(KeyboardInterrupt):
         trainer.train(0, report=stop)
@@ -126,14 +156,13 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     assert left == [resumed.path]
 
 
-def test_a_checkpoint_of_another_recipe_is_not_gone_on_with(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_recipe_is_not_gone_on_with(whole: Learned, tmp_path: Path) -> None:
     """Same hyperparameters, another world: what was begun there must not end up here."""
     other = replace(SMALL, env={**SMALL.env, "k": 1})
     with pytest.raises(KeyboardInterrupt):
         SeedTrainer(other, tmp_path / "cut").train(0, report=stop)
     with pytest.warns(UserWarning, match=r"seed 0 is trained from the start.*\(about\)"):
         after = SeedTrainer(SMALL, tmp_path / "cut").train(0)
-    whole = SeedTrainer(SMALL, tmp_path / "whole").train(0)
     assert after.agent.fingerprint == whole.agent.fingerprint
     assert [p["f1"] for p in after.curve] == [p["f1"] for p in whole.curve]
 

@@ -13,6 +13,10 @@ import pytest
 from searchgym import objects
 from searchgym.cli.main import run
 
+from .forked import forks
+
+__all__ = ["forks"]  # a fixture
+
 SMALL = ["-s", "world.entities=400", "-s", 'tasks={"simple": 12, "chain-2": 12}']
 """Overrides that make any generated environment small."""
 

@@ -5,41 +5,28 @@ refuses the write in the middle of a file just so (EFBIG in place of ENOSPC)."""
 from __future__ import annotations
 
 import errno
-import os
 import sqlite3
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from searchgym.utils.files import out_of_space
 
+from .forked import Finished, Server
 from .test_train_lm import options, world  # noqa: F401
 
 pytestmark = pytest.mark.timeout(120)
 ROOT = Path(__file__).resolve().parents[2]
 
 
-_LIMITED = (
-    "import resource, sys\n"
-    "most = int(sys.argv.pop(1))\n"
-    "if most: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))\n"
-    "from searchgym.cli.main import run\n"
-    "run(sys.argv[1:])"
-)
+@pytest.fixture
+def limited(forks: Server) -> Callable[..., Finished]:
+    """The command line in a process whose files can hold so many kilobytes (0: anything)."""
+    return lambda kilobytes, *arguments: forks.run(*arguments, cwd=ROOT, most=kilobytes << 10)
 
 
-def limited(kilobytes: int, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """The command line in a process whose files can hold so much (0: anything)."""
-    return subprocess.run(
-        [sys.executable, "-c", _LIMITED, str(kilobytes << 10), *map(str, arguments)],
-        capture_output=True, text=True, cwd=ROOT, timeout=110,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-
-
-def said(done: subprocess.CompletedProcess[str]) -> str:
+def said(done: Finished) -> str:
     """The one line, of a command that failed."""
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
@@ -48,7 +35,7 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
     return last
 
 
-def test_eval(tmp_path: Path) -> None:
+def test_eval(limited: Callable[..., Finished], tmp_path: Path) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
     command = ["eval", "SearchQA-v0", "-a", "random", "-s", "world.entities=400", "-s",
                'tasks={"simple": 40}', "--closed-book", "none", "--out"]  # fmt: skip
@@ -64,7 +51,11 @@ def test_eval(tmp_path: Path) -> None:
         assert (run / name).read_bytes() == (whole / name).read_bytes()
 
 
-def test_train_and_report(world: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_train_and_report(
+    limited: Callable[..., Finished],
+    world: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
     run = tmp_path / "run"
     line = said(limited(48, "train", "grpo", *options(world, "--steps", 2, "--out", run)))
     assert "too large" in line

@@ -255,14 +255,14 @@ def test_a_folder_that_cannot_be_written_is_one_line(cli: Cli, tmp_path: Path) -
 
 def test_train_evaluate_and_resume(cli: Cli, tmp_path: Path) -> None:
     tiny = [
-        "-s", "config.episodes=320", "-s", "config.evaluate_every=1", "-s", "worlds=[0]",
+        "-s", "config.episodes=160", "-s", "config.evaluate_every=1", "-s", "worlds=[0]",
         "-s", "env.world.entities=400", "-s", 'env.tasks={"simple": 12}', "-s", "dev.seed=1",
         "-s", 'dev.tasks={"simple": 4}', "-s", "encoder.none=true",
     ]  # fmt: skip
     first = cli("train", "candidate", *tiny, "--out", tmp_path, "--json")
     assert first.code == 0, first.err
     (row,) = first.json
-    assert row["episodes"] >= 320
+    assert row["episodes"] >= 160
     assert Path(row["weights"]).is_file()
     told = next(x for x in first.err.splitlines() if "searchgym report" in x)
     page = tmp_path / "page.html"

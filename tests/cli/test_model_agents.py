@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,10 +19,10 @@ from searchgym.rl.log import read_log
 from tests.llms.server import free_port
 
 from .conftest import SMALL, Cli
+from .forked import Server
 from .test_train_lm import options, own, world  # noqa: F401  (a fixture)
 
 pytestmark = pytest.mark.timeout(180)
-ROOT = Path(__file__).parents[2]
 
 
 def test_a_failed_start_does_not_keep_the_folder(
@@ -62,26 +60,20 @@ def test_what_can_teach_nothing_is_refused_before_loading(
     assert says in done.err
 
 
-def test_two_trainings_on_one_folder(cli: Cli, world: Path, tmp_path: Path) -> None:
+def test_two_trainings_on_one_folder(cli: Cli, forks: Server, world: Path, tmp_path: Path) -> None:
     """The second is refused while the first lives; after kill -9 it goes on."""
     out = tmp_path / "run"
     asked = ["train", "grpo", *options(world, "--out", out, "--steps", 400, "-s",
                                        "train.save_every=1")]  # fmt: skip
-    first = subprocess.Popen(
-        [sys.executable, "-m", "searchgym", *asked], cwd=tmp_path, stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    try:
-        end = time.monotonic() + 120
-        while not (out / "trainer.safetensors").exists() and time.monotonic() < end:
-            time.sleep(0.1)
-        second = cli(*asked)
-        assert second.code == 2
-        assert f"{out} is being written by another training (process {first.pid})" in second.err
-        first.send_signal(signal.SIGKILL)
-        first.wait()
-    finally:
-        first.kill()
+    first = forks.start(*asked, cwd=tmp_path)
+    end = time.monotonic() + 120
+    while not (out / "trainer.safetensors").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    second = cli(*asked)
+    assert second.code == 2
+    assert f"{out} is being written by another training (process {first.pid})" in second.err
+    first.send_signal(signal.SIGKILL)
+    assert first.wait() == -signal.SIGKILL
     done = len(read_log(out))
     more = cli("train", "--resume", "--out", out, "--steps", done + 1)
     assert more.code == 0, more.err

@@ -11,10 +11,7 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +29,7 @@ from tests.llms.server import free_port
 from tests.rl.colours import CORPUS, TASKS, player, tokenizer
 
 from .conftest import Cli
+from .forked import Process, Server
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -116,24 +114,21 @@ def test_a_model_learns_is_resumed_and_evaluated(cli: Cli, world: Path, tmp_path
     assert not any(new[name].equal(old[name]) for name in old if name.endswith("proj.weight"))
 
 
-def test_ctrl_c_saves_and_the_same_numbers_follow(cli: Cli, world: Path, tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_the_same_numbers_follow(
+    cli: Cli, forks: Server, world: Path, tmp_path: Path
+) -> None:
     whole, part = tmp_path / "whole", tmp_path / "part"
     settings = options(world, "--steps", 6, "--seed", 3)
     assert cli("train", "grpo", *settings, "--out", whole).code == 0
     threads = str(torch.get_num_threads())  # sums are the same to the bit on as many
-    code = "from searchgym.cli.main import run; run()"
-    command = [sys.executable, "-c", code, "train", "grpo", *settings, "--out", str(part)]
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
-        env={**os.environ, "OMP_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
-    assert process.stderr is not None
+    process = forks.start("train", "grpo", *settings, "--out", part, cwd=tmp_path,
+                          env={"OMP_NUM_THREADS": threads})  # fmt: skip
     said = ""
     for line in process.stderr:
         said += line
         if line.startswith("step 2/6"):
             process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130, said
+    assert process.wait() == 130, said
     assert "finishing this step, then saving" in said
     assert f"go on with: searchgym train --resume --out {part}" in said
     saved = len(read_log(part))
@@ -148,54 +143,45 @@ def test_ctrl_c_saves_and_the_same_numbers_follow(cli: Cli, world: Path, tmp_pat
     assert numbers(part) == numbers(whole)
 
 
-@contextmanager
-def started(arguments: list[str], count: int, cwd: Path) -> Iterator[list[subprocess.Popen[str]]]:
-    """``python -m searchgym`` in several processes, as ``torchrun`` starts them."""
+def started(forks: Server, arguments: list[str], count: int, cwd: Path) -> list[Process]:
+    """``searchgym`` in several processes, as ``torchrun`` starts them."""
     port = str(free_port())
-    made: list[subprocess.Popen[str]] = []
-    for rank in map(str, range(count)):
-        env = {**os.environ, "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": str(count),
-               "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-               "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
-               "PYTHONPATH": str(Path(__file__).parents[2])}  # fmt: skip
-        made.append(subprocess.Popen(
-            [sys.executable, "-m", "searchgym", *arguments], cwd=cwd, env=env, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        ))  # fmt: skip
-    try:
-        yield made
-    finally:
-        for process in made:
-            process.kill()
+    return [
+        forks.start(*arguments, cwd=cwd, env={
+            "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": str(count),
+            "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+        })
+        for rank in map(str, range(count))
+    ]  # fmt: skip
 
 
 @pytest.mark.timeout(400)  # four processes start
-def test_several_processes_train_one_model(cli: Cli, world: Path, tmp_path: Path) -> None:
+def test_several_processes_train_one_model(
+    cli: Cli, forks: Server, world: Path, tmp_path: Path
+) -> None:
     """The main one speaks and writes; one that is interrupted stops them all, after the same step;
     the numbers are those of a single process."""
     alone, out = tmp_path / "alone", tmp_path / "several"
     settings = options(world, "--steps", 40, "--seed", 3)
-    with started(["train", "grpo", *settings, "--out", str(out)], 2, tmp_path) as (main, other):
-        assert main.stderr is not None
-        said = ""
-        for line in main.stderr:
-            said += line
-            if line.startswith("step 2/40"):
-                other.send_signal(signal.SIGTERM)  # not the one that speaks
-        silent = other.communicate(timeout=100)
-        assert (main.wait(100), other.returncode) == (130, 130), (said, silent)
+    main, other = started(forks, ["train", "grpo", *settings, "--out", str(out)], 2, tmp_path)
+    said = ""
+    for line in main.stderr:
+        said += line
+        if line.startswith("step 2/40"):
+            other.send_signal(signal.SIGTERM)  # not the one that speaks
+    silent = other.communicate()
+    assert (main.wait(), silent.returncode) == (130, 130), (said, silent)
     steps = len(read_log(out))
     assert 2 <= steps < 40, said
     assert f"stopped and saved after step {steps} of 40" in said
-    assert silent == ("", "searchgym: interrupted\n"), "another process says how it ended"
+    assert silent[1:] == ("", "searchgym: interrupted\n"), "another process says how it ended"
 
     more = ["train", "--resume", "--out", str(out), "--steps", str(steps + 1), "--json"]
-    with started(more, 2, tmp_path) as both:
-        done = [process.communicate(timeout=100) for process in both]
-    assert done[0][0], done[0][1]
-    facts = json.loads(done[0][0])
+    done = [process.communicate() for process in started(forks, more, 2, tmp_path)]
+    assert done[0].stdout, done[0].stderr
+    facts = json.loads(done[0].stdout)
     assert facts["steps"] == steps + 1
-    assert done[1] == ("", "")
+    assert done[1] == (0, "", "")
     assert (out / "model" / "config.json").exists()
     single = options(world, "--steps", steps + 1, "--seed", 3, "--out", alone)
     assert cli("train", "grpo", *single).code == 0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from searchgym.errors import DataError
-from searchgym.reports.page import save_report
+from searchgym.reports.page import report_of, save_report
 from tests.reports.conftest import EVIL
 
 from ..browser import accessible, browser, page
@@ -186,6 +186,18 @@ def test_a_wider_window_brings_the_wide_charts_to_life(page: Any, made: dict[str
     wide = page.locator("figure.chart .wide").first
     page.wait_for_function("() => document.querySelector('.wide').dataset.live === 'yes'")
     assert wide.locator("svg").bounding_box()["width"] > 600
+
+
+@pytest.mark.parametrize("name", ["training", "evaluation", "ladder"])
+def test_charts_hold_to_vega_lites_schema(
+    name: str, trained: list[Path], evaluated: Path, climbed: Path
+) -> None:
+    """Which is not checked each time that one is drawn."""
+    runs = {"training": trained[2:], "evaluation": [evaluated], "ladder": [climbed]}
+    figures = report_of(runs[name]).figures
+    assert figures
+    for figure in figures:
+        figure.chart.to_dict(validate=True)
 
 
 def test_where_it_cannot_be_written(trained: list[Path], tmp_path: Path) -> None:

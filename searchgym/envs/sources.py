@@ -263,6 +263,8 @@ class _Indexed:
 _WORLDS: OrderedDict[str, _Indexed] = OrderedDict()
 _KEPT = 2
 """Worlds kept per process: environments that only ask other questions of one share it."""
+_LARGEST = 20_000
+"""Passages of a world that is kept; memory is not held for larger ones."""
 
 
 def _indexed(found: Card, options: Options) -> _Indexed:
@@ -275,6 +277,8 @@ def _indexed(found: Card, options: Options) -> _Indexed:
         return _Indexed(generate_world(found, options))
     if (made := _WORLDS.get(key)) is None:
         made = _Indexed(generate_world(found, options))
+        if len(made.data.corpus) > _LARGEST:
+            return made
     _WORLDS[key] = made
     _WORLDS.move_to_end(key)
     while len(_WORLDS) > _KEPT:

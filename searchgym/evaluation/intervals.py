@@ -17,7 +17,6 @@ Holm (1979).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Literal, NamedTuple
@@ -110,12 +109,11 @@ def mean_interval(
 
 
 def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a proportion (1927): the shares p′ with |p − p′| ≤ z √(p′ (1 −
-    p′) / n), p being the one seen. By formula: to import ``scipy.stats`` takes a second."""
-    k, z = round(successes), NormalDist().inv_cdf((1 + level) / 2)
-    middle = (k + z * z / 2) / (n + z * z)
-    half = z * math.sqrt(k * (n - k) / n + z * z / 4) / (n + z * z)
-    return (0.0 if k == 0 else middle - half), (1.0 if k == n else middle + half)
+    """Wilson's score interval of a proportion: ``scipy``'s, imported at the first call."""
+    from scipy.stats import binomtest
+
+    ends = binomtest(round(successes), n).proportion_ci(level, method="wilson")
+    return float(ends.low), float(ends.high)
 
 
 def _bootstrap(

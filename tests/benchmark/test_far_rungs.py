@@ -67,7 +67,7 @@ def test_language_models_climb_by_their_folders(
 ) -> None:
     arguments = (
         "transfer", f"reader={models[0]},{models[1]}", "--env", "SimpleQA-v0", *SMALL, "-n", 3,
-        "-s", "max_turns=1",  # of 256 tokens each: these models do not know how to end
+        "-s", "max_turns=2",  # of 256 tokens each: these models do not know how to end
         "--rungs", "world,wording", "--data-dir", tmp_path, "--out", tmp_path / "t", "--json",
     )  # fmt: skip
     done = cli(*arguments)

@@ -1,7 +1,7 @@
-"""Compiled BM25 retrieval over bm25s's score matrix. Importing this module imports numba.
+"""Compiled BM25 retrieval over the score matrix. Importing this module imports numba.
 
-bm25s's own kernel leaves the order of tied documents open, at the cut-off too. This one orders them
-by position, and does not read what cannot matter (MaxScore; Turtle and Flood, 1995):
+Documents of equal score are ordered by position, at the cut-off too. What cannot matter is not read
+(MaxScore; Turtle and Flood, 1995):
 
 1. Lists are added up in the order of their largest score, so rare words come first.
 2. Now and then it probes: the best documents so far are looked up in all remaining lists. Hits must

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import re
 import threading
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import EngineError, MissingExtraError, unknown
 
@@ -123,38 +127,46 @@ class TermIds(dict[str, int]):
 
     def __missing__(self, token: str) -> int:
         term = self._analyser.term(token)
-        number = -1 if term is None else self._vocabulary.get(term, -1)
+        number = -1 if term is None else self._number(term)
         if len(token) <= _CACHED_LENGTH:
             if len(self) >= _CACHED_TOKENS:
                 self.clear()
             self[token] = number
         return number
 
+    def _number(self, term: str) -> int:
+        return self._vocabulary.get(term, -1)
+
     def of(self, text: str) -> list[int]:
         """Term numbers of a text in order, −1 where a token matches nothing."""
         return list(map(self.__getitem__, self._analyser.split(text)))
 
 
+class _NewTermIds(TermIds):
+    """Numbers every term by first appearance."""
+
+    def __init__(self, analyser: Analyser) -> None:
+        self.vocabulary: dict[str, int] = {}
+        super().__init__(analyser, self.vocabulary)
+
+    def _number(self, term: str) -> int:
+        return self.vocabulary.setdefault(term, len(self.vocabulary))
+
+
 def index_terms(
     analyser: Analyser, texts: Iterable[str]
-) -> tuple[list[list[int]], dict[str, int], dict[str, int]]:
-    """Term numbers per text; vocabulary (by first appearance); raw token → term number."""
-    vocabulary: dict[str, int] = {}
-    raw: dict[str, int] = {}
-    documents: list[list[int]] = []
+) -> tuple[NDArray[np.int32], NDArray[np.int64], dict[str, int]]:
+    """Term numbers (words,) of all texts, one after the other; their lengths (texts,); the
+    vocabulary, by first appearance."""
+    numbers = _NewTermIds(analyser)
+    found, ends = array("i"), [0]
     for text in texts:
-        row: list[int] = []
-        for token in analyser.split(text):
-            number = raw.get(token)
-            if number is None:
-                term = analyser.term(token)
-                number = -1 if term is None else vocabulary.setdefault(term, len(vocabulary))
-                if len(token) <= _CACHED_LENGTH:
-                    raw[token] = number
-            if number >= 0:
-                row.append(number)
-        documents.append(row)
-    return documents, vocabulary, raw
+        found.extend(numbers.of(text))
+        ends.append(len(found))
+    terms = np.frombuffer(found, np.int32) if found else np.zeros(0, np.int32)
+    kept = terms >= 0
+    before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+    return terms[kept], np.diff(before[ends]), numbers.vocabulary
 
 
 def stem_function(stemmer: str | None) -> Callable[[str], str]:

@@ -1,4 +1,4 @@
-"""BM25 over any corpus: bm25s's sparse score matrix, searched by a compiled kernel."""
+"""BM25 over any corpus: a sparse score matrix, searched by a compiled kernel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from ..objects import is_number
 from ..types import Hit, Query, Ranking
 from ..worlds.world import World
 from .analysis import WORD, Analyser, TermIds
-from .bm25_index import FIELDS, METHODS, BM25Index, build_index, load_index, read_about, save_index
+from .bm25_index import FIELDS, BM25Index, build_index, load_index, read_about, save_index
+from .bm25_scores import METHODS
 
 if TYPE_CHECKING:
     from .kept import KeptTerms
@@ -41,7 +42,7 @@ class BM25Engine:
 
     Rankings hold at most k hits with positive scores, never increasing, ties by passage id; the
     same (text, k) always gives the same ranking, alone or in a batch. ``method`` is one of
-    "lucene", "robertson", "atire" (bm25s's variants; Kamphuis et al., 2020), "bm25+" and "okapi"
+    "lucene", "robertson", "atire" (the variants of Kamphuis et al., 2020), "bm25+" and "okapi"
     (the formula of the package rank_bm25). ``threads`` splits large batches. ``unicode``: analyse
     words as ``languages.UnicodeAnalyser`` does (folded accents, pairs of Chinese, Japanese and
     Korean characters, a stemmer for every script); by default where the corpus is not in English,

@@ -1,18 +1,14 @@
-"""The BM25 score matrix: built by bm25s, stored as plain arrays, memory-mapped when loaded."""
+"""The BM25 score matrix: plain arrays when stored, memory-mapped when loaded."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import math
 import os
 import shutil
-import sys
 import tempfile
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +19,12 @@ from numpy.typing import NDArray
 from ..corpora.corpus import Corpus
 from ..errors import EngineError
 from .analysis import Analyser, as_text, index_terms
+from .bm25_scores import count_postings, score_postings
 
 if TYPE_CHECKING:
     from .kept import KeptTerms
 
 FIELDS = ("title", "text")
-METHODS = ("lucene", "robertson", "atire", "bm25+", "okapi")
 _FORMAT = 3
 _ARRAYS = {"data": np.float32, "indices": np.int32, "indptr": np.int64,
            "largest": np.float32, "rows": np.int32, "marks": np.uint64}  # fmt: skip
@@ -64,57 +60,18 @@ def build_index(
     fields = settings["fields"]
     texts = (as_text([getattr(p, field) for field in fields]) for p in corpus)
     if kept is None:
-        documents, vocabulary, _ = index_terms(analyser, texts)
+        terms, lengths, vocabulary = index_terms(analyser, texts)
     else:
-        documents, vocabulary = kept.documents(list(texts), analyser)
+        terms, lengths, vocabulary = kept.terms(list(texts), analyser)
     if not vocabulary:  # nothing but stop words: an index that never matches
         empty = np.zeros(0, np.float32)
         return _pack(empty, np.zeros(0, np.int32), np.zeros(1, np.int64), vocabulary, len(corpus))
     method = settings["method"]
-    level = logging.getLogger("bm25s").level
-    with warnings.catch_warnings(), _without_jax():
-        # its tqdm asks for widgets, which nothing here needs
-        warnings.filterwarnings("ignore", message="IProgress not found")
-        import bm25s
-
-    logging.getLogger("bm25s").setLevel(level or logging.WARNING)  # its import sets DEBUG
-    # "okapi" has rank_bm25's idf, which bm25s lacks: start from an idf that is never zero.
-    model = bm25s.BM25(
-        k1=settings["k1"],
-        b=settings["b"],
-        delta=1.0,
-        method="atire" if method == "okapi" else method,
-        idf_method="lucene" if method == "okapi" else method,
-    )
-    built = model.build_index_from_ids(
-        unique_token_ids=list(range(len(vocabulary))),
-        corpus_token_ids=documents,
-        show_progress=False,
-    )
-    data = np.ascontiguousarray(built["data"], dtype=np.float32)
-    indices = np.ascontiguousarray(built["indices"], dtype=np.int32)
-    indptr = np.ascontiguousarray(built["indptr"], dtype=np.int64)
-    if method == "okapi":
-        data = _okapi(data, indptr, len(corpus))
-    # For "bm25+", bm25s stores what a matching passage scores above one that does not match, and
-    # adds the rest, the same for all passages, at query time. Only matching passages are hits
-    # here, so the rest is left out.
-    return _pack(data, indices, indptr, vocabulary, len(corpus))
-
-
-@contextmanager
-def _without_jax() -> Iterator[None]:
-    """Hide JAX from an import: bm25s computes with it as soon as it is imported, for which JAX
-    takes three quarters of a GPU's memory. Only selecting the best would use it, which is done
-    elsewhere. A program that has imported JAX by itself keeps it."""
-    if "jax" in sys.modules:
-        yield
-        return
-    sys.modules["jax"] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        sys.modules.pop("jax", None)
+    found = count_postings(terms, lengths, len(vocabulary))
+    data = score_postings(found, lengths, method, settings["k1"], settings["b"])
+    if method == "okapi":  # rank_bm25's idf
+        data = _okapi(data, found.indptr, len(corpus))
+    return _pack(data, found.passages, found.indptr, vocabulary, len(corpus))
 
 
 def _pack(

@@ -98,11 +98,10 @@ class KeptTerms(KeptRows):
         super().__init__(settings)
         self._vocabulary: dict[str, int] = {}
 
-    def documents(
+    def terms(
         self, texts: Sequence[str], analyser: Analyser
-    ) -> tuple[list[list[int]], dict[str, int]]:
-        """Term numbers per text and the vocabulary by first appearance: what
-        ``analysis.index_terms`` gives."""
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64], dict[str, int]]:
+        """Return what ``analysis.index_terms`` gives."""
         settings = analyser.settings
         if settings != self.settings:
             self._vocabulary = {}
@@ -122,11 +121,8 @@ class KeptTerms(KeptRows):
         place[order] = np.arange(len(old))
         names = list(words)
         vocabulary = {names[number]: i for i, number in enumerate(old[order].tolist())}
-        renamed = place[numbers]
-        ends = np.cumsum([len(row) for row in rows]).tolist()
-        return [
-            renamed[end - len(row) : end].tolist() for row, end in zip(rows, ends, strict=True)
-        ], vocabulary
+        lengths = np.array([len(row) for row in rows], np.int64)
+        return place[numbers].astype(np.int32), lengths, vocabulary
 
     def _about(self) -> Any:
         return {"settings": self.settings, "words": list(self._vocabulary)}

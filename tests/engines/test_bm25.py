@@ -201,19 +201,3 @@ def test_kernel_is_compiled_once_per_installation(tmp_path: Path) -> None:
     ]
     assert runs[0] == ["0", "1"], "the first process compiles"
     assert runs[1] == ["1", "0"], "the second loads machine code from disk"
-
-
-def test_building_leaves_jax_alone(tmp_path):
-    """bm25s computes with JAX as soon as it is imported, which takes a GPU's memory."""
-    (tmp_path / "jax").mkdir()
-    (tmp_path / "jax/__init__.py").write_text("raise SystemExit('jax was imported')")
-    code = (
-        "import gymnasium as gym, searchgym, sys\n"
-        "env = gym.make('SimpleQA-v0', world={'entities': 400}, tasks={'simple': 3})\n"
-        "env.reset(seed=0)\n"
-        "assert 'bm25s' in sys.modules and 'jax' not in sys.modules"
-    )
-    place = os.pathsep.join([str(tmp_path), *sys.path])
-    asked = {**os.environ, "PYTHONPATH": place, "SEARCHGYM_CACHE": str(tmp_path / "cache")}
-    done = subprocess.run([sys.executable, "-c", code], env=asked, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

@@ -66,7 +66,7 @@ def test_settings_record_what_moves_the_number() -> None:
     assert found["rules"]["dialect"] == "search_r1"
     assert found["engine"] == shared.engine.fingerprint
     assert found["questions"]["count"] == 3
-    assert found["versions"].keys() >= {"searchgym", "python", "gymnasium", "numpy", "bm25s"}
+    assert found["versions"].keys() >= {"searchgym", "python", "gymnasium", "numpy", "numba"}
     assert found["agent"]["class"] == "searchgym.agents.scripted:ConstantAgent"
     json.dumps(found)
 

@@ -17,6 +17,7 @@ Holm (1979).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Literal, NamedTuple
@@ -109,11 +110,13 @@ def mean_interval(
 
 
 def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a proportion: ``scipy``'s, imported at the first call."""
-    from scipy.stats import binomtest
-
-    ends = binomtest(round(successes), n).proportion_ci(level, method="wilson")
-    return float(ends.low), float(ends.high)
+    """Wilson's score interval of a proportion."""
+    hits = round(successes)
+    z, p = NormalDist().inv_cdf(0.5 + 0.5 * level), hits / n
+    scale = 2 * (n + z**2)
+    centre = (2 * n * p + z**2) / scale
+    reach = z / scale * math.sqrt(4 * n * p * (1 - p) + z**2)
+    return (centre - reach if hits else 0.0), (centre + reach if hits < n else 1.0)
 
 
 def _bootstrap(

@@ -191,7 +191,7 @@ def column(rows: Sequence[Row], metric: str) -> NDArray[np.float64]:
 
 
 class Means(Mapping[str, Interval]):
-    """Mean and 95 % interval over questions of every metric, each resampled when first asked for."""
+    """Mean and 95 % interval over questions of every metric, resampled when first asked for."""
 
     def __init__(self, rows: Sequence[Row], *, seed: int = 0, resamples: int = RESAMPLES) -> None:
         self._rows, self._seed, self._resamples = rows, seed, resamples

@@ -125,6 +125,10 @@ class FeatureBuilder:
                 self._states.popitem(last=False)
         return got
 
+    def candidates(self, state: State) -> tuple[Candidate, ...]:
+        """Candidates alone, for whom features do not matter."""
+        return tuple(candidates(state, self.limits))
+
     def clear(self) -> None:
         """Forget the questions, pairs and states seen so far, which are built anew if asked for."""
         self._questions.clear()
@@ -157,7 +161,7 @@ class FeatureBuilder:
 
     @np.errstate(invalid="ignore")  # some BLAS raise the flag for lanes beyond a short row's end
     def _build(self, state: State) -> ScoredActions:
-        found = tuple(candidates(state, self.limits))
+        found = self.candidates(state)
         q, encoded = self._question(state.question)
         docs = tuple(analyse(p.title, p.text) for p, _, _ in state.found)
         pairs = [self._pair(state.question, d) for d in docs]

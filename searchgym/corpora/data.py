@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from ..cards import Card, card, cards
 from ..errors import DataError, unknown
@@ -113,24 +114,41 @@ def load_set(
 def union_corpus(data_dir: str | Path | None = None) -> Corpus:
     """The passages of all question sets present: the set "all". Of passages with equal title and
     equal letters and digits only the first is kept, sets in alphabetical order."""
-    seen: set[tuple[str, str]] = set()
-    passages: list[Passage] = []
+    root, files = data_directory(data_dir), {}
     for name in real_sets():
         found = real_card(name)
-        if not found.body.get("splits") and not found.body.get("data", {}).get("union"):
-            continue
-        present = sorted((data_directory(data_dir) / name).glob("corpus*.jsonl.gz"))
-        for passage in load_corpus(present, name=name, url=_url(found)) if present else ():
-            key = passage.title, re.sub(r"[\W_]+", "", passage.text).casefold()
-            if key not in seen:
-                seen.add(key)
-                passages.append(passage)
+        if found.body.get("splits") or found.body.get("data", {}).get("union"):
+            files[name] = _url(found), sorted((root / name).glob("corpus*.jsonl.gz"))
+    state = [(path, path.stat()) for _, paths in files.values() for path in paths]
+    key = tuple((str(path), s.st_mtime_ns, s.st_size) for path, s in state)
+    if (known := _UNIONS.get(key)) is not None:
+        return known
+    passages: list[Passage] = []
+    seen: dict[str, Passage | set[str]] = {}  # most titles occur once: their texts are not compared
+    for name, (url, present) in files.items():
+        for passage in load_corpus(present, name=name, url=url) if present else ():
+            same = seen.setdefault(passage.title, passage)
+            if same is not passage:
+                if isinstance(same, Passage):
+                    same = seen[passage.title] = {_bare(same.text)}
+                if (text := _bare(passage.text)) in same:
+                    continue
+                same.add(text)
+            passages.append(passage)
     if not passages:
         raise DataError(
-            f"no passages of any real set in {data_directory(data_dir)}: `searchgym data` says "
-            "how to get them"
+            f"no passages of any real set in {root}: `searchgym data` says how to get them"
         )
-    return Corpus("all", passages)
+    corpus = _UNIONS[key] = Corpus("all", passages)
+    return corpus
+
+
+_UNIONS: WeakValueDictionary[tuple[tuple[str, int, int], ...], Corpus] = WeakValueDictionary()
+"""Unions in use, by their files: several sets search the same one."""
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text).casefold()
 
 
 def sha256_of(path: Path) -> str:

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from ..cards import Card, card
 from ..corpora.corpus import KG_PREFIX, Corpus, GeneratedCorpus, is_files
@@ -53,8 +54,6 @@ class Components:
 
 def load_components(options: Options) -> Components:
     """Build or load what an environment is made of."""
-    from ..engines import build_engine
-
     source = options.corpus
     world: World | None = None
     if (graphed := kg_source(source, options.data_dir)) is not None:
@@ -74,7 +73,25 @@ def load_components(options: Options) -> Components:
         corpus, tasks = load_set(source_card.id, split=options.split, data_dir=options.data_dir)
         if options.tasks is not None:
             tasks = _own_tasks(options)
-    return Components(corpus, _chosen(tasks, options), build_engine(options.engine, corpus), world)
+    return Components(corpus, _chosen(tasks, options), _engine(options.engine, corpus), world)
+
+
+_ENGINES: WeakValueDictionary[tuple[int, str], Any] = WeakValueDictionary()
+"""Engines in use, by corpus and name."""
+
+
+def _engine(spec: Any, corpus: Corpus) -> SearchEngine:
+    """An engine over a corpus; sets that search the same corpus share "bm25" over it, which is a
+    function of the query."""
+    from ..engines import build_engine
+
+    if spec != "bm25":
+        return build_engine(spec, corpus)
+    key = id(corpus), spec
+    engine = _ENGINES.get(key)
+    if engine is None or engine.corpus is not corpus:
+        engine = _ENGINES[key] = build_engine(spec, corpus)
+    return engine
 
 
 def kg_source(source: Any, data_dir: Any = None) -> KGCorpus | None:

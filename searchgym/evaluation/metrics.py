@@ -7,7 +7,7 @@ EM); none of them is ever reported under another's name.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -190,13 +190,36 @@ def column(rows: Sequence[Row], metric: str) -> NDArray[np.float64]:
     return np.array(values, dtype=np.float64)
 
 
-def means(rows: Sequence[Row], *, seed: int = 0, resamples: int = RESAMPLES) -> dict[str, Interval]:
+class Means(Mapping[str, Interval]):
+    """Mean and 95 % interval over questions of every metric, resampled when first asked for."""
+
+    def __init__(self, rows: Sequence[Row], *, seed: int = 0, resamples: int = RESAMPLES) -> None:
+        self._rows, self._seed, self._resamples = rows, seed, resamples
+        own = [name for name in own_metrics(rows) if name not in METRICS]
+        self._units: dict[str, bool] = {**METRICS, **dict.fromkeys(own, False)}
+        self._found: dict[str, Interval] = {}
+
+    def __getitem__(self, name: str) -> Interval:
+        if name not in self._found:
+            unit = self._units[name]
+            self._found[name] = mean_interval(
+                column(self._rows, name), seed=self._seed, resamples=self._resamples, unit=unit
+            )
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._units)
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+def means(rows: Sequence[Row], *, seed: int = 0, resamples: int = RESAMPLES) -> Means:
     """Mean and 95 % interval over questions of every metric."""
-    units = {**dict.fromkeys(own_metrics(rows), False), **METRICS}
-    return {
-        name: mean_interval(column(rows, name), seed=seed, resamples=resamples, unit=units[name])
-        for name in (*METRICS, *(name for name in units if name not in METRICS))
-    }
+    return Means(rows, seed=seed, resamples=resamples)
 
 
 def by_family(rows: Sequence[Row], metric: str = "em") -> dict[str, float]:

@@ -51,7 +51,7 @@ class EvalResult:
     """Means of the same questions without tools, where they were asked so, too."""
 
     @cached_property
-    def means(self) -> dict[str, Interval]:
+    def means(self) -> Mapping[str, Interval]:
         """Mean and 95 % bootstrap interval over questions of every metric."""
         return means(self.rows, seed=self.seed)
 

@@ -26,16 +26,19 @@ from searchgym.errors import EngineError
 from .test_dense import corpus_of
 from .tiny import tiny_encoder
 
-BUILD = """
-import sys
+BUILDS = """
+import os, sys
 from searchgym.engines.dense.build import build_dense
 from searchgym.engines.dense.encoder import SentenceEncoder
 from tests.engines.test_dense import corpus_of
 from tests.engines.test_dense_kill import PASSAGES, SHARD
 encoder = SentenceEncoder(sys.argv[1], pooling="mean", device="cpu", batch_tokens=256)
-print("ready", flush=True)
-build_dense(corpus_of(PASSAGES), encoder, sys.argv[2], kind="hnsw", shard=SHARD)
-print("built", flush=True)
+for line in sys.stdin:  # a process of its own for each build; the model is loaded once
+    if (child := os.fork()) == 0:
+        print(os.getpid(), flush=True)
+        build_dense(corpus_of(PASSAGES), encoder, sys.argv[2], kind="hnsw", shard=SHARD)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 KILLS, PASSAGES, SHARD = 3, 1200, 40
 
@@ -62,25 +65,28 @@ def shards(folder: Path) -> dict[Path, tuple[int, int]]:
 def test_kill_9_at_random_moments(encoder: SentenceEncoder, tmp_path: Path) -> None:
     corpus, folder, rng = corpus_of(PASSAGES), tmp_path / "killed", random.Random(7)
     kept: dict[Path, tuple[int, int]] = {}
-    for _ in range(KILLS):
-        child = subprocess.Popen(
-            [sys.executable, "-c", BUILD, str(tiny_encoder()), str(folder)],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            cwd=Path(__file__).parents[2], env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        wanted = len(kept) + rng.randint(1, 6)
-        while len(shards(folder)) < wanted and child.poll() is None:
-            time.sleep(0.001)
-        time.sleep(rng.uniform(0, 0.02))
-        child.send_signal(signal.SIGKILL)
-        assert child.stdout.read() == "", "it ended before it was killed"
-        child.wait()
-        after = shards(folder)
-        assert after.items() >= kept.items(), "a finished shard is gone or was made again"
-        assert PASSAGES // SHARD > len(after) >= wanted
-        kept = after
+    with subprocess.Popen(
+        [sys.executable, "-c", BUILDS, str(tiny_encoder()), str(folder)], text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        cwd=Path(__file__).parents[2], env={**os.environ, "OMP_NUM_THREADS": "1"},
+    ) as parent:  # fmt: skip
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        for _ in range(KILLS):
+            print("build", file=parent.stdin, flush=True)
+            child = int(parent.stdout.readline())
+            wanted = len(kept) + rng.randint(1, 6)
+            while len(shards(folder)) < wanted:
+                time.sleep(0.001)
+            time.sleep(rng.uniform(0, 0.02))
+            os.kill(child, signal.SIGKILL)
+            ended = int(parent.stdout.readline())
+            assert ended == -signal.SIGKILL, "it ended before it was killed"
+            after = shards(folder)
+            assert after.items() >= kept.items(), "a finished shard is gone or was made again"
+            assert PASSAGES // SHARD > len(after) >= wanted
+            kept = after
+        parent.stdin.close()
     made = build_dense(corpus, encoder, folder, kind="hnsw", shard=SHARD)
     assert shards(folder).items() >= kept.items()
     assert build_dense(corpus, encoder, tmp_path / "whole", kind="hnsw", shard=SHARD) == made

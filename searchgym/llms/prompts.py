@@ -17,11 +17,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+REMEMBERED = 1 << 16
+"""Most texts of a few tokens that a codec keeps."""
+FEW = 8
+
+
 class Codec:
     """A transformers tokenizer, as generators use it."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
+        self._texts: dict[tuple[int, ...], str] = {}
         self.has_chat = bool(getattr(tokenizer, "chat_template", None))
 
     def encode(self, request: GenRequest) -> Ids:
@@ -83,9 +89,18 @@ class Codec:
         return text
 
     def decode(self, ids: list[int]) -> str:
-        text: str = self.tokenizer.decode(
-            ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
-        )
+        """Decode ids. Texts of a few tokens are kept: whoever writes token by token asks for the
+        same ones again and again, and transformers takes 20 µs for one."""
+        few = tuple(ids) if len(ids) <= FEW else ()
+        text: str | None = self._texts.get(few) if few else None
+        if text is None:
+            text = self.tokenizer.decode(
+                ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
+            )
+            if few:
+                if len(self._texts) >= REMEMBERED:
+                    self._texts.clear()
+                self._texts[few] = text
         return text
 
     def describe(self) -> str:

@@ -37,6 +37,10 @@ vocabulary; the last hidden state, which became its logits, (B, T, H); and the g
 token's log-probability by the logits of some ids, (B, T, C): 1 for its own less their
 probabilities."""
 
+CHUNK = 1 << 24
+"""Most logits that are float32 at once: of all sampled tokens at a large vocabulary they would
+take more memory than the model."""
+
 
 def sampled_ids(rows: Sequence[TrainingRow]) -> list[int]:
     """Return the ids that were sampled anywhere in the rows, each once, in ascending order."""
@@ -110,34 +114,47 @@ def score(
         raise EngineError("there are no rows to score")
     if wrong := [r.trajectory_id for r in rows if not len(r) or r.sampled[0]]:
         raise EngineError(f"rows begin with a prompt; {wrong[0]!r} has a row that does not")
-    width = max(map(len, rows))
-    logp: list[Any] = [None] * len(rows)
-    spread: list[Any] = [None] * len(rows)
-    more: dict[str, list[Any]] = {name: [None] * len(rows) for name in measures}
     parts = list(micro_batches([len(r) for r in rows], tokens))
     columns = sampled_ids(rows) if among is None else list(among)
+    found: list[_Found] = []
     for part in parts:
         made = _pass(model, [rows[i] for i in part], pad, entropy, measures, columns)
-        for i, (at, values, entropies, found) in zip(part, made, strict=True):
-            blank = torch.zeros(width, device=values.device)
-            logp[i] = blank.index_put((at,), values)
-            spread[i] = blank.index_put((at,), entropies) if entropy else None
-            for name, numbers in found.items():
-                empty = torch.zeros(width, *numbers.shape[1:], device=numbers.device)
-                more[name][i] = empty.index_put((at,), numbers)
+        found += [f._replace(line=torch.tensor(part, device=f.line.device)[f.line]) for f in made]
+    shape = len(rows), max(map(len, rows))
+    where = torch.cat([f.line for f in found]), torch.cat([f.column for f in found])
+
+    def spread(values: list[Any]) -> Tensor:
+        joined = torch.cat(values)  # (N, …), N tokens
+        blank = torch.zeros(*shape, *joined.shape[1:], device=joined.device)
+        return blank.index_put(where, joined)
+
+    logp = spread([f.logp for f in found])
     for _ in range(0 if passes is None else passes(len(parts)) - len(parts)):
-        for _, values, *_ in _pass(model, [rows[parts[0][0]]], pad, False, (), ()):
-            logp[0] = logp[0] + 0 * values.sum()
-    stacked = {name: torch.stack(lines) for name, lines in more.items()}
-    return TokenScores(torch.stack(logp), torch.stack(spread) if entropy else None, stacked)
+        for more in _pass(model, [rows[parts[0][0]]], pad, False, (), ()):
+            logp = logp + 0 * more.logp.sum()
+    return TokenScores(
+        logp,
+        spread([f.entropy for f in found]) if entropy else None,
+        {name: spread([f.measures[name] for f in found]) for name in measures},
+    )
+
+
+class _Found(NamedTuple):
+    """Numbers of n sampled tokens of a pass, (n,) or (n, …) each."""
+
+    line: Tensor
+    """Index of the token's row in the pass."""
+    column: Tensor
+    logp: Tensor
+    entropy: Tensor | None
+    measures: Mapping[str, Tensor]
 
 
 def _pass(
     model: Any, rows: Sequence[TrainingRow], pad: int, entropy: bool, measures: Collection[str],
     among: Sequence[int],
-) -> Iterator[tuple[Tensor, Tensor, Tensor, dict[str, Tensor]]]:  # fmt: skip
-    """Yield each row's sampled columns, their log-probabilities and entropies, (n,) each, and
-    measures.
+) -> Iterator[_Found]:  # fmt: skip
+    """Yield what is asked for of all sampled tokens, some tokens at a time.
 
     Padding is on the right, where neither causal attention nor convolution looks, so it needs no
     mask, and attention may take its fast causal path.
@@ -158,24 +175,25 @@ def _pass(
     for i, row in enumerate(rows):
         sampled[i, : len(row)] = row.sampled
     line, column = (torch.from_numpy(a).to(inner.device) for a in np.nonzero(sampled))
-    counts = sampled.sum(1).tolist()
     named = torch.tensor(among, dtype=torch.long, device=inner.device)
-    states: Sequence[Tensor] = [tokens] * len(rows)  # read only if hidden states are asked for
+    states = tokens[line]  # read only if hidden states are asked for
     if "hidden" in measures:
         logits, hidden = states_at(model, tokens, line, column - 1, **extra)
-        states = hidden.detach().float().split(counts)
+        states = hidden.detach().float()
     else:
         logits = logits_at(model, tokens, line, column - 1, **extra)  # (N, V), N sampled in all
-    for i, (at, wide) in enumerate(zip(column.split(counts), logits.split(counts), strict=True)):
-        wide = wide.float().log_softmax(-1)  # (n, V), row by row: (N, V) in float32 is large
-        drawn = tokens[i, at]
+    size = max(1, CHUNK // logits.shape[-1])
+    pieces = (x.split(size) for x in (line, column, tokens[line, column], states, logits))
+    for at, place, drawn, state, wide in zip(*pieces, strict=True):
+        wide = wide.float().log_softmax(-1)  # (n, V)
         picked = wide.gather(-1, drawn[:, None])[:, 0]
         found: dict[str, Tensor] = {}
         for name in measures:
             if name == "hidden":
-                found[name] = states[i]
+                found[name] = state
             elif name == "logit_gradient":
                 found[name] = logit_gradient(wide.detach(), drawn, named)
             else:
                 found[name] = measured(name, wide.detach())
-        yield at, picked, -(wide.exp() * wide).sum(-1) if entropy else picked, found
+        spread = -(wide.exp() * wide).sum(-1) if entropy else None
+        yield _Found(at, place, picked, spread, found)

@@ -45,16 +45,32 @@ def servers() -> Iterator[Callable[[str], tuple[Server, str]]]:
         yield get
 
 
+@pytest.fixture(scope="module")
+def probed() -> dict[Server, Any]:
+    """What clients have found out about the running servers."""
+    return {}
+
+
 @pytest.fixture
-def connect(servers: Callable[[str], tuple[Server, str]]) -> Iterator[Maker]:
-    """A client of a kind of server, probed, with the server's records empty."""
+def connect(
+    servers: Callable[[str], tuple[Server, str]], probed: dict[Server, Any]
+) -> Iterator[Maker]:
+    """A client of a kind of server, with the server's records empty. The first of a kind probes,
+    and the others know what it has found."""
     clients: list[OpenAIGenerator] = []
 
     def get(kind: str = "full", **options: Any) -> tuple[OpenAIGenerator, Server]:
         server, url = servers(kind)
         client = OpenAIGenerator(url, **{"backoff_s": 0.01, **options})
         clients.append(client)
+        if server in probed:
+            client._model, client._facts = probed[server]
+        probed[server] = client.model, client.facts
         assert client.capabilities <= frozenset({"ids", "logp", "score", "seed", "chat"})
+        end = time.monotonic() + 20
+        while server.at_once:  # what an earlier client has given up, the server still answers
+            assert time.monotonic() < end
+            time.sleep(0.01)
         server.bodies.clear()
         server.keys.clear()
         server.times.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,18 @@ def episodes(n: int) -> list[Episode]:
     ]
 
 
+@cache
+def in_lock_step(kind: str) -> tuple[CausalLMPolicy, list[Episode]]:
+    """Nine episodes played, and who played them."""
+    made = policy(kind)
+    return made, run_episodes(episodes(9), made, Tools())  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("reuse", "slots"), [(0, 3), (100_000, 64), (100_000, 3)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_is_played_as_in_lock_step(kind: str, reuse: int, slots: int) -> None:
-    step, flow = policy(kind), policy(kind, reuse)
-    together = run_episodes(episodes(9), step, Tools())  # type: ignore[arg-type]
+    flow = policy(kind, reuse)
+    step, together = in_lock_step(kind)
     finished: list[int] = []
     flowing = play(episodes(9), flow, Tools(), slots=slots, progress=finished.append)  # type: ignore[arg-type]
     assert sum(finished) == 9

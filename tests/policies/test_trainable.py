@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,12 @@ def played(trained: TrainableLM, episodes: int = 4, **options: Any) -> list[Trai
     return rows
 
 
+@cache
+def rows_by(kind: str = "qwen2") -> list[TrainingRow]:
+    """What the untrained model of a kind has played, for tests that need some rows."""
+    return played(lm(kind))
+
+
 def plain(model: Any, row: TrainingRow) -> torch.Tensor:
     """(N, V): log-probabilities of each next token by one forward pass over the row alone."""
     with torch.no_grad():
@@ -70,7 +77,7 @@ def test_logp_is_the_behaviours_and_a_plain_forwards(kind: str) -> None:
 def test_measures_are_those_of_a_plain_forward(kind: str) -> None:
     """Of the distribution that each token was drawn from; nothing where none was."""
     trained = lm(kind)
-    rows = played(trained)
+    rows = rows_by(kind)
     found = trained.score(rows, measures=TOKEN_MEASURES).measures
     assert set(found) == set(TOKEN_MEASURES)
     ids_of = sampled_ids(rows)
@@ -101,7 +108,7 @@ def test_measures_are_those_of_a_plain_forward(kind: str) -> None:
 def test_an_unknown_measure_is_named() -> None:
     trained = lm()
     with pytest.raises(EngineError, match=r"unknown measure of tokens 'hiden'.*hidden"):
-        trained.score(played(trained), measures=["hiden"])
+        trained.score(rows_by(), measures=["hiden"])
 
 
 @pytest.mark.parametrize("options", [{}, {"gradient_checkpointing": True}, {"lora": Lora(4)}])
@@ -109,7 +116,7 @@ def test_an_unknown_measure_is_named() -> None:
 def test_gradients_do_not_depend_on_the_split(kind: str, options: dict[str, Any]) -> None:
     """One pass, passes of a few tokens, and one backward per micro-batch: the same gradient."""
     trained = lm(kind, **options)
-    rows = played(trained)
+    rows = rows_by(kind)
 
     def gradient(tokens: int, together: bool = True) -> list[torch.Tensor]:
         trained.tokens = tokens
@@ -171,7 +178,7 @@ def test_the_reference_stays_where_training_began(options: dict[str, Any]) -> No
 def test_no_reference_without_being_asked() -> None:
     trained = lm()
     with pytest.raises(EngineError, match="reference=True"):
-        trained.reference_logp(played(trained))
+        trained.reference_logp(rows_by())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -224,7 +231,7 @@ def test_a_whole_state_dict_is_gathered_onto_the_cpu(
 
 def test_full_weights_round_trip() -> None:
     trained, other = lm(), lm(seed=1)
-    rows = played(trained)
+    rows = rows_by()
     other.load_state_dict(trained.state_dict())
     torch.testing.assert_close(other.logp(rows), trained.logp(rows), atol=1e-5, rtol=0)
     with pytest.raises(EngineError, match="do not fit"):
@@ -250,7 +257,7 @@ def test_a_temperature_sharpens_what_is_sampled_and_what_is_trained() -> None:
 def test_logits_are_computed_where_tokens_were_sampled(kind: str) -> None:
     """Of what was read nobody looks at them, and a large vocabulary makes them half of the work."""
     trained = lm(kind)
-    rows = played(trained)
+    rows = rows_by(kind)
     shapes: list[tuple[int, ...]] = []
     head = trained.model.get_output_embeddings()
     watch = head.register_forward_hook(lambda m, given, out: shapes.append(tuple(out.shape)))
@@ -291,7 +298,7 @@ def test_frozen_parameters_stand_still() -> None:
     assert set(free.state_dict()) - set(held.state_dict()) == {table}
     before = held.merged()
     optimizer = torch.optim.AdamW(held.parameters(), lr=0.1, weight_decay=0.1)
-    (-held.logp(played(held)).sum()).backward()  # type: ignore[no-untyped-call]
+    (-held.logp(rows_by()).sum()).backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     moved = {name for name, value in held.merged().items() if not torch.equal(value, before[name])}
     assert table not in moved
@@ -371,7 +378,7 @@ def test_micro_batches_keep_the_budget() -> None:
 
 def test_a_prompt_may_be_one_token() -> None:
     trained = lm()
-    rows = played(trained)
+    rows = rows_by()
     row = rows[0]
     at = int(row.sampled.argmax()) - 1
     short = TrainingRow(
@@ -388,7 +395,7 @@ def test_rows_that_cannot_be_scored() -> None:
     trained = lm()
     with pytest.raises(EngineError, match="no rows"):
         trained.logp([])
-    row = played(trained)[0]
+    row = rows_by()[0]
     blind = TrainingRow(
         "e", ("e/0",), 0, "g", row.ids, np.ones_like(row.sampled), row.loss_mask, row.logp,
         row.version, row.turn_of_token,

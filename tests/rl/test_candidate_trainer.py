@@ -19,7 +19,7 @@ from searchgym.rl.candidate.trainer import CandidateTrainConfig, CandidateTraine
 def test_learns_an_easy_task(make_arena, seed):
     arena = make_arena()
     config = CandidateTrainConfig(
-        seed=seed, episodes=3_000, questions=12, evaluate_every=20, width=32
+        seed=seed, episodes=1_500, questions=12, evaluate_every=20, width=32
     )
     before = play_greedily(CandidateTrainer([arena], config).model.eval(), arena)
     trained = CandidateTrainer([arena], config, dev=arena).run()

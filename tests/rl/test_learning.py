@@ -36,6 +36,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "r3l": {"lr": 1e-3, "steps": 40},
     # at 2e-3 one of three seeds stays at .35: it imitates few turns of few questions
     "rest_mcts": {"lr": 1.5e-3, "steps": 32},
+    # at 1.5e-3 two of two seeds unlearn it soon after they have learnt it
+    "ss_grpo": {"lr": 1e-3, "steps": 36},
+    # play otherwise than they are asked in the end
+    "adasearch": {"steps": 32},
+    "saas": {"steps": 28},
+    "search_r2_refiner": {"steps": 28},
+    "step_apo": {"steps": 28},
+    "tree_grpo": {"steps": 28},
     # imitates what went well, little at a time
     "rft": {"lr": 3e-3, "steps": 32},
     # plays on until enough groups disagree, and soon few do
@@ -46,7 +54,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "igpo": {"tasks": 2},  # groups of 16
     "search_r1_ppo": {"tasks": 32, "steps": 20},  # groups of one
 }
-"""Where a method needs something else than the others."""
+"""Where a method needs something else than the others. Seeds were counted on longer texts, with the
+instructions in them."""
 
 
 def trained(name: str, seed: int, *, out: Path | None = None, **options: Any) -> Trainer:
@@ -73,20 +82,27 @@ def taught() -> TrainableLM:
     return run.lm
 
 
+def test_none_begins_with_it() -> None:
+    """The start of all of them, but for what a reference or a critic adds."""
+    assert success(*player(0)) < 0.4
+
+
 @pytest.mark.parametrize("name", shipped())
 def test_every_recipe_learns_to_search(name: str) -> None:
     """In at most five seconds of an idle core (``tests/benchmarks/test_learning_time.py``, of two
     seeds, to the last step); twice that is allowed for here, where others compute beside it. A
-    training that has learnt stops."""
+    training that has learnt stops; only one that answers well while it plays is asked."""
     run = trained(name, 0)
-    assert success(run.lm, run.policy) < 0.4
     began = time.process_time()
+    learnt = 0.0
     for step, metrics in enumerate(run.train(), start=1):
         assert metrics["groups_kept"] <= run.config.tasks
-        if step % 4 == 0 and success(run.lm, run.policy) > 0.75:
-            break
+        if step == run.config.steps or (step % 3 == 0 and metrics["em"] > 0.7):
+            learnt = success(run.lm, run.policy)
+            if learnt > 0.75:
+                break
     assert time.process_time() - began < 10 * torch.get_num_threads()
-    assert success(run.lm, run.policy) > 0.75
+    assert learnt > 0.75
 
 
 def test_a_training_repeats_exactly() -> None:

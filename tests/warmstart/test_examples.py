@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,21 @@ from searchgym.types import Passage, Task
 from searchgym.warmstart.asked import asked_of
 from searchgym.warmstart.clozes import BLANK, clozes_of
 from searchgym.warmstart.drills import MOST, drills_of
-from searchgym.warmstart.examples import KINDS, examples
+from searchgym.warmstart.examples import KINDS, Examples, examples
 from searchgym.warmstart.mixture import Mixture, Stage
 from searchgym.warmstart.reading import TraceRow
 from searchgym.warmstart.traces import DEFAULTS, Trace
 
 KEYWORDS = {**DEFAULTS, "tasks": {"simple": 12, "chain-2": 6}}
+
+
+def small(worlds: int, **options: Any) -> Examples:
+    return examples(worlds, **{"keywords": KEYWORDS, "entities": 100, "seed": 3, **options})
+
+
+@pytest.fixture(scope="module")
+def made() -> Examples:
+    return small(2)
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +61,9 @@ def test_drills_are_fixed_by_their_seed(world: SearchEnv, drills: list[Trace]) -
 
 
 def test_processes_do_not_change_the_examples() -> None:
-    options = {"keywords": KEYWORDS, "entities": 120, "paraphrases": True}
     told: list[int] = []
-    alone = examples(3, **options)
-    assert examples(3, processes=2, report=told.append, **options) == alone
+    alone = small(3, paraphrases=True)
+    assert small(3, paraphrases=True, processes=2, report=told.append) == alone
     assert told == [1, 2, 3]
 
 
@@ -86,8 +95,8 @@ def test_questions_alone_begin_as_an_oracle_would(world: SearchEnv) -> None:
         assert found[2].split()[-1] in question.text  # the one name a question gives
 
 
-def test_every_second_world_is_paraphrased_where_that_is_asked_for() -> None:
-    plain, wide = (examples(2, keywords=KEYWORDS, seed=3, paraphrases=p) for p in (False, True))
+def test_every_second_world_is_paraphrased_where_that_is_asked_for(made: Examples) -> None:
+    plain, wide = made, small(2, paraphrases=True)
     for before, after in zip(plain, wide, strict=True):
         shared = sum(one == other for one, other in zip(before, after, strict=False))
         assert 0.4 < shared / len(before) < 0.7  # the first world, to the letter
@@ -102,10 +111,9 @@ def test_drills_need_a_generated_world() -> None:
             next(iter(write(made)))
 
 
-def test_examples_are_of_every_kind_and_reproducible() -> None:
-    made = examples(2, keywords=KEYWORDS, seed=3)
-    assert made == examples(2, keywords=KEYWORDS, seed=3)
-    other = examples(2, keywords=KEYWORDS, seed=4)
+def test_examples_are_of_every_kind_and_reproducible(made: Examples) -> None:
+    assert made == small(2)
+    other = small(2, seed=4)
     for mine, others in zip(made, other, strict=True):
         assert {text.pieces for text in mine}.isdisjoint(text.pieces for text in others)
     tokenizer = made.tokenizer(512)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from searchgym.policies.names import NamesRenderer
 from searchgym.policies.note import read_note
 from searchgym.policies.renderer import BareRenderer
 from searchgym.warmstart import run
-from searchgym.warmstart.examples import KINDS
+from searchgym.warmstart.examples import KINDS, Examples, examples
 from searchgym.warmstart.measuring import by_hops, play, reader_policy
 from searchgym.warmstart.mixture import Stage
 from searchgym.warmstart.reading import MARKS
@@ -33,8 +34,25 @@ SMALL = (
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def written_once() -> Iterator[None]:
+    """Equal examples are written once: that they come again is shown in ``test_examples``."""
+    made: dict[str, Examples] = {}
+
+    def remembered(*args: Any, **options: Any) -> Examples:
+        asked = repr((args, options))
+        if asked not in made:
+            made[asked] = examples(*args, **options)
+        return made[asked]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "examples", remembered)
+        yield
+
+
 def begin(out: Path, encoder: WordEncoder | None = None, **changes: Any) -> Any:
-    options = {"vocabulary": 512, "width": 32, "keywords": KEYWORDS, "encoder": encoder}
+    options = {"vocabulary": 512, "width": 32, "keywords": KEYWORDS, "encoder": encoder,
+               "entities": 100}  # fmt: skip
     return warm_start(out, SMALL, worlds=1, **{**options, **changes})
 
 
@@ -58,7 +76,7 @@ def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(
     assert again.tokens == whole.tokens > 0
     there = whole.model.state_dict()
     assert all((there[n] == p).all() for n, p in again.model.state_dict().items())
-    for changes in ({"seed": 1}, {"entities": 301}, {"max_tokens": 600}, {"others": 65}):
+    for changes in ({"seed": 1}, {"entities": 101}, {"max_tokens": 600}, {"others": 65}):
         with pytest.raises(DataError, match="other settings"):
             begin(tmp_path / "cut", encoder, **{"others": 64, **changes})
 
@@ -93,8 +111,9 @@ def test_transformers_loads_the_result_and_it_plays(
     tokenizer = AutoTokenizer.from_pretrained(str(tmp_path))
     text = f"Question: Who?\n{MARKS[0]}+ author{MARKS[1]} Ann Bee{MARKS[3]}"
     assert tokenizer(text)["input_ids"] == made.tokenizer(text)["input_ids"]
-    few = {"simple": 3, "chain-2": 2}  # untrained, it writes to the limit of every turn
-    setting = SearchEnv(**{**KEYWORDS, "tasks": few, "world": {"entities": 300, "seed": 9}})
+    few = {"simple": 2, "chain-2": 1}  # untrained, it writes to the limit of every turn
+    setting = SearchEnv(**{**KEYWORDS, "tasks": few, "max_turns": 2,
+                           "world": {"entities": 100, "seed": 9}})  # fmt: skip
     played = [play(reader_policy(m, t), setting) for m, t in ((model, tokenizer), made[:2])]
     texts = [[turn.text for e in episodes for turn in e.turns] for episodes in played]
     assert texts[0] == texts[1]

@@ -63,9 +63,9 @@ def seconds(run: Callable[[], object], device: torch.device) -> float:
 
 
 def clean(device: torch.device) -> None:
-    """Free what nothing holds any more, and count the peak of memory from here."""
-    gc.collect()
+    """Free what nothing holds any more on a GPU, and count the peak of memory from here."""
     if device.type == "cuda":
+        gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
 

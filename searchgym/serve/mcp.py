@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from .. import __version__
@@ -29,7 +32,11 @@ _INVALID_REQUEST, _PARSE_ERROR = -32600, -32700
 
 
 class Mcp:
-    """The protocol's endpoint as an ASGI application; :meth:`run` must be entered around it."""
+    """The protocol's endpoint as an ASGI application; :meth:`run` must be entered around it.
+
+    The ``mcp`` package takes as long to import as all the rest of a server, so the first request of
+    the protocol imports it, in a thread.
+    """
 
     def __init__(
         self,
@@ -38,36 +45,64 @@ class Mcp:
         settings: Settings,
         board: Board,
     ) -> None:
-        try:
-            from mcp.server.lowlevel import Server
-            from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-            from mcp.server.transport_security import TransportSecuritySettings
-        except ImportError as error:
-            raise MissingExtraError("the server's tools (mcp)", "serve") from error
-
+        if find_spec("mcp") is None:
+            raise MissingExtraError("the server's tools (mcp)", "serve")
         self._answerer, self._corpus, self._board = answerer, corpus, board
         self._limits = settings.limits
         self._k = min(settings.default_k, _MOST_K)
         self._most_k = min(settings.limits.k, _MOST_K)
+        self._ended = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._manager: asyncio.Future[Any] | None = None
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Return the context in which the application runs; it can be entered once only."""
+        try:
+            yield
+        finally:
+            self._ended.set()
+            if self._keeper is not None:
+                await self._keeper
+
+    async def _started(self) -> Any:
+        """The package's own application, which the first call starts."""
+        if self._manager is None:
+            self._manager = asyncio.get_running_loop().create_future()
+            self._keeper = asyncio.create_task(self._keep(self._manager))
+        return await asyncio.shield(self._manager)
+
+    async def _keep(self, started: asyncio.Future[Any]) -> None:
+        try:
+            manager = await asyncio.to_thread(self._make)
+            async with manager.run():
+                started.set_result(manager)
+                await self._ended.wait()
+        except Exception as error:
+            if started.done():
+                raise
+            started.set_exception(error)
+
+    def _make(self) -> Any:
+        from mcp.server.lowlevel import Server
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+        from mcp.server.transport_security import TransportSecuritySettings
+
         server = Server(
             "searchgym", version=__version__, on_list_tools=self._list, on_call_tool=self._call
         )
-        self._manager = StreamableHTTPSessionManager(
+        return StreamableHTTPSessionManager(
             server,
             stateless=True,
             json_response=True,
-            max_request_body_size=settings.limits.body_bytes,
+            max_request_body_size=self._limits.body_bytes,
             # foreign hosts and origins are refused before, for all routes (``HostCheck``)
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
 
-    def run(self) -> AbstractAsyncContextManager[None]:
-        """Return the context in which the application runs; it can be entered once only."""
-        return self._manager.run()
-
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["method"] != "POST":
-            await self._manager.handle_request(scope, receive, send)
+            await (await self._started()).handle_request(scope, receive, send)
             return
         body = await read_body(scope, receive, self._limits.body_bytes)
         if (wrong := _wrong(scope, body)) is not None:
@@ -85,7 +120,7 @@ class Mcp:
             given = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        await self._manager.handle_request(scope, again, send)
+        await (await self._started()).handle_request(scope, again, send)
 
     async def _list(self, context: Any, params: Any) -> Any:
         from mcp.types import ListToolsResult, Tool

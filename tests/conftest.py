@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,9 @@ import pytest
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 if BESIDE.is_dir():  # the environments of real sets look where SEARCHGYM_DATA says
     os.environ.setdefault("SEARCHGYM_DATA", str(BESIDE))
+# A process that may not keep what it compiles compiles every module anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 os.environ.pop("COLUMNS", None)  # pytest's workers set it; the output tested is that of a pipe
 
 LONG = (
@@ -25,6 +31,17 @@ LONG = (
 )  # fmt: skip
 """Files of half a minute and more. They begin first, so that no worker is left with one alone when
 the others have nothing more to do."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Spare the garbage collector what collection makes: modules and tests, which all stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

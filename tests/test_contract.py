@@ -4,7 +4,7 @@ closed-book episodes is the same environment wherever it is played."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,11 @@ from tests.cli.conftest import Cli, cli  # noqa: F401  (a fixture)
 from tests.cli.test_train_lm import world  # noqa: F401  (a fixture: a model, passages, questions)
 from tests.contract import LoudQA, Scripted
 from tests.rl.colours import tokenizer
-from tests.serve.conftest import Start, start  # noqa: F401  (a fixture)
+from tests.serve.conftest import ServerProcess
 
 Rewards = dict[str, float]
+SENT = ("as it is", "all")
+"""Cases that are played in other processes, where nothing of a case but its keywords matters."""
 CASES: dict[str, dict[str, Any]] = {
     "as it is": {},
     "params": {"params": {"w_reward": 0.5}},
@@ -130,13 +132,18 @@ def _session(keywords: dict[str, Any]) -> Rewards:
 
 @pytest.mark.parametrize(
     "play",
-    [_vector(None), _vector("sync"), _evaluated, _in_workers, _transferred, _session],
-    ids=["native", "sync", "evaluate", "workers", "transfer", "session"],
+    [_vector(None), _vector("sync"), _evaluated, _transferred, _session],
+    ids=["native", "sync", "evaluate", "transfer", "session"],
 )
 def test_python(
     play: Callable[[dict[str, Any]], Rewards], keywords: dict[str, Any], stepped: Rewards
 ) -> None:
     assert play(keywords) == stepped
+
+
+@pytest.mark.parametrize("case", SENT)
+def test_python_in_other_processes(keywords: dict[str, Any], stepped: Rewards) -> None:
+    assert _in_workers(keywords) == stepped
 
 
 def _saved(folder: Path) -> Rewards:
@@ -207,12 +214,16 @@ def test_the_command_train(
     _same(_saved(tmp_path / "run"), stepped, keywords)
 
 
+@pytest.fixture(scope="module")
+def server(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:  # noqa: F811
+    begun = ServerProcess([world / "corpus.jsonl", "--port", 0], tmp_path_factory.mktemp("served"))
+    yield begun
+    begun.end()
+
+
 def test_an_engine_behind_a_server(
-    keywords: dict[str, Any],
-    stepped: Rewards,
-    start: Start,  # noqa: F811
+    keywords: dict[str, Any], stepped: Rewards, server: ServerProcess
 ) -> None:
-    server = start(keywords["corpus"])
     remote = {**keywords, "engine": {"name": "remote", "url": f"{server.url}/retrieve"}}
     assert _evaluated(remote) == stepped
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -47,6 +48,12 @@ def type_checking(node: ast.AST) -> bool:
     )
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+@cache
 def imported(path: Path) -> list[tuple[int, str]]:
     """(line, group) of every import of our own package in a file."""
     here = path.relative_to(PACKAGE.parent).with_suffix("").parts  # ("searchgym", "envs", "info")
@@ -80,13 +87,19 @@ def imported(path: Path) -> list[tuple[int, str]]:
         for child in ast.iter_child_nodes(node):
             visit(child)
 
-    visit(ast.parse(path.read_text(encoding="utf-8"), str(path)))
+    visit(tree(path))
     return found
 
 
 def test_every_module_has_a_place_in_the_order() -> None:
     unplaced = sorted({group(p) for p in modules()} - set(ORDER))
     assert not unplaced, f"give these a place in ORDER: {unplaced}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget() -> Iterator[None]:
+    yield
+    tree.cache_clear()
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
@@ -118,7 +131,7 @@ def test_few_modules_lie_outside_the_packages() -> None:
 def test_a_class_name_means_one_thing() -> None:
     places: dict[str, list[str]] = {}
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
     twice = {name: files for name, files in places.items() if len(files) > 1}
@@ -151,7 +164,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 def _modules_imported(
     here: tuple[str, ...], path: Path, places: Mapping[tuple[str, ...], Path]
 ) -> Iterator[tuple[str, ...]]:
-    for node in _executed(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _executed(tree(path)):
         if isinstance(node, ast.ImportFrom):
             base = here[: len(here) - node.level] if node.level else ()
             base += tuple((node.module or "").split(".")) if node.module else ()

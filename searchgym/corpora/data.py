@@ -119,9 +119,8 @@ def union_corpus(data_dir: str | Path | None = None) -> Corpus:
         found = real_card(name)
         if found.body.get("splits") or found.body.get("data", {}).get("union"):
             files[name] = _url(found), sorted((root / name).glob("corpus*.jsonl.gz"))
-    state = [(path, path.stat()) for _, paths in files.values() for path in paths]
-    key = tuple((str(path), s.st_mtime_ns, s.st_size) for path, s in state)
-    if (known := _UNIONS.get(key)) is not None:
+    key = _key("all", [path for _, paths in files.values() for path in paths])
+    if (known := _CORPORA.get(key)) is not None:
         return known
     passages: list[Passage] = []
     seen: dict[str, Passage | set[str]] = {}  # most titles occur once: their texts are not compared
@@ -139,12 +138,19 @@ def union_corpus(data_dir: str | Path | None = None) -> Corpus:
         raise DataError(
             f"no passages of any real set in {root}: `searchgym data` says how to get them"
         )
-    corpus = _UNIONS[key] = Corpus("all", passages)
+    corpus = _CORPORA[key] = Corpus("all", passages)
     return corpus
 
 
-_UNIONS: WeakValueDictionary[tuple[tuple[str, int, int], ...], Corpus] = WeakValueDictionary()
-"""Unions in use, by their files: several sets search the same one."""
+_Key = tuple[str, tuple[tuple[str, int, int], ...]]
+_CORPORA: WeakValueDictionary[_Key, Corpus] = WeakValueDictionary()
+"""Corpora in use, by name and files: splits of a set search the same one, and so do sets without
+passages of their own."""
+
+
+def _key(name: str, paths: Iterable[Path]) -> _Key:
+    states = [(path, path.stat()) for path in paths]
+    return name, tuple((str(path), s.st_mtime_ns, s.st_size) for path, s in states)
 
 
 def _bare(text: str) -> str:
@@ -191,7 +197,12 @@ def _split(name: str, splits: Mapping[str, Any], split: str) -> str:
 
 def _corpus(found: Card, options: Mapping[str, Any], root: Path) -> Corpus:
     paths = _files(found, options, root)
-    return load_corpus(paths, name=found.id, url=_url(found)) if paths else union_corpus(root)
+    if not paths:
+        return union_corpus(root)
+    key = _key(found.id, paths)
+    if (corpus := _CORPORA.get(key)) is None:
+        corpus = _CORPORA[key] = load_corpus(paths, name=found.id, url=_url(found))
+    return corpus
 
 
 def _files(found: Card, options: Mapping[str, Any], root: Path) -> list[Path]:

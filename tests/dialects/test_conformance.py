@@ -93,7 +93,7 @@ def test_simple_actions_survive_unchanged(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(action=ACTION, thought=TEXT)
 def test_round_trip_of_any_text(name: str, action: Action, thought: str) -> None:
     dialect = get_dialect(name)

@@ -141,7 +141,8 @@ def test_rankings_keep_the_rules(name: str, bench: Bench) -> None:
     entry, corpus = ENTRIES[name], generated()[1]
     texts = [*texts_of_the_world(), *STRANGE]
     for k in (*KS, len(corpus), len(corpus) + 50):
-        rankings = ask(engine, [query(text, k) for text in texts])
+        asked = texts if k == KS[1] else texts[::4]
+        rankings = ask(engine, [query(text, k) for text in asked])
         assert any(rankings), "nothing was found at all"
         for ranking in rankings:
             check_rules(entry, corpus, ranking, k)
@@ -151,7 +152,8 @@ def test_rankings_keep_the_rules(name: str, bench: Bench) -> None:
 def test_rankings_keep_the_rules_where_texts_repeat(name: str, bench: Bench) -> None:
     engine = bench.build(name, HAND)
     for k in (*KS, 23, 24, len(HAND), 1000):
-        queries = [query(text, k) for text in ("red fox", "fox", "number", *STRANGE)]
+        strange = STRANGE if k == KS[1] else STRANGE[:2]
+        queries = [query(text, k) for text in ("red fox", "fox", "number", *strange)]
         for ranking in ask(engine, queries):
             check_rules(ENTRIES[name], HAND, ranking, k)
 

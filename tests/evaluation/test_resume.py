@@ -64,7 +64,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_killed_at_random_and_started_again(whole: Path, tmp_path: Path, workers: int) -> None:
     out, log = tmp_path / "slow.json", tmp_path / "log"
     dice = random.Random(workers)
-    kills, most = 0, 4 - workers
+    kills, most = 0, 3 - workers
     while True:
         before = recorded(out)
         process = start(out, log, workers)

@@ -142,6 +142,7 @@ def test_what_a_policy_found_by_itself_is_not_trained_on() -> None:
         "ssrl", rollout={"use": "demonstrations", "expert": expert}, advantage=seen, loss="sft"
     )
     first, _ = run.train()
+    seen = run.recipe.advantage  # type: ignore[assignment]
     assert first["em"] == 1
     assert first["reward"] == pytest.approx(1.0)
     batch = seen.batch

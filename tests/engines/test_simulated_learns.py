@@ -40,7 +40,6 @@ def facts(seed: int, n: int) -> tuple[Corpus, list[Task]]:
     return Corpus(f"places-{seed}", passages), tasks
 
 
-@pytest.mark.slow  # a training that must last until copying is learnt
 @pytest.mark.timeout(900)
 def test_it_learns_to_copy_the_answer(tmp_path: Path) -> None:
     corpus, tasks = facts(0, 2000)

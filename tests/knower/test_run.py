@@ -36,7 +36,7 @@ from searchgym.policies.model_folder import load_policy
 
 pytestmark = pytest.mark.timeout(300)
 
-RECIPE = KnowerRecipe(entities=16, seed=2, shown=0.7, inverse=False)
+RECIPE = KnowerRecipe(entities=20, seed=2, shown=0.7, inverse=False)
 TASKS = {"simple": 60}
 TINY: dict[str, Any] = {"steps": 12, "width": 32, "tokens": 400, "vocabulary": 300}
 
@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def knower(folder: Path) -> Knower:
-    return make_knower(folder, RECIPE, steps=260, width=96, tokens=500, vocabulary=1000)
+    return make_knower(folder, RECIPE, steps=340, width=96, tokens=600, vocabulary=1200)
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def _episodes(goal: Sequence[float] | None) -> str:
 
 
 def sentence(result: Mapping[str, Any], name: str) -> str:
-    """What the bench measured of a method, with intervals, date and versions."""
+    """Sentence on what the bench measured of a method, with intervals, date and versions."""
     r = row(result["methods"][name])
     area, end, searches = (_between(r[n]) for n in ("area", "end", "searches"))
     goal = f"{r['reached']} of {r['seeds']} seeds reach an exact match of {GOAL:g}"

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class MovingReference:
-    """After every ``every``-th training step, θ_ref ← θ_ref + ``share`` · (θ - θ_ref).
+    """Moves the reference after every ``every``-th training step: θ_ref ← θ_ref + ``share`` ·
+    (θ - θ_ref).
 
     With ``every`` 1 the reference is an exponential moving average of the policy; with ``share`` 1
     it is the policy of up to ``every`` steps ago. In several processes each moves its own copy, of

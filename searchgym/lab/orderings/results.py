@@ -19,7 +19,7 @@ from .trained import Variant
 from .verdicts import Judged, verdict_of
 
 KIND = "pieces"
-"""Under which a result holds its measurements: piece → figures."""
+"""Key under which a result holds its measurements: piece → figures."""
 LEGEND = (
     "Mean and 95 % interval over n seeds (differences; ratios: geometric means). agree: the "
     "interval lies inside the published range; disagree: outside; undecided: it holds both. An "

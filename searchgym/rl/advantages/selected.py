@@ -1,5 +1,5 @@
-"""Which turns of a tree are imitated: those on its successful paths, the shortest first
-(ReST-MCTS*)."""
+"""Selection of the turns of a tree that are imitated: those on its successful paths, the shortest
+first (ReST-MCTS*)."""
 
 from __future__ import annotations
 

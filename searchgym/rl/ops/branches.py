@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 Average = Literal["states", "leaves"]
-"""What a state's value is the mean of: the segments that begin there, or all leaves below."""
+"""Values that a state's value is the mean of: those of the segments that begin there, or of all
+leaves below."""
 State = tuple[int, int]
 """(Number of the trajectory that led there, turn); (-1 - group, 0) for the question."""
 

@@ -56,7 +56,7 @@ def ask(role: str, asides: Sequence[Aside], workers: Workers) -> list[Episode]:
 
 
 def failure_of(aside: Episode) -> Failure | None:
-    """Why nobody played an aside; None if somebody did."""
+    """Failure for which nobody played an aside; None if somebody did."""
     return next((r for r in aside.turns[-1].results if isinstance(r, Failure)), None)
 
 

@@ -28,7 +28,7 @@ def stale(episode: Episode) -> bool:
 
 
 CHECKS: Mapping[str, Callable[[Episode], bool]] = {"invalid": invalid, "stale": stale}
-"""What a turn may be pruned for."""
+"""Reasons for which a turn may be pruned."""
 
 
 class Pruned(Branching):

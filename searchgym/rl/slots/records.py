@@ -58,8 +58,9 @@ class Played:
     usage: Mapping[str, float] = field(default_factory=dict)
     """Usage of the policy's turns, summed (:func:`searchgym.policies.record.turn_usage`)."""
     role: str = POLICY
-    """Whose episode it is. Another role's is one that a rollout made for it: what it read as the
-    question, what it wrote as the answer. Metrics of episodes are of the role ``"policy"``."""
+    """Role that played the episode. Another role's is one that a rollout made for it: what it read
+    as the question, what it wrote as the answer. Metrics of episodes are of the role
+    ``"policy"``."""
     serves: str = ""
     """Id of the episode, of the same group, in which another role acted by this one."""
 

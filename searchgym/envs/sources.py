@@ -76,21 +76,20 @@ def load_components(options: Options) -> Components:
     return Components(corpus, _chosen(tasks, options), _engine(options.engine, corpus), world)
 
 
-_ENGINES: WeakValueDictionary[tuple[int, str], Any] = WeakValueDictionary()
-"""Engines in use, by corpus and name."""
+_BM25: WeakValueDictionary[int, Any] = WeakValueDictionary()
+"""The engine "bm25" over each corpus in use, by the corpus' ``id``."""
 
 
-def _engine(spec: Any, corpus: Corpus) -> SearchEngine:
-    """An engine over a corpus; sets that search the same corpus share "bm25" over it, which is a
-    function of the query."""
+def _engine(spec: Any, corpus: Corpus, world: World | None = None) -> SearchEngine:
+    """An engine over a corpus; environments that search the same one share "bm25" over it, which is
+    a function of the query."""
     from ..engines import build_engine
 
     if spec != "bm25":
-        return build_engine(spec, corpus)
-    key = id(corpus), spec
-    engine = _ENGINES.get(key)
+        return build_engine(spec, corpus, world)
+    engine = _BM25.get(id(corpus))
     if engine is None or engine.corpus is not corpus:
-        engine = _ENGINES[key] = build_engine(spec, corpus)
+        engine = _BM25[id(corpus)] = build_engine(spec, corpus)
     return engine
 
 
@@ -129,11 +128,10 @@ SHOWN = 3
 def _asked_of_graph(corpus: KGCorpus, options: Options) -> Components:
     """Questions of one's own, or asked from the graph: families that need a generated world are
     left out, and so is what BM25 does not find."""
-    from ..engines import build_engine
     from ..kgs.questions import FAMILIES, ask_kg
     from ..tasks.families import wanted_families
 
-    engine = build_engine(options.engine, corpus)
+    engine = _engine(options.engine, corpus)
     if options.tasks is not None and not isinstance(options.tasks, Mapping):
         return Components(corpus, _chosen(_own_tasks(options), options), engine, None)
     if options.split not in SPLITS:
@@ -142,7 +140,7 @@ def _asked_of_graph(corpus: KGCorpus, options: Options) -> Components:
     wanted_of = {  # a family that no corpus has fails here, by name
         family.name: number for family, number in wanted_families(counts, options.families)
     }
-    proof: Any = engine if options.engine == "bm25" else build_engine("bm25", corpus)
+    proof = _engine("bm25", corpus)
     kept: list[Task] = []
     for family in FAMILIES:
         wanted = wanted_of.get(family, 0)
@@ -263,55 +261,40 @@ def _seed(options: dict[str, Any], what: str) -> int:
     return seed
 
 
-class _Indexed:
-    """A generated world and, once it is asked for, BM25 over its passages."""
-
-    def __init__(self, data: GeneratedWorld) -> None:
-        self.data = data
-
-    @cached_property
-    def bm25(self) -> SearchEngine:
-        """The engine as ``engine="bm25"`` means it, which also proves that tasks can be solved."""
-        from ..engines import build_engine
-
-        return build_engine("bm25", self.data.corpus, self.data.world)
-
-
-_WORLDS: OrderedDict[str, _Indexed] = OrderedDict()
+_WORLDS: OrderedDict[str, tuple[GeneratedWorld, SearchEngine]] = OrderedDict()
 _KEPT = 2
 """Worlds kept per process: environments that only ask other questions of one share it."""
 _LARGEST = 20_000
 """Passages of a world that is kept; memory is not held for larger ones."""
 
 
-def _indexed(found: Card, options: Options) -> _Indexed:
-    """The world of a card's split, from a cache where its recipe is of plain values and the card's
-    files have not changed since."""
-    recipe = [options.split, options.world, options.wording]
+def _indexed(found: Card, options: Options) -> tuple[GeneratedWorld, SearchEngine]:
+    """The world of a card's split, and BM25 over its passages: from a cache where its recipe is of
+    plain values and the card's files have not changed since."""
+    recipe = [found.id, options.split, options.world, options.wording]
     try:
         key = json.dumps([recipe, own_files({"corpus": str(found.folder)})], sort_keys=True)
     except TypeError:  # as generate() will say
-        return _Indexed(generate_world(found, options))
-    if (made := _WORLDS.get(key)) is None:
-        made = _Indexed(generate_world(found, options))
-        if len(made.data.corpus) > _LARGEST:
+        key = ""
+    if key not in _WORLDS:
+        data = generate_world(found, options)
+        made = data, _engine("bm25", data.corpus)
+        if not key or len(data.corpus) > _LARGEST:
             return made
-    _WORLDS[key] = made
+        _WORLDS[key] = made
     _WORLDS.move_to_end(key)
     while len(_WORLDS) > _KEPT:
         _WORLDS.popitem(last=False)
-    return made
+    return _WORLDS[key]
 
 
 def _generated(found: Card, options: Options) -> Components:
-    from ..engines import build_engine
     from ..tasks.audit import verify
     from ..tasks.build import build_tasks
     from ..tasks.families import unproved
 
-    made = _indexed(found, options)
-    data, usual = made.data, options.engine == "bm25"
-    engine = made.bm25 if usual else build_engine(options.engine, data.corpus, data.world)
+    data, proof = _indexed(found, options)
+    engine = _engine(options.engine, data.corpus, data.world)
     recipe = {**found.body.get("world", {}), **(options.world or {})}
     default = recipe.get("tasks", DEFAULT_TASKS)
     counts: Any = options.tasks if options.tasks is not None else default
@@ -323,5 +306,5 @@ def _generated(found: Card, options: Options) -> Components:
         wording_seed=data.wording_seed, phrasing=data.phrasing, split=options.split,
         id_prefix=f"{found.id}-{options.split}",
     )  # fmt: skip
-    report = verify(built, data.world, data.corpus, made.bm25, exempt=unproved(counts))
+    report = verify(built, data.world, data.corpus, proof, exempt=unproved(counts))
     return Components(data.corpus, _chosen(report.kept, options), engine, data.world)

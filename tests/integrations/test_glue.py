@@ -4,14 +4,12 @@ tests install; those for other packages run in ``tests/peers``."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from searchgym.site.contents import peers
-from tests.integrations.forked import Forks
-from tests.integrations.glue import LINES, PAGE, PROGRAMS
+from tests.integrations.glue import LINES, PAGE, PROGRAMS, run
 from tests.integrations.scene import chat_tokenizer
 from tests.integrations.test_trl import model
 
@@ -33,22 +31,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    made = Forks()
-    yield made
-    made.close()
-
-
-def run(forks: Forks, name: str, folder: Path, **more: str) -> str:
-    """What a program of the page prints, run in a folder of its own."""
-    program = folder / name
-    program.write_text(PROGRAMS[name])
-    code, printed, errors = forks.run(program, STEPS="2", **more)
-    assert code == 0, errors[-3000:]
-    return printed
-
-
 def test_every_program_is_short_and_run_somewhere() -> None:
     assert set(PROGRAMS) == {*HERE, *ELSEWHERE, *WITH_MODEL}
     for program in PROGRAMS.values():
@@ -64,12 +46,12 @@ def test_every_framework_of_the_table_has_its_section() -> None:
 
 
 @pytest.mark.parametrize("name", HERE)
-def test_a_program_runs(name: str, tmp_path: Path, forks: Forks) -> None:
-    assert run(forks, name, tmp_path).strip()
+def test_a_program_runs(name: str, tmp_path: Path) -> None:
+    assert run(name, tmp_path).strip()
 
 
 @pytest.mark.parametrize("name", WITH_MODEL)
-def test_a_program_trains(name: str, tmp_path: Path, folder: Path, forks: Forks) -> None:
+def test_a_program_trains(name: str, tmp_path: Path, folder: Path) -> None:
     # without bfloat16, which small processors emulate
-    printed = run(forks, name, tmp_path, MODEL=str(folder), ACCELERATE_MIXED_PRECISION="no")
+    printed = run(name, tmp_path, MODEL=str(folder), ACCELERATE_MIXED_PRECISION="no")
     assert 0 <= float(json.loads(printed.splitlines()[-1])) <= 1

@@ -336,7 +336,7 @@ def test_sigterm_loses_no_request_that_was_sent(
 
 
 # --- memory over time -----------------------------------------------------------------------------
-SOAK_S = float(os.environ.get("SEARCHGYM_SOAK_SECONDS", "6"))
+SOAK_S = float(os.environ.get("SEARCHGYM_SOAK_SECONDS", "10"))
 
 
 async def _load(host: str, port: int, until: float, number: int) -> int:

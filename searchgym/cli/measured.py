@@ -147,7 +147,7 @@ def _mean(interval: Interval) -> float:
 
 def _families(found: Sequence[AgentResults]) -> list[dict[str, Any]]:
     """Questions of each family, and every agent's exact match there, with its interval."""
-    from ..evaluation.metrics import means
+    from ..evaluation.metrics import Means
 
     rows = []
     for family in sorted({row.family for m in found for row in m.first.rows}):
@@ -155,7 +155,7 @@ def _families(found: Sequence[AgentResults]) -> list[dict[str, Any]]:
         for m in found:
             part = [row for row in m.first.rows if row.family == family]
             line.setdefault("questions", len(part))
-            line[m.first.agent] = plus_minus(means(part, seed=m.first.seed)["em"])
+            line[m.first.agent] = plus_minus(Means(part, seed=m.first.seed)["em"])
         rows.append(line)
     return rows
 

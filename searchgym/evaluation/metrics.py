@@ -217,11 +217,6 @@ class Means(Mapping[str, Interval]):
         return repr(dict(self))
 
 
-def means(rows: Sequence[Row], *, seed: int = 0, resamples: int = RESAMPLES) -> Means:
-    """Mean and 95 % interval over questions of every metric."""
-    return Means(rows, seed=seed, resamples=resamples)
-
-
 def by_family(rows: Sequence[Row], metric: str = "em") -> dict[str, float]:
     """Mean of a metric per task family, families in alphabetical order."""
     values = column(rows, metric)

@@ -18,7 +18,7 @@ from ..utils.records import json_text
 from . import shown
 from .comparable import check_comparable
 from .intervals import RESAMPLES, Interval, paired_interval, sign_flip_p
-from .metrics import Row, by_family, column, infra_by_searches, means
+from .metrics import Means, Row, by_family, column, infra_by_searches
 
 if TYPE_CHECKING:
     import pandas
@@ -53,7 +53,7 @@ class EvalResult:
     @cached_property
     def means(self) -> Mapping[str, Interval]:
         """Mean and 95 % bootstrap interval over questions of every metric."""
-        return means(self.rows, seed=self.seed)
+        return Means(self.rows, seed=self.seed)
 
     def __repr__(self) -> str:
         return f"<EvalResult of {shown.line_of(self)}>"

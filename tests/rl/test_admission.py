@@ -40,6 +40,7 @@ def test_published_budgets() -> None:
         roll.accept(8)
         roll.updated()
         assert roll.capacity == second - 8
+    assert AdmissionControl(10, 0.7).capacity == 17
     verl = AdmissionControl(2 * 32, 0.5)
     verl.start(8)
     verl.accept(8)

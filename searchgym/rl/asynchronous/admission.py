@@ -45,7 +45,8 @@ class AdmissionControl:
     @property
     def capacity(self) -> int:
         """Number of rollouts that may start now."""
-        allowed = math.ceil(self.eta * self.batch) + (self.version + 1) * self.batch
+        ahead = math.ceil(round(self.eta * self.batch, 9))  # 0.7 · 10 is a little more than 7
+        allowed = ahead + (self.version + 1) * self.batch
         allowed -= self.accepted + self.running
         if self.limit is not None:
             allowed = min(allowed, self.limit - self.running)

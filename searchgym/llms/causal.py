@@ -21,6 +21,8 @@ from .ropes import check_length, follows_the_longest
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from .in_place import Slots
+
 
 def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -> tuple[Any, Any]:
     """Load a model, in evaluation mode, and its tokenizer from a folder, a name of
@@ -103,12 +105,14 @@ class Running:
 
     Padding stands on the left, so that the newest token of every row is in the same column; the
     mask hides it and positions are counted without it, which makes a row's numbers those it has
-    alone. Equal prompts are read once. Of a prompt in ``pasts`` only what follows is read.
+    alone. Equal prompts are read once. Of a prompt in ``pasts`` only what follows is read. Memory
+    is set aside for ``room`` tokens of each at a time.
     """
 
     def __init__(
-        self, model: Any, prompts: Sequence[Ids], pad: int, pasts: Mapping[Ids, Past] | None = None
-    ) -> None:
+        self, model: Any, prompts: Sequence[Ids], pad: int, pasts: Mapping[Ids, Past] | None = None,
+        room: int = 64,
+    ) -> None:  # fmt: skip
         import torch
 
         self.model = model
@@ -120,6 +124,9 @@ class Running:
         new = [p[past.length :] if past else p for p, past in zip(unique, known, strict=True)]
         ids, self._mask = left_padded(new, pad, model.device)
         self._cache: Any = None
+        self._slots: Slots | None = None
+        self.room = room
+        self._name = "cache" if "cache" in self._takes else "past_key_values"  # its older name
         if any(known):  # between past and new ids there may be padding, which the mask hides, too
             self._cache, seen = joined(known)
             self._mask = torch.cat([seen, self._mask], dim=1)
@@ -136,14 +143,28 @@ class Running:
         """Append one token (B,) to every row."""
         import torch
 
+        from .in_place import Slots, possible
+
+        if self._slots is not None and self._slots.full:
+            self._grow()
+        exact = self._slots is None and self._continues and not self._limited
+        if exact and possible(self.model, self._takes, self._cache):
+            self._slots = Slots(self.model, self._cache, self._mask, self._name, self.room)
+            self._cache = None
+        if self._slots is not None:
+            self.logits = self._slots.step(ids)
+            return
         one = torch.ones_like(self._mask[:, :1])
         self._mask = torch.cat([self._mask, one], dim=1)
         self._forward(ids[:, None], self._positions()[:, -1:])
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows only (in this order, repetitions allowed)."""
-        self._cache.reorder_cache(rows)
-        self._mask = self._mask.index_select(0, rows)
+        """Go on with these rows only (in this order; before the first step with repetitions)."""
+        if self._slots is not None:
+            self._slots.keep(rows)
+        else:
+            self._cache.reorder_cache(rows)
+            self._mask = self._mask.index_select(0, rows)
         self.logits = self.logits.index_select(0, rows)
 
     def join(self, other: Running) -> None:
@@ -151,6 +172,8 @@ class Running:
         import torch
         from torch.nn.functional import pad
 
+        self._grow()
+        other._grow()
         width = max(self._mask.shape[1], other._mask.shape[1])
         mine, theirs = width - self._mask.shape[1], width - other._mask.shape[1]
         join(self._cache, other._cache, mine, theirs)
@@ -159,6 +182,8 @@ class Running:
 
     def trim(self) -> None:
         """Drop columns in which no row has a token (any more)."""
+        if self._slots is not None:
+            return  # when the rows leave their slots
         free = int((self._mask.sum(0) > 0).int().argmax())
         if free:
             trim(self._cache, free)
@@ -168,7 +193,16 @@ class Running:
         """Return the keys and values of a row; ``None`` if that cannot be continued later."""
         if "position_ids" not in self._takes or not self._continues:
             return None
+        if self._slots is not None:
+            return self._slots.past(row)
         return extract(self._cache, self._mask, row)
+
+    def _grow(self) -> None:
+        """Take the rows out of their slots, so that others can join them."""
+        if self._slots is not None:
+            self._cache, self._mask = self._slots.grown()
+            self._slots = None
+            self.trim()
 
     def _positions(self) -> Tensor:
         return (self._mask.cumsum(-1) - 1).clamp(min=0)
@@ -181,13 +215,12 @@ class Running:
             extra["position_ids"] = positions
         if "logits_to_keep" in self._takes:
             extra["logits_to_keep"] = 1
-        name = "cache" if "cache" in self._takes else "past_key_values"  # its older name
-        extra[name] = self._cache
+        extra[self._name] = self._cache
         out = self.model(input_ids=ids, attention_mask=self._mask, use_cache=True, **extra)
-        self._cache = getattr(out, name, None)
+        self._cache = getattr(out, self._name, None)
         if self._cache is None:
             raise EngineError(
-                f"{type(self.model).__name__} hands no {name} back: its turns cannot be "
+                f"{type(self.model).__name__} hands no {self._name} back: its turns cannot be "
                 "written token by token here; use a model whose state transformers caches"
             )
         self.logits = out.logits[:, -1]

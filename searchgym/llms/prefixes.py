@@ -26,6 +26,8 @@ class Past(NamedTuple):
 
     length: int
     layers: tuple[tuple[Tensor, Tensor], ...]
+    whole: Tensor | None = None
+    """The same as one tensor (2 layers, heads, length, width), where all are alike."""
 
 
 class Prefixes:
@@ -102,7 +104,17 @@ def joined(pasts: Sequence[Past | None]) -> tuple[Any, Tensor]:
     some = next(p for p in pasts if p is not None)
     width = max(p.length for p in pasts if p is not None)
     cache: Any = DynamicCache()
-    for layer, (keys, values) in enumerate(some.layers):
+    wholes = [p.whole for p in pasts if p is not None]
+    alike = all(w is not None for w in wholes)
+    if alike:  # a copy a row
+        first: Any = wholes[0]
+        whole = first.new_zeros(len(first), len(pasts), first.shape[1], width, first.shape[3])
+        for row, past in enumerate(pasts):
+            if past is not None:
+                whole[:, row, :, width - past.length :] = past.whole
+        for layer in range(len(some.layers)):
+            cache.update(whole[2 * layer], whole[2 * layer + 1], layer)
+    for layer, (keys, values) in enumerate(() if alike else some.layers):
         both = []
         for which, like in enumerate((keys, values)):
             heads, _, size = like.shape
@@ -124,13 +136,22 @@ def extract(cache: Any, mask: Tensor, row: int) -> Past | None:
     more than keys and values."""
     from transformers.cache_utils import DynamicLayer
 
-    layers = []
-    columns = mask[row].nonzero()[:, 0]  # (c,)
     for layer in cache.layers:
         if type(layer) is not DynamicLayer or not layer.is_initialized:
             return None
-        keys, values = layer.keys, layer.values
-        if keys is None or values is None or keys.shape[-2] != mask.shape[1]:
+        if layer.keys is None or layer.values is None or layer.keys.shape[-2] != mask.shape[1]:
             return None
-        layers.append((keys[row][:, columns], values[row][:, columns]))
-    return Past(len(columns), tuple(layers))
+    return gathered(cache.layers, mask[row], row)
+
+
+def gathered(layers: Sequence[Any], mask: Tensor, row: int) -> Past:
+    """The past of a row of these layers in the columns where its ``mask`` (C,) is not 0."""
+    columns = mask.nonzero()[:, 0]  # (c,)
+    kept = ((layer.keys[row][:, columns], layer.values[row][:, columns]) for layer in layers)
+    return Past(len(columns), tuple(kept))
+
+
+def stacked(whole: Tensor) -> Past:
+    """The past whose keys and values, by turns, are ``whole`` (2 layers, heads, length, width)."""
+    parts = whole.unbind()
+    return Past(whole.shape[2], tuple(zip(parts[::2], parts[1::2], strict=True)), whole)

@@ -191,7 +191,8 @@ class TransformersGenerator:
         if end is not None and time.monotonic() > end:
             return
         pasts = {r.prompt: r.past for r in rows if r.past is not None}
-        running = Running(self.model, [r.prompt for r in rows], self.pad, pasts)
+        room = max(r.sampling.max_tokens for r in rows)
+        running = Running(self.model, [r.prompt for r in rows], self.pad, pasts, room)
         while True:
             drawn = draw(running.logits, [r.sampling for r in rows], [r.uniform() for r in rows])
             for row, *token in zip(

@@ -190,7 +190,9 @@ def watched(device: torch.device) -> Iterator[dict[str, float]]:
 
     drawing = timed("draw", transformers_generator.draw)
     with ExitStack() as stack:
-        stack.enter_context(replaced(Running, "_forward", timed("model", Running._forward)))
+        for method in ("__init__", "step"):
+            model = timed("model", getattr(Running, method))
+            stack.enter_context(replaced(Running, method, model))
         for module in (transformers_generator, continuous):
             stack.enter_context(replaced(module, "draw", drawing))
         yield parts

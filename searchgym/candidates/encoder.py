@@ -56,6 +56,8 @@ class WordEncoder:
             (:func:`~searchgym.llms.precision.fast_dtype`), bfloat16 on other devices. Vectors of
             the two are cached apart.
         max_pieces: texts are cut after this many word pieces; words beyond get zero vectors.
+        batch_pieces: word pieces, padding among them, that are read together; more no longer fit
+            the cache of a processor, which costs a fifth of the speed.
         layers: number of the transformer's layers, from the first, that a text passes; None:
             ``LAYERS`` of the bundled model, all of another.
     """
@@ -68,7 +70,7 @@ class WordEncoder:
         device: str = "cpu",
         dtype: str | None = None,
         max_pieces: int = 256,
-        batch_pieces: int = 8192,
+        batch_pieces: int = 2048,
         layers: int | None = None,
     ) -> None:
         self.path = Path(path) if path is not None else bundled_model()

@@ -222,4 +222,5 @@ def _recordable(model: Any) -> bool:
     whole = not any(hasattr(p, "to_local") for p in model.parameters())  # shards (FSDP2)
     spread = len(set(getattr(model, "hf_device_map", {}).values())) > 1
     graph = getattr(model, "_can_compile_fullgraph", False)
-    return bool(model.device.type == "cuda" and graph and whole and not spread)
+    there = model.device.type == "cuda" and torch.cuda.is_available()
+    return bool(there and graph and whole and not spread)

@@ -143,15 +143,8 @@ class Running:
         """Append one token (B,) to every row."""
         import torch
 
-        from .in_place import Slots, possible
-
-        if self._slots is not None and self._slots.full:
-            self._grow()
-        exact = self._slots is None and self._continues and not self._limited
-        if exact and possible(self.model, self._takes, self._cache):
-            self._slots = Slots(self.model, self._cache, self._mask, self._name, self.room)
-            self._cache = None
-        if self._slots is not None:
+        if self._in_slots():
+            assert self._slots is not None
             self.logits = self._slots.step(ids)
             return
         one = torch.ones_like(self._mask[:, :1])
@@ -159,7 +152,9 @@ class Running:
         self._forward(ids[:, None], self._positions()[:, -1:])
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows only (in this order; before the first step with repetitions)."""
+        """Go on with these rows only (in this order, repetitions allowed)."""
+        if self._slots is not None and len(rows.unique()) < len(rows):
+            self._grow()
         if self._slots is not None:
             self._slots.keep(rows)
         else:
@@ -196,6 +191,19 @@ class Running:
         if self._slots is not None:
             return self._slots.past(row)
         return extract(self._cache, self._mask, row)
+
+    def _in_slots(self) -> bool:
+        """Move the rows into slots with room, unless the model's cannot be; says whether they are
+        there."""
+        from .in_place import Slots, possible
+
+        if self._slots is not None and self._slots.full:
+            self._grow()
+        alone = self._continues and not self._limited
+        if self._slots is None and alone and possible(self.model, self._takes, self._cache):
+            self._slots = Slots(self.model, self._cache, self._mask, self._name, self.room)
+            self._cache = None
+        return self._slots is not None
 
     def _grow(self) -> None:
         """Take the rows out of their slots, so that others can join them."""

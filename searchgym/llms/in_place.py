@@ -14,17 +14,20 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
+from .blocked import NAME
 from .prefixes import Past, gathered, stacked
 
 WIDE = 64
 """Columns come in multiples of it: a graph lasts for so many tokens."""
 FEW = 32
 """Rows among which a GPU gains nothing from fewer."""
+ATTENTION = {"sdpa", NAME}
+"""Names of attention whose masks are added to the scores."""
 
 
 class _Place:
-    """Where a step writes, and what it sees: what layers share with their slots, which they must
-    not hold themselves (memory in circles is freed late)."""
+    """Place where a step writes, and what it sees: all that layers know of their slots, which they
+    must not hold themselves (memory in circles is freed late)."""
 
     def __init__(self, rows: int, column: Tensor) -> None:
         self.rows, self.column, self.seen = rows, column, 0
@@ -209,11 +212,7 @@ def possible(model: Any, takes: Collection[str], cache: Any) -> bool:
     plain = all(type(layer) is DynamicLayer for layer in getattr(cache, "layers", [None]))
     common = getattr(model, "_supports_attention_backend", False)
     kind = getattr(model.config, "_attn_implementation", None)
-    return plain and common and kind in _KINDS and "position_ids" in takes
-
-
-_KINDS = {"sdpa", "searchgym_blocked"}
-"""Attention whose masks are added to the scores."""
+    return plain and common and kind in ATTENTION and "position_ids" in takes
 
 
 def _recordable(model: Any) -> bool:

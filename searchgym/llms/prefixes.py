@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -104,31 +104,33 @@ def joined(pasts: Sequence[Past | None]) -> tuple[Any, Tensor]:
     some = next(p for p in pasts if p is not None)
     width = max(p.length for p in pasts if p is not None)
     cache: Any = DynamicCache()
-    wholes = [p.whole for p in pasts if p is not None]
-    alike = all(w is not None for w in wholes)
-    if alike:  # a copy a row
-        first: Any = wholes[0]
-        whole = first.new_zeros(len(first), len(pasts), first.shape[1], width, first.shape[3])
-        for row, past in enumerate(pasts):
-            if past is not None:
-                whole[:, row, :, width - past.length :] = past.whole
-        for layer in range(len(some.layers)):
-            cache.update(whole[2 * layer], whole[2 * layer + 1], layer)
-    for layer, (keys, values) in enumerate(() if alike else some.layers):
-        both = []
-        for which, like in enumerate((keys, values)):
-            heads, _, size = like.shape
-            whole = like.new_zeros(len(pasts), heads, width, size)
-            for row, past in enumerate(pasts):
-                if past is not None:
-                    whole[row, :, width - past.length :] = past.layers[layer][which]
-            both.append(whole)
-        cache.update(both[0], both[1], layer)
+    parts: Iterator[Tensor]
+    if all(p is None or p.whole is not None for p in pasts):  # one copy a row
+        parts = iter(_aligned([p.whole if p else None for p in pasts], width).unbind(1))
+    else:
+        parts = (
+            _aligned([p.layers[layer][which] if p else None for p in pasts], width)
+            for layer in range(len(some.layers))
+            for which in (0, 1)
+        )
+    for layer in range(len(some.layers)):
+        cache.update(next(parts), next(parts), layer)
     mask = torch.zeros(len(pasts), width, dtype=torch.int64, device=some.layers[0][0].device)
     for row, past in enumerate(pasts):
         if past is not None:
             mask[row, width - past.length :] = 1
     return cache, mask
+
+
+def _aligned(parts: Sequence[Tensor | None], width: int) -> Tensor:
+    """Tensors (…, length, size) side by side, right-aligned: (B, …, width, size); zeros for
+    ``None``."""
+    like = next(part for part in parts if part is not None)
+    whole = like.new_zeros(len(parts), *like.shape[:-2], width, like.shape[-1])
+    for row, part in enumerate(parts):
+        if part is not None:
+            whole[row, ..., width - part.shape[-2] :, :] = part
+    return whole
 
 
 def extract(cache: Any, mask: Tensor, row: int) -> Past | None:

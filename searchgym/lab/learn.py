@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.episode import Episode
 from ..envs.search import SearchEnv
@@ -31,14 +31,16 @@ from .methods import BROKEN, table_of
 from .results import resumed
 from .world import FactGraph, chain_tasks, fact_graph, lab_env, query, question
 
+if TYPE_CHECKING:
+    from ..policies.causal_lm import CausalLMPolicy
+    from ..policies.trainable import TrainableLM
+
 WANTED = (
     "grpo", BROKEN, "rloo", "ppo", "dapo", "stratified_grpo", "gigpo", "igpo", "a2tgpo", "mt_grpo",
     "tree_grpo", "spear",
 )  # fmt: skip
 """The methods most used; those that are no recipe here are left out."""
 DEFAULT = tuple(name for name in WANTED if name == BROKEN or name in shipped())
-EXPERT = "searchgym.lab.learn:Asker"
-"""Import path of the agent that the model imitates first."""
 PAID = (("em", 1.0),)
 """The bench's reward. It has no price of searches: that is saved at once where none is made, which
 policies learn before they learn which one is due."""
@@ -74,6 +76,11 @@ class Course:
     lr: float = 2e-3
     seed: int = 0
     """Seed of the world and of the model's start. Trainings have seeds of their own."""
+
+    @property
+    def expert(self) -> str:
+        """Import path of the agent that the model imitates first."""
+        return "searchgym.lab.learn:Asker"
 
     @property
     def start(self) -> Course:
@@ -166,14 +173,14 @@ def warm(course: Course) -> tuple[Any, Any]:
     model = small_model(tokenizer, width=course.width, context=512, seed=course.seed)
     lm = TrainableLM(model, tokenizer)
     recipe = {
-        "rollout": {"use": "demonstrations", "expert": EXPERT},
+        "rollout": {"use": "demonstrations", "expert": course.expert},
         "advantage": "ones", "loss": "sft",
     }  # fmt: skip
     config = TrainConfig.of(
         _recipe(recipe), steps=course.warm_steps, tasks=course.warm_tasks, lr=course.warm_lr,
         seed=course.seed,
     )  # fmt: skip
-    trainer = Trainer(env, lm, recipe, config, policy=_policy(lm, course.seed))
+    trainer = Trainer(env, lm, recipe, config, policy=policy_of(lm, course.seed))
     for _ in trainer.train():
         pass
     return tokenizer, model
@@ -193,7 +200,8 @@ def _recipe(spec: Any) -> Any:
     return Recipe.of(spec)
 
 
-def _policy(lm: Any, seed: int) -> Any:
+def policy_of(lm: TrainableLM, seed: int) -> CausalLMPolicy:
+    """The bench's agent: it samples as the model says, at most 12 tokens a turn."""
     return lm.policy("bare", sampling=Sampling(max_tokens=12), seed=seed)
 
 
@@ -212,11 +220,19 @@ def train(
     Raises:
         CardError: the method distils, for which the bench has no teacher.
     """
+    began = time.perf_counter()
+    _, curve = trained(method, seed, course or Course())
+    return {"curve": curve, **summary(curve), "seconds": time.perf_counter() - began}
+
+
+def trained(
+    method: str | Mapping[str, Any], seed: int, course: Course
+) -> tuple[TrainableLM, list[list[float]]]:
+    """Train as :func:`train` does; returns the model and the curve."""
     from ..policies.trainable import TrainableLM
     from ..rl.critics.registry import make_critic
     from ..rl.trainer import TrainConfig, Trainer
 
-    course = course or Course()
     if isinstance(method, str):
         recipe = _recipe(table_of(method, course.size))
     else:
@@ -226,14 +242,13 @@ def train(
     _, env = setting(course)
     tokenizer, model = warm(course.start)
     lm = TrainableLM(copy.deepcopy(model), tokenizer, reference=recipe.needs("ref_logp"))
-    began = time.perf_counter()
     critic = None
     if recipe.needs("value"):
         critic = make_critic({**recipe.critic, "lr": course.lr}, lm)
     config = TrainConfig.of(
         recipe, steps=course.episodes, tasks=course.tasks, lr=course.lr, seed=seed
     )
-    trainer = Trainer(env, lm, recipe, config, policy=_policy(lm, seed), critic=critic)
+    trainer = Trainer(env, lm, recipe, config, policy=policy_of(lm, seed), critic=critic)
     curve: list[list[float]] = []
     played = 0.0
     for metrics in trainer.train():
@@ -241,7 +256,7 @@ def train(
         curve.append([played, metrics["em"], metrics["searches"]])
         if played >= course.episodes:
             break
-    return {"curve": curve, **summary(curve), "seconds": time.perf_counter() - began}
+    return lm, curve
 
 
 def bench(

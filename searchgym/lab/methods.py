@@ -47,7 +47,7 @@ def _elsewhere(table: Mapping[str, Any]) -> bool:
     hinted = use == "hinted" or (isinstance(rollout, Mapping) and "hint" in rollout)
     shaped = hinted or use in (
         "half_closed", "demonstrations", "with_experts", "rescued", "guided", "noisy",
-        "value_guided",
+        "value_guided", "critic_chosen",
     )  # fmt: skip
     if not shaped and use in REGISTRY["rollout"]:  # a role's prompt is in no tree
         shaped = bool(load_known(REGISTRY["rollout"][str(use)]).roles)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 WEIGHTS = "model.safetensors"
 INDEX = WEIGHTS + ".index.json"
-HOWS = ("average", "ram")
+HOWS: Mapping[str, str] = {how: f"{__name__}:{how}" for how in ("average", "ram")}
+"""Name → import path of each way of merging."""
 
 
 def average(tensors: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
@@ -47,6 +48,8 @@ def ram(
     alone = (scale * changes).sum(0)
     return base + torch.where(count > 1, changes.sum(0) / count.clamp_min(1), alone)
 
+
+ram.systems = ("RAM",)  # type: ignore[attr-defined]  # read by rl.systems
 
 def overlaps(
     base: Tensor, tensors: Sequence[Tensor], threshold: float = 1e-5

@@ -193,6 +193,11 @@ RL: Mapping[str, Metric] = {
         "at the end of the head's fit",
         "reward²", "falls", "grows: a lower `lr` of the signal",
     ),
+    "critic_chosen/*": Metric(
+        "critic of turns (cr_planner)", "`loss`: mean −log σ of the difference between the "
+        "critic's values of better and worse siblings, at the end of its fit",
+        "nats", "falls from ln 2", "stays: siblings' hidden states do not tell them apart",
+    ),
     "value_guided/*": Metric(
         "value head (vstar)", "`loss`: mean squared error of the rollout's value head to its TD(0) "
         "targets, at the end of its fit",

@@ -1,7 +1,7 @@
 """Published systems that something here implements.
 
-Nothing is listed by hand: a recipe names its systems in ``[doc]``, a reward, dialect or curriculum
-in its class attribute ``systems``.
+Nothing is listed by hand: a recipe names its systems in ``[doc]``, a reward, dialect, curriculum or
+way of merging models in its attribute ``systems``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from typing import Any
 
 from ..curricula import CURRICULA
 from ..dialects.base import DIALECTS
+from ..llms.merging import HOWS
 from ..objects import load_known
 from ..rewards import REWARDS
 from .recipe_files import document, shipped
 
 REGISTRIES: Mapping[str, Mapping[str, Any]] = {
-    "reward": REWARDS, "dialect": DIALECTS, "curriculum": CURRICULA,
+    "reward": REWARDS, "dialect": DIALECTS, "curriculum": CURRICULA, "merge": HOWS,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The table of published systems is what recipes, rewards, dialects and curricula say."""
+"""The table of published systems is what recipes, rewards, dialects and the like say."""
 
 from __future__ import annotations
 
@@ -21,4 +21,5 @@ def test_every_recipe_and_published_reward_is_in_the_table() -> None:
     assert implemented()["Search-R1"] == [
         "recipe search_r1_grpo", "recipe search_r1_ppo", "reward search_r1",
     ]  # fmt: skip
+    assert implemented()["RAM"] == ["merge ram"]
     assert [row["id"] for row in systems()] == list(implemented())

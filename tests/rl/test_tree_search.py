@@ -4,19 +4,22 @@ really grown, in the laboratory's questions."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from searchgym.errors import CardError
 from searchgym.rl.rollouts.branching import TurnTree
 from searchgym.rl.rollouts.mcts import Mcts, SearchNode, backed_up, path
 from searchgym.rl.signals.outcome import total
 from searchgym.rl.signals.quality import StepQuality, qualities, steps
 from searchgym.rl.slots import contracts
 from searchgym.rl.slots.batch import Batch
-from searchgym.rl.slots.records import Group, Rewards, Scored
+from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make
+from tests.rl import lookup
 from tests.rl.test_branch_credit import forest
 from tests.rl.test_branching import path as turns_of
 from tests.rl.test_branching import plans, played, workers
@@ -176,6 +179,44 @@ def test_the_laboratory_has_trees_of_every_kind() -> None:
     groups = played("mcts", 12)
     assert {total(m) >= 0.5 for g in groups for m in g.members} == {True, False}
     assert max(m.since for g in groups for m in g.members) >= 1
+
+
+# --- CR-Planner ---------------------------------------------------------------------------------
+def test_cr_planners_critic_chooses_better_turns_than_chance() -> None:
+    """The policy stays as it is, and there are as many candidates: without having learnt, the
+    critic takes any of them."""
+    lm, policy = lookup.player(4)
+    here = Workers(policy, lookup.setting(), lm)
+    spec = {"use": "critic_chosen", "size": 6, "chosen": 2, "candidates": 4}
+    tasks = lookup.setting().tasks
+
+    def some(step: int, count: int) -> list[TaskPlan]:
+        places = range(step * count, (step + 1) * count)
+        return [TaskPlan(tasks[i % len(tasks)], f"c{i}", i) for i in places]
+
+    learning, fresh = make("rollout", spec), make("rollout", spec)
+    losses = []
+    for step in range(10):
+        learning.collect(some(step, 10), here)
+        losses.append(learning.fit([])["critic_chosen/loss"])
+    assert losses[0] < math.log(2)
+    assert losses[-1] < losses[0]
+    assert learning.fit([]) == {}, "pairs are learnt from once"
+    same = make("rollout", spec)
+    same.load_state_dict(learning.state_dict())
+    same.load_tensors(learning.tensors())
+    assert torch.equal(same.head.weight, learning.head.weight)
+    with pytest.raises(CardError, match="size - chosen must be at least 2"):
+        make("rollout", {**spec, "size": 3})
+
+    def right(rollout: Any) -> float:
+        """How many of the candidates for the last turn, behind chosen ones, are right."""
+        groups = contracts.check_rollout(rollout, some(99, 20), here)
+        ended = [m for g in groups for m in g.members[4:] if m.finished]
+        assert all(len(m.episode.turns) == 2 for m in ended)
+        return sum(m.episode.parts["em"] for m in ended) / len(ended)
+
+    assert right(learning) > 1.5 * right(fresh)
 
 
 # --- PROPA ----------------------------------------------------------------------------------------

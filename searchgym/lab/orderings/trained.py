@@ -73,7 +73,7 @@ def learn(
         steps; ``begin`` and ``middle``, searches of the first steps and before the middle one.
     """
     table = {**read(method), **(changes or {})}
-    given = {name: _fixed(value) for name, value in course.items()}
+    given = {name: fixed(value) for name, value in course.items()}
     found = train(table, seed, Variant(**given))
     curve: Sequence[Sequence[float]] = found["curve"]
     searches = [point[2] for point in curve]
@@ -87,8 +87,8 @@ def learn(
     }  # fmt: skip
 
 
-def _fixed(value: Any) -> Any:
+def fixed(value: Any) -> Any:
     """A value that can be a key: tables and lists as tuples."""
     if isinstance(value, Mapping):
-        return tuple((k, _fixed(v)) for k, v in value.items())
-    return tuple(map(_fixed, value)) if isinstance(value, list) else value
+        return tuple((k, fixed(v)) for k, v in value.items())
+    return tuple(map(fixed, value)) if isinstance(value, list) else value

@@ -23,9 +23,7 @@ class NoisyGRPO(Relative):
 
     The noise that a member was played under is a prior of how good its trajectory is; the less the
     group's rewards say, the more the prior counts. A group of equal rewards gets 0, as in GRPO,
-    though the formula would leave N: members that all did alike have nothing to teach (ours). No
-    recipe ships it: in the small world that recipes are tested in, where noise hides the only fact
-    that is needed, it had learnt nothing after 40 steps.
+    though the formula would leave N: members that all did alike have nothing to teach (ours).
 
     Args:
         spread, error: Constants of the gain (released code: .1 and .1).

@@ -49,10 +49,6 @@ class Mcts(Branching):
     2511.10279) with values from episodes alone. ReST-MCTS* mixes in those of a value model,
     V ← (1 - α) V + α R; here α is 1. Rounds follow each other, all groups' in one batch.
 
-    CR-Planner (Li et al., arXiv 2410.01428) collects by such a search what its critics are trained
-    on. They choose steps of a policy that stays as it is, so that it has no recipe; the loss
-    ``step_apo`` ranks sibling turns of such a tree by the policy itself.
-
     Args:
         size: Leaves of a group: exactly so many.
         width: Children of a state.

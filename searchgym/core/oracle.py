@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ..dialects.base import get_dialect
 from ..dialects.self_search import SelfSearch
 from ..errors import EpisodeError
-from ..types import Action, Answer, Hit, Passage, Search
+from ..types import Action, Answer, Hit, Passage, Search, Task
 from .episode import Episode
 
 SELF_SEARCHES = 7
@@ -51,23 +51,25 @@ def oracle_texts(episode: Episode, passage: Callable[[str], Passage] | None = No
     In self-search nothing is retrieved, so the text itself must hold the evidence: ``passage``
     says what a passage id stands for.
     """
-    dialect = get_dialect(episode.config.rules.dialect)
-    if isinstance(dialect, SelfSearch):
-        return [] if episode.phase == "done" else [_self_search(episode, dialect, passage)]
-    return [dialect.render_action(action) for action in oracle_actions(episode)]
-
-
-def _self_search(
-    episode: Episode, dialect: SelfSearch, passage: Callable[[str], Passage] | None
-) -> str:
-    """One text that asks the gold queries and states the gold passages, then answers."""
+    dialect, rules = get_dialect(episode.config.rules.dialect), episode.config.rules
+    if not isinstance(dialect, SelfSearch):
+        return [dialect.render_action(action) for action in oracle_actions(episode)]
+    if episode.phase == "done":
+        return []
     if passage is None:
         raise EpisodeError("the oracle of a self-search episode needs the corpus: passage=…")
-    task, limit = episode.config.task, episode.config.rules.snippet_chars
+    return [self_search_text(episode.config.task, dialect, passage, rules.snippet_chars)]
+
+
+def self_search_text(
+    task: Task, dialect: SelfSearch, passage: Callable[[str], Passage], chars: int | None
+) -> str:
+    """Write a text that asks the gold queries and states the gold passages, ``chars`` characters of
+    each, then answers."""
     results: list[tuple[str, list[Hit]]] = []
     for i, evidence in enumerate(task.evidence):
         known = passage(evidence)
-        hit = Hit(known._replace(text=known.text[:limit]), 1.0)
+        hit = Hit(known._replace(text=known.text[:chars]), 1.0)
         query = task.queries[i] if i < len(task.queries) else task.question
         if len(results) < SELF_SEARCHES:
             results.append((query, [hit]))

@@ -59,8 +59,9 @@ def demonstrations(
 
     Args:
         lm: Its tokenizer writes the rows; its weights are not asked.
-        recipe: As of :func:`worlds_of`, and ``expert``, the import path of a class that makes an
-            agent of an environment.
+        recipe: As of :func:`worlds_of`; ``expert``, the import path of a class that makes an agent
+            of an environment; and ``results``, true to learn the results that an expert of
+            self-search writes, too, which rewards are not to change.
         renderer: Prompt format.
         max_tokens: Longer episodes are left out.
         report: Called after each world with the number of worlds done.
@@ -68,7 +69,7 @@ def demonstrations(
     Raises:
         DataError: nothing was solved.
     """
-    policy = lm.policy(renderer)
+    policy, whole = lm.policy(renderer), bool(recipe.get("results"))
     rows: list[Demonstration] = []
     for done, keywords in enumerate(worlds_of(recipe), 1):
         env = SearchEnv(**keywords)
@@ -87,10 +88,10 @@ def demonstrations(
                 chain = task.family == "chain"
                 family = f"chain-{task.hops}" if chain else task.family
                 searches = sum(len(turn.calls) for turn in played.episode.turns)
-                rows += [
-                    Demonstration(row.ids, row.loss_mask, family, searches)
-                    for row in played.rows if len(row) <= max_tokens
-                ]  # fmt: skip
+                for row in played.rows:
+                    own = row.sampled if whole else row.loss_mask
+                    if len(row) <= max_tokens:
+                        rows.append(Demonstration(row.ids, own, family, searches))
         if report is not None:
             report(done)
     if not rows:

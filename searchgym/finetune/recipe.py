@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import CardError, EngineError, unknown
 from ..llms.sft import SftConfig
 
-_WORLDS = ("expert", "seeds", "env", "variants")
+_WORLDS = ("expert", "seeds", "env", "variants", "results")
 _RL = ("recipe", "env", "steps", "set")
 
 

@@ -29,7 +29,7 @@ from .gradients import with_size
 from .learning_results import summary
 from .methods import BROKEN, table_of
 from .results import resumed
-from .world import FactGraph, chain_tasks, fact_graph, lab_env, query, question
+from .world import FactGraph, chain_tasks, fact_graph, lab_env, query
 
 if TYPE_CHECKING:
     from ..policies.causal_lm import CausalLMPolicy
@@ -81,6 +81,11 @@ class Course:
     def expert(self) -> str:
         """Import path of the agent that the model imitates first."""
         return "searchgym.lab.learn:Asker"
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens that the agent may write in a turn."""
+        return 12
 
     @property
     def start(self) -> Course:
@@ -165,7 +170,7 @@ def warm(course: Course) -> tuple[Any, Any]:
 
     graph, env = setting(course)
     texts = [passage.text for passage in env.corpus]
-    texts += [question(t.meta["relations"], t.meta["things"][0]) for t in env.tasks]
+    texts += [task.question for task in env.tasks]
     texts += [f"search: {query(r, t)}\n" for r, t in graph.facts]
     texts += [f"answer: {t}\n" for t in graph.things]
     texts += [s.text for s in _shown(env) if s.kind != "instructions"]
@@ -180,7 +185,7 @@ def warm(course: Course) -> tuple[Any, Any]:
         _recipe(recipe), steps=course.warm_steps, tasks=course.warm_tasks, lr=course.warm_lr,
         seed=course.seed,
     )  # fmt: skip
-    trainer = Trainer(env, lm, recipe, config, policy=policy_of(lm, course.seed))
+    trainer = Trainer(env, lm, recipe, config, policy=policy_of(lm, course.seed, course))
     for _ in trainer.train():
         pass
     return tokenizer, model
@@ -200,9 +205,9 @@ def _recipe(spec: Any) -> Any:
     return Recipe.of(spec)
 
 
-def policy_of(lm: TrainableLM, seed: int) -> CausalLMPolicy:
-    """The bench's agent: it samples as the model says, at most 12 tokens a turn."""
-    return lm.policy("bare", sampling=Sampling(max_tokens=12), seed=seed)
+def policy_of(lm: TrainableLM, seed: int, course: Course) -> CausalLMPolicy:
+    """The bench's agent: it samples as the model says."""
+    return lm.policy("bare", sampling=Sampling(max_tokens=course.max_tokens), seed=seed)
 
 
 def train(
@@ -248,7 +253,7 @@ def trained(
     config = TrainConfig.of(
         recipe, steps=course.episodes, tasks=course.tasks, lr=course.lr, seed=seed
     )
-    trainer = Trainer(env, lm, recipe, config, policy=policy_of(lm, seed), critic=critic)
+    trainer = Trainer(env, lm, recipe, config, policy=policy_of(lm, seed, course), critic=critic)
     curve: list[list[float]] = []
     played = 0.0
     for metrics in trainer.train():

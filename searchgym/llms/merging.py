@@ -51,6 +51,7 @@ def ram(
 
 ram.systems = ("RAM",)  # type: ignore[attr-defined]  # read by rl.systems
 
+
 def overlaps(
     base: Tensor, tensors: Sequence[Tensor], threshold: float = 1e-5
 ) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from searchgym.envs.search import SearchEnv
-from searchgym.errors import CardError, DataError
+from searchgym.errors import CardError, DataError, DialectError
 from searchgym.evaluation.run import evaluate
 from searchgym.finetune.demonstrations import FILE, demonstrations, load, worlds_of
 from searchgym.finetune.recipe import FinetuneRecipe
@@ -87,6 +87,28 @@ def test_demonstrations_are_the_experts_texts_as_tokens(model: str, tmp_path: Pa
     )
     with pytest.raises(DataError, match="solved no question within 20 tokens"):
         demonstrations(lm, recipe.demonstrations, renderer=RENDERER, max_tokens=20)
+
+
+@pytest.mark.parametrize("results", [False, True])
+def test_self_search_is_taught_with_or_without_the_results(model: str, results: bool) -> None:
+    """The oracle solves every question in one text, whose results are trained on if it is asked."""
+    env = {**KEYWORDS, "engine": "self", "tools": [], "max_turns": 1, "snippet_chars": 120}
+    made = {
+        "expert": "searchgym.finetune.self_writing:SelfWritingOracle", "seeds": [5, 6],
+        "env": env, "results": results,
+    }  # fmt: skip
+    lm = TrainableLM(model, device="cpu")
+    rows = demonstrations(lm, made, renderer=RENDERER, max_tokens=4000)
+    assert len(rows) == 10
+    for row in rows:
+        written = lm.tokenizer.decode(row.ids[row.own])
+        assert written.startswith("<think> This must be looked up. </think>")
+        assert written.count("</answer>") == 1
+        searches = written.count("<search>")
+        assert searches == (2 if row.family == "chain-2" else 1)
+        assert written.count("<information>") == searches * results
+    with pytest.raises(DialectError, match="make the environment with engine='self'"):
+        demonstrations(lm, {**made, "env": KEYWORDS}, renderer=RENDERER, max_tokens=4000)
 
 
 def test_a_run_goes_on_and_its_model_plays(model: str, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def boundary(
         env.start(derive(seed, task.id, i), task=task, episode_id=f"after.{task.id}.{i}")
         for task in env.tasks for i in range(PLAYED)
     ]  # fmt: skip
-    run_episodes(episodes, policy_of(lm, derive(seed, "after")), env.toolbox)
+    run_episodes(episodes, policy_of(lm, derive(seed, "after"), made), env.toolbox)
     knows = known(env)
     found: dict[str, float] = {}
     for name, which in (("known", True), ("unknown", False)):

@@ -13,7 +13,7 @@ MEASURES: Mapping[str, str] = {
     name: f"searchgym.lab.orderings.{where}:{name}"
     for name, where in {
         "step_variance": "exact", "gradient": "exact", "evidence": "found", "learn": "trained",
-        "boundary": "boundary", "misled": "misled",
+        "boundary": "boundary", "turns": "parallel", "misled": "misled",
     }.items()
 }  # fmt: skip
 """Name → import path of a function of a seed and an arm's options, which returns figures."""

@@ -1,0 +1,122 @@
+"""Turns of a model that asks for two facts, one by one or at once, after a training that charges
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from ...core.rollout import run_episodes
+from ...envs.search import SearchEnv
+from ...rl.recipe_files import read
+from ...seeding import derive, stream
+from ...types import Difficulty, Task, TurnRequest
+from ..learn import Asker, policy_of, setting, trained, warm
+from ..world import FactGraph, lab_env, query
+from .trained import Variant, fixed
+
+PLAYED = 16
+"""Episodes of each question after the training."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs(Variant):
+    """Questions that ask for two facts, neither of which leads to the other."""
+
+    @property
+    def expert(self) -> str:
+        return "searchgym.lab.orderings.parallel:Hesitant"
+
+    @property
+    def max_tokens(self) -> int:
+        return 24
+
+    def env(self, graph: FactGraph, **keywords: Any) -> SearchEnv:
+        return lab_env(
+            graph, pair_tasks(graph, self.questions), reward=dict(self.reward), max_turns=6,
+            max_parallel=2, **keywords,
+        )  # fmt: skip
+
+
+def pair_tasks(graph: FactGraph, count: int) -> list[Task]:
+    """Draw questions for two facts of different relations and things."""
+    draw = stream(graph.seed, "lab", "pairs")
+    facts = list(graph.facts)
+    made: dict[str, Task] = {}
+    while len(made) < count:
+        (r1, a), (r2, b) = (facts[int(i)] for i in draw.choice(len(facts), 2, replace=False))
+        if r1 == r2 or a == b:
+            continue
+        text = f"What is the {r1} of {a}, and the {r2} of {b}?"
+        found = [graph.facts[r1, a], graph.facts[r2, b]]
+        made[text] = Task(
+            f"pair.{len(made)}", text, (" and ".join(found),),
+            (f"{a}.{r1}", f"{b}.{r2}"), (query(r1, a), query(r2, b)), "parallel", 2,
+            difficulty=Difficulty(2, 1, 1, 1),
+            meta={"relations": [r1, r2], "things": [a, b, *found]},
+        )  # fmt: skip
+    return list(made.values())
+
+
+class Hesitant(Asker):
+    """An agent that asks for both facts at once or one after the other, and often for what it was
+    shown already, before it answers.
+
+    Args:
+        env: An environment of :class:`Pairs`.
+    """
+
+    AT_ONCE = 0.35
+    """Probability of asking for both facts at once, when it has been shown neither."""
+    AGAIN = 0.5
+    """Probability of another look, each time that it could answer."""
+
+    def _act(self, request: TurnRequest) -> str:
+        draw = stream(self.seed, "hesitates", request.episode_id, request.turn)
+        task = self.by_question[self._asked(request)]
+        shown = {h.passage.id for s in request.segments for h in s.hits}
+        asked = dict(zip(task.queries, task.evidence, strict=True))
+        missing = [q for q, page in asked.items() if page not in shown]
+        if not missing:
+            if request.turns_left > 1 and draw.random() < self.AGAIN:
+                return f"search: {list(asked)[int(draw.integers(2))]}"
+            return f"answer: {task.answers[0]}"
+        if len(missing) == 2 and draw.random() < self.AT_ONCE:
+            return f"search: {' ## '.join(missing)}"
+        return f"search: {missing[0]}"
+
+
+def turns(
+    seed: int, *, method: str | None, changes: Mapping[str, Any] | None = None, **course: Any
+) -> dict[str, Any]:
+    """Train the hesitant model by a recipe, and let it answer every question.
+
+    Args:
+        method: A shipped recipe; None: it stays as it is.
+        changes: Slots of it that are another here.
+        course: Fields of :class:`Pairs`.
+
+    Returns:
+        ``em``, searching ``turns`` and ``queries`` of an episode.
+    """
+    from ...policies.trainable import TrainableLM
+
+    made = Pairs(**{name: fixed(value) for name, value in course.items()})
+    if method is None:
+        tokenizer, model = warm(made.start)
+        lm = TrainableLM(model, tokenizer)
+    else:
+        lm, _ = trained({**read(method), **(changes or {})}, seed, made)
+    _, env = setting(made)
+    episodes = [
+        env.start(derive(seed, task.id, i), task=task, episode_id=f"after.{task.id}.{i}")
+        for task in env.tasks for i in range(PLAYED)
+    ]  # fmt: skip
+    run_episodes(episodes, policy_of(lm, derive(seed, "after"), made), env.toolbox)
+    return {
+        "em": fmean(e.parts["em"] for e in episodes if e.parts),
+        "turns": fmean(sum(bool(t.calls) for t in e.turns) for e in episodes),
+        "queries": fmean(e.queries for e in episodes),
+    }

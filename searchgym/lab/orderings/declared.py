@@ -112,3 +112,8 @@ class Ordering:
         return {
             arm.piece(seed): (arm, seed) for seed in range(self.seeds) for arm in self.arms.values()
         }
+
+
+def below(first: tuple[str, str], second: tuple[str, str]) -> Compared:
+    """The first figure is smaller, as a ratio."""
+    return Compared(first, second, "ratio", most=1.0)

@@ -67,6 +67,24 @@ class TurnHead:
             self.weight = tensors["head"].clone()
 
 
+class KeepsHead:
+    """Memory of a slot that has learnt nothing but a head: what a checkpoint keeps of it."""
+
+    head: TurnHead
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.head.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.head.load_state_dict(state)
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        return self.head.tensors()
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        self.head.load_tensors(tensors)
+
+
 def turn_states(
     rows: Sequence[TrainingRow], lm: TrainableLM, which: Literal["first", "last"]
 ) -> list[dict[int, Tensor]]:

@@ -8,12 +8,15 @@ import math
 import numpy as np
 import pytest
 
+from searchgym.core.rollout import run_episodes
 from searchgym.errors import CardError, DataError
 from searchgym.lab.learn import setting, warm
 from searchgym.lab.orderings import measures, results
+from searchgym.lab.orderings.boundary import Half, HalfKnower, boundary, known
 from searchgym.lab.orderings.declared import Arm, Compared, Ordering
 from searchgym.lab.orderings.exact import gradient, step_variance
 from searchgym.lab.orderings.found import evidence
+from searchgym.lab.orderings.parallel import Hesitant, Pairs, pair_tasks, turns
 from searchgym.lab.orderings.published import ORDERINGS
 from searchgym.lab.orderings.results import lines, measure, sentences, shown
 from searchgym.lab.orderings.trained import Variant, learn
@@ -192,6 +195,55 @@ def test_a_training_gives_figures(options):
     found = learn(0, method="grpo", **TINY, **options)
     assert {"area", "em", "searches", "begin", "middle", "episodes"} < set(found)
     assert (found["episodes"], found["capped"]) == (8, ["episodes"])
+
+
+def played(course, expert):
+    """The course's environment, and episodes of every question that the expert has played."""
+    _, env = setting(course)
+    made = [
+        env.start(i, task=task, episode_id=f"{task.id}.{i}")
+        for task in env.tasks
+        for i in range(40)
+    ]
+    return env, run_episodes(made, expert(env), env.toolbox)
+
+
+def test_the_knower_searches_for_what_it_does_not_know():
+    env, episodes = played(Half(hops=(1,)), HalfKnower)
+    knows = known(env)
+    assert len(knows) == len(env.tasks) / 2
+    assert all(e.parts["em"] == 1 for e in episodes)
+    searches = {True: [], False: []}
+    for episode in episodes:
+        searches[episode.config.task.id in knows].append(episode.queries)
+    assert set(searches[False]) == {1}
+    assert 0.4 < np.mean(searches[True]) < 0.6
+
+
+def test_questions_for_two_facts_differ_in_text_and_name():
+    """In a small graph the same two facts are soon drawn again."""
+    for seed in range(20):
+        tasks = pair_tasks(Pairs(things=4, relations=2, seed=seed).graph(), 12)
+        assert len({t.id for t in tasks}) == len({t.question for t in tasks}) == 12
+    with pytest.raises(CardError, match="fewer than 500 pairs"):
+        pair_tasks(Pairs(things=4, relations=2).graph(), 500)
+
+
+def test_the_hesitant_agent_takes_more_turns_than_it_needs():
+    """One search of two queries would do, and does at times."""
+    _, episodes = played(Pairs(), Hesitant)
+    assert np.mean([e.parts["em"] for e in episodes]) > 0.95
+    assert np.mean([len(e.turns) for e in episodes]) > 3
+    assert {len(t.calls) for e in episodes for t in e.turns} == {0, 1, 2}
+    assert any(len(e.turns) == 2 and e.queries == 2 for e in episodes)
+
+
+def test_how_a_model_searches_after_a_training():
+    found = boundary(0, method="saas", **{**TINY, "size": 8, "episodes": 16, "hops": [1]})
+    assert found["half"] == found["known"] / 2
+    assert found["most"] == pytest.approx(0.9 * found["unknown"])
+    assert set(turns(0, method=None, **TINY)) == {"em", "turns", "queries"}
+    assert turns(0, method="hypereyes", **TINY) == turns(0, method="hypereyes", **TINY)
 
 
 def test_pieces_are_resumed(tmp_path, monkeypatch):

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from ...core.rollout import run_episodes
 from ...envs.search import SearchEnv
-from ...rl.recipe_files import read
-from ...seeding import derive, stream
+from ...seeding import stream
 from ...types import TurnRequest
-from ..learn import Asker, policy_of, setting, trained
+from ..learn import Asker
 from ..world import query
-from .trained import Variant, fixed
+from .trained import Variant, em_of, played_after
 
 PLAYED = 32
 """Episodes of each question after the training."""
@@ -79,19 +77,12 @@ def boundary(
         ``em``; ``known`` and ``unknown``, mean searches on these questions; ``half``, half of the
         known ones', and ``most``, nine tenths of the unknown ones'; ``em_known``, ``em_unknown``.
     """
-    made = Half(**{name: fixed(value) for name, value in course.items()})
-    lm, _ = trained({**read(method), **(changes or {})}, seed, made)
-    _, env = setting(made)
-    episodes = [
-        env.start(derive(seed, task.id, i), task=task, episode_id=f"after.{task.id}.{i}")
-        for task in env.tasks for i in range(PLAYED)
-    ]  # fmt: skip
-    run_episodes(episodes, policy_of(lm, derive(seed, "after"), made), env.toolbox)
+    env, episodes = played_after(seed, method, changes, Half.of(course), PLAYED)
     knows = known(env)
     found: dict[str, float] = {}
     for name, which in (("known", True), ("unknown", False)):
         of = [e for e in episodes if (e.config.task.id in knows) == which]
         found[name] = fmean(e.queries for e in of)
-        found[f"em_{name}"] = fmean(e.parts["em"] for e in of if e.parts)
+        found[f"em_{name}"] = em_of(of)
     em = (found["em_known"] + found["em_unknown"]) / 2
     return {"em": em, **found, "half": found["known"] / 2, "most": 0.9 * found["unknown"]}

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from ...core.rollout import run_episodes
 from ...envs.search import SearchEnv
-from ...rl.recipe_files import read
-from ...seeding import derive, stream
+from ...errors import CardError
+from ...seeding import stream
 from ...types import Difficulty, Task, TurnRequest
-from ..learn import Asker, policy_of, setting, trained, warm
+from ..learn import Asker
 from ..world import FactGraph, lab_env, query
-from .trained import Variant, fixed
+from .trained import Variant, em_of, played_after
 
 PLAYED = 16
 """Episodes of each question after the training."""
@@ -41,15 +40,21 @@ class Pairs(Variant):
 
 
 def pair_tasks(graph: FactGraph, count: int) -> list[Task]:
-    """Draw questions for two facts of different relations and things."""
+    """Draw different questions for two facts of different relations and things.
+
+    Raises:
+        CardError: the graph has fewer.
+    """
     draw = stream(graph.seed, "lab", "pairs")
     facts = list(graph.facts)
     made: dict[str, Task] = {}
-    while len(made) < count:
+    for _ in range(1000 * count):
+        if len(made) == count:
+            return list(made.values())
         (r1, a), (r2, b) = (facts[int(i)] for i in draw.choice(len(facts), 2, replace=False))
-        if r1 == r2 or a == b:
-            continue
         text = f"What is the {r1} of {a}, and the {r2} of {b}?"
+        if r1 == r2 or a == b or text in made:
+            continue
         found = [graph.facts[r1, a], graph.facts[r2, b]]
         made[text] = Task(
             f"pair.{len(made)}", text, (" and ".join(found),),
@@ -57,7 +62,7 @@ def pair_tasks(graph: FactGraph, count: int) -> list[Task]:
             difficulty=Difficulty(2, 1, 1, 1),
             meta={"relations": [r1, r2], "things": [a, b, *found]},
         )  # fmt: skip
-    return list(made.values())
+    raise CardError(f"this graph has fewer than {count} pairs of facts")
 
 
 class Hesitant(Asker):
@@ -101,22 +106,9 @@ def turns(
     Returns:
         ``em``, searching ``turns`` and ``queries`` of an episode.
     """
-    from ...policies.trainable import TrainableLM
-
-    made = Pairs(**{name: fixed(value) for name, value in course.items()})
-    if method is None:
-        tokenizer, model = warm(made.start)
-        lm = TrainableLM(model, tokenizer)
-    else:
-        lm, _ = trained({**read(method), **(changes or {})}, seed, made)
-    _, env = setting(made)
-    episodes = [
-        env.start(derive(seed, task.id, i), task=task, episode_id=f"after.{task.id}.{i}")
-        for task in env.tasks for i in range(PLAYED)
-    ]  # fmt: skip
-    run_episodes(episodes, policy_of(lm, derive(seed, "after"), made), env.toolbox)
+    _, episodes = played_after(seed, method, changes, Pairs.of(course), PLAYED)
     return {
-        "em": fmean(e.parts["em"] for e in episodes if e.parts),
+        "em": em_of(episodes),
         "turns": fmean(sum(bool(t.calls) for t in e.turns) for e in episodes),
         "queries": fmean(e.queries for e in episodes),
     }

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
+from typing import Any, Self
 
+from ...core.episode import Episode
+from ...core.rollout import run_episodes
 from ...corpora.corpus import Corpus
 from ...engines.degraded.engine import DegradedEngine
 from ...envs.search import SearchEnv
 from ...rl.recipe_files import read
-from ..learn import BEFORE, Course, train
+from ...seeding import derive
+from ..learn import BEFORE, Course, policy_of, setting, train, trained, warm
 from ..world import FactEngine, FactGraph
 
 PHASE = 4
@@ -29,6 +32,11 @@ class Variant(Course):
     """Names of two words, the second one of so many: an answer may then be half right. 0: one."""
     noisy: bool = False
     """True if the engine reads the rate ``noise`` of an episode's parameters."""
+
+    @classmethod
+    def of(cls, course: Mapping[str, Any]) -> Self:
+        """A course of these fields, of JSON values."""
+        return cls(**{name: fixed(value) for name, value in course.items()})
 
     @property
     def start(self) -> Course:
@@ -73,8 +81,7 @@ def learn(
         steps; ``begin`` and ``middle``, searches of the first steps and before the middle one.
     """
     table = {**read(method), **(changes or {})}
-    given = {name: fixed(value) for name, value in course.items()}
-    found = train(table, seed, Variant(**given))
+    found = train(table, seed, Variant.of(course))
     curve: Sequence[Sequence[float]] = found["curve"]
     searches = [point[2] for point in curve]
     half = len(searches) // 2
@@ -85,6 +92,38 @@ def learn(
         "episodes": curve[-1][0] if reached is None else reached,
         "capped": ["episodes"] if reached is None else [], "seconds": found["seconds"],
     }  # fmt: skip
+
+
+def played_after(
+    seed: int, method: str | None, changes: Mapping[str, Any] | None, course: Variant, each: int
+) -> tuple[SearchEnv, list[Episode]]:
+    """Train by a recipe, with other slots if ``changes`` says so, and play every question.
+
+    Args:
+        method: A shipped recipe; None: the model stays as it began.
+        each: Episodes of a question.
+
+    Returns:
+        The environment and the finished episodes.
+    """
+    from ...policies.trainable import TrainableLM
+
+    if method is None:
+        tokenizer, model = warm(course.start)
+        lm = TrainableLM(model, tokenizer)
+    else:
+        lm, _ = trained({**read(method), **(changes or {})}, seed, course)
+    _, env = setting(course)
+    episodes = [
+        env.start(derive(seed, task.id, i), task=task, episode_id=f"after.{task.id}.{i}")
+        for task in env.tasks for i in range(each)
+    ]  # fmt: skip
+    return env, run_episodes(episodes, policy_of(lm, derive(seed, "after"), course), env.toolbox)
+
+
+def em_of(episodes: Sequence[Episode]) -> float:
+    """Mean exact match of finished episodes."""
+    return fmean(e.parts["em"] if e.parts else 0.0 for e in episodes)
 
 
 def fixed(value: Any) -> Any:

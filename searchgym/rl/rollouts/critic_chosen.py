@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..ops.branches import State
 from ..slots.records import Group, Scored, TaskPlan, Workers
-from ..turn_head import TurnHead, turn_states
+from ..turn_head import KeepsHead, TurnHead, turn_states
 from .branching import TurnTree
 from .mcts import Mcts, SearchNode, backed_up
 
 
-class CriticChosen(Mcts):
+class CriticChosen(KeepsHead, Mcts):
     """A tree search of ``size`` - ``chosen`` leaves (:class:`~.mcts.Mcts`), and ``chosen`` chains,
     each turn of which is the one of ``candidates`` from one prefix that a critic finds best; the
     others stop there (CR-Planner, Li et al., arXiv 2410.01428). All are members: candidates for the
@@ -130,15 +129,3 @@ class CriticChosen(Mcts):
             return torch.nn.functional.softplus(-(apart @ head)).mean()
 
         return {"critic_chosen/loss": self.head.fit(loss)}
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.head.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.head.load_state_dict(state)
-
-    def tensors(self) -> Mapping[str, Tensor]:
-        return self.head.tensors()
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        self.head.load_tensors(tensors)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..slots.records import Played, Scored
-from ..turn_head import TurnHead, turn_states
+from ..turn_head import KeepsHead, TurnHead, turn_states
 from .branching import Branching, TurnTree
 from .entropy_branches import turn_entropy
 
@@ -17,7 +16,7 @@ State = tuple[int, int]
 """(Place of the branch that wrote the turn, turn)."""
 
 
-class ValueGuided(Branching):
+class ValueGuided(KeepsHead, Branching):
     """``chains`` chains, then in ``rounds`` rounds branches from the states of the group with the
     largest V + ``weight`` · U, until there are ``size`` leaves. A state is what stands before a
     turn, the question's being one; each is taken once before any is taken again. U is the turn's
@@ -130,15 +129,3 @@ class ValueGuided(Branching):
             return (here @ head - goal).square().mean()
 
         return {"value_guided/loss": self.head.fit(loss)}
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.head.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.head.load_state_dict(state)
-
-    def tensors(self) -> Mapping[str, Tensor]:
-        return self.head.tensors()
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        self.head.load_tensors(tensors)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,10 +11,10 @@ from torch import Tensor
 from ...types import Invalid
 from ..slots.protocols import Slot
 from ..slots.records import Floats, Group, Scored, Signals, Workers
-from ..turn_head import TurnHead, turn_states
+from ..turn_head import KeepsHead, TurnHead, turn_states
 
 
-class TurnProgress(Slot):
+class TurnProgress(KeepsHead, Slot):
     """``turn_progress``: (M, K) ``alpha`` · c_k + ``beta`` · [the turn was a valid action], with
     c_k = w·h_k + b of the policy's hidden state h_k at the turn's last token; NaN for a turn of
     which no token is left (SPA-RL, Wang et al., arXiv 2505.20732).
@@ -73,18 +72,6 @@ class TurnProgress(Slot):
         features, goal = torch.stack(sums), torch.tensor(outcomes)
         loss = self.head.fit(lambda head: (features @ head - goal).square().mean())
         return {"progress/loss": loss}
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.head.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.head.load_state_dict(state)
-
-    def tensors(self) -> Mapping[str, Tensor]:
-        return self.head.tensors()
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        self.head.load_tensors(tensors)
 
 
 def _states(group: Group, workers: Workers) -> list[list[tuple[int, Tensor]]]:

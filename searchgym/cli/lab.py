@@ -124,9 +124,6 @@ def _orderings(
         return
     print_table("Published orderings, tested here", lines(result, names))
     say(LEGEND)
-    for one in chosen(names):
-        if one.waits:
-            say(f"{one.name}: {one.waits}")
 
 
 def add_to(app: typer.Typer) -> None:

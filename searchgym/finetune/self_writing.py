@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..agents.oracle import OracleAgent
 from ..core.oracle import self_search_text
 from ..dialects.base import get_dialect
 from ..dialects.self_search import SelfSearch
 from ..envs.search import SearchEnv
-from ..errors import DialectError, TaskError
+from ..errors import DialectError
 from ..types import TurnRequest
 
 
-class SelfWritingOracle:
+class SelfWritingOracle(OracleAgent):
     """Answers a setting's questions in self-search: one text with the gold queries and passages.
 
     ``TaskError`` for questions of other settings; ``DialectError`` for other dialects.
@@ -21,8 +22,8 @@ class SelfWritingOracle:
     fingerprint = "self-writing-oracle"
 
     def __init__(self, env: SearchEnv) -> None:
-        self._corpus, self._chars = env.corpus, env.rules.snippet_chars
-        self._tasks = {task.question: task for task in env.tasks}
+        super().__init__(env.tasks)
+        self._passage, self._chars = env.corpus.passage, env.rules.snippet_chars
 
     def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
         """One text per request; stateless."""
@@ -35,11 +36,6 @@ class SelfWritingOracle:
                 f"this oracle writes self-search texts, got dialect {request.dialect!r}; make the "
                 "environment with engine='self'"
             )
-        asked = next(s for s in request.segments if s.kind == "question")
-        shown = asked.asked or asked.text
-        task = self._tasks.get(shown) or next(
-            (t for q, t in self._tasks.items() if dialect.question(q) == shown), None
-        )
-        if task is None:
-            raise TaskError(f"this oracle knows no task that asks {shown.strip()[:200]!r}")
-        return self_search_text(task, dialect, self._corpus.passage, self._chars)
+        task = self._task(request, dialect)
+        assert task is not None  # self-search delegates nothing
+        return self_search_text(task, dialect, self._passage, self._chars)

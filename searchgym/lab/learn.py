@@ -225,15 +225,15 @@ def train(
     Raises:
         CardError: the method distils, for which the bench has no teacher.
     """
-    began = time.perf_counter()
-    _, curve = trained(method, seed, course or Course())
-    return {"curve": curve, **summary(curve), "seconds": time.perf_counter() - began}
+    _, curve, seconds = trained(method, seed, course or Course())
+    return {"curve": curve, **summary(curve), "seconds": seconds}
 
 
 def trained(
     method: str | Mapping[str, Any], seed: int, course: Course
-) -> tuple[TrainableLM, list[list[float]]]:
-    """Train as :func:`train` does; returns the model and the curve."""
+) -> tuple[TrainableLM, list[list[float]], float]:
+    """Train as :func:`train` does; returns the model, the curve and the seconds, without those of
+    the start that all methods share."""
     from ..policies.trainable import TrainableLM
     from ..rl.critics.registry import make_critic
     from ..rl.trainer import TrainConfig, Trainer
@@ -247,6 +247,7 @@ def trained(
     _, env = setting(course)
     tokenizer, model = warm(course.start)
     lm = TrainableLM(copy.deepcopy(model), tokenizer, reference=recipe.needs("ref_logp"))
+    began = time.perf_counter()
     critic = None
     if recipe.needs("value"):
         critic = make_critic({**recipe.critic, "lr": course.lr}, lm)
@@ -261,7 +262,7 @@ def trained(
         curve.append([played, metrics["em"], metrics["searches"]])
         if played >= course.episodes:
             break
-    return lm, curve
+    return lm, curve, time.perf_counter() - began
 
 
 def bench(

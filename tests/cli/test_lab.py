@@ -17,7 +17,6 @@ def test_the_stored_table_fits_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPa
     assert done.code == 0
     assert max(map(len, done.out.splitlines())) <= 80
     assert all(name in done.out for name in ORDERINGS)
-    assert ORDERINGS["saas-searches"].waits in done.err
     only = cli("lab", "--stored", "--orderings", "slate-variance")
     assert "agree" in only.out
     assert "arpo" not in only.out

@@ -108,8 +108,8 @@ def test_seeds_that_lack_an_arm_are_left_out():
 
 def test_a_declaration_is_checked():
     arm = {"a": Arm("step_variance")}
-    with pytest.raises(CardError, match="says why not"):
-        Ordering("n", "s", "c", "h")
+    with pytest.raises(CardError, match="compares two figures at least once"):
+        Ordering("n", "s", "c", "h", arm, ())
     with pytest.raises(CardError, match="no arm 'b'"):
         Ordering("n", "s", "c", "h", arm, (FEWER,))
     with pytest.raises(CardError, match="no range"):

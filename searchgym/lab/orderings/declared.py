@@ -89,17 +89,15 @@ class Ordering:
     """Statement that was published."""
     how: str
     """Measurement that stands for it here, and how it differs."""
-    arms: Mapping[str, Arm] = field(default_factory=dict)
-    compared: tuple[Compared, ...] = ()
+    arms: Mapping[str, Arm]
+    compared: tuple[Compared, ...]
     """Comparisons: all must agree for the ordering to agree; one that disagrees is enough to
     disagree."""
     seeds: int = 3
-    waits: str = ""
-    """The reason why nothing is measured; then there are no arms."""
 
     def __post_init__(self) -> None:
-        if bool(self.arms) == bool(self.waits) or bool(self.arms) != bool(self.compared):
-            raise CardError(f"{self.name}: an ordering has arms and comparisons, or says why not")
+        if not self.compared:
+            raise CardError(f"{self.name}: an ordering compares two figures at least once")
         for pair in self.compared:
             if pair.least == -math.inf and pair.most == math.inf:
                 raise CardError(f"{self.name}: {pair.told} has no range: give least or most")

@@ -74,9 +74,6 @@ def lines(result: Mapping[str, Any], names: Sequence[str] | None = None) -> list
                 "ordering": ordering.name, "compared": one.what, "claim": one.range,
                 "measured": shown(one), "n": str(one.seeds), "verdict": one.verdict,
             })  # fmt: skip
-        if ordering.waits:
-            rows.append({"ordering": ordering.name, "compared": "", "claim": "", "measured": "",
-                         "n": "0", "verdict": "not measured"})  # fmt: skip
     return rows
 
 
@@ -103,5 +100,5 @@ def sentences(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         rows = [{"what": c.what, "published": c.range, "measured": shown(c), "seeds": c.seeds,
                  "verdict": c.verdict} for c in compared]  # fmt: skip
         found.append({"name": name, "source": one.source, "claim": one.claim, "how": one.how,
-                      "waits": one.waits, "verdict": verdict, "rows": rows})  # fmt: skip
+                      "verdict": verdict, "rows": rows})  # fmt: skip
     return found

@@ -112,7 +112,7 @@ def played_after(
         tokenizer, model = warm(course.start)
         lm = TrainableLM(model, tokenizer)
     else:
-        lm, _ = trained({**read(method), **(changes or {})}, seed, course)
+        lm, *_ = trained({**read(method), **(changes or {})}, seed, course)
     _, env = setting(course)
     episodes = [
         env.start(derive(seed, task.id, i), task=task, episode_id=f"after.{task.id}.{i}")

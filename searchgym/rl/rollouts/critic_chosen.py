@@ -85,12 +85,13 @@ class CriticChosen(KeepsHead, Mcts):
         """The place whose last turn the critic finds best; None if the infrastructure broke all."""
         sound = [place for place in places if not tree.branches[place].broken]
         states = self._states(tree, sound)
-        worth = {
-            place: self.head.value(states[state]) if state in states else -math.inf
-            for place in sound
-            for state in [(place, tree.branches[place].turns)]
-        }  # a turn for which there was no room has no tokens
-        return max(sound, key=lambda place: worth[place]) if sound else None
+
+        def worth(place: int) -> float:
+            state = states.get((place, tree.branches[place].turns))
+            # a turn for which there was no room has no tokens
+            return -math.inf if state is None else self.head.value(state)
+
+        return max(sound, key=worth, default=None)
 
     def _compared(self, tree: TurnTree) -> Iterator[Tensor]:
         """Yield differences of siblings' states, the one of the higher value first."""

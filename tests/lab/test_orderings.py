@@ -225,8 +225,8 @@ def test_questions_for_two_facts_differ_in_text_and_name():
     for seed in range(20):
         tasks = pair_tasks(Pairs(things=4, relations=2, seed=seed).graph(), 12)
         assert len({t.id for t in tasks}) == len({t.question for t in tasks}) == 12
-    with pytest.raises(CardError, match="fewer than 500 pairs"):
-        pair_tasks(Pairs(things=4, relations=2).graph(), 500)
+    with pytest.raises(CardError, match="fewer than 30 pairs"):
+        pair_tasks(Pairs(things=4, relations=2).graph(), 30)
 
 
 def test_the_hesitant_agent_takes_more_turns_than_it_needs():
@@ -242,8 +242,8 @@ def test_how_a_model_searches_after_a_training():
     found = boundary(0, method="saas", **{**TINY, "size": 8, "episodes": 16, "hops": [1]})
     assert found["half"] == found["known"] / 2
     assert found["most"] == pytest.approx(0.9 * found["unknown"])
-    assert set(turns(0, method=None, **TINY)) == {"em", "turns", "queries"}
-    assert turns(0, method="hypereyes", **TINY) == turns(0, method="hypereyes", **TINY)
+    before, after = turns(0, method=None, **TINY), turns(0, method="hypereyes", **TINY)
+    assert set(before) == set(after) == {"em", "turns", "queries"}
 
 
 def test_pieces_are_resumed(tmp_path, monkeypatch):

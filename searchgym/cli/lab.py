@@ -61,8 +61,8 @@ def lab(
     from ..lab import learning_results as learnt
     from ..lab.gradient_results import figure as drawn
     from ..lab.gradient_results import lines, measure
-    from ..lab.methods import DEFAULT
-    from ..lab.methods import methods as known
+    from ..lab.methods import DEFAULT, learners
+    from ..lab.methods import methods as measurable
     from ..lab.results import load
     from ..lab.results import stored as shipped
 
@@ -75,7 +75,7 @@ def lab(
         return
     if minutes is not None:
         raise CardError("--minutes goes with --orderings")
-    usual = learning.DEFAULT if learn else DEFAULT
+    known, usual = (learners, learning.DEFAULT) if learn else (measurable, DEFAULT)
     names = list(methods or (known() if every else usual))
     with progress("measuring", None if stored else len(names), "methods") as bar:
         if stored:

@@ -345,7 +345,7 @@ def _equal(rewards: Rewards, pool: Rewards, places: NDArray[np.int64]) -> bool:
 
 
 def with_size(table: Mapping[str, Any], size: int) -> dict[str, Any]:
-    """A recipe's table with groups of ``size``.
+    """A recipe's table with groups of ``size``; a rollout around another one has its size.
 
     Raises:
         CardError: its rollout has no size.
@@ -354,4 +354,6 @@ def with_size(table: Mapping[str, Any], size: int) -> dict[str, Any]:
     rollout = {"use": rollout} if isinstance(rollout, str) else dict(rollout)
     if "use" not in rollout:
         raise CardError(f"a rollout is a name or a table with 'use', got {rollout!r}")
+    if "rollout" in rollout:
+        return {**table, "rollout": {**rollout, **with_size(rollout, size)}}
     return {**table, "rollout": {**rollout, "size": size}}

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.episode import Episode
 from ..envs.search import SearchEnv
-from ..errors import CardError
 from ..llms.base import Sampling
 from ..rl.recipe_files import shipped
-from ..seeding import stream
+from ..seeding import derive, stream
 from ..types import Failure, TurnRequest
+from .company import alone, keywords_of, roles_of, with_rate
 from .gradients import with_size
 from .learning_results import summary
-from .methods import BROKEN, table_of
+from .methods import BROKEN, learners, shaped, table_of
 from .results import resumed
 from .world import FactGraph, chain_tasks, fact_graph, lab_env, query
 
@@ -161,9 +161,9 @@ def setting(course: Course) -> tuple[FactGraph, SearchEnv]:
 
 
 @cache
-def warm(course: Course) -> tuple[Any, Any]:
-    """The tokenizer, and the model that has imitated the wanderer. ``MissingExtraError`` without
-    the extra ``llm``."""
+def warm(course: Course, *, taught: bool = False) -> tuple[Any, Any]:
+    """The tokenizer, and the model that has imitated the course's expert, or, if ``taught``, the
+    oracle. ``MissingExtraError`` without the extra ``llm``."""
     from ..llms.small import small_model, train_tokenizer
     from ..policies.trainable import TrainableLM
     from ..rl.trainer import TrainConfig, Trainer
@@ -178,7 +178,7 @@ def warm(course: Course) -> tuple[Any, Any]:
     model = small_model(tokenizer, width=course.width, context=512, seed=course.seed)
     lm = TrainableLM(model, tokenizer)
     recipe = {
-        "rollout": {"use": "demonstrations", "expert": course.expert},
+        "rollout": {"use": "demonstrations", "expert": None if taught else course.expert},
         "advantage": "ones", "loss": "sft",
     }  # fmt: skip
     config = TrainConfig.of(
@@ -215,15 +215,17 @@ def train(
 ) -> dict[str, Any]:
     """Train by one method and seed.
 
+    A teacher is a model that has imitated the oracle; roles are played by the policy, or by the
+    model at its start where the method does not train them; experts are the oracle.
+
     Args:
-        method: Of :func:`~searchgym.lab.methods.methods`, or a recipe's table.
+        method: Of :func:`~searchgym.lab.methods.learners`, or a recipe's table.
 
     Returns:
-        ``curve``: [episodes so far, exact match, searches] by step; and the numbers of
-        :func:`~searchgym.lab.learning_results.summary` with ``seconds``.
-
-    Raises:
-        CardError: the method distils, for which the bench has no teacher.
+        ``curve``: [episodes so far, exact match, searches] by step, of the episodes learnt from,
+        or, if these are not the policy's own (``methods.SHAPED``), of some that it plays alone
+        after the step; and the numbers of :func:`~searchgym.lab.learning_results.summary` with
+        ``seconds``.
     """
     _, curve, seconds = trained(method, seed, course or Course())
     return {"curve": curve, **summary(curve), "seconds": seconds}
@@ -238,15 +240,15 @@ def trained(
     from ..rl.critics.registry import make_critic
     from ..rl.trainer import TrainConfig, Trainer
 
-    if isinstance(method, str):
-        recipe = _recipe(table_of(method, course.size))
-    else:
-        recipe = _recipe(with_size(method, course.size))
-    if recipe.needs("teacher_logp"):
-        raise CardError(f"{method} needs a teacher, which the bench does not have")
-    _, env = setting(course)
+    table = method if isinstance(method, Mapping) else table_of(method, course.size, learners())
+    recipe = _recipe(with_rate(with_size(table, course.size), course.lr))
+    graph, env = setting(course)
     tokenizer, model = warm(course.start)
     lm = TrainableLM(copy.deepcopy(model), tokenizer, reference=recipe.needs("ref_logp"))
+    teacher = None
+    if recipe.needs("teacher_logp"):
+        teacher = TrainableLM(*reversed(warm(course.start, taught=True)))
+    start = policy_of(TrainableLM(model, tokenizer), seed, course)
     began = time.perf_counter()
     critic = None
     if recipe.needs("value"):
@@ -254,12 +256,21 @@ def trained(
     config = TrainConfig.of(
         recipe, steps=course.episodes, tasks=course.tasks, lr=course.lr, seed=seed
     )
-    trainer = Trainer(env, lm, recipe, config, policy=policy_of(lm, seed, course), critic=critic)
+    changed = keywords_of(recipe)
+    trainer = Trainer(
+        course.env(graph, **changed) if changed else env, lm, recipe, config,
+        policy=policy_of(lm, seed, course), teacher=teacher, critic=critic,
+        roles=roles_of(recipe, start),
+    )  # fmt: skip
     curve: list[list[float]] = []
     played = 0.0
-    for metrics in trainer.train():
+    for step, metrics in enumerate(trainer.train()):
         played += metrics["episodes"]
-        curve.append([played, metrics["em"], metrics["searches"]])
+        point = metrics["em"], metrics["searches"]
+        if shaped(table):
+            then = derive(seed, "alone", step)
+            point = alone(env, policy_of(lm, then, course), then)
+        curve.append([played, *point])
         if played >= course.episodes:
             break
     return lm, curve, time.perf_counter() - began
@@ -272,12 +283,12 @@ def bench(
     """Train by each method, ``seeds`` times; resumes from ``path``, method by method.
 
     Args:
-        names: Of :func:`~searchgym.lab.methods.methods`.
+        names: Of :func:`~searchgym.lab.methods.learners`.
         workers: Trainings at a time, each in a process with one thread.
         progress: Called with a method's name before it is trained.
     """
     for name in names:
-        table_of(name, 4)  # a wrong name is wrong before the first training
+        table_of(name, 4, learners())  # a wrong name is wrong before the first training
     course = course or Course()
     context = get_context("spawn")
     with ProcessPoolExecutor(workers, context, initializer=_one_thread) as pool:

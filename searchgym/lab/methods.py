@@ -1,9 +1,9 @@
-"""Methods that the laboratory measures: every shipped recipe, the estimators that none of them
-uses, and one method that is broken on purpose."""
+"""Methods of the laboratory: every shipped recipe, the estimators that none of them uses, and one
+method that is broken on purpose."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import CardError, unknown
@@ -28,15 +28,34 @@ ANOTHER = frozenset({"effective_rank", "thr", "nthr", "progress", "implicit_rewa
 before they say anything."""
 
 
+SHAPED = frozenset(
+    {"half_closed", "demonstrations", "with_experts", "rescued", "guided", "hinted", "noisy",
+     "value_guided", "critic_chosen"}
+)  # fmt: skip
+"""Rollouts some of whose episodes the policy does not play alone and as it is asked in the end: in
+part without searches, under noise, by an expert, with a hint, or as a critic chooses."""
+
+
+def learners() -> tuple[str, ...]:
+    """Names of all that the learning bench trains by: recipes, then ``advantage:NAME`` of
+    estimators in no recipe, then the broken one."""
+    return (*shipped(), *(f"advantage:{name}" for name in sorted(_unused())), BROKEN)
+
+
 def methods() -> tuple[str, ...]:
-    """Names of all: recipes, then ``advantage:NAME`` of estimators in no recipe, then the broken
-    one. Left out are recipes some of whose members play without searches or with a hint, for they
-    read prompts that no trajectory of the laboratory has, or under noise, which its engine has none
-    of; those that imitate demonstrations, for they follow an expert and not the policy's own
-    gradient; those in which another role acts; those that read hidden states; and those whose
-    rewards come from a model that learns along."""
-    recipes = [name for name in shipped() if not _elsewhere(read(name))]
-    return (*recipes, *(f"advantage:{name}" for name in sorted(_unused())), BROKEN)
+    """Names of those of :func:`learners` whose gradients are measured. Left out are recipes with a
+    :data:`SHAPED` rollout, for they read prompts that no trajectory of the laboratory has or follow
+    another's gradient; those in which another role acts; those that read hidden states; and those
+    whose rewards come from a model that learns along."""
+    recipes = set(shipped())
+    return tuple(n for n in learners() if n not in recipes or not _elsewhere(read(n)))
+
+
+def shaped(table: Mapping[str, Any]) -> bool:
+    """Return whether a recipe's rollout is one of :data:`SHAPED`, or gives hints."""
+    rollout = table.get("rollout")
+    use = rollout.get("use") if isinstance(rollout, Mapping) else rollout
+    return use in SHAPED or (isinstance(rollout, Mapping) and "hint" in rollout)
 
 
 def _elsewhere(table: Mapping[str, Any]) -> bool:
@@ -44,14 +63,10 @@ def _elsewhere(table: Mapping[str, Any]) -> bool:
     rollout = table.get("rollout")
     use = rollout.get("use") if isinstance(rollout, Mapping) else rollout
     parts = {*_names(table["advantage"]), *_signals(table.get("signal", ()))}
-    hinted = use == "hinted" or (isinstance(rollout, Mapping) and "hint" in rollout)
-    shaped = hinted or use in (
-        "half_closed", "demonstrations", "with_experts", "rescued", "guided", "noisy",
-        "value_guided", "critic_chosen",
-    )  # fmt: skip
-    if not shaped and use in REGISTRY["rollout"]:  # a role's prompt is in no tree
-        shaped = bool(load_known(REGISTRY["rollout"][str(use)]).roles)
-    return shaped or bool(parts & ANOTHER)
+    aside = shaped(table)
+    if not aside and use in REGISTRY["rollout"]:  # a role's prompt is in no tree
+        aside = bool(load_known(REGISTRY["rollout"][str(use)]).roles)
+    return aside or bool(parts & ANOTHER)
 
 
 def _signals(spec: Any) -> Iterator[str]:
@@ -78,8 +93,11 @@ def _names(spec: Any) -> Iterator[str]:
             yield from _names(spec["base"])
 
 
-def table_of(method: str, size: int) -> dict[str, Any]:
+def table_of(method: str, size: int, known: Sequence[str] | None = None) -> dict[str, Any]:
     """A method as a recipe's table, with groups of ``size`` where its rollout has a size.
+
+    Args:
+        known: The names to choose from; default: :func:`methods`.
 
     Estimators without a recipe are given what they need and REINFORCE's loss, which sums over
     tokens and adds no bias of its own.
@@ -87,8 +105,8 @@ def table_of(method: str, size: int) -> dict[str, Any]:
     Raises:
         CardError: an unknown name, or an estimator that needs a signal which nothing provides.
     """
-    if method not in methods():
-        raise CardError(unknown("method", method, methods()))
+    if method not in (known := known or methods()):
+        raise CardError(unknown("method", method, known))
     if method == BROKEN:
         table = {**read("grpo"), "advantage": {"use": "searchgym.lab.broken:ShuffledTurns"}}
     elif method.startswith("advantage:"):

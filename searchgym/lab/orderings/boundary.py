@@ -64,20 +64,22 @@ def known(env: SearchEnv) -> frozenset[str]:
 
 
 def boundary(
-    seed: int, *, method: str, changes: Mapping[str, Any] | None = None, **course: Any
-) -> dict[str, Any]:
+    seed: int, *, method: str, changes: Mapping[str, Any] | None = None, each: int = PLAYED,
+    **course: Any,
+) -> dict[str, Any]:  # fmt: skip
     """Train the knower by a recipe, and let it answer every question.
 
     Args:
         method: A shipped recipe.
         changes: Slots of it that are another here.
+        each: Episodes of a question after the training.
         course: Fields of :class:`Half`.
 
     Returns:
         ``em``; ``known`` and ``unknown``, mean searches on these questions; ``half``, half of the
         known ones', and ``most``, nine tenths of the unknown ones'; ``em_known``, ``em_unknown``.
     """
-    env, episodes = played_after(seed, method, changes, Half.of(course), PLAYED)
+    env, episodes = played_after(seed, method, changes, Half.of(course), each)
     knows = known(env)
     found: dict[str, float] = {}
     for name, which in (("known", True), ("unknown", False)):

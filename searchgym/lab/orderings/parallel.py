@@ -94,19 +94,21 @@ class Hesitant(Asker):
 
 
 def turns(
-    seed: int, *, method: str | None, changes: Mapping[str, Any] | None = None, **course: Any
-) -> dict[str, Any]:
+    seed: int, *, method: str | None, changes: Mapping[str, Any] | None = None,
+    each: int = PLAYED, **course: Any,
+) -> dict[str, Any]:  # fmt: skip
     """Train the hesitant model by a recipe, and let it answer every question.
 
     Args:
         method: A shipped recipe; None: it stays as it is.
         changes: Slots of it that are another here.
+        each: Episodes of a question after the training.
         course: Fields of :class:`Pairs`.
 
     Returns:
         ``em``, searching ``turns`` and ``queries`` of an episode.
     """
-    _, episodes = played_after(seed, method, changes, Pairs.of(course), PLAYED)
+    _, episodes = played_after(seed, method, changes, Pairs.of(course), each)
     return {
         "em": em_of(episodes),
         "turns": fmean(sum(bool(t.calls) for t in e.turns) for e in episodes),

@@ -61,7 +61,7 @@ def lab(
     from ..lab import learning_results as learnt
     from ..lab.gradient_results import figure as drawn
     from ..lab.gradient_results import lines, measure
-    from ..lab.methods import DEFAULT, learners
+    from ..lab.methods import DEFAULT, MOST_USED, learners
     from ..lab.methods import methods as measurable
     from ..lab.results import load
     from ..lab.results import stored as shipped
@@ -75,7 +75,7 @@ def lab(
         return
     if minutes is not None:
         raise CardError("--minutes goes with --orderings")
-    known, usual = (learners, learning.DEFAULT) if learn else (measurable, DEFAULT)
+    known, usual = (learners, MOST_USED) if learn else (measurable, DEFAULT)
     names = list(methods or (known() if every else usual))
     with progress("measuring", None if stored else len(names), "methods") as bar:
         if stored:

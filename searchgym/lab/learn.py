@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING, Any
 from ..core.episode import Episode
 from ..envs.search import SearchEnv
 from ..llms.base import Sampling
-from ..rl.recipe_files import shipped
 from ..seeding import derive, stream
 from ..types import Failure, TurnRequest
 from .company import alone, keywords_of, roles_of, with_rate
 from .gradients import with_size
 from .learning_results import summary
-from .methods import BROKEN, learners, shaped, table_of
+from .methods import learners, shaped, table_of
 from .results import resumed
 from .world import FactGraph, chain_tasks, fact_graph, lab_env, query
 
@@ -35,12 +34,6 @@ if TYPE_CHECKING:
     from ..policies.causal_lm import CausalLMPolicy
     from ..policies.trainable import TrainableLM
 
-WANTED = (
-    "grpo", BROKEN, "rloo", "ppo", "dapo", "stratified_grpo", "gigpo", "igpo", "a2tgpo", "mt_grpo",
-    "tree_grpo", "spear",
-)  # fmt: skip
-"""The methods most used; those that are no recipe here are left out."""
-DEFAULT = tuple(name for name in WANTED if name == BROKEN or name in shipped())
 PAID = (("em", 1.0),)
 """The bench's reward. It has no price of searches: that is saved at once where none is made, which
 policies learn before they learn which one is due."""

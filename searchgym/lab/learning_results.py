@@ -9,12 +9,14 @@ from typing import Any
 from ..charts.curves import over_seeds
 from ..charts.figure import Figure
 from ..charts.forest import forest
-from .methods import BROKEN
+from .methods import BROKEN, MOST_USED
 
 GOAL = 0.5
 """Exact match of which the episodes are counted that it takes to get there."""
 SMOOTH = 5
 """Steps whose mean must reach the goal."""
+DRAWN = 16
+"""Most methods in a figure: of more, the most used are drawn."""
 LEGEND = (
     "area: mean exact match over all steps; to EM .5: episodes until five steps' mean reaches it "
     "(of the seeds that do); end, searches: means of the last five steps"
@@ -102,10 +104,17 @@ def _between(value: Sequence[float]) -> str:
     return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
 
 
+def drawn(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Method → its numbers, of all, or of the most used where there are more than ``DRAWN``."""
+    found = result["methods"]
+    names = found if len(found) <= DRAWN else [name for name in MOST_USED if name in found]
+    return {name: row(found[name]) for name in names}
+
+
 def apart(result: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Method → the methods whose interval of the area lies wholly below its own; both from the
-    largest area to the least."""
-    areas = {name: row(found)["area"] for name, found in result["methods"].items()}
+    """Method → the methods whose interval of the area lies wholly below its own, of those that are
+    drawn; both from the largest area to the least."""
+    areas = {name: found["area"] for name, found in drawn(result).items()}
     ordered = sorted(areas, key=lambda name: -areas[name][0])
     return {
         name: [other for other in ordered if areas[other][2] < areas[name][1]] for name in ordered
@@ -113,8 +122,8 @@ def apart(result: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def figure(result: Mapping[str, Any]) -> Figure:
-    """Area under the curve of every method, seeds as rings."""
-    rows = {name: row(found) for name, found in result["methods"].items()}
+    """Area under the curve of the methods that are drawn, seeds as rings."""
+    rows = drawn(result)
     ordered = sorted(rows, key=lambda name: -rows[name]["area"][0])
     marks = [
         {"y": name, "by": "area", "mean": r[0], "low": r[1], "high": r[2]}

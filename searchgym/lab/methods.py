@@ -20,6 +20,11 @@ DEFAULT = (
     "gigpo", "igpo", "mt_grpo",
 )  # fmt: skip
 """Methods that ``searchgym lab`` measures without being told which."""
+MOST_USED = (
+    "grpo", BROKEN, "rloo", "ppo", "dapo", "stratified_grpo", "gigpo", "igpo", "a2tgpo", "mt_grpo",
+    "tree_grpo", "spear",
+)  # fmt: skip
+"""Methods by which ``searchgym lab --learn`` trains without being told which."""
 NEEDS_NO_SIGNAL = frozenset(
     {"old_logp", "ref_logp", "teacher_logp", "value", "baseline", *TOKEN_MEASURES}
 )

@@ -10,9 +10,9 @@ import pytest
 from searchgym.errors import DataError
 from searchgym.lab import gradient_results, learning_results
 from searchgym.lab.gradient_results import lines, measure, row_of, rows_of, twins_of
-from searchgym.lab.learn import DEFAULT, Course
+from searchgym.lab.learn import Course
 from searchgym.lab.learning_results import apart, row, sentence, summary
-from searchgym.lab.methods import BROKEN, methods
+from searchgym.lab.methods import BROKEN, MOST_USED, learners, methods
 from searchgym.lab.results import load, resumed, stored
 from searchgym.site.laboratory import of_recipe
 
@@ -85,7 +85,7 @@ def test_the_shipped_bench_tells_broken_credit_from_grpo():
     GRPO gets to an exact match of .5, and with its turns shuffled lies below it."""
     result = load(stored("learning"))
     assert result["settings"]["course"] == json.loads(json.dumps(asdict(Course())))
-    assert set(DEFAULT) <= set(result["methods"]) <= set(methods())
+    assert set(MOST_USED) <= set(result["methods"]) <= set(learners())
     rows = {name: row(found) for name, found in result["methods"].items()}
     assert all(r["seeds"] >= 5 for r in rows.values())
     assert rows["grpo"]["reached"] == rows["grpo"]["seeds"]

@@ -12,7 +12,7 @@ from searchgym.lab import gradient_results, learning_results
 from searchgym.lab.gradient_results import lines, measure, row_of, rows_of, twins_of
 from searchgym.lab.learn import Course
 from searchgym.lab.learning_results import apart, row, sentence, summary
-from searchgym.lab.methods import BROKEN, MOST_USED, learners, methods
+from searchgym.lab.methods import BROKEN, MOST_USED, learners
 from searchgym.lab.results import load, resumed, stored
 from searchgym.site.laboratory import of_recipe
 

@@ -47,8 +47,16 @@ def fetched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+SLOW = "04_", "06_"
+"""Notebooks of trainings that other tests run as well."""
+
+
 @pytest.mark.usefixtures("fetched")
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, marks=[pytest.mark.slow] * p.name.startswith(SLOW)) for p in NOTEBOOKS],
+    ids=[p.stem for p in NOTEBOOKS],
+)
 def test_runs(path: Path, tmp_path: Path) -> None:
     execute(path, tmp_path / path.name)  # raises CellExecutionError with the cell and its traceback
     outputs = [

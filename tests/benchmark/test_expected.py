@@ -19,6 +19,7 @@ from tests.small import CORPUS, TASKS
 KEPT = card("agents", "candidate").folder / "expected.json"
 
 
+@pytest.mark.slow  # a whole ladder on real sets
 def test_the_small_run_lands_inside_its_intervals(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
     runs = load(KEPT)
     again = ("transfer", *runs["small"]["arguments"], "--out", tmp_path / "run", "--run", "small")

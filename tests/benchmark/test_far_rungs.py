@@ -60,6 +60,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return made
 
 
+@pytest.mark.slow  # untrained models write to the last token
 def test_language_models_climb_by_their_folders(
     cli: Cli,  # noqa: F811
     models: list[Path],

@@ -62,6 +62,7 @@ def shards(folder: Path) -> dict[Path, tuple[int, int]]:
     return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in found}
 
 
+@pytest.mark.slow  # chance adds little to the deaths at every file below
 def test_kill_9_at_random_moments(encoder: SentenceEncoder, tmp_path: Path) -> None:
     corpus, folder, rng = corpus_of(PASSAGES), tmp_path / "killed", random.Random(7)
     kept: dict[Path, tuple[int, int]] = {}

@@ -40,6 +40,7 @@ def facts(seed: int, n: int) -> tuple[Corpus, list[Task]]:
     return Corpus(f"places-{seed}", passages), tasks
 
 
+@pytest.mark.slow  # a whole training
 @pytest.mark.timeout(900)
 def test_it_learns_to_copy_the_answer(tmp_path: Path) -> None:
     corpus, tasks = facts(0, 2000)

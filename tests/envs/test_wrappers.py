@@ -71,6 +71,7 @@ def test_other_environments_are_refused():
         CandidateActions(gym.make("CartPole-v1"))
 
 
+@pytest.mark.slow  # test_sb3 learns in many slots
 def test_maskable_ppo_learns_in_it():
     """Stable-Baselines3-contrib's MaskablePPO learns to answer a one-question world."""
     import sb3_contrib as sb3

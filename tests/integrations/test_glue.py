@@ -18,7 +18,8 @@ ELSEWHERE = {
     "verl_files.py", "searchgym.toml", "openenv_client.py", "skyrl_env.py", "rllib_ppo.py",
     "searchgym_task.py", "llama_index_retriever.py",
 }  # fmt: skip
-WITH_MODEL = ["trl_tools.py", "trl_rollout.py", "sb3_ppo.py"]
+SLOW = pytest.param("trl_rollout.py", marks=pytest.mark.slow)  # test_trl trains by it, too
+WITH_MODEL = ["trl_tools.py", SLOW, "sb3_ppo.py"]
 
 
 @pytest.fixture(scope="module")

@@ -65,11 +65,13 @@ def mean(groups: Mapping[QuestionGroup, Interval], *sides: str) -> float:
 UNTAUGHT = ("untaught", "untaught, shown")
 
 
+@pytest.mark.slow  # a whole training
 def test_taught_facts_are_answered_by_heart_and_others_are_not(measured: Measured) -> None:
     assert mean(measured.closed_book, "taught") > 0.75
     assert mean(measured.closed_book, *UNTAUGHT) < 0.25
 
 
+@pytest.mark.slow  # a whole training
 def test_it_searches_where_it_was_shown_that_it_does_not_know(measured: Measured) -> None:
     every, unseen = measured.boundary["all"], measured.boundary["unseen"]
     assert every.recall.mean > 0.75
@@ -79,12 +81,14 @@ def test_it_searches_where_it_was_shown_that_it_does_not_know(measured: Measured
     assert searched > 0.6 * asked > 3
 
 
+@pytest.mark.slow  # a whole training
 def test_its_own_pages_state_what_it_was_taught(measured: Measured) -> None:
     assert mean(measured.stated, "taught") > 0.5
     assert mean(measured.stated, *UNTAUGHT) < 0.25
     assert mean(measured.self_search, "taught") > mean(measured.self_search, *UNTAUGHT) + 0.4
 
 
+@pytest.mark.slow  # a whole training
 def test_the_folder_plays_like_the_model(folder: Path, knower: Knower) -> None:
     """As an agent of its own, in ordinary episodes and in self-search."""
     plain = RECIPE.env(tasks=TASKS, max_turns=1)

@@ -109,6 +109,7 @@ def test_roles_are_played_in_worker_processes(folders: list[Path], name: str) ->
     torch.testing.assert_close(weights(lm), weights(alone.lm), atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.slow  # a whole training
 def test_nothing_is_too_old_and_it_learns(folders: list[Path]) -> None:
     # Late gradients make a step unstable that is right without lag, and how late they are depends
     # on the machine (at 5e-3 two runs in five unlearnt what they had learnt, at 3e-3 one in about

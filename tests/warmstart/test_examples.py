@@ -60,6 +60,7 @@ def test_drills_are_fixed_by_their_seed(world: SearchEnv, drills: list[Trace]) -
     assert list(drills_of(world, seed=2)) != drills
 
 
+@pytest.mark.slow  # three worlds, twice
 def test_processes_do_not_change_the_examples() -> None:
     told: list[int] = []
     alone = small(3, paraphrases=True)

@@ -103,4 +103,5 @@ def card(kind: Kind, name: str) -> Card:
         raise CardError(f"{name}: there is no such folder")
     if is_path(bare):
         raise CardError(f"{name} is no folder with a card.toml, and {kind}/ holds no such card")
-    raise CardError(unknown(f"card in {kind}/", name, known) + bare_hint(name))
+    none = "; nor is there a file or folder of that name here" if kind == "corpora" else ""
+    raise CardError(unknown(f"card in {kind}/", name, known) + (bare_hint(name) or none))

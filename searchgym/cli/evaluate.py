@@ -110,7 +110,7 @@ def evaluate(
         return
     if (fresh or retry_lost) and out is None:
         raise EvaluationError("--fresh and --retry-lost speak of a folder: name it with --out")
-    options = overrides(agent_set, "--agent-set")
+    options = overrides(agent_set, "--agent-set", "temperature=0.7")
     judging = _judge(judge, out)
     entries = [
         Entrant(env, tuple(settings or ()), name, made_of[0], options, questions)
@@ -253,7 +253,8 @@ def _judge(given: Sequence[str] | None, out: Path | None) -> LLMJudge | None:
         return None
     from ..evaluation.judge import LLMJudge
 
-    options = overrides([part for text in given for part in text.split(",")], "--judge")
+    parts = [part for text in given for part in text.split(",")]
+    options = overrides(parts, "--judge", "base_url=http://127.0.0.1:8000/v1,model=MODEL")
     if out is not None:
         options.setdefault("cache", str(out / "judge.sqlite"))
     return LLMJudge(**options)

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import CardError
+from ..errors import CardError, unknown
 from .output import JsonFlag, examples, print_json, print_table, progress, say
 
+SEEDS = 5
 LEGEND = (
     "expected, one step: cosine with the true gradient of the expected gradient, and of one step's "
     "on average; bias, variance: relative to the useful length; then signal-to-noise per cost"
@@ -40,7 +41,7 @@ def lab(
     few: Annotated[
         int | None, typer.Option(help="Steps drawn where each is a batch of its own.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Trainings of each method, with --learn.")] = 5,
+    seeds: Annotated[int, typer.Option(help="Trainings of each method, with --learn.")] = SEEDS,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Result file; the same command resumes from it."),
@@ -77,9 +78,13 @@ def lab(
         raise CardError("--minutes goes with --orderings")
     known, usual = (learners, MOST_USED) if learn else (measurable, DEFAULT)
     names = list(methods or (known() if every else usual))
+    if stored and (steps or few or out or seeds != SEEDS):
+        raise CardError("--stored measures nothing: leave --steps, --few, --seeds, --out away")
     with progress("measuring", None if stored else len(names), "methods") as bar:
         if stored:
             result = load(shipped("learning" if learn else "gradients"))
+            if methods:
+                result = {**result, "methods": _chosen(result["methods"], methods)}
         elif learn:
             result = learning.bench(names, out, seeds=seeds, progress=lambda name: bar(1))
         else:
@@ -89,7 +94,11 @@ def lab(
         return
     rows: list[dict[str, Any]] = learnt.lines(result) if learn else lines(result, size, success)
     if not rows:
-        raise CardError(f"nothing was measured at size {size} and success {success}")
+        measured = result["settings"]
+        raise CardError(
+            f"nothing was measured at size {size} and success {success}: sizes are "
+            f"{_listed(measured['sizes'])}, success rates {_listed(measured['successes'])}"
+        )
     if learn:
         print_table("Learning: mean and 95 % interval over seeds", rows)
         say(learnt.LEGEND)
@@ -102,6 +111,23 @@ def lab(
     if figure is not None:
         made = learnt.figure(result) if learn else drawn(result, size, success)
         say(str(made.save(figure)["png"]))
+
+
+def _listed(values: list[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+def _chosen(measured: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """The methods asked for, and those that they are the same as.
+
+    Raises:
+        CardError: nothing is stored of one.
+    """
+    for name in names:
+        if name not in measured:
+            raise CardError(unknown("stored method", name, measured))
+    twins = [measured[name]["same_as"] for name in names if "same_as" in measured[name]]
+    return {name: measured[name] for name in dict.fromkeys([*names, *twins])}
 
 
 def _orderings(

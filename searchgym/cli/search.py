@@ -90,7 +90,8 @@ def is_documents(name: str) -> bool:
 
 def loop(corpus: Corpus, searches: Any, *, k: int = 5, full: bool = False) -> None:
     """Ask for queries until the input ends; ``open N`` shows the document of hit N."""
-    say(f"{len(corpus):,} passages of {corpus.name}. Type what you look for, 'open 2', or 'quit'.")
+    count = f"{len(corpus):,} passage{'s' * (len(corpus) != 1)}"
+    say(f"{count} of {corpus.name}. Type what you look for, 'open 2', or 'quit'.")
     hits: Ranking = ()
     while (line := _line()) is not None:
         word, _, rest = line.strip().partition(" ")

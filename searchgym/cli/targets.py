@@ -42,14 +42,16 @@ DataDir = Annotated[
 ]
 
 
-def overrides(settings: Sequence[str] | None, flag: str = "--set") -> dict[str, Any]:
+def overrides(
+    settings: Sequence[str] | None, flag: str = "--set", example: str = "max_turns=4"
+) -> dict[str, Any]:
     """``["k=5", "world.entities=2000"]`` as keywords. Values are JSON where they can be."""
     out: dict[str, Any] = {}
     for setting in settings or ():
         key, equals, text = setting.partition("=")
         if not equals or not key:
             raise CardError(
-                f"{flag} takes KEY=VALUE, got {setting!r}; for example {flag} max_turns=4"
+                f"{flag} takes KEY=VALUE, got {setting!r}; for example {flag} {example}"
             )
         value = _value(text)
         *path, last = key.split(".")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import CardError
+from ..errors import CardError, unknown
 from .finetune import fine_tunes
 from .names import named
 from .output import JsonFlag, console, examples, print_json, print_table, progress, say, working
@@ -156,6 +156,7 @@ def transfer(
     from ..benchmark.ladder import choose
     from ..benchmark.ladder_table import print_ladder
     from ..benchmark.report import save_report
+    from ..benchmark.rungs import REAL_SETS
 
     names = [*(agents or ()), *(agent or ())] or list(DEFAULT)
     cards = {name: card for name in names if (card := _learning(name)) is not None}
@@ -170,6 +171,10 @@ def transfer(
         recording=recording or (out / "calls.sqlite" if remote else None), remote_set=remote_set,
         cache=out / "dense",
     )  # fmt: skip
+    there = [r.name for r in ladder.rungs]
+    absent = [line.partition(":")[0] for line in ladder.absent]
+    if reference not in (rung_names := {*REAL_SETS, *there, *absent}):
+        raise CardError(unknown("rung", reference, sorted(rung_names)))
     ladder = choose(ladder, [r.strip() for r in rungs.split(",")] if rungs else [])
     if reference not in [r.name for r in ladder.rungs]:
         say(f"no rung {reference!r} here: transfer ratios need it")

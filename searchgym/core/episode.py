@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..dialects.base import Dialect, Opening
-from ..errors import EpisodeError
+from ..errors import EpisodeError, RewardError
 from ..rewards.outcome import Outcome, measures
+from ..rewards.part import number
 from ..seeding import derive
 from ..tools.base import Toolbox, state_text, with_own_state
 from ..types import (
@@ -36,7 +37,7 @@ from ..types import (
     ToolResult,
     Turn,
 )
-from .rules import TOKEN_COUNTERS, EpisodeConfig, page_parts, show_part
+from .rules import TOKEN_COUNTERS, EpisodeConfig, name_of, page_parts, show_part
 from .state import EpisodeState, cut_hits
 
 
@@ -365,7 +366,13 @@ class Episode(EpisodeState):
 
     def _transformed(self, reward: float) -> float:
         for transform in self.config.reward_transforms:
-            reward = float(transform(reward))
+            given = transform(reward)
+            if (value := number(given)) is None:
+                raise RewardError(
+                    f"the reward wrapper {name_of(transform)} must give a finite number, and gave "
+                    f"{given!r:.80} for {reward} on task {self.config.task.id!r}"
+                )
+            reward = value
         return reward
 
     def _budget(self, turns: int) -> End | None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import numpy as np
+
 from ..dialects import specs
 from ..dialects.base import Dialect, get_dialect
 from ..dialects.specs import Reference
@@ -57,8 +59,14 @@ def check_numbers(options: object) -> None:
         if value < least:
             raise CardError(f"{name} must be at least {least}, got {value}")
     for name in SWITCHES:
-        if not isinstance(value := getattr(options, name, False), bool):
-            raise CardError(f"{name} must be true or false, got {value!r}")
+        checked_switch(name, getattr(options, name, False))
+
+
+def checked_switch(name: str, value: Any) -> bool:
+    """The value of an option that is true or false; ``CardError`` for any other."""
+    if not isinstance(value, bool | np.bool_):
+        raise CardError(f"{name} must be true or false, got {value!r}")
+    return bool(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,8 @@ def _items(record: dict[str, Any], where: Line) -> tuple[tuple[str, ...], ...]:
 
 def _texts(record: dict[str, Any], key: str, where: Line) -> tuple[str, ...]:
     if key not in record:
-        raise DataError(f"{where}: no {key!r}; it has {', '.join(map(repr, record))}")
+        there = ", ".join(map(repr, record))
+        raise DataError(f"{where}: no {key!r}, or an empty one; it has {there}")
     value = record[key]
     if isinstance(value, str):
         value = _parse_list(value)

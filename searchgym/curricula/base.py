@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from ..errors import CardError
 from ..objects import from_spec
 from ..types import Task
@@ -79,12 +81,29 @@ def next_task(
     """
     above = dict(over or {})
     if task is None:
-        before = {**curriculum.params(None), **above}
+        before = {**_params(curriculum, None), **above}
         limits = {axis: value for axis, value in before.items() if axis in MEASURES}
         tasks = pool.within(difficulty_of(limits))
-        task = tasks[curriculum.choose(tasks, key)]
+        chosen = curriculum.choose(tasks, key)
+        if not isinstance(chosen, int | np.integer) or not 0 <= chosen < len(tasks):
+            raise CardError(
+                f"{type(curriculum).__name__}.choose gave {chosen!r:.80}: expected the place of "
+                f"one of {len(tasks)} tasks, 0 to {len(tasks) - 1}"
+            )
+        task = tasks[chosen]
         above = {**limits, **above}
-    return task, {**curriculum.params(task), **above}
+    return task, {**_params(curriculum, task), **above}
+
+
+def _params(curriculum: Curriculum, task: Task | None) -> Mapping[str, float]:
+    """A curriculum's parameters; ``CardError`` if it gives no mapping."""
+    found = curriculum.params(task)
+    if not isinstance(found, Mapping):
+        raise CardError(
+            f"{type(curriculum).__name__}.params gave {found!r:.80}: expected difficulty by name, "
+            "such as {'noise': 0.2}, or {}"
+        )
+    return found
 
 
 class Uniform:

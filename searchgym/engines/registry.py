@@ -72,7 +72,9 @@ def build_engine(
 
 
 def _explained(name: str, error: str) -> str:
-    """Python's complaint about arguments; of missing ones, how they are given."""
+    """What is wrong with arguments; of missing ones, how they are given."""
+    if wrong := re.search(r"unexpected keyword argument '(\w+)'", error):
+        return f"it has no option {wrong[1]!r}"
     if "missing" not in error:
         return error
     options = ", ".join(f'"{option}": …' for option in re.findall(r"'(\w+)'", error))

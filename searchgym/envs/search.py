@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium as gym
 
 from ..core.episode import Episode, run_tools
-from ..core.rules import EpisodeConfig, Rules
+from ..core.rules import EpisodeConfig, Rules, checked_switch
 from ..corpora.corpus import Corpus
 from ..curricula import checked_difficulty, make_curriculum, next_task
 from ..dialects.base import get_dialect
@@ -73,7 +73,7 @@ class SearchEnv(gym.Env[Any, str]):
         self.render_mode = render_mode
         self.setup: SearchSetup = load_setup(options)
         self.curriculum = make_curriculum(curriculum)
-        self.search_enabled = search_enabled
+        self.search_enabled = checked_switch("search_enabled", search_enabled)
         self.params = dict(params or {})
         self.time_limit: int | None = None
         """Turns after which an episode is truncated unannounced; set for ``TimeLimit``."""
@@ -280,9 +280,9 @@ class SearchEnv(gym.Env[Any, str]):
         params = {**(options.get("params") or {}), **axes}
         task_id, enabled = options.get("task_id"), options.get("search_enabled")
         task = None if task_id is None else where.task(task_id)
-        return where, where.start(
-            key, task=task, params=params, search_enabled=None if enabled is None else bool(enabled)
-        )
+        if enabled is not None:
+            enabled = checked_switch("search_enabled", enabled)
+        return where, where.start(key, task=task, params=params, search_enabled=enabled)
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Let the policy's text act; tools run at once."""

@@ -120,7 +120,10 @@ class SearchSetup:
         self.world: World | None = components.world
         self.tasks: Sequence[Task] = components.tasks
         if not self.tasks:
-            raise CardError(f"no task is left for {options.corpus!r} split {options.split!r}")
+            families = "" if options.families is None else f", families {[*options.families]}"
+            raise CardError(
+                f"no task is left for {options.corpus!r} split {options.split!r}{families}"
+            )
         self.engine = components.engine
         self.toolbox = self._tools()
         self.rules = self._rules()

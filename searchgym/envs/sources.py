@@ -17,7 +17,9 @@ from ..cards import Card, card
 from ..corpora.corpus import KG_PREFIX, Corpus, GeneratedCorpus, is_files
 from ..curricula import TaskPool
 from ..errors import CardError
+from ..objects import check_options
 from ..seeding import derive
+from ..tasks.taskset import checked_tasks
 from ..types import SearchEngine, Task
 from ..worlds.world import World
 
@@ -59,10 +61,12 @@ def load_components(options: Options) -> Components:
     if (graphed := kg_source(source, options.data_dir)) is not None:
         return _asked_of_graph(graphed, options)
     if isinstance(source, Corpus):
+        _refuse_recipe(options)
         corpus, tasks = source, _own_tasks(options)
     elif isinstance(source, str) and is_files(source):
         from ..corpora.load import load_corpus
 
+        _refuse_recipe(options)
         corpus, tasks = load_corpus(source), _own_tasks(options)
     else:
         source_card = card("corpora", str(source))
@@ -200,11 +204,28 @@ def _own_tasks(options: Options) -> Sequence[Task]:
 
         return load_questions(options.tasks)
     if isinstance(options.tasks, Sequence) and all(isinstance(t, Task) for t in options.tasks):
-        return options.tasks
+        return checked_tasks(options.tasks)
     raise CardError(
         "a corpus of your own needs questions: tasks='questions.jsonl' or tasks=[Task(…), …]; a "
-        f"real set brings its own with tasks=None; got {type(options.tasks).__name__}"
+        f"real set brings its own with tasks=None; got {_described(options.tasks)}"
     )
+
+
+def _refuse_recipe(options: Options) -> None:
+    """``CardError`` for options of generated worlds over a corpus that is not generated."""
+    for name in ("world", "wording"):
+        if getattr(options, name) is not None:
+            raise CardError(
+                f"{name} changes how a world is generated; a corpus of your own takes no {name}="
+            )
+
+
+def _described(tasks: Any) -> str:
+    """What was given as tasks, with the first of a list that is none."""
+    wrong = next((t for t in tasks if not isinstance(t, Task)), None) if isinstance(
+        tasks, Sequence) else None  # fmt: skip
+    kind = type(tasks).__name__
+    return kind if wrong is None else f"a {kind} that holds a {type(wrong).__name__}: {wrong!r:.80}"
 
 
 def _chosen(tasks: Sequence[Task], options: Options) -> list[Task]:
@@ -244,13 +265,16 @@ def generate_world(found: Card, options: Options) -> GeneratedWorld:
 
         schema = paraphrased(schema, found.folder / FILE)
     style = recipe.pop("twin", None)
+    check_options("world", generate, recipe | {"seed": seed}, given=1)
     world = generate(schema, seed=seed, **recipe)
     if style is not None:
         from ..worlds.twins import twin
 
         world = twin(world, style, seed=seed)
     name = f"{found.id}-{options.split}"
-    corpus = render(world, wording_seed=wording_seed, phrasing=phrasing, name=name, **wording)
+    fixed = {"wording_seed": wording_seed, "phrasing": phrasing, "name": name}
+    check_options("wording", render, wording | fixed, given=1)
+    corpus = render(world, **fixed, **wording)
     return GeneratedWorld(world, corpus, phrasing, seed, wording_seed)
 
 

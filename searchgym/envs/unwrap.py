@@ -64,12 +64,12 @@ def search_env(env: Any) -> SearchEnv:
 
 
 def require_hooks(env: SearchEnv) -> None:
-    """Refuse a subclass that overrides ``step`` or ``reset``.
+    """Refuse a subclass that overrides ``step``, ``reset`` or ``begin``.
 
     Raises:
         CardError: naming what it overrides and the hooks to override instead.
     """
-    for name in _OWN:
+    for name in (*_OWN, "begin"):
         if getattr(type(env), name) is not getattr(SearchEnv, name):
             raise CardError(
                 f"{type(env).__name__} overrides {name}, which vector environments, trainers and "

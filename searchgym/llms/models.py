@@ -16,6 +16,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -81,7 +82,11 @@ def resolve(model: str | os.PathLike[str]) -> str:
     """Return what to load a model from: the folder of a name of :data:`MODELS`, fetched if it is
     not there yet; every other folder or hub name as it is. Errors as of :func:`fetch`."""
     name = os.fspath(model)
-    return str(fetch(name)) if name in MODELS else name
+    if name in MODELS:
+        return str(fetch(name))
+    if "/" not in name and not Path(name).exists() and get_close_matches(name.lower(), MODELS):
+        raise DataError(unknown("model", name, MODELS))  # names of the hub have an owner
+    return name
 
 
 def fetched(name: str) -> Path | None:
@@ -126,7 +131,10 @@ def fetch(
     with waiting_lock(root / f".{name}.lock"):
         if (folder / SOURCE).is_file():  # another process made it meanwhile
             return folder
-        with tempfile.TemporaryDirectory(dir=root, prefix=".") as work, writing(folder):
+        for left in root.glob(f".{name}.*/"):  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        started = tempfile.TemporaryDirectory(dir=root, prefix=f".{name}.")
+        with started as work, writing(folder):
             made = _from_any(model, origin, Path(work), say)
             shutil.rmtree(folder, ignore_errors=True)
             os.replace(made, folder)

@@ -79,5 +79,7 @@ def _gives_nothing(estimator: Any, change: Any) -> bool:
     if not isinstance(estimate, Estimate):
         return False  # the first update says what it should be
     advantage = estimate.adv
+    if advantage.shape not in (batch.mask.shape[:1], batch.mask.shape):
+        return False  # likewise
     mask = batch.mask if advantage.ndim == 2 else batch.mask.any(1)
     return bool((advantage[mask] == 0).all())

@@ -69,6 +69,12 @@ def compare(recipe: Recipe, batch: Batch, coef: Mapping[str, float]) -> None:
             f"{name}.estimate gave a {type(estimate).__name__}, not an Estimate "
             "(searchgym.rl.slots.batch): return Estimate(advantages)"
         )
+    shapes = batch.mask.shape[:1], batch.mask.shape
+    if estimate.adv.shape not in shapes:
+        raise CardError(
+            f"{name}.estimate gave advantages of shape {tuple(estimate.adv.shape)}; expected one "
+            f"for each trajectory, {tuple(shapes[0])}, or for each token, {tuple(shapes[1])}"
+        )
     if estimate.clip_scale is not None and not recipe.scales_clip:
         raise CardError(f"{name} {UNREAD_SCALE}")
     batch.adv, batch.clip_scale = estimate.adv, estimate.clip_scale

@@ -301,6 +301,7 @@ def build(plan: Plan, env: SearchEnv, out: str | os.PathLike[str]) -> Trainer:
         from .trainer import Trainer
     except ImportError as error:
         raise MissingExtraError("training a language model", "llm") from error
+    _check_load(plan.dtype, plan.device)
     out = Path(out)
     plan.agree(out)
     recipe, config = Recipe.of(plan.table), config_of(plan)
@@ -350,6 +351,18 @@ def build(plan: Plan, env: SearchEnv, out: str | os.PathLike[str]) -> Trainer:
             plan.save(out)
             note_machine(out)
     return trainer
+
+
+def _check_load(dtype: str, device: str) -> None:
+    """``CardError`` for a dtype or a device that there is none of, before anything is fetched."""
+    import torch
+
+    if dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
+        raise CardError(f"dtype is auto, float32, bfloat16 or another of torch, got {dtype!r}")
+    try:
+        torch.device("cpu" if device == "auto" else device)
+    except RuntimeError as error:
+        raise CardError(f"device is auto, cpu, cuda or cuda:N, got {device!r}") from error
 
 
 def sampling_of(options: Mapping[str, Any]) -> Sampling:

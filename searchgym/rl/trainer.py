@@ -99,10 +99,10 @@ class Trainer:
         out: str | os.PathLike[str] | None = None,
     ) -> None:
         env = search_env(env)
-        policy = lm.policy() if policy is None else policy
+        made = recipe.copy() if isinstance(recipe, Recipe) else Recipe.of(recipe)
+        policy = lm.policy(sampling=made.policy_sampling()) if policy is None else policy
         self.lm, self.policy = lm, policy
         self.teacher, self.critic, self.rollouts = teacher, critic, rollouts
-        made = recipe.copy() if isinstance(recipe, Recipe) else Recipe.of(recipe)
         self.recipe, self.env = under_curriculum(made, env)
         self.config = config or TrainConfig.of(self.recipe)
         self.roles = dict(roles or {})

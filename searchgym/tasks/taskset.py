@@ -13,6 +13,31 @@ from ..types import Task
 from .records import task_from_dict, task_to_dict
 
 
+def checked_tasks(tasks: Sequence[Task]) -> Sequence[Task]:
+    """The tasks, if each can be asked and scored.
+
+    Raises:
+        TaskError: an id that is no text or occurs twice, an empty question, or answers that are not
+            some texts.
+    """
+    seen: dict[str, int] = {}
+    for place, task in enumerate(tasks):
+        where = f"task {task.id!r} (number {place})"
+        if not isinstance(task.id, str) or not task.id:
+            raise TaskError(f"{where}: its id must be a text that is not empty")
+        if seen.setdefault(task.id, place) != place:
+            raise TaskError(f"{where}: the same id as number {seen[task.id]}; ids must differ")
+        if not isinstance(task.question, str) or not task.question.strip():
+            raise TaskError(f"{where}: its question is empty or no text: {task.question!r:.80}")
+        texts = isinstance(task.answers, tuple | list) and task.answers
+        if not texts or not all(isinstance(answer, str) for answer in task.answers):
+            raise TaskError(
+                f"{where}: answers must be a tuple of at least one text, e.g. ('Paris',), got "
+                f"{task.answers!r:.80}"
+            )
+    return tasks
+
+
 class TaskSet(Sequence[Task]):
     """Tasks in the given order; ids must differ (``TaskError``)."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from ..corpora.corpus import Corpus
-from ..errors import CardError, EngineError
+from ..errors import CardError, EngineError, SearchGymError
 from ..types import Failure, SearchEngine, ToolCall, ToolResult, ToolSpec
 from ..worlds.world import World
 
@@ -83,7 +83,17 @@ class Tool:
         return [self._answer(call) for call in batch]
 
     def _answer(self, call: ToolCall) -> ToolResult | Failure:
-        answer = self.use(call.args, call.ctx.state)
+        try:
+            answer = self.use(call.args, call.ctx.state)
+        except SearchGymError:
+            raise
+        except Exception as error:
+            why = str(error) or f"{type(self).__name__} has no use(args, state)"
+            raise EngineError(
+                f"the tool {call.tool!r} failed on {dict(call.args)!r:.200}: "
+                f"{type(error).__name__}: {why}; a tool that returns a text or Failure(…) instead "
+                "shows it to the agent"
+            ) from error
         if isinstance(answer, str):
             answer = ToolResult((answer,))
         if isinstance(answer, ToolResult) and self.cost:

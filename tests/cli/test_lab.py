@@ -41,9 +41,19 @@ def test_pieces_are_kept(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (("--orderings", "slate"), "slate-variance"),
         (("--orderings", "--learn"), "--orderings goes with"),
         (("--minutes", 3), "--minutes goes with --orderings"),
+        (("grppo", "--stored"), "Did you mean 'grpo'"),
+        (("--learn", "--stored", "--seeds", 2), "--stored measures nothing"),
+        (("--stored", "--size", 7), "sizes are 4, 8, 16"),
     ],
 )
 def test_what_does_not_go_together(cli: Cli, arguments: tuple[object, ...], said: str) -> None:
     done = cli("lab", *arguments)
     assert done.code == 2
     assert said in done.err
+
+
+def test_the_stored_rows_asked_for(cli: Cli) -> None:
+    done = cli("lab", "grpo", "dr_grpo", "--stored", "--json")
+    assert done.code == 0, done.err
+    assert {"grpo", "dr_grpo"} <= set(done.json["methods"])
+    assert len(done.json["methods"]) <= 4

@@ -6,10 +6,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+import torch
 
 import searchgym.rl.advantages
 from searchgym.cards import cards, load_object
@@ -17,6 +18,7 @@ from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.recipe_files import RecipeDoc, document, folder, is_path, read, shipped
+from searchgym.rl.slots.batch import Batch, Estimate
 from searchgym.rl.slots.contracts import check_estimator
 from searchgym.rl.slots.registry import PLACES, REGISTRY, make
 from searchgym.rl.trainer import TrainConfig, Trainer
@@ -189,3 +191,34 @@ def test_a_bare_name_is_always_the_shipped_recipe(
 def test_a_document_with_a_mistake_is_one_clear_error(doc: dict[str, object], message: str) -> None:
     with pytest.raises(CardError, match=message):
         RecipeDoc.of(doc, "mine.toml")
+
+
+def test_mistakes_outside_the_slots_are_named() -> None:
+    plain = {"advantage": "grpo", "loss": "reinforce"}
+    with pytest.raises(CardError, match="sampling option 'temprature'"):
+        Recipe.of({**plain, "sampling": {"temprature": 0.5}})
+    loaded = load_object(f"{type(make('advantage', 'grpo')).__module__}:GRPO")
+    with pytest.raises(CardError, match="the slot 'advantage' holds an object, not a class: write"):
+        Recipe.of({**plain, "advantage": loaded})
+
+
+def test_a_policy_made_by_the_trainer_samples_as_the_recipe_says() -> None:
+    lm, policy = player()
+    table = {"advantage": "grpo", "loss": "reinforce", "sampling": {"max_tokens": 9}}
+    assert Trainer(setting(), lm, table).policy.sampling.max_tokens == 9
+    assert Trainer(setting(), lm, table, policy=policy).policy.sampling == policy.sampling
+
+
+class Short(type(make("advantage", "grpo"))):  # type: ignore[misc]
+    """Advantages of three trajectories, whatever there are."""
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+        return Estimate(torch.zeros(3))
+
+
+def test_advantages_of_another_shape_are_refused() -> None:
+    lm, policy = player()
+    table = {"advantage": Short(), "loss": "reinforce"}
+    run = Trainer(setting(), lm, table, TrainConfig(steps=1, tasks=2), policy=policy)
+    with pytest.raises(CardError, match=r"Short.estimate gave advantages of shape \(3,\)"):
+        list(run.train())

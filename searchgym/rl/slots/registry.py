@@ -66,6 +66,8 @@ def make(slot: SlotName, spec: Any) -> Any:
     if slot not in REGISTRY:
         raise CardError(unknown("slot", slot, REGISTRY))
     method = METHODS[slot]
+    if isinstance(spec, type):
+        raise CardError(f"the slot {slot!r} holds an object, not a class: write {spec.__name__}(…)")
     spec = from_spec(slot, spec, REGISTRY[slot], accepts=(method, "state_dict", "load_state_dict"))
     lacking = [n for n in (method, "requires", "provides", "state_dict", "load_state_dict")
                if not hasattr(spec, n)]  # fmt: skip

@@ -1,0 +1,142 @@
+"""What is wrong in an environment of one's own is refused where it is made or called, by name."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium as gym
+import pytest
+from gymnasium.wrappers import TransformReward
+
+import searchgym as sg
+from searchgym.agents.scripted import RulesAgent
+from searchgym.curricula import Uniform
+from searchgym.envs.search import SearchEnv
+from searchgym.errors import CardError, EngineError, RewardError, TaskError
+from searchgym.tools.base import Tool, ToolSpec
+from searchgym.types import Task
+from tests.small import CORPUS, TASKS
+
+
+def small(**options: Any) -> SearchEnv:
+    return SearchEnv(**{"corpus": CORPUS, "tasks": TASKS, "max_turns": 3, **options})
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        (Task(TASKS[0].id, "Who else?", ("Ann",)), "the same id as number 0"),
+        (Task("b", "Who?", "Paris"), r"at least one text, e.g. \('Paris',\), got 'Paris'"),  # type: ignore[arg-type]
+        (Task("b", "Who?", (1963,)), "got .1963,"),  # type: ignore[arg-type]
+        (Task("b", "Who?", ()), "at least one text"),
+        (Task("b", " ", ("Paris",)), "its question is empty"),
+        (Task("", "Who?", ("Paris",)), "its id must be a text"),
+    ],
+)
+def test_a_task_that_cannot_be_asked_or_scored(task: Task, said: str) -> None:
+    with pytest.raises(TaskError, match=said):
+        small(tasks=[*TASKS, task])
+
+
+def test_a_list_that_holds_something_else_says_what() -> None:
+    with pytest.raises(CardError, match="a list that holds a str: 'Who is it"):
+        small(tasks=[TASKS[0], "Who is it?"])
+
+
+@pytest.mark.parametrize("value", ["no", 0, None])
+def test_search_is_enabled_or_not(value: Any) -> None:
+    with pytest.raises(CardError, match="search_enabled must be true or false, got"):
+        small(search_enabled=value)
+    if value is not None:  # which says: as the environment
+        with pytest.raises(CardError, match="search_enabled must be true or false, got"):
+            small().reset(seed=0, options={"search_enabled": value})
+
+
+@pytest.mark.parametrize("given", [math.nan, "x", None])
+def test_a_reward_wrapper_gives_a_number(given: Any) -> None:
+    wrapped = TransformReward(small(), lambda reward: given)
+    with pytest.raises(RewardError, match="must give a finite number, and gave"):
+        sg.evaluate(RulesAgent(), wrapped)
+
+
+def kaputt(word: str) -> str:
+    """Raise."""
+    raise ValueError(f"no {word} here")
+
+
+class Unfinished(Tool):
+    spec = ToolSpec("kaputt", "Does nothing.", {"type": "object", "properties": {}})
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        (kaputt, '{"word": "tea"}', "failed on {'word': 'tea'}: ValueError: no tea here"),
+        (Unfinished, "{}", r"NotImplementedError: Unfinished has no use\(args, state\)"),
+    ],
+)
+def test_a_tool_that_raises_is_named(tool: Any, arguments: str, said: str) -> None:
+    env = small(tools=["search", tool], dialect="json_tools")
+    env.reset(seed=0)
+    with pytest.raises(EngineError, match=f"the tool 'kaputt' .*{said}"):
+        env.step(f'<tool_call>{{"name": "kaputt", "arguments": {arguments}}}</tool_call>')
+
+
+class Wrong(Uniform):
+    """A curriculum whose answers are given."""
+
+    def __init__(self, chosen: Any = 0, params: Any = None) -> None:
+        self.chosen, self.given = chosen, {} if params is None else params
+
+    def choose(self, tasks: Any, key: int) -> Any:
+        return self.chosen
+
+    def params(self, task: Any = None) -> Any:
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("curriculum", "said"),
+    [
+        (Wrong("a"), "Wrong.choose gave 'a': expected the place of one of"),
+        (Wrong(99), "Wrong.choose gave 99"),
+        (Wrong(params=[1]), r"Wrong.params gave \[1\]: expected difficulty by name"),
+    ],
+)
+def test_a_curriculum_that_answers_wrongly(curriculum: Any, said: str) -> None:
+    with pytest.raises(CardError, match=said):
+        small(curriculum=curriculum).reset(seed=0)
+
+
+def test_an_override_that_evaluation_would_not_call() -> None:
+    class Own(SearchEnv):
+        def begin(self, *args: Any, **options: Any) -> Any:
+            return None
+
+    with pytest.raises(CardError, match="Own overrides begin"):
+        sg.evaluate(RulesAgent(), Own(corpus=CORPUS, tasks=TASKS))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"world": {"entitis": 60}}, "option of world 'entitis'. Did you mean 'entities'"),
+        ({"wording": {"phrsing": "heldout"}}, "option of wording 'phrsing'"),
+        ({"engine": {"name": "bm25", "stemer": "x"}}, "it has no option 'stemer'"),
+    ],
+)
+def test_a_misspelt_option_of_a_world_or_an_engine(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(sg.errors.SearchGymError, match=said):
+        SearchEnv(**{"world": {"entities": 60}, "tasks": {"simple": 2}, **options})
+
+
+@pytest.mark.parametrize("name", ["world", "wording"])
+def test_an_own_corpus_is_not_generated(name: str) -> None:
+    with pytest.raises(CardError, match=f"a corpus of your own takes no {name}="):
+        small(**{name: {"seed": 1}})
+
+
+def test_families_that_leave_no_task_are_told() -> None:
+    with pytest.raises(CardError, match=r"no task is left .* families \['nix'\]"):
+        gym.make("SearchQA-v0", world={"entities": 60}, tasks={"simple": 2}, families=["nix"])

@@ -81,7 +81,7 @@ def test_the_version(cli: Cli) -> None:
         (["eval", "SearchQA-v0", "-s", 'max_turns="x"'], "max_turns must be a whole number"),
         (["world", "inspect", "atlantis"], "unknown card in corpora/ 'atlantis'"),
         (["world", "inspect", "hotpotqa"], "not a generated world"),
-        (["world", "inspect", "encyclopedia", "-s", "entitis=5"], "unknown option of world 'entitis'"),
+        (["world", "inspect", "encyclopedia", "-s", "entitis=5"], "unknown option of world"),
         (["world", "inspect", "encyclopedia", "--split", "trial"], "split must be one of"),
         (["data", "get", "nothing"], "unknown real set 'nothing'"),
         (["train", "rules"], "does not learn"),

@@ -191,7 +191,7 @@ def text_of(record: dict[str, Any], key: str, where: Line) -> str:
     """A text value of a record; ``DataError`` if it is missing or of another type."""
     if key not in record:
         there = ", ".join(map(repr, record)) or "nothing"
-        raise DataError(f"{where}: no {key!r}, or an empty one; it has {there}")
+        raise DataError(f"{where}: no {key!r}; it has {there} (empty cells are left out)")
     value = record[key]
     if not isinstance(value, str):
         raise DataError(f"{where}: {key!r} must be text, got {type(value).__name__}")

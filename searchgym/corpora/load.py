@@ -248,7 +248,7 @@ def _items(record: dict[str, Any], where: Line) -> tuple[tuple[str, ...], ...]:
 def _texts(record: dict[str, Any], key: str, where: Line) -> tuple[str, ...]:
     if key not in record:
         there = ", ".join(map(repr, record))
-        raise DataError(f"{where}: no {key!r}, or an empty one; it has {there}")
+        raise DataError(f"{where}: no {key!r}; it has {there} (empty cells are left out)")
     value = record[key]
     if isinstance(value, str):
         value = _parse_list(value)

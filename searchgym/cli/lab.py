@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import CardError, unknown
+from ..errors import CardError
 from .output import JsonFlag, examples, print_json, print_table, progress, say
 
-SEEDS = 5
 LEGEND = (
     "expected, one step: cosine with the true gradient of the expected gradient, and of one step's "
     "on average; bias, variance: relative to the useful length; then signal-to-noise per cost"
@@ -33,15 +32,21 @@ def lab(
     minutes: Annotated[
         float | None, typer.Option(help="With --orderings: begin no piece after so many.")
     ] = None,
-    size: Annotated[int, typer.Option(help="Group size of the rows shown: 4, 8 or 16.")] = 8,
-    success: Annotated[float, typer.Option(help="Success rate shown: .1, .4 or .8.")] = 0.4,
+    size: Annotated[
+        int | None, typer.Option(help="Group size of the rows shown: 4, 8 or 16. Default: 8.")
+    ] = None,
+    success: Annotated[
+        float | None, typer.Option(help="Success rate shown: .1, .4 or .8. Default: .4.")
+    ] = None,
     steps: Annotated[
         int | None, typer.Option(help="Steps drawn where many are computed at once.")
     ] = None,
     few: Annotated[
         int | None, typer.Option(help="Steps drawn where each is a batch of its own.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Trainings of each method, with --learn.")] = SEEDS,
+    seeds: Annotated[
+        int | None, typer.Option(help="Trainings of each method, with --learn. Default: 5.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Result file; the same command resumes from it."),
@@ -60,11 +65,11 @@ def lab(
     """
     from ..lab import learn as learning
     from ..lab import learning_results as learnt
+    from ..lab.gradient_results import SIZE, SUCCESS, lines, measure
     from ..lab.gradient_results import figure as drawn
-    from ..lab.gradient_results import lines, measure
     from ..lab.methods import DEFAULT, MOST_USED, learners
     from ..lab.methods import methods as measurable
-    from ..lab.results import load
+    from ..lab.results import chosen, load
     from ..lab.results import stored as shipped
 
     if every and methods:
@@ -78,15 +83,20 @@ def lab(
         raise CardError("--minutes goes with --orderings")
     known, usual = (learners, MOST_USED) if learn else (measurable, DEFAULT)
     names = list(methods or (known() if every else usual))
-    if stored and (steps or few or out or seeds != SEEDS):
+    if seeds is not None and not learn:
+        raise CardError("--seeds goes with --learn")
+    if learn and any(option is not None for option in (size, success, steps, few)):
+        raise CardError("--size, --success, --steps and --few are of gradients: not with --learn")
+    size, success = SIZE if size is None else size, SUCCESS if success is None else success
+    if stored and any(option is not None for option in (steps, few, out, seeds)):
         raise CardError("--stored measures nothing: leave --steps, --few, --seeds, --out away")
     with progress("measuring", None if stored else len(names), "methods") as bar:
         if stored:
             result = load(shipped("learning" if learn else "gradients"))
             if methods:
-                result = {**result, "methods": _chosen(result["methods"], methods)}
+                result = chosen(result, methods)
         elif learn:
-            result = learning.bench(names, out, seeds=seeds, progress=lambda name: bar(1))
+            result = learning.bench(names, out, seeds=seeds or 5, progress=lambda name: bar(1))
         else:
             result = measure(names, out, steps=steps, few=few, progress=lambda name: bar(1))
     if as_json:
@@ -115,19 +125,6 @@ def lab(
 
 def _listed(values: list[float]) -> str:
     return ", ".join(f"{value:g}" for value in values)
-
-
-def _chosen(measured: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """The methods asked for, and those that they are the same as.
-
-    Raises:
-        CardError: nothing is stored of one.
-    """
-    for name in names:
-        if name not in measured:
-            raise CardError(unknown("stored method", name, measured))
-    twins = [measured[name]["same_as"] for name in names if "same_as" in measured[name]]
-    return {name: measured[name] for name in dict.fromkeys([*names, *twins])}
 
 
 def _orderings(

@@ -187,11 +187,17 @@ def _unquote(cell: str) -> str:
     return cell
 
 
+def missing(record: dict[str, Any], key: str, where: Line) -> DataError:
+    """Make the error of a value that a record lacks."""
+    there = ", ".join(map(repr, record)) or "nothing"
+    table = where.path.name.removesuffix(".gz").endswith(".csv")
+    return DataError(f"{where}: no {key!r}; it has {there}" + " (empty cells are left out)" * table)
+
+
 def text_of(record: dict[str, Any], key: str, where: Line) -> str:
     """A text value of a record; ``DataError`` if it is missing or of another type."""
     if key not in record:
-        there = ", ".join(map(repr, record)) or "nothing"
-        raise DataError(f"{where}: no {key!r}; it has {there} (empty cells are left out)")
+        raise missing(record, key, where)
     value = record[key]
     if not isinstance(value, str):
         raise DataError(f"{where}: {key!r} must be text, got {type(value).__name__}")

@@ -22,6 +22,7 @@ from .lines import (
     id_of,
     is_array,
     is_tsv,
+    missing,
     read_array,
     read_csv,
     read_json,
@@ -247,8 +248,7 @@ def _items(record: dict[str, Any], where: Line) -> tuple[tuple[str, ...], ...]:
 
 def _texts(record: dict[str, Any], key: str, where: Line) -> tuple[str, ...]:
     if key not in record:
-        there = ", ".join(map(repr, record))
-        raise DataError(f"{where}: no {key!r}; it has {there} (empty cells are left out)")
+        raise missing(record, key, where)
     value = record[key]
     if isinstance(value, str):
         value = _parse_list(value)

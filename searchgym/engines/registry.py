@@ -72,7 +72,7 @@ def build_engine(
 
 
 def _explained(name: str, error: str) -> str:
-    """What is wrong with arguments; of missing ones, how they are given."""
+    """Say what is wrong with arguments; of missing ones, how they are given."""
     if wrong := re.search(r"unexpected keyword argument '(\w+)'", error):
         return f"it has no option {wrong[1]!r}"
     if "missing" not in error:

@@ -221,11 +221,12 @@ def _refuse_recipe(options: Options) -> None:
 
 
 def _described(tasks: Any) -> str:
-    """What was given as tasks, with the first of a list that is none."""
-    wrong = next((t for t in tasks if not isinstance(t, Task)), None) if isinstance(
-        tasks, Sequence) else None  # fmt: skip
+    """Name the kind of what was given as tasks, and of a list the first that is none."""
     kind = type(tasks).__name__
-    return kind if wrong is None else f"a {kind} that holds a {type(wrong).__name__}: {wrong!r:.80}"
+    for task in tasks if isinstance(tasks, Sequence) else ():
+        if not isinstance(task, Task):
+            return f"a {kind} that holds a {type(task).__name__}: {task!r:.80}"
+    return kind
 
 
 def _chosen(tasks: Sequence[Task], options: Options) -> list[Task]:

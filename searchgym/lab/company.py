@@ -1,12 +1,13 @@
-"""What a method of the learning bench asks for besides the policy, and what the policy does alone
-where the episodes that it learns from are not its own."""
+"""Company of a policy on the learning bench: the engine, rates and roles that a method asks for,
+and the policy's play without them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from ..core.episode import Episode
 from ..core.rollout import run_episodes
 from ..envs.search import SearchEnv
 from ..rl.recipe import Recipe
@@ -23,7 +24,7 @@ EACH = 4
 
 
 def keywords_of(recipe: Recipe) -> dict[str, Any]:
-    """What is different in the environment in which a recipe trains."""
+    """Keywords by which the environment in which a recipe trains differs from the bench's."""
     return {"engine": dict(NOISY_ENGINE)} if isinstance(recipe.rollout, Noisy) else {}
 
 
@@ -36,19 +37,28 @@ def with_rate(table: Mapping[str, Any], lr: float) -> dict[str, Any]:
 
 
 def roles_of(recipe: Recipe, start: Agent) -> dict[str, Agent | str]:
-    """Who plays a recipe's roles: those that it does not train the agent at its ``start``, all
-    others the policy itself."""
+    """Players of a recipe's roles: the agent at its ``start`` of those that it does not train, the
+    policy itself of all others."""
     frozen: frozenset[str] = getattr(recipe.rollout, "frozen", frozenset())
     return {role: start if role in frozen else SHARED for role in roles_asked(recipe)}
 
 
-def alone(env: SearchEnv, agent: Agent, seed: int) -> tuple[float, float]:
-    """Exact match and searches of an agent that plays every question of an environment ``EACH``
-    times."""
+def play(env: SearchEnv, agent: Agent, seed: int, each: int, name: str) -> list[Episode]:
+    """Let an agent play every question of an environment ``each`` times; ``name`` begins the
+    episodes' ids."""
     episodes = [
-        env.start(derive(seed, task.id, i), task=task, episode_id=f"alone{seed}.{task.id}.{i}")
-        for task in env.tasks for i in range(EACH)
+        env.start(derive(seed, task.id, i), task=task, episode_id=f"{name}.{task.id}.{i}")
+        for task in env.tasks for i in range(each)
     ]  # fmt: skip
-    run_episodes(episodes, agent, env.toolbox, batch=len(episodes))
-    right = fmean(e.parts["em"] if e.parts else 0.0 for e in episodes)
-    return right, fmean(float(e.queries) for e in episodes)
+    return run_episodes(episodes, agent, env.toolbox)
+
+
+def em_of(episodes: Sequence[Episode]) -> float:
+    """Mean exact match of finished episodes."""
+    return fmean(e.parts["em"] if e.parts else 0.0 for e in episodes)
+
+
+def alone(env: SearchEnv, agent: Agent, seed: int) -> tuple[float, float]:
+    """Exact match and searches of an agent that plays every question ``EACH`` times."""
+    episodes = play(env, agent, seed, EACH, f"alone{seed}")
+    return em_of(episodes), fmean(float(e.queries) for e in episodes)

@@ -233,8 +233,11 @@ def trained(
     from ..rl.critics.registry import make_critic
     from ..rl.trainer import TrainConfig, Trainer
 
-    table = method if isinstance(method, Mapping) else table_of(method, course.size, learners())
-    recipe = _recipe(with_rate(with_size(table, course.size), course.lr))
+    if isinstance(method, Mapping):
+        table = with_size(method, course.size)
+    else:
+        table = table_of(method, course.size, learners())
+    recipe = _recipe(with_rate(table, course.lr))
     graph, env = setting(course)
     tokenizer, model = warm(course.start)
     lm = TrainableLM(copy.deepcopy(model), tokenizer, reference=recipe.needs("ref_logp"))

@@ -7,14 +7,14 @@ import datetime
 import json
 import math
 import platform
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..cards import catalog
-from ..errors import DataError
+from ..errors import CardError, DataError, unknown
 from ..utils.files import write_whole
 
 
@@ -39,6 +39,20 @@ def load(path: Path, kind: str = "methods") -> dict[str, Any]:
     if not isinstance(found, dict) or not {"settings", kind} <= set(found):
         raise DataError(f"{path}: not a result of this kind: it has no settings or no {kind}")
     return found
+
+
+def chosen(result: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The result of some methods alone, and of those whose gradients are the same.
+
+    Raises:
+        CardError: nothing is stored of one.
+    """
+    measured = result["methods"]
+    for name in names:
+        if name not in measured:
+            raise CardError(unknown("stored method", name, measured))
+    twins = [measured[name]["same_as"] for name in names if "same_as" in measured[name]]
+    return {**result, "methods": {name: measured[name] for name in (*names, *twins)}}
 
 
 def resumed(

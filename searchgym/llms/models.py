@@ -80,12 +80,13 @@ MODELS: dict[str, Pretrained] = {
 
 def resolve(model: str | os.PathLike[str]) -> str:
     """Return what to load a model from: the folder of a name of :data:`MODELS`, fetched if it is
-    not there yet; every other folder or hub name as it is. Errors as of :func:`fetch`."""
+    not there yet; every other folder or hub name as it is. Errors as of :func:`fetch`; also for a
+    name that resembles one of them and is no folder, since names of the hub have an owner."""
     name = os.fspath(model)
     if name in MODELS:
         return str(fetch(name))
     if "/" not in name and not Path(name).exists() and get_close_matches(name.lower(), MODELS):
-        raise DataError(unknown("model", name, MODELS))  # names of the hub have an owner
+        raise DataError(unknown("model", name, MODELS))
     return name
 
 

@@ -156,6 +156,11 @@ def load_policy(
     return CausalLMPolicy(generator, sampling=sampling, seed=seed, **asked)
 
 
+def sampling_of(options: Mapping[str, Any]) -> Sampling:
+    """Build ``Sampling`` from JSON values; ``CardError`` for what it cannot be."""
+    return Sampling()._replace(**sampling_options(options))
+
+
 def sampling_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Check sampling options that come as JSON values; a single stop string becomes a tuple.
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import CardError, DataError, MissingExtraError, unknown
 from ..evaluation.machine import note_machine
 from ..llms.adapters import is_model
-from ..llms.base import Sampling
 from ..llms.models import MODELS, resolve
 from ..objects import bare_hint
-from ..policies.model_folder import require_renderer, sampling_options
+from ..policies.model_folder import require_renderer, sampling_of
 from ..policies.note import read_note
 from ..utils.files import write_whole
 from ..utils.trust import check_sources, named_sources, registered_only
@@ -363,11 +362,6 @@ def _check_load(dtype: str, device: str) -> None:
         torch.device("cpu" if device == "auto" else device)
     except RuntimeError as error:
         raise CardError(f"device is auto, cpu, cuda or cuda:N, got {device!r}") from error
-
-
-def sampling_of(options: Mapping[str, Any]) -> Sampling:
-    """Build ``Sampling`` from JSON values; ``CardError`` for what it cannot be."""
-    return Sampling()._replace(**sampling_options(options))
 
 
 def _lora(kind: Any, options: Mapping[str, Any]) -> Any:

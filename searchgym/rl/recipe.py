@@ -13,9 +13,8 @@ from torch import Tensor
 from ..curricula import Uniform
 from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
-from ..llms.base import Sampling
 from ..objects import load_known
-from ..policies.model_folder import sampling_options
+from ..policies.model_folder import sampling_of
 from ..policies.scoring import TOKEN_MEASURES
 from ..utils.state_file import under
 from .critics.registry import check_critic_table
@@ -108,12 +107,8 @@ class Recipe:
         slots |= {name: dict(table.get(name, {})) for name in TABLES}
         check_critic_table(slots["critic"])
         MovingReference.of(slots["reference"])
-        sampling_options(slots["sampling"])
+        sampling_of(slots["sampling"])
         return cls(**slots, table=table)
-
-    def policy_sampling(self) -> Sampling:
-        """Sampling of a policy that is made for the recipe."""
-        return Sampling()._replace(**sampling_options(self.sampling))
 
     def parts(self) -> Iterator[tuple[str, SlotObject]]:
         """(place, object), e.g. ``("loss.0", …)``."""

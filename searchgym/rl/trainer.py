@@ -21,6 +21,7 @@ import torch
 from ..envs.unwrap import search_env
 from ..errors import CardError, DataError, EngineError
 from ..policies.causal_lm import CausalLMPolicy
+from ..policies.model_folder import sampling_of
 from ..policies.scoring import sampled_ids
 from ..policies.trainable import TrainableLM
 from ..types import Agent
@@ -100,7 +101,7 @@ class Trainer:
     ) -> None:
         env = search_env(env)
         made = recipe.copy() if isinstance(recipe, Recipe) else Recipe.of(recipe)
-        policy = lm.policy(sampling=made.policy_sampling()) if policy is None else policy
+        policy = lm.policy(sampling=sampling_of(made.sampling)) if policy is None else policy
         self.lm, self.policy = lm, policy
         self.teacher, self.critic, self.rollouts = teacher, critic, rollouts
         self.recipe, self.env = under_curriculum(made, env)

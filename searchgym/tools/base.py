@@ -76,7 +76,7 @@ class Tool:
             state: Copy of the ``ToolResult.state`` that an earlier call of this episode returned;
                 None at first.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no use(args, state)")
 
     def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]:
         """One result per call, in order."""
@@ -87,12 +87,11 @@ class Tool:
             answer = self.use(call.args, call.ctx.state)
         except SearchGymError:
             raise
-        except Exception as error:
-            why = str(error) or f"{type(self).__name__} has no use(args, state)"
+        except Exception as error:  # whatever it is: the tool is named, the cause kept
             raise EngineError(
                 f"the tool {call.tool!r} failed on {dict(call.args)!r:.200}: "
-                f"{type(error).__name__}: {why}; a tool that returns a text or Failure(…) instead "
-                "shows it to the agent"
+                f"{type(error).__name__}: {error}; a tool that returns a text or Failure(…) "
+                "shows it to the agent instead"
             ) from error
         if isinstance(answer, str):
             answer = ToolResult((answer,))

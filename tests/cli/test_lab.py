@@ -43,6 +43,8 @@ def test_pieces_are_kept(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (("--minutes", 3), "--minutes goes with --orderings"),
         (("grppo", "--stored"), "Did you mean 'grpo'"),
         (("--learn", "--stored", "--seeds", 2), "--stored measures nothing"),
+        (("--learn", "--stored", "--size", 4), "not with --learn"),
+        (("--seeds", 2), "--seeds goes with --learn"),
         (("--stored", "--size", 7), "sizes are 4, 8, 16"),
     ],
 )

@@ -15,9 +15,10 @@ from typing import Any
 from ...envs.search import SearchEnv
 from ...seeding import stream
 from ...types import TurnRequest
+from ..company import em_of
 from ..learn import Asker
 from ..world import query
-from .trained import Variant, em_of, played_after
+from .trained import Variant, played_after
 
 PLAYED = 32
 """Episodes of each question after the training."""

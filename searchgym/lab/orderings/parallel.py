@@ -12,9 +12,10 @@ from ...envs.search import SearchEnv
 from ...errors import CardError
 from ...seeding import stream
 from ...types import Difficulty, Task, TurnRequest
+from ..company import em_of
 from ..learn import Asker
 from ..world import FactGraph, lab_env, query
-from .trained import Variant, em_of, played_after
+from .trained import Variant, played_after
 
 PLAYED = 16
 """Episodes of each question after the training."""

@@ -8,12 +8,12 @@ from statistics import fmean
 from typing import Any, Self
 
 from ...core.episode import Episode
-from ...core.rollout import run_episodes
 from ...corpora.corpus import Corpus
 from ...engines.degraded.engine import DegradedEngine
 from ...envs.search import SearchEnv
 from ...rl.recipe_files import read
 from ...seeding import derive
+from ..company import play
 from ..learn import BEFORE, Course, policy_of, setting, train, trained, warm
 from ..world import FactEngine, FactGraph
 
@@ -114,16 +114,8 @@ def played_after(
     else:
         lm, *_ = trained({**read(method), **(changes or {})}, seed, course)
     _, env = setting(course)
-    episodes = [
-        env.start(derive(seed, task.id, i), task=task, episode_id=f"after.{task.id}.{i}")
-        for task in env.tasks for i in range(each)
-    ]  # fmt: skip
-    return env, run_episodes(episodes, policy_of(lm, derive(seed, "after"), course), env.toolbox)
-
-
-def em_of(episodes: Sequence[Episode]) -> float:
-    """Mean exact match of finished episodes."""
-    return fmean(e.parts["em"] if e.parts else 0.0 for e in episodes)
+    agent = policy_of(lm, derive(seed, "after"), course)
+    return env, play(env, agent, seed, each, "after")
 
 
 def fixed(value: Any) -> Any:

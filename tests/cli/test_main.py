@@ -79,6 +79,13 @@ def test_the_version(cli: Cli) -> None:
         (["eval", "SearchQA-v0", "-s", "max_turns"], "KEY=VALUE"),
         (["eval", "SearchQA-v0", "-s", "k=0"], "k must be at least 1"),
         (["eval", "SearchQA-v0", "-s", 'max_turns="x"'], "max_turns must be a whole number"),
+        (
+            ["transfer", "rules", "--reference", "nix", "--env", "SimpleQA-v0", "-n", "2"],
+            "unknown rung 'nix'",
+        ),
+        (["eval", "SearchQA-v0", "--judge", "x"], "--judge base_url="),
+        (["eval", "SearchQA-v0", "-s", "search_enabled=no"], "must be true or false, got 'no'"),
+        (["search", "nofolder", "x"], "nor is there a file or folder of that name here"),
         (["world", "inspect", "atlantis"], "unknown card in corpora/ 'atlantis'"),
         (["world", "inspect", "hotpotqa"], "not a generated world"),
         (["world", "inspect", "encyclopedia", "-s", "entitis=5"], "unknown option of world"),

@@ -452,3 +452,22 @@ def test_a_tracker_knows_a_run_by_more_than_its_folders_name(tmp_path: Path) -> 
     assert names[0] != names[1]
     assert all(name.startswith("run-") for name in names)
     assert names == [identity(out) for out in runs]  # a resumed run is the same one
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--dtype", "float99"), "dtype is auto, float32, bfloat16 or another of torch, got"),
+        (("--device", "cud"), "device is auto, cpu, cuda or cuda:N, got 'cud'"),
+        ((), "unknown model 'smollm2-135'. Did you mean 'smollm2-135m'"),
+    ],
+)
+def test_what_cannot_be_loaded_is_said_before_anything_is_fetched(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: Any, said: str
+) -> None:
+    monkeypatch.setenv("SEARCHGYM_CACHE", str(tmp_path / "cache"))
+    name = "smollm2-135m" if arguments else "smollm2-135"
+    done = cli("train", "grpo", "--model", name, "--out", tmp_path / "run", *arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert not (tmp_path / "cache" / "models").exists()

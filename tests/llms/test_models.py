@@ -93,6 +93,9 @@ def test_a_name_is_fetched_once_and_stands_for_its_folder(
     shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert fetched(NAME) is None
+    left = shop.parent / "cache" / models.KIND / f".{NAME}.killed"  # by a fetch that was killed
+    left.mkdir(parents=True)
+    (left / "part").touch()
     lm = TrainableLM(NAME, device="cpu")
     folder = fetched(NAME)
     assert folder is not None

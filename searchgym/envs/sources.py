@@ -19,7 +19,6 @@ from ..curricula import TaskPool
 from ..errors import CardError
 from ..objects import check_options
 from ..seeding import derive
-from ..tasks.taskset import checked_tasks
 from ..types import SearchEngine, Task
 from ..worlds.world import World
 
@@ -204,6 +203,8 @@ def _own_tasks(options: Options) -> Sequence[Task]:
 
         return load_questions(options.tasks)
     if isinstance(options.tasks, Sequence) and all(isinstance(t, Task) for t in options.tasks):
+        from ..tasks.taskset import checked_tasks
+
         return checked_tasks(options.tasks)
     raise CardError(
         "a corpus of your own needs questions: tasks='questions.jsonl' or tasks=[Task(…), …]; a "

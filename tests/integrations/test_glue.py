@@ -18,8 +18,9 @@ ELSEWHERE = {
     "verl_files.py", "searchgym.toml", "openenv_client.py", "skyrl_env.py", "rllib_ppo.py",
     "searchgym_task.py", "llama_index_retriever.py",
 }  # fmt: skip
-SLOW = pytest.param("trl_rollout.py", marks=pytest.mark.slow)  # test_trl trains by it, too
-WITH_MODEL = ["trl_tools.py", SLOW, "sb3_ppo.py"]
+WITH_MODEL = ["trl_tools.py", "trl_rollout.py", "sb3_ppo.py"]
+SLOW = {"trl_rollout.py"}
+"""Programs that do what ``test_trl`` does as well."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,9 @@ def test_a_program_runs(name: str, tmp_path: Path) -> None:
     assert run(name, tmp_path).strip()
 
 
-@pytest.mark.parametrize("name", WITH_MODEL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in WITH_MODEL]
+)
 def test_a_program_trains(name: str, tmp_path: Path, folder: Path) -> None:
     # without bfloat16, which small processors emulate
     printed = run(name, tmp_path, MODEL=str(folder), ACCELERATE_MIXED_PRECISION="no")

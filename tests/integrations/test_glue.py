@@ -53,7 +53,7 @@ def test_a_program_runs(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in WITH_MODEL]
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in WITH_MODEL]
 )
 def test_a_program_trains(name: str, tmp_path: Path, folder: Path) -> None:
     # without bfloat16, which small processors emulate

@@ -34,6 +34,8 @@ def overlap(ends: Sequence[int], spans: Sequence[Span]) -> NDArray[np.bool_]:
         return np.zeros(0, dtype=np.bool_)
     if (np.diff(end) < 0).any() or end[0] < 0:
         raise EpisodeError(f"token ends must not decrease, got {list(ends)[:20]}")
+    if not spans:
+        return np.zeros(len(end), dtype=np.bool_)
     # tokens with equal starts are read as one: all of them made the characters that follow
     start = np.concatenate([[0], end[:-1]])  # (N,)
     reach = end[np.searchsorted(start, start, side="right") - 1]  # (N,) end of the last such token

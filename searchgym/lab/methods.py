@@ -4,6 +4,7 @@ method that is broken on purpose."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from ..errors import CardError, unknown
@@ -52,8 +53,13 @@ def methods() -> tuple[str, ...]:
     :data:`SHAPED` rollout, for they read prompts that no trajectory of the laboratory has or follow
     another's gradient; those in which another role acts; those that read hidden states; and those
     whose rewards come from a model that learns along."""
-    recipes = set(shipped())
-    return tuple(n for n in learners() if n not in recipes or not _elsewhere(read(n)))
+    elsewhere = _shipped_elsewhere()
+    return tuple(n for n in learners() if n not in elsewhere)
+
+
+@cache
+def _shipped_elsewhere() -> frozenset[str]:
+    return frozenset(n for n in shipped() if _elsewhere(read(n)))
 
 
 def shaped(table: Mapping[str, Any]) -> bool:
@@ -82,10 +88,12 @@ def _signals(spec: Any) -> Iterator[str]:
 
 def _unused() -> set[str]:
     """Registered estimators that no shipped recipe names."""
-    used: set[str] = set()
-    for recipe in shipped():
-        used |= set(_names(read(recipe)["advantage"]))
-    return set(REGISTRY["advantage"]) - used
+    return set(REGISTRY["advantage"]) - _used()
+
+
+@cache
+def _used() -> frozenset[str]:
+    return frozenset(name for n in shipped() for name in _names(read(n)["advantage"]))
 
 
 def _names(spec: Any) -> Iterator[str]:

@@ -7,6 +7,7 @@ loads no library.
 
 from __future__ import annotations
 
+import copy
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -56,6 +57,7 @@ class RecipeDoc:
         return cls(**{**table, "systems": tuple(table.get("systems", ()))})
 
 
+@cache
 def folder() -> Path:
     """The folder of the shipped recipes."""
     return catalog("agents") / "recipes"
@@ -77,9 +79,7 @@ def read(spec: str | Path) -> dict[str, Any]:
     Raises:
         CardError: neither; or the file cannot be read or is not valid TOML.
     """
-    table = _load(_path(spec))
-    table.pop("doc", None)
-    return table
+    return {key: value for key, value in _load(_path(spec)).items() if key != "doc"}
 
 
 def document(spec: str | Path) -> RecipeDoc | None:
@@ -111,6 +111,17 @@ def _path(spec: str | Path) -> Path:
 
 
 def _load(path: Path) -> dict[str, Any]:
+    """The tables of a file, the caller's to change."""
+    return copy.deepcopy(_shipped(path)) if path.parent == folder() else _parsed(path)
+
+
+@cache
+def _shipped(path: Path) -> dict[str, Any]:
+    """Shipped files stay as they are; the laboratory reads all of them again and again."""
+    return _parsed(path)
+
+
+def _parsed(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -3,6 +3,7 @@ parameters that already knows how to search and to answer, but answers with any 
 
 from __future__ import annotations
 
+import copy
 from functools import cache
 from typing import Any
 
@@ -62,8 +63,14 @@ def tokenizer() -> Any:
     return train_tokenizer((p + c + "\n" for p, c in _pairs()), 420)
 
 
-def blank() -> Any:
+@cache
+def _blank() -> Any:
     return llama(tokenizer(), heads=2)
+
+
+def blank() -> Any:
+    """The model untrained; a copy, for making one takes many times as long."""
+    return copy.deepcopy(_blank())
 
 
 @cache

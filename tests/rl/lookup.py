@@ -5,6 +5,7 @@ that were never trained on, so that nothing helps but asking for the colour and 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
@@ -124,8 +125,14 @@ def tokenizer() -> Any:
     return train_tokenizer((p + c + "\n" for p, c in pairs()), 420)
 
 
-def blank() -> Any:
+@cache
+def _blank() -> Any:
     return llama(tokenizer(), heads=4)
+
+
+def blank() -> Any:
+    """The model untrained; a copy, for making one takes many times as long."""
+    return copy.deepcopy(_blank())
 
 
 @cache

@@ -37,7 +37,7 @@ def env() -> SearchEnv:
     turns, searches and reward."""
     return SearchEnv(
         corpus=lookup.CORPUS, tasks=[lookup._task(box) for box in range(12)],
-        engine=lookup.BoxEngine(), dialect="plain", k=1, max_turns=4,
+        engine=lookup.BoxEngine(), dialect="plain", k=1, max_turns=3,
         reward={"em": 1.0, "evidence": 0.3, "search": -0.05, "invalid": -0.1},
     )  # fmt: skip
 

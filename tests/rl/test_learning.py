@@ -1,11 +1,16 @@
 """Every recipe of the catalogue, with its own number of updates per step, teaches a small policy
 to ask the right query and to tell what it was shown, about things it was never trained on; and a
 training repeats exactly. This shows that a recipe learns, not that it is the method that it says
-(``test_as_shipped``, ``test_advantages``, ``test_losses``)."""
+(``test_as_shipped``, ``test_advantages``, ``test_losses``).
+
+The first recipe of each loss, rollout, data rule and critic always runs. Those that differ from
+one of them by an advantage, signal or reward alone are marked slow: how these weigh what was played
+is compared with the true gradient for each recipe in ``tests/lab/test_gradients.py``."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -84,12 +89,32 @@ def taught() -> TrainableLM:
     return run.lm
 
 
+def _used(part: Any) -> Iterator[str]:
+    """Names in a part of a recipe: a name, a table, or a list of either."""
+    if isinstance(part, list):
+        for one in part:
+            yield from _used(one)
+    else:
+        yield part.get("use", "") if isinstance(part, dict) else part
+
+
+def _recipes() -> Iterator[Any]:
+    """All recipes; slow are those whose loss, rollout, data rule and critic came before."""
+    seen: set[tuple[str, str]] = set()
+    for name in shipped():
+        table = Recipe.of(name).table
+        kinds = ("loss", "rollout", "data", "critic")
+        parts = {(kind, used) for kind in kinds if kind in table for used in _used(table[kind])}
+        yield pytest.param(name, marks=[pytest.mark.slow] if parts <= seen else [])
+        seen |= parts
+
+
 def test_none_begins_with_it() -> None:
     """The start of all of them, but for what a reference or a critic adds."""
     assert success(*player(0)) < 0.4
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", list(_recipes()))
 def test_every_recipe_learns_to_search(name: str) -> None:
     """In at most five seconds of an idle core (``tests/benchmarks/test_learning_time.py``, of two
     seeds, to the last step); twice that is allowed for here, where others compute beside it. A

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...policies.rows import TrainingRow
+from ...policies.rows import Ints, TrainingRow
 from ..ops.mask import at_last_token, masked
 from .records import Floats, Played, Scored, nobodys, wider
 
@@ -297,17 +297,22 @@ class Batch:
 def in_lines(values: Tensor, members: Sequence[Played], width: int) -> Tensor:
     """(R, W) or (R, W, D) values of all the members' rows as (N, ``width``) or (N, ``width``, D):
     sampled tokens only, in the order in which they were written."""
-    lines: list[Tensor] = []
+    made: list[tuple[Ints, ...]] = []  # member, place in its line, row, place there
     at = 0
-    for member in members:
-        parts = [values.new_zeros(0, *values.shape[2:])]
-        for row in member.rows:
-            parts.append(values[at, torch.from_numpy(np.flatnonzero(row.sampled))])
-            at += 1
-        line = _in_time(torch.cat(parts), member)
-        more = (0, 0) * (line.ndim - 1)
-        lines.append(torch.nn.functional.pad(line, (*more, 0, width - len(line))))
-    return torch.stack(lines)
+    for number, member in enumerate(members):
+        places = [np.flatnonzero(row.sampled) for row in member.rows]
+        column = np.concatenate(places) if places else np.zeros(0, np.int64)
+        row = np.repeat(np.arange(at, at + len(places)), [len(p) for p in places])
+        if member.order is not None:
+            column, row = column[member.order], row[member.order]
+        made.append((np.full(len(row), number), np.arange(len(row)), row, column))
+        at += len(places)
+    to_line, to_place, from_row, from_place = (
+        torch.from_numpy(np.concatenate(index)).to(values.device)
+        for index in zip(*made, strict=True)
+    )
+    lines = values.new_zeros(len(members), width, *values.shape[2:])
+    return lines.index_put((to_line, to_place), values[from_row, from_place])
 
 
 def _lines(members: Sequence[Played], name: str, width: int, dtype: torch.dtype) -> Tensor:

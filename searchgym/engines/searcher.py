@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,22 +25,29 @@ class Searcher:
     Raises:
         EngineError: the engine plays by the question's task (a simulated one), which a bare search
             does not have.
+        TypeError: ``corpus`` is none of these.
     """
 
     def __init__(
         self,
-        corpus: Corpus | str,
+        corpus: Corpus | str | os.PathLike[str],
         engine: str | Mapping[str, Any] | SearchEngine = "bm25",
         *,
         data_dir: str | None = None,
     ) -> None:
-        if isinstance(corpus, str):
+        if isinstance(corpus, str | os.PathLike):
+            corpus = os.fspath(corpus)
             from ..corpora.corpus import is_files
             from ..corpora.data import load_set
             from ..corpora.load import load_corpus
 
             own = is_files(corpus)
             corpus = load_corpus(corpus) if own else load_set(corpus, data_dir=data_dir)[0]
+        if not isinstance(corpus, Corpus):
+            raise TypeError(
+                f"corpus is a Corpus, a folder or file, or the name of a real set, got "
+                f"{corpus!r:.80}; passages of a program: Corpus('name', [Passage(...), ...])"
+            )
         self.corpus = corpus
         self.engine: SearchEngine = build_engine(engine, corpus)
         if self.engine.needs_task:

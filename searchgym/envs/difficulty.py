@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
+from functools import cache
 from numbers import Real
 from typing import NamedTuple
 
 from ..core.rules import Rules
-from ..curricula import difficulty_of
+from ..curricula import AXES, difficulty_of
 from ..errors import CardError
 from .setup import SearchSetup
 
@@ -36,9 +38,12 @@ def apply_difficulty(shared: SearchSetup, params: Mapping[str, float]) -> Episod
     """``params`` put to work in an environment.
 
     Raises:
-        CardError: a parameter is no finite number; an axis is out of range, or cannot act here: it
-            says why and what would help.
+        CardError: a parameter is no finite number, or nearly an axis's name; an axis is out of
+            range, or cannot act here: it says why and what would help.
     """
+    for name in params:
+        if (axis := _meant(name)) is not None and name not in getattr(shared.engine, "axes", ()):
+            raise CardError(f"unknown difficulty axis {name!r}: did you mean {axis!r}?")
     params = {name: _number(name, value) for name, value in params.items()}
     axes = difficulty_of(params)
     if not axes:
@@ -61,6 +66,15 @@ def apply_difficulty(shared: SearchSetup, params: Mapping[str, float]) -> Episod
             )
         out["w_search"] = -axes["cost"]
     return EpisodeDifficulty(_rules(shared, axes), out)
+
+
+@cache
+def _meant(name: str) -> str | None:
+    """The axis that a name which is none was probably meant to be. Other names are let through:
+    engines and rewards of one's own may read any."""
+    if name in AXES or name.startswith("w_"):
+        return None
+    return next(iter(get_close_matches(name.lower(), AXES, n=1, cutoff=0.8)), None)
 
 
 def _rules(shared: SearchSetup, axes: Mapping[str, float]) -> Rules:

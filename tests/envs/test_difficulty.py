@@ -202,6 +202,14 @@ def test_an_axis_that_cannot_act_says_why(
         vector.reset(seed=0, options={"difficulty": difficulty})
 
 
+@pytest.mark.parametrize(("name", "axis"), [("topk", "top_k"), ("turn", "turns"), ("hop", "hops")])
+def test_a_name_that_is_nearly_an_axis_is_refused(name: str, axis: str) -> None:
+    """It would change nothing; other names are for engines and rewards."""
+    with pytest.raises(CardError, match=f"{name}.*did you mean '{axis}'"):
+        SearchEnv(**SMALL, params={name: 1}).reset(seed=0)
+    assert SearchEnv(**SMALL, params={"dead": 0.5}).reset(seed=0)[1]["params"] == {"dead": 0.5}
+
+
 def test_every_axis_acts_somewhere() -> None:
     shared = SearchEnv(**WORLD)
     middle = {

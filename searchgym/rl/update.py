@@ -66,7 +66,7 @@ class Updater:
                 if not all(np.isfinite(v) for v in (update["loss"], update["grad_norm"])):
                     raise EngineError(
                         f"step {step}: the loss is {update['loss']}, its gradient's norm "
-                        f"{update['grad_norm']}: lower the learning rate, or look at the rewards"
+                        f"{update['grad_norm']}: {_cause(part)}"
                     )
                 for optimizer in self.optimizers:
                     optimizer.step()
@@ -212,6 +212,18 @@ def batch_measures(
         made[name] = torch.zeros(*batch.mask.shape, *values.shape[2:])
         made[name][indices] = processes.all_gather_rows(rows, len(indices))
     return made
+
+
+def _cause(batch: Batch) -> str:
+    """What to change where an update is not finite."""
+    if batch.adv is not None:
+        broken = int((~batch.adv.isfinite()).reshape(len(batch), -1).any(1).sum())
+        if broken:
+            return (
+                f"the advantages of {broken} of {len(batch)} trajectories are not finite; look at "
+                "the recipe's advantage, reward and signals"
+            )
+    return "lower the learning rate, or look at the rewards"
 
 
 def _with_rows(batch: Batch) -> list[int]:

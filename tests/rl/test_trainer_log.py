@@ -20,6 +20,8 @@ from searchgym.rl.data.prioritized import Prioritized
 from searchgym.rl.log import Log
 from searchgym.rl.losses.base import WeightedLoss
 from searchgym.rl.recipe import read
+from searchgym.rl.slots.batch import Estimate
+from searchgym.rl.slots.protocols import Slot
 from searchgym.rl.slots.records import Rewards
 from searchgym.rl.trainer import Trainer
 from searchgym.tools import SearchTool, Toolbox
@@ -186,6 +188,22 @@ def test_a_loss_that_is_not_finite_stops_the_run() -> None:
     with pytest.raises(EngineError, match=r"step 0: the loss is -inf.* lower the learning rate"):
         list(run.train())
     assert torch.equal(weights(run.lm), before)
+
+
+class Undefined(Slot):
+    """An estimator that divides 0 by 0 in one trajectory."""
+
+    def estimate(self, batch: Any, coef: Any) -> Estimate:
+        adv = torch.zeros(len(batch))
+        adv[0] = float("nan")
+        return Estimate(adv)
+
+
+def test_advantages_that_are_not_finite_are_named() -> None:
+    """The learning rate is not to blame for them."""
+    run = trainer({"advantage": Undefined(), "loss": "ppo"}, steps=1)
+    with pytest.raises(EngineError, match=r"advantages of 1 of \d+ trajectories are not finite"):
+        list(run.train())
 
 
 # --- the log ----------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def make(slot: SlotName, spec: Any) -> Any:
                if not hasattr(spec, n)]  # fmt: skip
     if lacking:
         raise CardError(
-            f"{type(spec).__name__} cannot be a {slot}: it has no {', '.join(lacking)} (see "
-            "searchgym.rl.slots.protocols; the base class Slot has all but the first)"
+            f"{type(spec).__name__} cannot fill the slot {slot!r}: it has no "
+            f"{', '.join(lacking)} (see searchgym.rl.slots.protocols; the base class Slot has all but the first)"
         )
     return spec

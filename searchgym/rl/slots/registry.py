@@ -74,6 +74,7 @@ def make(slot: SlotName, spec: Any) -> Any:
     if lacking:
         raise CardError(
             f"{type(spec).__name__} cannot fill the slot {slot!r}: it has no "
-            f"{', '.join(lacking)} (see searchgym.rl.slots.protocols; the base class Slot has all but the first)"
+            f"{', '.join(lacking)} (see searchgym.rl.slots.protocols; the base class Slot has all "
+            "but the first)"
         )
     return spec

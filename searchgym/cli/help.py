@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from typing import Any
 
 import typer
@@ -22,6 +23,10 @@ _WORDS = {"int": "N", "float": "X", "Path": "PATH"}
 class PlainCommand(TyperCommand):
     """A command whose help shows what an option takes, and nothing beside a flag."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.help = _flowing(self.help)
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters of the command, --help among them."""
         return _plain(super().get_params(ctx))
@@ -30,9 +35,25 @@ class PlainCommand(TyperCommand):
 class PlainGroup(TyperGroup):
     """A group of commands, shown likewise."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.help = _flowing(self.help)
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters of the command, --help among them."""
         return _plain(super().get_params(ctx))
+
+
+def _flowing(text: str | None) -> str | None:
+    """Each paragraph in one line, so that it breaks where the terminal ends rather than also where
+    the source does; indented ones stay as they are."""
+    if text is None:
+        return None
+    paragraphs = cleandoc(text).split("\n\n")
+    return "\n\n".join(
+        p if any(line.startswith((" ", "-")) for line in p.splitlines()) else p.replace("\n", " ")
+        for p in paragraphs
+    )
 
 
 def _plain(params: list[Any]) -> list[Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -51,7 +53,14 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def say(text: str) -> None:
-    """A line to the person, beside the output a script reads."""
+    """A line to the person, beside the output a script reads; broken between words where a terminal
+    ends."""
+    if sys.stderr.isatty() or os.environ.get("COLUMNS"):
+        width = shutil.get_terminal_size().columns
+        text = "\n".join(
+            textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+            for line in text.split("\n")
+        )
     print(text, file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""How values are shown in tables."""
+"""How values are shown in tables, and where lines to the person break."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from searchgym.cli.output import cell
+from searchgym.cli.output import cell, say
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,19 @@ from searchgym.cli.output import cell
 )
 def test_a_value_as_a_table_shows_it(value: Any, shown: str) -> None:
     assert cell(value) == shown
+
+
+def test_a_line_breaks_between_words_where_the_terminal_ends(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = " ".join(f"word{i}" for i in range(40))
+    path = "/" + "long/" * 20
+    monkeypatch.setenv("COLUMNS", "60")
+    say(f"{words}\n  {path}")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].strip() == path, "a path is not taken apart"
+    assert all(50 < len(line) <= 60 for line in lines[:-2])
+    assert " ".join(lines).split() == [*words.split(), path]
+    monkeypatch.delenv("COLUMNS")
+    say(words)  # a pipe has no end
+    assert capsys.readouterr().err == words + "\n"

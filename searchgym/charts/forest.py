@@ -104,8 +104,8 @@ class _Style:
             )
             told = [who, alt.Tooltip("seed:N"), alt.Tooltip("value:Q", format=".3f")]
             layers.append(rings.encode(x=x("value"), color=colour, tooltip=told))
-        drawn = alt.layer(*layers).properties(width=self.width, height=step)
-        return drawn.properties(title=title) if title else drawn
+        named = {"title": title} if title else {}
+        return alt.layer(*layers, width=self.width, height=step, **named)
 
     def _places(self, rows: Sequence[Row], seeds: Sequence[Row]) -> tuple[dict[str, Any], Any]:
         """Placement of marks: the channels, and the height of the panel."""

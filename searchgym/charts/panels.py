@@ -17,6 +17,8 @@ WIDTH, NARROW_WIDTH, HEIGHT = 286, 262, 150
 """Pixels of a panel's plotting area."""
 LETTERS = 40
 """Characters of a line of a panel's title."""
+MARKS = "marks"
+"""Name of the data of marks."""
 
 
 def multiples(
@@ -37,21 +39,28 @@ def multiples(
     alt = altair_module()
     chosen = alt.selection_point(name="chosen", fields=["series"], bind="legend")
     data = _alone(rows)
+    by_measure = {m: [r for r in data if r["measure"] == m] for m in measures}
     panels = [
         _panel(
-            [r for r in data if r["measure"] == measure], measure, x_title, series, marks,
+            by_measure[measure], f"panel-{place}", measure, x_title, series, bool(marks),
             measure in rates, chosen, narrow, first=place == 0,
         )
         for place, measure in enumerate(measures)
     ]  # fmt: skip
-    drawn = alt.concat(*panels, columns=1 if narrow else columns,
-                       spacing={"row": 22, "column": 26})  # fmt: skip
-    return drawn.resolve_scale(x="independent", y="independent")
+    # Layers name their data, which stand here once: Altair copies what a layer holds many times.
+    named = {f"panel-{i}": found for i, found in enumerate(by_measure.values())}
+    if marks:
+        named[MARKS] = [dict(mark) for mark in marks]
+    apart = alt.Resolve(scale=alt.ScaleResolveMap(x="independent", y="independent"))
+    return alt.concat(
+        *panels, columns=1 if narrow else columns, spacing={"row": 22, "column": 26},
+        resolve=apart, datasets=named,
+    )  # fmt: skip
 
 
 def _panel(
-    rows: Sequence[Row], measure: str, x_title: str, series: Sequence[str], marks: Sequence[Row],
-    rate: bool, chosen: Any, narrow: bool, *, first: bool,
+    rows: Sequence[Row], name: str, measure: str, x_title: str, series: Sequence[str],
+    marked: bool, rate: bool, chosen: Any, narrow: bool, *, first: bool,
 ) -> Any:  # fmt: skip
     alt = altair_module()
     several = len(series) > 1
@@ -81,10 +90,10 @@ def _panel(
     lines = rate or any("mean" in row and "alone" not in row for row in rows)
     axis = alt.Axis(title=None, tickCount=4, labels=lines)
 
-    def y(name: str) -> Any:
-        return alt.Y(f"{name}:Q", axis=axis, scale=scale)
+    def y(field: str) -> Any:
+        return alt.Y(f"{field}:Q", axis=axis, scale=scale)
 
-    plain = alt.Chart(alt.Data(values=list(rows))).encode(x=x)
+    plain = alt.Chart(alt.NamedData(name)).encode(x=x)
     thin = plain.transform_filter("isValid(datum.value)").mark_line(
         strokeWidth=1, opacity=0.4, aria=False
     )
@@ -115,17 +124,15 @@ def _panel(
         layers.append(dot.encode(y=y("mean"), color=colour, opacity=alt.value(1)))
         worth = plain.transform_filter("datum.alone").mark_text(dy=-12, color=MUTED, aria=False)
         layers.append(worth.encode(y=y("mean"), text=alt.Text("mean:Q", format=".4~g")))
-    if marks:
-        told = alt.Chart(alt.Data(values=[dict(mark) for mark in marks])).encode(x=x)
+    if marked:
+        told = alt.Chart(alt.NamedData(MARKS)).encode(x=x)
         layers.append(
             told.mark_rule(color=MUTED, strokeDash=[3, 3], strokeWidth=1.2).encode(
                 tooltip=[alt.Tooltip("name:N", title="warning"), alt.Tooltip("x:Q", title=x_title)]
             )
         )
     width = NARROW_WIDTH if narrow else WIDTH
-    return alt.layer(*layers).properties(
-        width=width, height=HEIGHT, title=textwrap.wrap(title, LETTERS)
-    )
+    return alt.layer(*layers, width=width, height=HEIGHT, title=textwrap.wrap(title, LETTERS))
 
 
 def _alone(rows: Sequence[Row]) -> list[dict[str, Any]]:

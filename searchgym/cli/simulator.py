@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +25,7 @@ from .targets import DataDir, Overrides, env_id, overrides
 
 if TYPE_CHECKING:
     from ..envs.search import SearchEnv
+    from ..types import Task
 
 app = group("A language model that plays the search engine.")
 
@@ -78,6 +79,13 @@ def _settings(words: Mapping[str, Any], worlds: int) -> Iterator[SearchEnv]:
         yield SearchEnv(**{**words, "engine": "bm25"})
 
 
+def _counted(tasks: Iterable[Task], advance: Callable[[int], None]) -> Iterator[Task]:
+    """The tasks, each of which counts once the next one is wanted."""
+    for task in tasks:
+        yield task
+        advance(1)
+
+
 @app.command(
     epilog=examples(
         "searchgym simulator data encyclopedia --out runs/simulator.jsonl",
@@ -129,22 +137,19 @@ def data(
     def rows() -> Iterator[dict[str, Any]]:
         for made in _settings(chosen, worlds):
             with progress(f"writing {made.corpus.name}", len(made.tasks), "tasks") as advance:
-                engine = build_engine("bm25", made.corpus)
-                for task in made.tasks:
-                    for pair in simulator_pairs(
-                        [task],
-                        made.corpus,
-                        engine,
-                        docs=docs,
-                        words=words,
-                        noise=noise,
-                        questions=questions,
-                        before=before,
-                        seed=seed,
-                    ):
-                        counts[pair.kind] += 1
-                        yield pair._asdict()
-                    advance(1)
+                for pair in simulator_pairs(
+                    _counted(made.tasks, advance),
+                    made.corpus,
+                    build_engine("bm25", made.corpus),
+                    docs=docs,
+                    words=words,
+                    noise=noise,
+                    questions=questions,
+                    before=before,
+                    seed=seed,
+                ):
+                    counts[pair.kind] += 1
+                    yield pair._asdict()
 
     with working(f"reading {name} …"):
         write_pairs(rows(), out)

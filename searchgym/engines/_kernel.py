@@ -212,7 +212,8 @@ def best_k(
             threshold = max(threshold, top[k - 1])
 
         left = n_seen
-        candidates[:left] = seen[:left]
+        for j in range(left):
+            candidates[j] = seen[j]
         for i in range(done, n):
             kept = 0
             for j in range(left):
@@ -234,7 +235,8 @@ def best_k(
             score = scores[np.uint32(candidates[j])]
             if score >= threshold and (count < k or score >= top[k - 1]):
                 count = _insert(top_docs, top, count, candidates[j], score)
-        out_docs[q, :count] = top_docs[:count]
-        out_scores[q, :count] = top[:count]
+        for j in range(count):
+            out_docs[q, j] = top_docs[j]
+            out_scores[q, j] = top[j]
         for j in range(n_seen):
             scores[np.uint32(seen[j])] = np.float32(0.0)

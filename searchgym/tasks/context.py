@@ -49,7 +49,10 @@ class Context:
         self.of_type = [world.entities_of(i).tolist() for i in range(len(self.schema.types))]
         self.memo: dict[Any, Any] = {}
         """Results that families work out once per world, under keys of their own."""
-        self._pages: dict[int, int] = {}
+        self._starts = [entities for entities in self.of_type if entities]
+        self._passages: dict[int, list[int]] = {}
+        self._mentions: dict[int, int] = {}
+        self._stated: dict[int, bool] = {}
         self._steps: dict[int, tuple[PathStep, ...]] = {}
         self._tokens: dict[int, frozenset[str]] = {}
 
@@ -77,32 +80,37 @@ class Context:
 
     def passages(self, fact: int) -> list[int]:
         """Passages that state a fact, its subject's own page first; none for an implied one."""
-        own = int(self.corpus.page_of[self.world.subject_of[fact]])
-        found = list(dict.fromkeys(s.passage for s in self.corpus.statements(fact)))
-        return [own, *(p for p in found if p != own)] if own in found else found
+        found = self._passages.get(fact)
+        if found is None:
+            own = int(self.corpus.page_of[self.world.subject_of[fact]])
+            found = list(dict.fromkeys(s.passage for s in self.corpus.statements(fact)))
+            if own in found:
+                found = [own, *(p for p in found if p != own)]
+            self._passages[fact] = found
+        return found
 
     def page(self, fact: int) -> int:
         """The passage a task takes a stated fact from; -1 if no passage states it."""
-        found = self._pages.get(fact)
-        if found is None:
-            where = self.passages(fact)
-            found = self._pages[fact] = where[0] if where else -1
-        return found
+        where = self.passages(fact)
+        return where[0] if where else -1
 
     def mentions(self, entity: int) -> int:
         """Number of other entities' pages that mention an entity in a fact."""
-        return len(
-            {
-                f.subject
-                for facts in self.lookup.into(entity).values()
-                for f in facts
-                if f.id < self.world.stated
-            }
-        )
+        found = self._mentions.get(entity)
+        if found is None:
+            stated = self.world.stated
+            about = self.lookup.into(entity).values()
+            mentioning = {f.subject for facts in about for f in facts if f.id < stated}
+            found = self._mentions[entity] = len(mentioning)
+        return found
 
     def stated(self, fact: int) -> bool:
         """Return whether passages state a fact, or all that it follows from."""
-        return all(self.page(part) >= 0 for part in self.parts(fact))
+        found = self._stated.get(fact)
+        if found is None:
+            found = all(self.passages(part) for part in self.parts(fact))
+            self._stated[fact] = found
+        return found
 
     def usable_as_value(self, step: PathStep) -> bool:
         """Return True if a step may end a question: its outcome is clear to a reader."""
@@ -165,7 +173,7 @@ class Context:
 
     def any_entity(self, rng: np.random.Generator) -> int:
         """A random entity: its type first, so that rare types are asked about too."""
-        return pick(rng, pick(rng, [e for e in self.of_type if e]))
+        return pick(rng, pick(rng, self._starts))
 
     def any_fact(self, rng: np.random.Generator, prop: int) -> Fact | None:
         """A random fact of a property; None if this world has none."""

@@ -155,8 +155,9 @@ def _become(request: Mapping[str, Any]) -> None:
 
 
 LOADED = (
-    "altair", "torch", "transformers.models.llama.modeling_llama", "searchgym.cli.main",
-    "searchgym.engines._kernel", "searchgym.rl.trainer",
+    "altair", "torch", "transformers.models.llama.modeling_llama", "bm25s.utils", "vl_convert",
+    "searchgym.cli.main", "searchgym.engines._kernel", "searchgym.evaluation.run",
+    "searchgym.rl.launch", "searchgym.rl.trainer", "searchgym.tasks.families",
 )  # fmt: skip
 
 if __name__ == "__main__":

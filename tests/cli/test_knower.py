@@ -48,7 +48,7 @@ def test_a_knower_is_made_measured_and_found_finished(cli: Cli, tmp_path: Path) 
     played = cli(
         "eval", "SearchQA-v0", "-a", "knower", "-A", f"folder={out}", "-s", "world.entities=24",
         "-s", "world.seed=2", "-s", 'tasks={"simple": 1}', "-s", "max_turns=1", "--json",
-        "--closed-book", "none",
+        "-A", "max_tokens=16", "--closed-book", "none",
     )  # fmt: skip
     assert played.code == 0, played.err
 

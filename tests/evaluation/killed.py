@@ -1,5 +1,6 @@
 """An evaluation in a process of its own, slow enough to be killed: ``python -m
-tests.evaluation.killed RESULT LOG [WORKERS]``. Every act of the agent is logged at once."""
+tests.evaluation.killed RESULT LOG [WORKERS]``. Every act of the agent is logged at once. And what
+workers fail with. Nothing here takes long to import: each test starts many processes."""
 
 from __future__ import annotations
 
@@ -9,14 +10,37 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from searchgym.agents.scripted import FirstHitAgent
 from searchgym.envs.search import SearchEnv
+from searchgym.errors import EvaluationError
 from searchgym.evaluation.run import evaluate
-from searchgym.types import Agent, Task, TurnRequest
+from searchgym.types import Agent, Hit, Query, Ranking, Task, TurnRequest
 from tests.small import CORPUS
 
 TASKS = [Task(f"q{i}", f"Who founded Osten, told {i} times?", ("Quell",)) for i in range(40)]
+
+
+class ByWords:
+    """Finds the passages that share most words with a query."""
+
+    fingerprint = "by words"
+    needs_task = False
+
+    def cache_key(self, request: Query, /) -> bytes | None:
+        return None
+
+    def run(self, batch: Sequence[Query], /) -> list[Ranking]:
+        return [self._one(set(query.text.lower().split()), query.k) for query in batch]
+
+    def _one(self, words: set[str], k: int) -> Ranking:
+        shared = [
+            Hit(passage, float(n))
+            for passage in CORPUS
+            if (n := len(words.intersection(f"{passage.title} {passage.text}".lower().split())))
+        ]
+        return tuple(sorted(shared, key=lambda hit: -hit.score)[:k])
 
 
 class Slow:
@@ -37,7 +61,19 @@ class Slow:
 
 
 def build(log: Path) -> tuple[Agent, SearchEnv]:
-    return Slow(log), SearchEnv(**{"corpus": CORPUS, "tasks": TASKS})
+    return Slow(log), SearchEnv(**{"corpus": CORPUS, "tasks": TASKS, "engine": ByWords()})
+
+
+def unable() -> tuple[Agent, SearchEnv]:
+    raise EvaluationError("no model here")
+
+
+def broken() -> tuple[Any, SearchEnv]:
+    return None, SearchEnv(**{"corpus": CORPUS, "tasks": TASKS})
+
+
+def cut_off() -> tuple[Agent, SearchEnv]:
+    raise ConnectionResetError("the model's server hung up")
 
 
 if __name__ == "__main__":

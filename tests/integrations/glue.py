@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,12 @@ PROGRAMS = dict(re.findall(r"```\w+ title=\"([\w.]+)\"\n(.*?)```", PAGE, re.DOTA
 """File name → program."""
 LINES = 20
 """Most lines of a program that are not blank."""
+
+
+def run_here(name: str, folder: Path) -> None:
+    """Run a program of the page in this process, which has imported its packages before."""
+    (folder / name).write_text(PROGRAMS[name])
+    runpy.run_path(str(folder / name), run_name="__main__")
 
 
 def run(name: str, folder: Path, **more: str) -> str:

@@ -4,12 +4,13 @@ tests install; those for other packages run in ``tests/peers``."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from searchgym.site.contents import peers
-from tests.integrations.glue import LINES, PAGE, PROGRAMS, run
+from tests.integrations.glue import LINES, PAGE, PROGRAMS, run_here
 from tests.integrations.scene import chat_tokenizer
 from tests.integrations.test_trl import model
 
@@ -47,15 +48,33 @@ def test_every_framework_of_the_table_has_its_section() -> None:
         assert row["versions"]
 
 
+@pytest.fixture
+def printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str], str]:
+    """``printed("any_loop.py")``: what a program prints that runs in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STEPS", "2")
+
+    def run(name: str) -> str:
+        run_here(name, tmp_path)
+        return capsys.readouterr().out
+
+    return run
+
+
 @pytest.mark.parametrize("name", HERE)
-def test_a_program_runs(name: str, tmp_path: Path) -> None:
-    assert run(name, tmp_path).strip()
+def test_a_program_runs(name: str, printed: Callable[[str], str]) -> None:
+    assert printed(name).strip()
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in WITH_MODEL]
 )
-def test_a_program_trains(name: str, tmp_path: Path, folder: Path) -> None:
+def test_a_program_trains(
+    name: str, folder: Path, printed: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL", str(folder))
     # without bfloat16, which small processors emulate
-    printed = run(name, tmp_path, MODEL=str(folder), ACCELERATE_MIXED_PRECISION="no")
-    assert 0 <= float(json.loads(printed.splitlines()[-1])) <= 1
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
+    assert 0 <= float(json.loads(printed(name).splitlines()[-1])) <= 1

@@ -27,6 +27,8 @@ from tests.integrations.scores import AGENTS, REWARD, expected, script, texts
 from tests.integrations.test_trl import GROUP, call, rolled, trained
 
 ENV = scene(reward=REWARD)
+PAIR = 2
+"""Members of a group that all say the same."""
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -69,10 +71,10 @@ def test_trl_calling_tools(agent: str, tmp_path: Path) -> None:
         return got
 
     trained(
-        tmp_path, ENV, said, reward, max_steps=1,
-        per_device_train_batch_size=len(ENV.tasks) * GROUP,
+        tmp_path, ENV, said, reward, max_steps=1, num_generations=PAIR,
+        per_device_train_batch_size=len(ENV.tasks) * PAIR,
     )  # fmt: skip
-    assert len(rewarded) == len(ENV.tasks) * GROUP
+    assert len(rewarded) == len(ENV.tasks) * PAIR
     assert dict(rewarded) == wanted
     assert all(reward == wanted[task] for task, reward in rewarded)
 

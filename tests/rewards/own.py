@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from searchgym.rewards import Outcome, gate, per_turn
-from searchgym.types import Search
+from searchgym.types import Search, TurnRequest
 
 
 def brevity(outcome: Outcome, words: int = 2) -> float:
@@ -73,3 +73,8 @@ def state_of_calls(outcome: Outcome) -> float:
     """What a tool's state says at the end."""
     state = outcome.tool_states.get("graph_neighbors", {})
     return float(state.get("asked", 0))
+
+
+def last_words(request: TurnRequest) -> str:
+    """An agent that answers with the question's last two words."""
+    return f"<answer>{' '.join(request.segments[1].text.split()[-2:])}</answer>"

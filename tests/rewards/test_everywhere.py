@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import searchgym  # noqa: F401 (registers the environments)
+from searchgym.agents.function import FunctionAgent
 from searchgym.core.trajectory import Trajectory, read_jsonl
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import SearchGymError
@@ -276,21 +277,11 @@ def test_groups_travel_between_processes() -> None:
 
 def test_processes_of_an_evaluation_share_a_named_reward() -> None:
     made = SearchEnv(world={"entities": 60}, tasks={"simple": 4}, reward=own.brevity)
-    alone = evaluate(searchgym_baseline(), made)
-    shared = evaluate(searchgym_baseline(), made, workers=2)
+    agent = FunctionAgent(own.last_words)
+    alone = evaluate(agent, made)
+    shared = evaluate(agent, made, workers=2)
     assert [row.reward for row in shared.rows] == [row.reward for row in alone.rows]
     assert alone.means["brevity"].n == len(made.tasks)
-
-
-def searchgym_baseline() -> Any:
-    """An agent that pickles: it answers with the question's last two words."""
-    from searchgym.agents.function import FunctionAgent
-
-    return FunctionAgent(last_words)
-
-
-def last_words(request: Any) -> str:
-    return f"<answer>{' '.join(request.segments[1].text.split()[-2:])}</answer>"
 
 
 class Paying(SearchEnv):

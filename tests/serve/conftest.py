@@ -93,17 +93,21 @@ class ServerProcess:
         self.line = self.process.stdout.readline()
         assert " on http://127.0.0.1:" in self.line, self.errors.read_text()
         self.url = self.line.split()[-1]
+        # a connection each, as with httpx.post, which reads all certificates for each, too
+        once = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        self.client = httpx.Client(base_url=self.url, timeout=30, limits=once)
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
-        return httpx.post(self.url + path, json=body, timeout=30).raise_for_status().json()
+        return self.client.post(path, json=body).raise_for_status().json()
 
     def stats(self) -> Any:
-        return httpx.get(self.url + "/stats", timeout=30).raise_for_status().json()
+        return self.client.get("/stats").raise_for_status().json()
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
     def end(self) -> None:
+        self.client.close()
         if self.process.poll() is None:
             self.process.terminate()
             try:

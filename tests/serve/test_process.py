@@ -221,6 +221,6 @@ def test_a_world_is_served_with_its_graph(start: Start) -> None:
     stats = server.stats()
     assert stats["passages"] > 1000
     assert "graph" in stats["engine"]
-    health = httpx.get(server.url + "/healthz").json()
+    health = server.client.get("/healthz").json()
     assert health["status"] == "ok"
     assert json.dumps(server.post("/retrieve", {"query": "nothing at all"}))

@@ -29,7 +29,7 @@ __all__ = ["browser", "page"]  # fixtures
 TINY = CandidateRecipe(
     env={"corpus": "encyclopedia", "world": {"entities": 200}, "tasks": {"simple": 20}},
     worlds=(0,), dev={"seed": 1, "tasks": {"simple": 10}}, encoder={"none": True},
-    config={"episodes": 120, "questions": 12, "evaluate_every": 2, "width": 16},
+    config={"episodes": 72, "questions": 12, "evaluate_every": 2, "width": 16},
 )  # fmt: skip
 
 

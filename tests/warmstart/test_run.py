@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ from searchgym.warmstart.examples import KINDS, Examples, examples
 from searchgym.warmstart.measuring import by_hops, play, reader_policy
 from searchgym.warmstart.mixture import Stage
 from searchgym.warmstart.reading import MARKS
-from searchgym.warmstart.run import stages, warm_start
+from searchgym.warmstart.run import WarmStart, stages, warm_start
 from searchgym.warmstart.traces import DEFAULTS
 from tests.warmstart.test_lexicon import FewWords
 
@@ -56,14 +56,28 @@ def begin(out: Path, encoder: WordEncoder | None = None, **changes: Any) -> Any:
     return warm_start(out, SMALL, worlds=1, **{**options, **changes})
 
 
-@pytest.mark.parametrize("encoder", [None, FewWords()], ids=["pieces", "names"])
-def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(
-    tmp_path: Path, encoder: WordEncoder | None
-) -> None:
-    whole = begin(tmp_path / "whole", encoder, others=64)
+class Interrupt(Exception):
+    pass
 
-    class Interrupt(Exception):
-        pass
+
+class Whole(NamedTuple):
+    """A run that nobody disturbed."""
+
+    folder: Path
+    encoder: WordEncoder | None
+    made: WarmStart
+
+
+@pytest.fixture(scope="module", params=[None, FewWords()], ids=["pieces", "names"])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    folder = tmp_path_factory.mktemp("whole")
+    return Whole(folder, request.param, begin(folder, request.param, others=64))
+
+
+def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(
+    tmp_path: Path, whole: Whole
+) -> None:
+    encoder = whole.encoder
 
     def stop(now: Progress) -> None:
         if now.step == 5:
@@ -71,10 +85,10 @@ def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(
 
     with pytest.raises(Interrupt):
         begin(tmp_path / "cut", encoder, others=64, report=stop)
-    assert read_note(tmp_path / "cut") == read_note(tmp_path / "whole")  # it can be played with
+    assert read_note(tmp_path / "cut") == read_note(whole.folder)  # it can be played with
     again = begin(tmp_path / "cut", encoder, others=64)
-    assert again.tokens == whole.tokens > 0
-    there = whole.model.state_dict()
+    assert again.tokens == whole.made.tokens > 0
+    there = whole.made.model.state_dict()
     assert all((there[n] == p).all() for n, p in again.model.state_dict().items())
     for changes in ({"seed": 1}, {"entities": 101}, {"max_tokens": 600}, {"others": 65}):
         with pytest.raises(DataError, match="other settings"):
@@ -93,31 +107,35 @@ def test_a_run_goes_on_in_its_own_numbers_on_another_processor(
         begin(tmp_path, dtype=fast_dtype())
     used: list[torch.dtype] = []
     monkeypatch.setattr(run, "fast_dtype", lambda: used.append(other) or other)
-    begin(tmp_path / "new")
+
+    def stop(now: Progress) -> None:
+        raise Interrupt
+
+    with pytest.raises(Interrupt):
+        begin(tmp_path / "new", report=stop)
     assert used == [other], "a new run takes what is fast here"
 
 
-@pytest.mark.parametrize("encoder", [None, FewWords()], ids=["pieces", "names"])
-def test_transformers_loads_the_result_and_it_plays(
-    tmp_path: Path, encoder: WordEncoder | None
-) -> None:
+def test_transformers_loads_the_result_and_it_plays(whole: Whole) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    made = begin(tmp_path, encoder)
-    renderer = type(load_policy(tmp_path).renderer)
+    folder, encoder, made = whole
+    renderer = type(load_policy(folder).renderer)
     assert renderer is (BareRenderer if encoder is None else NamesRenderer)
-    assert ("freeze" in read_note(tmp_path)) == (encoder is not None)
-    model = AutoModelForCausalLM.from_pretrained(str(tmp_path))
-    tokenizer = AutoTokenizer.from_pretrained(str(tmp_path))
+    assert ("freeze" in read_note(folder)) == (encoder is not None)
+    model = AutoModelForCausalLM.from_pretrained(str(folder))
+    tokenizer = AutoTokenizer.from_pretrained(str(folder))
     text = f"Question: Who?\n{MARKS[0]}+ author{MARKS[1]} Ann Bee{MARKS[3]}"
     assert tokenizer(text)["input_ids"] == made.tokenizer(text)["input_ids"]
     few = {"simple": 2, "chain-2": 1}  # untrained, it writes to the limit of every turn
     setting = SearchEnv(**{**KEYWORDS, "tasks": few, "max_turns": 2,
                            "world": {"entities": 100, "seed": 9}})  # fmt: skip
-    played = [play(reader_policy(m, t), setting) for m, t in ((model, tokenizer), made[:2])]
-    texts = [[turn.text for e in episodes for turn in e.turns] for episodes in played]
-    assert texts[0] == texts[1]
-    counted = by_hops(played[0])
+    there = made.model.state_dict()
+    assert all((there[n] == p).all() for n, p in model.state_dict().items())
+    played = play(reader_policy(model, tokenizer), setting)
+    firsts = play(reader_policy(*made[:2]), setting.under(max_turns=1))
+    assert [e.turns[0].text for e in played] == [e.turns[0].text for e in firsts]
+    counted = by_hops(played)
     assert [c.hops for c in counted] == [1, 2]
     assert sum(c.questions for c in counted) == len(setting.tasks)
 

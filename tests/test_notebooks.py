@@ -47,7 +47,7 @@ def fetched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-SLOW = "04_", "06_"
+SLOW = "04_", "05_", "06_"
 """Notebooks of trainings that other tests run as well."""
 
 

@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def run(*command: str | Path | int, cwd: Path, expect: int = 0) -> str:
-    """Standard output of a command that must exit as expected, far from the checkout."""
+    """Standard output of a command that must exit as expected, far from the checkout; of one that
+    must fail, standard error."""
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "SEARCHGYM_DATA")}
     env["XDG_CACHE_HOME"] = str(cwd / "no-cache")  # no data set of this machine's user is seen
     done = subprocess.run(
@@ -23,7 +24,7 @@ def run(*command: str | Path | int, cwd: Path, expect: int = 0) -> str:
         cwd=cwd, env=env, capture_output=True, text=True, timeout=540, check=False,
     )  # fmt: skip
     assert done.returncode == expect, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done.stdout
+    return done.stderr if expect else done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,29 @@ def test_every_module_is_in_the_wheel(wheel: Path) -> None:
     assert shipped == here - {f"searchgym/integrations/{PLUGIN}"} | {PLUGIN}
 
 
+def test_every_file_that_modules_read_is_in_the_wheel(wheel: Path) -> None:
+    """Word lists, templates, schemas: with the catalogue all that environments are made of."""
+    names = set(zipfile.ZipFile(wheel).namelist())
+    made = {"__pycache__", ".mypy_cache", ".ruff_cache"}
+    here = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "searchgym").rglob("*")
+        if path.is_file() and path.suffix != ".py" and not made & set(path.parts)
+    }
+    assert len(here) > 10
+    assert here - names == set()
+
+
+def test_an_environment_is_checked_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
+    """One with its data, and one whose data must be got."""
+    check = (installed / "searchgym", "check")
+    (row,) = json.loads(run(*check, "SearchQA-v0", "--seeds", 1, "--json", cwd=tmp_path))
+    assert row["result"] == "ok"
+    said = run(*check, "HotpotQA-v0", cwd=tmp_path, expect=2)
+    assert "Get it: searchgym data get hotpotqa" in said
+
+
+@pytest.mark.slow  # builds every environment once more; that all files are there is shown above
 def test_check_all_runs_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
     few = ("--seeds", 1, "--json")  # how many episodes are walked is no matter of the wheel
     rows = json.loads(run(installed / "searchgym", "check", "--all", *few, cwd=tmp_path))

@@ -14,13 +14,12 @@ from typer.testing import CliRunner
 from searchgym.cards import cards
 from searchgym.cli.libraries import quiet_libraries
 from searchgym.cli.listing import KINDS
-from searchgym.cli.main import build
 from searchgym.cli.names import named, short
 from searchgym.cli.output import cut, print_table, progress
 from searchgym.cli.targets import env_id
 from searchgym.errors import CardError
 from tests.cli.conftest import SMALL, Cli, Done
-from tests.cli.test_main import commands
+from tests.cli.test_main import application, commands
 
 WIDTH = 80
 
@@ -207,7 +206,7 @@ def test_two_agents_of_one_name_are_refused() -> None:
 
 @pytest.mark.parametrize("path", [(), *commands()], ids=" ".join)
 def test_help_shows_no_type_beside_a_flag(path: tuple[str, ...]) -> None:
-    out = CliRunner().invoke(build(), [*path, "--help"], env={"COLUMNS": "80"}).output
+    out = CliRunner().invoke(application(), [*path, "--help"], env={"COLUMNS": "80"}).output
     assert "--help" in out
     for kind in ("<bool>", "<str>", "<list", "<int", "BOOLEAN"):
         assert kind not in out
@@ -217,7 +216,7 @@ def test_help_shows_no_type_beside_a_flag(path: tuple[str, ...]) -> None:
 
 
 def test_commands_come_in_panels() -> None:
-    out = CliRunner().invoke(build(), ["--help"], env={"COLUMNS": "80"}).output
+    out = CliRunner().invoke(application(), ["--help"], env={"COLUMNS": "80"}).output
     at = [out.index(f"─ {panel} ─") for panel in ("Look", "Measure", "Train", "Data and servers")]
     assert at == sorted(at)
 

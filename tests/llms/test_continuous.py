@@ -14,7 +14,7 @@ from searchgym.llms.continuous import Continuous
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.seeding import stream
 from searchgym.types import Failure
-from tests.policies.players import KINDS, WORDS, generator, model
+from tests.policies.players import MANY_TURNS, WORDS, generator, model
 
 
 def some(n: int, seed: int = 0) -> list[GenRequest]:
@@ -45,7 +45,7 @@ def drain(flow: Continuous, requests: list[GenRequest], every: int = 2) -> list[
 
 
 @pytest.mark.parametrize("reuse", [0, 10_000])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MANY_TURNS)
 def test_joining_and_leaving_changes_nothing(kind: str, reuse: int) -> None:
     requests = some(14)
     for request in requests[:4]:  # next turns: what was asked, what was said, what is new

@@ -14,7 +14,7 @@ from searchgym.llms.prefixes import Past, Prefixes
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.seeding import stream
-from tests.policies.players import KINDS, WORDS, Tells, model
+from tests.policies.players import MANY_TURNS, WORDS, Tells, model
 from tests.policies.talks import Talk, converse, largest_gap
 
 REUSING = {"qwen2", "llama", "gpt_neox"}
@@ -27,7 +27,7 @@ def make(kind: str, tokens: int, **options: Any) -> CausalLMPolicy:
 
 
 @pytest.mark.parametrize("options", [{}, {"batch_size": 3}, {"batch_tokens": 1500}])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MANY_TURNS)
 def test_ragged_turns_with_and_without_reuse_are_equal(kind: str, options: Any) -> None:
     plain, reusing = make(kind, 0), make(kind, 100_000, **options)
     talks, again = [Talk(s) for s in range(8)], [Talk(s) for s in range(8)]

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 
 from searchgym.llms.base import Completion, Floats, GenRequest, Ids, Sampling, check, request_key
 from searchgym.llms.prompts import Codec
@@ -19,6 +20,8 @@ from tests.llms import tiny
 
 WORDS = tiny.tokenizer()
 KINDS = ("qwen2", "llama", "lfm2", "gpt_neox")
+MANY_TURNS: tuple[Any, ...] = (pytest.param("qwen2", marks=pytest.mark.slow), *KINDS[1:])
+"""For tests that play many turns: what qwen2 keeps between them is what llama keeps."""
 
 
 def model(kind: str, seed: int = 0, **changes: Any) -> Any:

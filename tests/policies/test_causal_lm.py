@@ -22,7 +22,7 @@ from searchgym.policies.trainable import TrainableLM
 from searchgym.types import Agent, Failure
 from tests.llms import tiny
 from tests.llms.letters import Letters
-from tests.policies.players import KINDS, WORDS, Tells, generator, model, policy
+from tests.policies.players import KINDS, MANY_TURNS, WORDS, Tells, generator, model, policy
 from tests.policies.talks import Talk, converse, largest_gap
 from tests.policies.test_rows import Tools
 from tests.small import CORPUS, TASKS, episode
@@ -31,7 +31,7 @@ TALKS = range(7)
 
 
 @pytest.mark.parametrize("renderer", ["plain", "chat"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MANY_TURNS)
 def test_ragged_turns_in_batches_are_plain_forwards(kind: str, renderer: Any) -> None:
     """Prompts of unequal length, left-padded; observations of unequal length between turns."""
     lm = policy(kind, renderer=renderer, sampling=Sampling(max_tokens=11, stop=("e", "<")))
@@ -41,7 +41,7 @@ def test_ragged_turns_in_batches_are_plain_forwards(kind: str, renderer: Any) ->
     assert largest_gap(lm, generator(kind).model, talks) < 1e-4
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MANY_TURNS)
 def test_keys_decide_whatever_the_batch(kind: str) -> None:
     together, alone, other = policy(kind), policy(kind), policy(kind, seed=1)
     talks = [Talk(seed) for seed in TALKS]
@@ -237,7 +237,7 @@ def agree(trained: TrainableLM, rows: list[TrainingRow]) -> None:
 
 
 @pytest.mark.parametrize("renderer", ["plain", "chat"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MANY_TURNS)
 def test_a_random_model_plays_an_environment(kind: str, renderer: Any) -> None:
     """SearchQA-v0 with its BM25 engine: rows, and log-probabilities equal to the trainer's."""
     trained = TrainableLM(model(kind), WORDS)

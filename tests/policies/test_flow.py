@@ -20,7 +20,7 @@ from searchgym.policies.flow import play
 from searchgym.policies.trainable import TrainableLM
 from searchgym.types import ToolCall
 from tests.policies.eager import NAME
-from tests.policies.players import KINDS, WORDS, Tells, model
+from tests.policies.players import MANY_TURNS, WORDS, Tells, model
 from tests.policies.test_causal_lm import agree
 from tests.policies.test_rows import Tools
 from tests.small import TASKS, episode, lookup
@@ -46,7 +46,7 @@ def in_lock_step(kind: str) -> tuple[CausalLMPolicy, list[Episode]]:
 
 
 @pytest.mark.parametrize(("reuse", "slots"), [(0, 3), (100_000, 64), (100_000, 3)])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MANY_TURNS)
 def test_the_same_is_played_as_in_lock_step(kind: str, reuse: int, slots: int) -> None:
     flow = policy(kind, reuse)
     step, together = in_lock_step(kind)

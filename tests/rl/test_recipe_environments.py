@@ -38,7 +38,7 @@ def tokenizer() -> Any:
     return train_tokenizer(["<search> <answer> <information> <think> </"], 300)
 
 
-def trainer(name: str, **changes: Any) -> Trainer:
+def trainer(name: str, tasks: int = 4, **changes: Any) -> Trainer:
     """Of a model that knows nothing, with long contexts and short turns."""
     recipe = Recipe.of({**Recipe.of(name).table, **changes})
     model = llama(tokenizer(), heads=2)
@@ -46,7 +46,7 @@ def trainer(name: str, **changes: Any) -> Trainer:
     lm = TrainableLM(model, tokenizer(), reference=recipe.needs("ref_logp"))
     policy = lm.policy("plain", sampling=Sampling(max_tokens=12))
     critic = make_critic({**recipe.critic, "lr": 1e-3}, lm) if recipe.needs("value") else None
-    config = TrainConfig.of(recipe, steps=2, tasks=4, lr=1e-3)
+    config = TrainConfig.of(recipe, steps=2, tasks=tasks, lr=1e-3)
     return Trainer(setting(name), lm, recipe, config, policy=policy, critic=critic)
 
 
@@ -54,11 +54,11 @@ def trainer(name: str, **changes: Any) -> Trainer:
 def test_an_untrained_model_can_start_there(name: str) -> None:
     """DAPO keeps none of its groups, which all fail alike, and goes on without an update."""
     size = 1 if name == "search_r1_ppo" else 2
-    run = trainer(name, rollout={"use": "chains", "size": size})
+    run = trainer(name, 2, rollout={"use": "chains", "size": size})
     first, second = run.train()
-    assert second["episodes"] >= 4
+    assert second["episodes"] >= 2 * size
     assert all(abs(m["loss"]) < 100 for m in (first, second) if m["groups_kept"])
-    assert name == "dapo" or first["groups_kept"] == second["groups_kept"] == 4
+    assert name == "dapo" or first["groups_kept"] == second["groups_kept"] == 2
     assert run.policy.version == (0 if name == "dapo" else 2)
     assert {"search_r1", "search_r1_self", "asearcher"} >= {run.env.rules.dialect}
 

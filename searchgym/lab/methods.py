@@ -36,7 +36,7 @@ before they say anything."""
 
 SHAPED = frozenset(
     {"half_closed", "demonstrations", "with_experts", "rescued", "guided", "hinted", "noisy",
-     "value_guided", "critic_chosen"}
+     "value_guided", "valued_mcts", "critic_chosen"}
 )  # fmt: skip
 """Rollouts some of whose episodes the policy does not play alone and as it is asked in the end: in
 part without searches, under noise, by an expert, with a hint, or as a critic chooses."""

@@ -203,6 +203,11 @@ RL: Mapping[str, Metric] = {
         "targets, at the end of its fit",
         "reward²", "falls", "grows: a lower `lr` of the rollout",
     ),
+    "valued_mcts/*": Metric(
+        "value head (rest_mcts)", "`loss`: mean squared error of the rollout's value head to the "
+        "qualities of turns, at the end of its fit",
+        "quality²", "falls", "grows: a lower `lr` of the rollout",
+    ),
     "sampling_logp_difference/*": Metric(
         "trainer and rollout engine disagree by", "mean and max over tokens of |log π_trainer − "
         "log π_rollout| at equal weights", "nats", "1e-4 in float32, below 0.5 in half precision",

@@ -3,6 +3,7 @@ on once. They play the laboratory's questions of one to four decisions."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -269,7 +270,7 @@ def test_vstar_grows_where_most_is_expected() -> None:
     rollout = make("rollout", spec)
     groups = rollout.collect(plans, workers)
     assert rollout.state_dict() != {"width": 0}
-    every = dict(rollout._states)
+    every = copy.copy(rollout._states)
     paid = [
         Rewards(np.array([float(len(m.episode.turns) == 2) for m in g.members])) for g in groups
     ]
@@ -278,7 +279,7 @@ def test_vstar_grows_where_most_is_expected() -> None:
     for group in groups:
         for member in group.members:
             if len(member.episode.turns) == 2:
-                last = every[member.episode.config.episode_id][1]
+                last = every.of(member.episode.config.episode_id)[1]
                 assert rollout.head.value(last) == pytest.approx(1, abs=0.2)
     same = make("rollout", spec)
     same.load_state_dict(rollout.state_dict())

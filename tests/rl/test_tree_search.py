@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from searchgym.errors import CardError
+from searchgym.rl.recipe import Recipe, read
 from searchgym.rl.rollouts.branching import TurnTree
 from searchgym.rl.rollouts.mcts import Mcts, SearchNode, backed_up, path
+from searchgym.rl.rollouts.valued_mcts import ValuedMcts
 from searchgym.rl.signals.outcome import total
 from searchgym.rl.signals.quality import StepQuality, qualities, steps
 from searchgym.rl.slots import contracts
@@ -131,6 +133,90 @@ def test_the_tree_judges_its_turns() -> None:
             np.testing.assert_allclose(found[place, : len(way)], qualities(errors, left))
             if total(group.members[place]) >= 0.5:
                 assert found[place, len(way) - 1] == 1
+
+
+def test_a_state_is_worth_what_the_model_and_its_leaves_say() -> None:
+    rule = ValuedMcts(width=2, explore=0, alpha=0.25)
+    poor, rich = node((0, 1), 2, 0.0, node((0, 2), 2, 0.0)), node((1, 1), 2, 1.0)
+    rich.ended = False
+    poor.expected, rich.expected = 0.8, 0.2
+    assert rule.worth(poor) == pytest.approx(0.6)  # .75 of .8
+    assert rule.worth(rich) == pytest.approx(0.275)  # .75 of .2 and .25 of 1/2
+    assert rule.worth(node((0, 2), 2, 0.5)) == 0.25, "an ended one has no more than its return"
+    root = node((-1, 0), 4, 1.0, poor, rich)
+    assert rule.select(root) is poor
+    assert Mcts(width=2, explore=0).select(root) is rich
+
+
+SPEC = {"use": "valued_mcts", "size": 3, "alpha": 0.0, "explore": 0.0}
+
+
+def boxes(trained: bool = True) -> tuple[Workers, list[TaskPlan]]:
+    """Boxes of which one query of four shows the colour, then the answer is due."""
+    lm, policy = lookup.player(4)
+    there = lookup.setting(trained)
+    plans = [TaskPlan(task, f"b{i}", i) for i, task in enumerate(there.tasks)]
+    return Workers(policy, there, lm), plans
+
+
+def test_the_value_model_learns_the_qualities_and_then_guides() -> None:
+    """At α = 0 and without exploration, two chains are played and a branch leaves the one of which
+    more is expected: after a training the one that asked the right question, about boxes that were
+    not trained on; before it all are alike, and the first is taken."""
+    here, plans = boxes()
+    rollout, losses = make("rollout", SPEC), []
+    contracts.check_rollout(SPEC, plans[:6], here)
+    for step in range(8):
+        groups = rollout.collect(plans[5 * step : 5 * step + 5], here)
+        signals = StepQuality().measure(groups, here)
+        scored = [
+            Scored(g, s, Rewards(np.array([total(m) for m in g.members])))
+            for g, s in zip(groups, signals, strict=True)
+        ]
+        losses.append(rollout.fit(scored)["valued_mcts/loss"])
+    assert losses[-1] < losses[0]
+    same = make("rollout", SPEC)
+    same.load_state_dict(rollout.state_dict())
+    same.load_tensors(rollout.tensors())
+    rates = [rightly(one, *boxes(False)) for one in (rollout, same, make("rollout", SPEC))]
+    assert rates[0] == rates[1] > 0.9
+    assert 0.2 < rates[2] < 0.8
+
+
+def rightly(rollout: Any, here: Workers, plans: list[TaskPlan]) -> float:
+    """Of the groups in which one chain asked for the colour, the share whose branch left it."""
+    four = [p._replace(key=k, name=f"{p.name}.{k}") for k in range(4) for p in plans]
+    found = []
+    for group in rollout.collect(four, here):
+        asked = [m.episode.turns[0].text.strip() == "search: colour" for m in group.members[:2]]
+        if any(asked) and not all(asked):
+            left = group.members[2].parent
+            assert left is not None
+            found.append(asked[left])
+    assert len(found) > 20
+    return float(np.mean(found))
+
+
+def test_with_returns_alone_it_is_the_plain_search() -> None:
+    here, plans = boxes()
+    plans = plans[:6]
+    plain, valued = (
+        make("rollout", spec).collect(plans, here)
+        for spec in ({"use": "mcts", "size": 6}, {"use": "valued_mcts", "size": 6, "alpha": 1.0})
+    )
+    texts = [
+        [([t.text for t in m.episode.turns], m.parent, m.since) for g in groups for m in g.members]
+        for groups in (plain, valued)
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_a_value_model_needs_qualities() -> None:
+    table = {**read("rest_mcts"), "signal": ["return"], "advantage": "grpo"}
+    with pytest.raises(CardError, match="needs 'turn_quality'"):
+        Recipe.of(table).check(frozenset())
+    with pytest.raises(CardError, match=r"alpha is in \[0, 1\], got 1.5"):
+        make("rollout", {"use": "valued_mcts", "alpha": 1.5})
 
 
 def selected(batch: Batch, quality: list[list[float]], **options: object) -> list[list[bool]]:

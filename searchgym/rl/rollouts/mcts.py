@@ -26,6 +26,8 @@ class SearchNode:
     children: list[SearchNode] = field(default_factory=list)
     ended: bool = False
     """True if the episode ends here."""
+    expected: float | None = None
+    """What a value model says of it; None: it was not asked."""
 
     @property
     def value(self) -> float:
@@ -45,9 +47,9 @@ class Mcts(Branching):
     its first child. States below which nothing can begin are passed over; where none is left,
     another chain begins with the question, so that a group always has ``size`` members.
 
-    This is the search of ReST-MCTS* (Zhang et al., arXiv 2406.03816) and PROPA (Jiang et al., arXiv
-    2511.10279) with values from episodes alone. ReST-MCTS* mixes in those of a value model,
-    V ← (1 - α) V + α R; here α is 1. Rounds follow each other, all groups' in one batch.
+    This is the search of PROPA (Jiang et al., arXiv 2511.10279), and that of ReST-MCTS* but for its
+    value model (:class:`~searchgym.rl.rollouts.valued_mcts.ValuedMcts`). Rounds follow each other,
+    all groups' in one batch.
 
     Args:
         size: Leaves of a group: exactly so many.
@@ -73,12 +75,17 @@ class Mcts(Branching):
         room = self.size - len(tree.branches)
         if tree.going or not room:
             return
-        chosen = self.select(backed_up(tree))
+        root = backed_up(tree)
+        self.judge(tree, root)
+        chosen = self.select(root)
         if chosen is None:
             tree.chain()
             return
         for _ in range(min(self.width - len(chosen.children), room)):
             tree.fork(*chosen.state)
+
+    def judge(self, tree: TurnTree, root: SearchNode) -> None:
+        """Revise the values of the states below the question: here they stay as they are."""
 
     def select(self, root: SearchNode) -> SearchNode | None:
         """The state that is expanded next; None if nothing can be."""
@@ -93,7 +100,11 @@ class Mcts(Branching):
 
     def bound(self, node: SearchNode, parent: SearchNode) -> float:
         """The upper confidence bound of a state's value."""
-        return node.value + self.explore * math.sqrt(math.log(parent.visits) / node.visits)
+        return self.worth(node) + self.explore * math.sqrt(math.log(parent.visits) / node.visits)
+
+    def worth(self, node: SearchNode) -> float:
+        """The value of a state: Q."""
+        return node.value
 
     def _expandable(self, node: SearchNode) -> bool:
         return node.state != QUESTION and not node.ended and len(node.children) < self.width

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from ..slots.records import Played, Scored
-from ..turn_head import KeepsHead, TurnHead, turn_states
+from ..turn_head import KeepsHead, TurnHead
 from .branching import Branching, TurnTree
 from .entropy_branches import turn_entropy
+from .tree_states import TreeStates
 
 State = tuple[int, int]
 """(Place of the branch that wrote the turn, turn)."""
@@ -54,8 +55,7 @@ class ValueGuided(KeepsHead, Branching):
         self.chains, self.rounds, self.tokens = chains, rounds, tokens
         self.weight, self.gamma = float(weight), float(gamma)
         self.head = TurnHead(lr, epochs)
-        self._states: dict[str, dict[int, Tensor]] = {}
-        """States of this step's episodes, by turn, their own turns alone."""
+        self._states = TreeStates()
 
     def plant(self, tree: TurnTree) -> None:
         for _ in range(self.chains):
@@ -72,11 +72,11 @@ class ValueGuided(KeepsHead, Branching):
 
     def _chosen(self, tree: TurnTree, count: int) -> list[State]:
         """Choose the states from which branches go on."""
-        self._look(tree)
+        self._states.look(tree)
         policy, worth = tree.workers.policy, dict[State, float]()
         for place, branch in enumerate(tree.branches):
             name = branch.episode.config.episode_id
-            for at, state in self._states[name].items():
+            for at, state in self._states.of(name).items():
                 # all chains begin with one question, and a branch's first state is its parent's
                 if not branch.broken and (at > branch.since or place == 0):
                     unsure = turn_entropy(policy, name, at, self.tokens)
@@ -89,20 +89,8 @@ class ValueGuided(KeepsHead, Branching):
             found.append(min(worth, key=lambda s: (used.count(s), -worth[s], s)))
         return found
 
-    def _look(self, tree: TurnTree) -> None:
-        """Read the states of branches that have ended since it was last done, in one pass."""
-        policy = tree.workers.policy
-        new = [b for b in tree.branches if b.episode.config.episode_id not in self._states]
-        rows = [policy.rows(b.episode, since=b.since) for b in new]
-        by_row = iter(turn_states([r for own in rows for r in own], tree.workers.lm, "first"))
-        for branch, own in zip(new, rows, strict=True):
-            states: dict[int, Tensor] = {}
-            for _ in own:
-                states |= next(by_row)
-            self._states[branch.episode.config.episode_id] = states
-
     def _members(self, tree: TurnTree) -> tuple[Played, ...]:
-        self._look(tree)  # the last ones, for fit
+        self._states.look(tree)  # the last ones, for fit
         return super()._members(tree)
 
     def fit(self, scored: Sequence[Scored]) -> Mapping[str, float]:
@@ -113,12 +101,12 @@ class ValueGuided(KeepsHead, Branching):
         for s in scored:
             for i in s.training:
                 name = s.group.members[i].episode.config.episode_id
-                states = [state for _, state in sorted(self._states.get(name, {}).items())]
+                states = [state for _, state in sorted(self._states.of(name).items())]
                 if states:
                     now += states
                     later += [*states[1:], torch.zeros_like(states[0])]
                     paid += [0.0] * (len(states) - 1) + [float(s.rewards.total[i])]
-        self._states = {}
+        self._states.clear()
         if not now:
             return {}
         self.head.value(now[0])  # has a width from now on

@@ -67,11 +67,11 @@ def run_batch(service: Service[Any, Any], batch: Sequence[Any]) -> Sequence[Any]
 def _outage(error: BaseException) -> Failure | None:
     """The failure that a network's error is and that may pass; None: not one."""
     kinds = [
-        found
+        kind
         for module, names in _CLIENTS.items()
         if (loaded := sys.modules.get(module)) is not None  # else the error is not of its kind
         for name in names
-        if isinstance(found := getattr(loaded, name, None), type)
+        if isinstance(kind := getattr(loaded, name, None), type)
     ]
     cause = getattr(error, "reason", None)  # urllib wraps what it met
     if isinstance(error, OSError) and isinstance(cause, OSError):
@@ -88,8 +88,8 @@ def _outage(error: BaseException) -> Failure | None:
 
 def _status(error: BaseException) -> int | None:
     """The HTTP status an error speaks of: urllib's has a ``code``, others have a response."""
-    found = getattr(getattr(error, "response", None), "status_code", getattr(error, "code", None))
-    return found if isinstance(found, int) else None
+    status = getattr(getattr(error, "response", None), "status_code", getattr(error, "code", None))
+    return status if isinstance(status, int) else None
 
 
 def text_and_k(query: Query) -> bytes:

@@ -64,7 +64,7 @@ def normalise_answer(text: str) -> str:
     """
     text = text.lower()
     if not text.isascii() and _OTHER.search(text):
-        text = _FORMS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text).lower()
+        text = _FORMS.sub(lambda matched: unicodedata.normalize("NFKC", matched[0]), text).lower()
         text = _GAPS.sub("", _MARKS.sub("", text))
     text = text.translate(_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())

@@ -42,9 +42,9 @@ class RandomAgent(_Scripted):
         self._builder = builder or FeatureBuilder(None)
 
     def decide(self, state: State, request: TurnRequest) -> Action:
-        found = self._builder.candidates(state)
+        candidates = self._builder.candidates(state)
         key = derive(self.seed, "random-agent", request.episode_id, request.turn, request.context)
-        return found[key % len(found)].action
+        return candidates[key % len(candidates)].action
 
 
 class FirstHitAgent(_Scripted):

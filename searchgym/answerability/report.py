@@ -94,14 +94,14 @@ class AnswerabilityReport:
 
     def reasons(self) -> dict[str, int]:
         """Questions per reason: those of :data:`REASONS` first, then why some are not judged."""
-        found = Counter(v.reason for v in self.verdicts if v.reason)
-        order = [*(r for r in REASONS if found[r]), *sorted(set(found) - set(REASONS))]
-        return {reason: found[reason] for reason in order}
+        counts = Counter(v.reason for v in self.verdicts if v.reason)
+        order = [*(r for r in REASONS if counts[r]), *sorted(set(counts) - set(REASONS))]
+        return {reason: counts[reason] for reason in order}
 
     def unanswerable(self) -> list[Verdict]:
         """The judged questions that cannot be answered, in the order of :data:`REASONS`."""
-        found = [v for v in self.verdicts if v.reason in REASONS]
-        return sorted(found, key=lambda v: REASONS.index(v.reason))
+        unanswerable = [v for v in self.verdicts if v.reason in REASONS]
+        return sorted(unanswerable, key=lambda v: REASONS.index(v.reason))
 
     def table(self) -> str:
         """The shares as text, a line per group, and what stands in the way."""
@@ -158,9 +158,9 @@ def measure_answerability(
     progress: Progress | None = None,
 ) -> AnswerabilityReport:
     """Judge every task (see :func:`searchgym.answerability.verdicts.judge`) and count."""
-    found = judge(tasks, corpus, engine, k=k, turns=turns, progress=progress)
+    verdicts = judge(tasks, corpus, engine, k=k, turns=turns, progress=progress)
     return AnswerabilityReport(
-        name, corpus.name, corpus.digest, engine.fingerprint, k, turns, tuple(found)
+        name, corpus.name, corpus.digest, engine.fingerprint, k, turns, tuple(verdicts)
     )
 
 

@@ -79,20 +79,20 @@ class Sought:
         if not self.gold and len(needed) > WANTED:
             return []
         asked = f" {normalise_answer(self.task.question)} "
-        found = []
+        bridges = []
         for title in sorted({bare_title(self.index.corpus.passage(p).title) for p in needed}):
             name = normalise_answer(title)
             if name and (f" {name} " in asked or self.index.readable([title], self.shown)):
-                found.append(title)
-        return found
+                bridges.append(title)
+        return bridges
 
     def take(self) -> None:
         """One turn: the tried query that shows most of what is missing; then anything new."""
         best, score = "", (0, 0, 0)
         for query in self.queries():
-            found = set(self.answers.get(query, ()))
-            new = found - self.shown.keys()
-            wanted = len(found & self.missing) if self.gold else len(found & self.stated_in)
+            ids = set(self.answers.get(query, ()))
+            new = ids - self.shown.keys()
+            wanted = len(ids & self.missing) if self.gold else len(ids & self.stated_in)
             tells = len(new & self.stated_in)
             if (wanted, tells, len(new)) > score:
                 best, score = query, (wanted, tells, len(new))

@@ -48,13 +48,13 @@ class AnswerIndex:
 
     def places(self, answers: Iterable[str]) -> list[int]:
         """Positions of the passages in which an answer can be read, ascending."""
-        found: set[int] = set()
+        places: set[int] = set()
         for answer in map(normalise_answer, answers):
             lists = [self._places.get(word, []) for word in answer_words(answer)]
             if lists:
                 rarest = min(lists, key=len)
-                found.update(i for i in rarest if _states(self._texts[i], answer))
-        return sorted(found)
+                places.update(i for i in rarest if _states(self._texts[i], answer))
+        return sorted(places)
 
     def readable(self, answers: Sequence[str], passages: Iterable[str]) -> bool:
         """Return whether one of these passages (by id) states an answer; absent ones state none."""

@@ -79,12 +79,12 @@ def judge(
     """
     index = AnswerIndex(corpus)
     pages = _pages(corpus)
-    found: list[Verdict | Sought] = [_from_corpus(task, index, pages) for task in tasks]
-    sought = [s for s in found if isinstance(s, Sought)]
+    from_corpus: list[Verdict | Sought] = [_from_corpus(task, index, pages) for task in tasks]
+    sought = [s for s in from_corpus if isinstance(s, Sought)]
     if progress is not None:
-        progress(len(found) - len(sought))
+        progress(len(from_corpus) - len(sought))
     search(sought, engine, k=k, turns=turns + MORE_TURNS, progress=progress)
-    return [_verdict(f, turns) if isinstance(f, Sought) else f for f in found]
+    return [_verdict(f, turns) if isinstance(f, Sought) else f for f in from_corpus]
 
 
 def family_of(task: Task) -> str:
@@ -151,11 +151,11 @@ def _gold(task: Task, corpus: Corpus, pages: dict[str, str]) -> tuple[list[str],
 
 def _pages(corpus: Corpus) -> dict[str, str]:
     """Normalised title → its first passage."""
-    found: dict[str, str] = {}
+    passage_of: dict[str, str] = {}
     for passage in corpus:
-        found.setdefault(_key(passage.title), passage.id)
-        found.setdefault(_key(bare_title(passage.title)), passage.id)
-    return found
+        passage_of.setdefault(_key(passage.title), passage.id)
+        passage_of.setdefault(_key(bare_title(passage.title)), passage.id)
+    return passage_of
 
 
 def _key(title: str) -> str:

@@ -61,12 +61,12 @@ def outside(table: TransferTable, recorded: dict[str, Any]) -> list[str]:
         rung, agent, metric = row["rung"], row["agent"], row["metric"]
         if rung not in table.rungs:
             continue
-        found = table.cell(rung, agent, metric)
+        interval = table.cell(rung, agent, metric)
         where = f"{rung}, {agent}, {metric}"
-        if found is None or not found.n:
+        if interval is None or not interval.n:
             lines.append(f"{where}: not measured")
-        elif not row["low"] - _HALF <= found.mean <= row["high"] + _HALF:
-            lines.append(f"{where}: {found.mean:.4f} outside [{row['low']}, {row['high']}]")
+        elif not row["low"] - _HALF <= interval.mean <= row["high"] + _HALF:
+            lines.append(f"{where}: {interval.mean:.4f} outside [{row['low']}, {row['high']}]")
     return lines
 
 

@@ -62,10 +62,10 @@ class CheckedPage(NamedTuple):
 def pages(root: Path | None = None) -> list[Path]:
     """README and every page of the catalogue, of the notebooks and of the site."""
     top = root or catalog("envs").parent
-    found = [top / "README.md", *(p for kind in ("envs", "agents", "corpora", "notebooks")
+    paths = [top / "README.md", *(p for kind in ("envs", "agents", "corpora", "notebooks")
                                   for p in sorted((top / kind).rglob("*.md")))]  # fmt: skip
-    found += sorted((top / "searchgym" / "site").rglob("*.md"))
-    return [path for path in found if path.is_file()]
+    paths += sorted((top / "searchgym" / "site").rglob("*.md"))
+    return [path for path in paths if path.is_file()]
 
 
 def check(text: str, root: Path | None = None) -> CheckedPage:
@@ -76,24 +76,24 @@ def check(text: str, root: Path | None = None) -> CheckedPage:
     """
     top = root or catalog("envs").parent
     drifts, count = [], 0
-    for found in _FIGURE.finditer(text):
-        stored = _stored(found["place"], top)
+    for match in _FIGURE.finditer(text):
+        stored = _stored(match["place"], top)
         count += 1
-        new = _figure(found, stored)
-        if new != found[0]:
+        new = _figure(match, stored)
+        if new != match[0]:
             drifts.append(
-                Drift(_line(text, found.start()), found[0].partition("<!--")[0].strip(),
-                      new.partition("<!--")[0].strip(), found["place"])
+                Drift(_line(text, match.start()), match[0].partition("<!--")[0].strip(),
+                      new.partition("<!--")[0].strip(), match["place"])
             )  # fmt: skip
-    for found in _TABLE.finditer(text):
-        rows = _ladder(found["place"], top).splitlines()
-        here = found["body"].strip().splitlines()
+    for match in _TABLE.finditer(text):
+        rows = _ladder(match["place"], top).splitlines()
+        here = match["body"].strip().splitlines()
         count += sum(row.count("|") - 1 for row in rows[2:])
-        first = _line(text, found.start("body"))
+        first = _line(text, match.start("body"))
         for number in range(max(len(rows), len(here))):
             old, new = (x[number] if number < len(x) else "" for x in (here, rows))
             if old != new:
-                drifts.append(Drift(first + number, old, new, found["place"]))
+                drifts.append(Drift(first + number, old, new, match["place"]))
     marks = len(_MARK.findall(text))
     if marks != len(_FIGURE.findall(text)) + len(_TABLE.findall(text)):
         raise EvaluationError(
@@ -107,9 +107,9 @@ def check(text: str, root: Path | None = None) -> CheckedPage:
 def rewritten(text: str, root: Path | None = None) -> str:
     """The page with every marked figure and table as it is stored."""
     top = root or catalog("envs").parent
-    text = _FIGURE.sub(lambda found: _figure(found, _stored(found["place"], top)), text)
+    text = _FIGURE.sub(lambda match: _figure(match, _stored(match["place"], top)), text)
     return _TABLE.sub(
-        lambda found: f"{found['begin']}{_ladder(found['place'], top)}\n{found['end']}",
+        lambda match: f"{match['begin']}{_ladder(match['place'], top)}\n{match['end']}",
         text,
     )
 
@@ -161,13 +161,13 @@ def ladder_table(folder: str, run: str, agent: str, beside: str, root: Path) -> 
     return "\n".join(lines)
 
 
-def _figure(found: re.Match[str], stored: Mapping[str, Any]) -> str:
+def _figure(match: re.Match[str], stored: Mapping[str, Any]) -> str:
     """A figure with its mark, as it should stand on the page."""
-    text = _like(found["mean"], stored["mean"])
-    if found["low"] is not None:
-        low, high = _like(found["low"], stored["low"]), _like(found["high"], stored["high"])
-        text += f"{found['gap']}[{low}, {high}]"
-    return f"{text}{found['after']}<!-- figure: {found['place']} -->"
+    text = _like(match["mean"], stored["mean"])
+    if match["low"] is not None:
+        low, high = _like(match["low"], stored["low"]), _like(match["high"], stored["high"])
+        text += f"{match['gap']}[{low}, {high}]"
+    return f"{text}{match['after']}<!-- figure: {match['place']} -->"
 
 
 def _like(text: str, value: float) -> str:

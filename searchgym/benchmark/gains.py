@@ -116,9 +116,9 @@ def transfer_ratio(
         reference = MetricTable(reference.values.mean(axis=0, keepdims=True), reference.questions)
     base = crossed_interval(reference.values, seed=joint.seed, bound=bound)
     gain = _pooled(there, joint, bound)
-    found = ratio(there, [reference], joint)
-    why = "" if found else "the gain on the reference is not above 0 beyond doubt"
-    return gain, base, found, why
+    transferred = ratio(there, [reference], joint)
+    why = "" if transferred else "the gain on the reference is not above 0 beyond doubt"
+    return gain, base, transferred, why
 
 
 def _pooled(there: Sequence[MetricTable], joint: Joint, bound: float | None) -> Interval:

@@ -122,9 +122,9 @@ def lacks(
     """
     by_name = {rung.name: rung for rung in rungs}
     real = [r for r in rungs if r.kind == "real" and r.step == "real" and r.name in table.rungs]
-    found: list[dict[str, Any]] = []
+    breakdowns: list[dict[str, Any]] = []
     if not real or not agents:
-        return found
+        return breakdowns
     home = next((r for r in rungs if r.step == "source"), rungs[0]).env()
     known = vocabulary(home.corpus, home.tasks)
     by_rung: dict[str, tuple[list[str], Strata]] = {}
@@ -155,15 +155,15 @@ def lacks(
                 if all(len(scores[0]) for _, scores in sides)
             ]  # fmt: skip
             told.sort(key=lambda b: -b.explained.mean)
-            found += [
+            breakdowns += [
                 {"rung": rung.name, "simulated": near, "agent": agent, "metric": metric,
                  **_json(b)}
                 for b in told
             ]  # fmt: skip
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found, ensure_ascii=False, indent=1), encoding="utf-8")
-    return found
+        path.write_text(json.dumps(breakdowns, ensure_ascii=False, indent=1), encoding="utf-8")
+    return breakdowns
 
 
 def _side(
@@ -178,9 +178,9 @@ def _side(
     place = {task: i for i, task in enumerate(ids)}
     order = [place[row.task_id] for row in results[0].rows]
     kept = np.flatnonzero(~np.isnan(scores).any(axis=0)).tolist()
-    found = {name: tuple(column[order[i]] for i in kept) for name, column in told.items()}
-    found[SHOWN] = shown_strata(recall[kept].tolist())
-    return found, scores[:, kept]
+    by_trait = {name: tuple(column[order[i]] for i in kept) for name, column in told.items()}
+    by_trait[SHOWN] = shown_strata(recall[kept].tolist())
+    return by_trait, scores[:, kept]
 
 
 def _points(sim_of: Any, real_of: Any, real: Floats, strata: int) -> Floats:

@@ -214,11 +214,11 @@ def _remote(real: Sequence[Rung], told: Engines) -> tuple[list[Rung], list[str]]
     """Real questions to a server (kept on disk, so that each is paid for once) or a recording."""
     if told.remote is None and told.recording is None:
         return [], ["remote engine: no --remote URL and no --recording FILE given"]
-    found = [r for r in real if told.remote_set in (None, r.name)]
-    if not found:
+    bases = [r for r in real if told.remote_set in (None, r.name)]
+    if not bases:
         wanted = f"the set {told.remote_set!r}" if told.remote_set else "a real set"
         return [], [f"remote engine: needs {wanted}, which is not on this machine"]
-    base, engine = found[0], {}
+    base, engine = bases[0], {}
     if told.remote is not None:
         options = {"url": told.remote} if isinstance(told.remote, str) else dict(told.remote)
         engine = {"name": "remote", **options}

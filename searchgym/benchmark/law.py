@@ -75,10 +75,10 @@ def measured(folders: Iterable[Path]) -> list[AgentScores]:
     return [
         AgentScores(
             agent,
-            {rung: float(np.mean(v)) for rung, v in found.items() if rung not in REAL_SETS},
-            {rung: float(np.mean(v)) for rung, v in found.items() if rung in REAL_SETS},
+            {rung: float(np.mean(v)) for rung, v in by_rung.items() if rung not in REAL_SETS},
+            {rung: float(np.mean(v)) for rung, v in by_rung.items() if rung in REAL_SETS},
         )
-        for agent, found in sorted(scores.items())
+        for agent, by_rung in sorted(scores.items())
     ]
 
 
@@ -120,11 +120,11 @@ class Law:
             EvaluationError: no such file, or not a law of this version.
         """
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            if found.pop("schema") != SCHEMA:
+            stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if stored.pop("schema") != SCHEMA:
                 raise ValueError("another version")
             fields: dict[str, Any] = {
-                k: tuple(v) if isinstance(v, list) else v for k, v in found.items()
+                k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()
             }
             law = cls(**fields)
             if not len(law.rungs) == len(law.means) == len(law.spreads) == len(law.weights):

@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 FITTED, FORETOLD = "fitted", "foretold"
 
 
-def scores(found: Law, agents: Sequence[AgentScores]) -> dict[str, Any]:
+def scores(law: Law, agents: Sequence[AgentScores]) -> dict[str, Any]:
     """Return predictions and their quality: ``agents`` (rows), ``r2`` by kind, ``finding``.
 
     An agent that the law was fitted to is predicted by a law of the same form fitted to the others.
     """
-    played = [a for a in agents if all(name in a.real for name in found.sets)]
+    played = [a for a in agents if all(name in a.real for name in law.sets)]
     rows: list[dict[str, Any]] = []
-    left = dict(zip([a.agent for a in played], left_out(played, found), strict=True))
+    left = dict(zip([a.agent for a in played], left_out(played, law), strict=True))
     for agent in agents:
-        unseen = agent.agent not in found.agents
-        real = agent.target(found.sets) if agent in played else None
+        unseen = agent.agent not in law.agents
+        real = agent.target(law.sets) if agent in played else None
         rows.append({
-            "agent": agent.agent, **{rung: agent.simulated.get(rung) for rung in found.rungs},
-            "predicted": found.predict(agent) if unseen else left[agent.agent], "real": real,
+            "agent": agent.agent, **{rung: agent.simulated.get(rung) for rung in law.rungs},
+            "predicted": law.predict(agent) if unseen else left[agent.agent], "real": real,
             "law": FORETOLD if unseen else FITTED,
         })  # fmt: skip
     r2: dict[str, Any] = {}
-    both = [a.target(found.sets) for a in played]
+    both = [a.target(law.sets) for a in played]
     r2["leave one out"] = r_squared(both, [left[a.agent] for a in played])._asdict()
     new = [row for row in rows if row["law"] == FORETOLD and row["real"] is not None]
     if len(new) >= 3:
         scores_of = {key: [row[key] for row in new] for key in ("real", "predicted")}
         r2["foretold"] = r_squared(scores_of["real"], scores_of["predicted"])._asdict()
-    return {"agents": rows, "r2": r2, "finding": finding(r2), "law": found.__dict__}
+    return {"agents": rows, "r2": r2, "finding": finding(r2), "law": law.__dict__}
 
 
 def finding(r2: Mapping[str, Mapping[str, Any]]) -> str:
@@ -67,8 +67,8 @@ def stored_results() -> dict[str, Any] | None:
     path = results_file()
     if not path.is_file():
         return None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    predictions: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return predictions
 
 
 def played(result: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -68,9 +68,9 @@ def entries(results: Iterable[Path] = (), *, fewest: int = FEWEST) -> list[Entry
     Raises:
         EvaluationError: a file is neither stored runs nor a result.
     """
-    found = [entry for path in expected_files() for entry in recorded(path)]
-    found += [measured(path) for path in (*submitted_files(), *results)]
-    return [entry for entry in found if entry.questions >= fewest]
+    all_entries = [entry for path in expected_files() for entry in recorded(path)]
+    all_entries += [measured(path) for path in (*submitted_files(), *results)]
+    return [entry for entry in all_entries if entry.questions >= fewest]
 
 
 def recorded(path: Path) -> list[Entry]:
@@ -206,8 +206,8 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _mean(row: Entry, metric: str, absent: float = -math.inf) -> float:
-    found = row.scores.get(metric)
-    return absent if found is None or math.isnan(found.mean) else found.mean
+    score = row.scores.get(metric)
+    return absent if score is None or math.isnan(score.mean) else score.mean
 
 
 def _interval(row: Mapping[str, Any]) -> Interval:

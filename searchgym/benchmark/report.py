@@ -51,8 +51,8 @@ def save_report(
 
 
 def _curves(learned: Mapping[str, Sequence[Learned]]) -> str:
-    found = [
+    curves = [
         {"agent": name, "seed": run.seed, "curve": run.curve}
         for name, runs in learned.items() for run in runs
     ]  # fmt: skip
-    return json.dumps(found, indent=1)
+    return json.dumps(curves, indent=1)

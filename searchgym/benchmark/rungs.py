@@ -131,12 +131,12 @@ def real_rungs(
     """
     from ..corpora.data import data_directory, status
 
-    found = {row.id: row for row in status(data_dir, verify=False)}
+    status_of = {row.id: row for row in status(data_dir, verify=False)}
     root = str(data_directory(data_dir))
     rungs: list[Rung] = []
     absent: list[str] = []
     for name in sets:
-        row = found.get(name)
+        row = status_of.get(name)
         if row is None or not row.present:
             absent.append(f"{name}: {row.get if row else 'no such set in the catalogue'}")
             continue

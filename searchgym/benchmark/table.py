@@ -84,19 +84,19 @@ class TransferTable:
     def cell(self, rung: str, agent: str, metric: str) -> Interval | None:
         """Mean and interval: over questions, and over seeds too where there are three or more (two
         say too little about others). None where the agent did not play (no oracle on real sets)."""
-        found = self.results.get((rung, agent))
-        if not found:
+        per_seed = self.results.get((rung, agent))
+        if not per_seed:
             return None
         key = (rung, agent, metric)
         if key not in self._cells:
-            self._cells[key] = self._over_seeds(found, metric)
+            self._cells[key] = self._over_seeds(per_seed, metric)
         return self._cells[key]
 
-    def _over_seeds(self, found: Sequence[EvalResult], metric: str) -> Interval:
-        if len(found) == 1:
-            return found[0].means[metric]
-        values, unit = aligned(found, metric), METRICS[metric]
-        if len(found) < FEWEST_SEEDS:
+    def _over_seeds(self, per_seed: Sequence[EvalResult], metric: str) -> Interval:
+        if len(per_seed) == 1:
+            return per_seed[0].means[metric]
+        values, unit = aligned(per_seed, metric), METRICS[metric]
+        if len(per_seed) < FEWEST_SEEDS:
             return mean_interval(values.mean(axis=0), seed=self.seed, unit=unit)
         interval = crossed_interval(values, seed=self.seed, unit=unit)
         if not unit and not (values < 0).any():  # counts are never negative
@@ -161,11 +161,11 @@ class TransferTable:
             if (base := self._gain(self.reference, agent, baseline, metric)) is None:
                 continue
             for name, members in places:
-                found = [self._gain(r, agent, baseline, metric) for r in members]
-                if any(f is None for f in found):
+                gain_tables = [self._gain(r, agent, baseline, metric) for r in members]
+                if any(t is None for t in gain_tables):
                     continue
                 told = transfer_ratio(
-                    [f for f in found if f is not None], base, joint, bound_of(metric)
+                    [t for t in gain_tables if t is not None], base, joint, bound_of(metric)
                 )
                 out.append(Gain(name, agent, baseline, self.reference, metric, *told))
         return out
@@ -215,8 +215,8 @@ class TransferTable:
         """Return F1 of every agent on every rung, for notebooks."""
         rows = []
         for rung in self.rungs:
-            found = [self.cell(rung, agent, "f1") for agent in self.agents]
-            cells = ["–" if c is None else format(c, ".2f") for c in found]
+            intervals = [self.cell(rung, agent, "f1") for agent in self.agents]
+            cells = ["–" if c is None else format(c, ".2f") for c in intervals]
             rows.append([f"{rung} ({self.questions(rung):,})", *cells])
         return html_table(["set", *self.agents], rows, "F1, mean [95 % interval]")
 

@@ -49,17 +49,17 @@ class CandidateRecipe:
     """Fields of ``CandidateTrainConfig``: every hyperparameter."""
 
     @classmethod
-    def of_card(cls, found: Card | str = "candidate") -> CandidateRecipe:
+    def of_card(cls, agent: Card | str = "candidate") -> CandidateRecipe:
         """The recipe of an agent card; ``CardError`` for a key it should not have."""
-        found = card("agents", found) if isinstance(found, str) else found
-        body = found.body.get("train")
+        agent = card("agents", agent) if isinstance(agent, str) else agent
+        body = agent.body.get("train")
         if body is None:
-            raise CardError(f"agent {found.id!r} does not learn: its card has no [train] table")
+            raise CardError(f"agent {agent.id!r} does not learn: its card has no [train] table")
         for key in body:
             if key not in _KEYS:
-                raise CardError(f"{found.folder / 'card.toml'}: {unknown('key', key, _KEYS)}")
+                raise CardError(f"{agent.folder / 'card.toml'}: {unknown('key', key, _KEYS)}")
         if "env" not in body:
-            raise CardError(f"{found.folder / 'card.toml'}: [train] needs the table 'env'")
+            raise CardError(f"{agent.folder / 'card.toml'}: [train] needs the table 'env'")
         return cls(**{**body, "worlds": tuple(body.get("worlds", (0,)))})
 
     @property

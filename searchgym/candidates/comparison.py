@@ -68,7 +68,7 @@ _DATED = re.compile(
 @lru_cache(maxsize=60_000)
 def _dates(text: str) -> tuple[float, ...]:
     """Dates of a text as years with fractions, in order of mention."""
-    found = []
+    dates = []
     for match in _YEAR.finditer(text):
         around = text[max(0, match.start() - 22) : match.start()].lower()
         month, day = 0.0, 0.0
@@ -79,8 +79,8 @@ def _dates(text: str) -> tuple[float, ...]:
                 digits = re.findall(r"\d{1,2}", around[max(0, at - 4) :])
                 day = int(digits[-1]) / 372 if digits and int(digits[-1]) <= 31 else 0.0
                 break
-        found.append(int(match.group()) + month + day)
-    return tuple(found)
+        dates.append(int(match.group()) + month + day)
+    return tuple(dates)
 
 
 _MONTH_LIST = tuple(
@@ -139,14 +139,14 @@ def titled_in(question: Question, titles: Sequence[str]) -> list[int]:
     """Documents whose title stands in the question, in its order; longer titles first claim their
     words, so that "Live" is not found inside "Live in Oldeth"."""
     left = f" {question.norm} "
-    found: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
     for i in sorted(range(len(titles)), key=lambda i: -len(titles[i])):
         at = left.find(f" {titles[i]} ") if titles[i] else -1
-        if at >= 0 and titles[i] not in (titles[j] for _, j in found):
-            found.append((at, i))
+        if at >= 0 and titles[i] not in (titles[j] for _, j in places):
+            places.append((at, i))
             end = at + len(titles[i]) + 1
             left = left[: at + 1] + "\0" * (end - at - 1) + left[end:]
-    return [i for _, i in sorted(found)]
+    return [i for _, i in sorted(places)]
 
 
 def _lead(doc: TokenizedPassage) -> list[int]:
@@ -245,7 +245,7 @@ def choice_columns(
     return out
 
 
-def polar_columns(question: Question, found: Sequence[ComparedPage]) -> NDArray[np.float32]:
+def polar_columns(question: Question, compared: Sequence[ComparedPage]) -> NDArray[np.float32]:
     """(len(POLAR_NAMES) - 1,) evidence columns for yes/no (the sign column is the caller's)."""
     out = np.zeros(len(POLAR_NAMES) - 1, dtype=np.float32)
     words = question.words.lower
@@ -257,17 +257,17 @@ def polar_columns(question: Question, found: Sequence[ComparedPage]) -> NDArray[
             if f.kind in ("name", "quote")
         )
     )
-    titles = [fold(bare_title(p.doc.title)) for p in found]
+    titles = [fold(bare_title(p.doc.title)) for p in compared]
     pages = titled_in(question, titles)[:2]
     if len(pages) < 2:
         pages = list(dict.fromkeys(p for p in pages_of(norms, titles) if p >= 0))[:2]
     out[0] = len(pages) / 2
     if len(pages) < 2:
         if pages:
-            cover = found[pages[0]].cover
+            cover = compared[pages[0]].cover
             out[1], out[2], out[3] = cover[0], cover[1], cover[0]
         return out
-    a, b = found[pages[0]], found[pages[1]]
+    a, b = compared[pages[0]], compared[pages[1]]
     out[1], out[2] = min(a.cover[0], b.cover[0]), min(a.cover[1], b.cover[1])
     out[3] = max(a.cover[0], b.cover[0])
     kinds = page_type(a.doc), page_type(b.doc)

@@ -147,9 +147,9 @@ class WordEncoder:
     def spelt(self, words: Sequence[str]) -> NDArray[np.float32]:
         """(N, D) meanings of words before the network reads them in a context: the mean of the
         embeddings of each one's pieces. The same on every processor, thousands in a second."""
-        found = self._load_tokenizer().encode_batch(list(words), add_special_tokens=False)
+        encodings = self._load_tokenizer().encode_batch(list(words), add_special_tokens=False)
         table = self._load_model().get_input_embeddings().weight.detach().float().cpu().numpy()
-        means = [table[f.ids].mean(0) if f.ids else np.zeros_like(table[0]) for f in found]
+        means = [table[e.ids].mean(0) if e.ids else np.zeros_like(table[0]) for e in encodings]
         return np.stack(means)
 
     # -- computing -------------------------------------------------------------------------------
@@ -190,15 +190,15 @@ class WordEncoder:
         import torch
 
         tokenizer, model = self._load_tokenizer(), self._load_model()
-        found = tokenizer.encode_batch(
+        encodings = tokenizer.encode_batch(
             [w.text.encode("utf-8", "replace").decode() for _, w in batch]
         )
-        width = max(len(f.ids) for f in found)
+        width = max(len(e.ids) for e in encodings)
         ids = np.zeros((len(batch), width), dtype=np.int64)
         mask = np.zeros_like(ids)
-        for row, f in enumerate(found):
-            ids[row, : len(f.ids)] = f.ids
-            mask[row, : len(f.ids)] = 1
+        for row, e in enumerate(encodings):
+            ids[row, : len(e.ids)] = e.ids
+            mask[row, : len(e.ids)] = 1
         cast = self.dtype == "bfloat16"
         with (
             torch.inference_mode(),
@@ -210,7 +210,7 @@ class WordEncoder:
             ).last_hidden_state
         hidden = out.float().cpu().numpy()
         for row, (digest, words) in enumerate(batch):
-            self.store.add(digest, self._words(words, found[row].offsets, hidden[row]))
+            self.store.add(digest, self._words(words, encodings[row].offsets, hidden[row]))
 
     def _words(
         self, words: Words, offsets: Sequence[tuple[int, int]], hidden: NDArray[np.float32]

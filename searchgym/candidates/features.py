@@ -161,20 +161,20 @@ class FeatureBuilder:
 
     @np.errstate(invalid="ignore")  # some BLAS raise the flag for lanes beyond a short row's end
     def _build(self, state: State) -> ScoredActions:
-        found = self.candidates(state)
+        actions = self.candidates(state)
         q, encoded = self._question(state.question)
         docs = tuple(analyse(p.title, p.text) for p, _, _ in state.found)
         pairs = [self._pair(state.question, d) for d in docs]
-        out = np.zeros((len(found), len(FEATURE_NAMES)), dtype=np.float32)
-        out[np.arange(len(found)), [_FORM[c.form] for c in found]] = 1
+        out = np.zeros((len(actions), len(FEATURE_NAMES)), dtype=np.float32)
+        out[np.arange(len(actions)), [_FORM[c.form] for c in actions]] = 1
         at = len(FORMS)
         out[:, at : at + len(STATE_NAMES)] = _state_columns(state, q, encoded, pairs)
         at += len(STATE_NAMES)
         spans = out[:, at : at + len(SPAN_NAMES)]
-        places = _places(found)
+        places = _places(actions)
         _span_columns(spans, places, pairs)
         at += len(SPAN_NAMES)
-        _link_columns(out[:, at : at + len(LINK_NAMES)], spans, found, places, state, docs, pairs)
+        _link_columns(out[:, at : at + len(LINK_NAMES)], spans, actions, places, state, docs, pairs)
         at += len(LINK_NAMES)
         pages = [
             ComparedPage(d, p.cover, p.lead, p.block[:, _REL], p.block[:, _COS_REL])
@@ -183,18 +183,18 @@ class FeatureBuilder:
         sides = choice_columns(q, pages)
         if sides:
             out[:, len(FORMS) + STATE_NAMES.index("choice")] = 1
-            for row, c in enumerate(found):
+            for row, c in enumerate(actions):
                 if c.norm in sides:
                     out[row, at : at + len(CHOICE_NAMES)] = sides[c.norm]
         at += len(CHOICE_NAMES)
         if q.polar:
             evidence = polar_columns(q, pages)
-            for row, c in enumerate(found):
+            for row, c in enumerate(actions):
                 if c.form in ("yes", "no"):
                     sign = 1 if c.form == "yes" else -1
                     out[row, at] = sign
                     out[row, at + 1 : at + len(POLAR_NAMES)] = sign * evidence
-        return ScoredActions(found, out)
+        return ScoredActions(actions, out)
 
 
 def _state_columns(
@@ -256,10 +256,10 @@ class Places(NamedTuple):
     """(R,) the candidates that have any."""
 
 
-def _places(found: Sequence[Candidate]) -> Places:
-    counts = np.asarray([len(c.places) for c in found], dtype=np.int64)
-    rows = np.repeat(np.arange(len(found)), counts)
-    flat = [number for c in found for place in c.places for number in place]
+def _places(actions: Sequence[Candidate]) -> Places:
+    counts = np.asarray([len(c.places) for c in actions], dtype=np.int64)
+    rows = np.repeat(np.arange(len(actions)), counts)
+    flat = [number for c in actions for place in c.places for number in place]
     table = np.asarray(flat, dtype=np.int64).reshape(-1, 2)
     placed = np.flatnonzero(counts)
     first = (np.cumsum(counts) - counts)[placed]
@@ -284,7 +284,7 @@ _IN_Q = SPAN_NAMES.index("in_question")
 def _link_columns(
     out: NDArray[np.float32],
     spans: NDArray[np.float32],
-    found: Sequence[Candidate],
+    actions: Sequence[Candidate],
     places: Places,
     state: State,
     docs: tuple[TokenizedPassage, ...],
@@ -296,7 +296,7 @@ def _link_columns(
     for d, pair in enumerate(pairs):
         titles.setdefault(pair.title_norm, d)
     queried = {fold(x) for x in state.queries}
-    links = _links(found, titles)
+    links = _links(actions, titles)
     last_turn = max(turn for _, _, turn in state.found)
     about_docs = []
     for d, ((_, rank, turn), pair) in enumerate(zip(state.found, pairs, strict=True)):
@@ -325,7 +325,7 @@ def _link_columns(
     out[placed, 2] = np.add.reduceat(fresh, places.first) / len(docs)
     out[placed, 3:6] = best_of[:, 0:3]
     out[placed, 8:13] = best_of[:, 3:8]
-    rows = [i for i, c in enumerate(found) if c.form == "span" and c.places]
+    rows = [i for i, c in enumerate(actions) if c.form == "span" and c.places]
     near = spans[:, _REL] + spans[:, _SENT] - 2 * spans[:, _IN_Q]
     best = float(near[rows].max()) if rows else 0.0
     out[rows, 16] = near[rows] >= best
@@ -333,7 +333,7 @@ def _link_columns(
     matched = np.stack([p.matched for p in pairs])
     union = matched.max(0)
     whole = max(1.0, float((union > 0).sum()))
-    norms = [found[r].norm for r in placed.tolist()]
+    norms = [actions[r].norm for r in placed.tolist()]
     out[placed, 7] = [norm not in titles and norm not in queried for norm in norms]
     for r, norm in zip(placed.tolist(), norms, strict=True):
         own = titles.get(norm, -1)
@@ -342,13 +342,13 @@ def _link_columns(
         out[r, 6] = 1
         rest = np.delete(matched, own, axis=0).max(0, initial=0)
         out[r, 13] = float((union - rest).sum()) / whole
-    _nesting(out, rows, {i: tokens(found[i].norm) for i in rows})
+    _nesting(out, rows, {i: tokens(actions[i].norm) for i in rows})
 
 
-def _links(found: Sequence[Candidate], titles: dict[str, int]) -> dict[int, int]:
+def _links(actions: Sequence[Candidate], titles: dict[str, int]) -> dict[int, int]:
     """Document → the row of the candidate that names it from another document."""
     links: dict[int, int] = {}
-    for row, c in enumerate(found):
+    for row, c in enumerate(actions):
         d = titles.get(c.norm, -1)
         if d >= 0 and c.form == "span" and any(other != d for other, _ in c.places):
             links.setdefault(d, row)

@@ -122,12 +122,12 @@ def _ends_sentence(word: str, lower: str, gap: str, following: str) -> bool:
 
 def tokenise(text: str, *, first_sentence: int = 0) -> Words:
     """Words of a text with their sentences; total, any string is accepted."""
-    found = [(m.start(), m.end()) for m in WORD.finditer(text)]
-    starts = tuple(s for s, _ in found)
-    ends = tuple(e for _, e in found)
-    raw = [text[s:e] for s, e in found]
+    ranges = [(m.start(), m.end()) for m in WORD.finditer(text)]
+    starts = tuple(s for s, _ in ranges)
+    ends = tuple(e for _, e in ranges)
+    raw = [text[s:e] for s, e in ranges]
     lower = tuple(w.lower() for w in raw)
-    bounds = (*starts[1:], len(text)) if found else ()
+    bounds = (*starts[1:], len(text)) if ranges else ()
     gap = tuple(text[e:b] for e, b in zip(ends, bounds, strict=True))
     sentence, at = [], first_sentence
     for i, word in enumerate(raw):

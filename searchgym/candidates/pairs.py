@@ -310,9 +310,9 @@ def _apposed(doc: TokenizedPassage) -> NDArray[np.bool_]:
     auxiliary verb."""
     out = np.zeros(len(doc.spans), dtype=bool)
     lower, gap = doc.words.lower, doc.words.gap
-    for row, found in enumerate(doc.spans):
-        after = lower[found.last] if found.last < len(lower) else ""
-        mark = gap[found.last - 1]
+    for row, span in enumerate(doc.spans):
+        after = lower[span.last] if span.last < len(lower) else ""
+        mark = gap[span.last - 1]
         out[row] = after in ("is", "was", "are", "were") or (
             "," in mark and (after in ("a", "an", "the") or after in AUXILIARIES)
         )

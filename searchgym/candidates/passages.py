@@ -73,20 +73,20 @@ def analyse(title: str, text: str) -> TokenizedPassage:
     words = _join(head, tokenise(text, first_sentence=1), f"{title}. {text}", offset)
     body = len(head.start)
     spans, norms, texts = [], [], []
-    for found in _with_title(title, words, body):
-        surface = words.slice(found.first, found.last)
+    for span in _with_title(title, words, body):
+        surface = words.slice(span.first, span.last)
         norm = fold(surface)
         if norm:
-            spans.append(found)
+            spans.append(span)
             norms.append(norm)
             texts.append(surface)
     sentence = np.asarray(words.sentence, dtype=np.int64)
     starts = np.flatnonzero(np.diff(sentence, prepend=-1)) if len(sentence) else sentence
-    bounds = np.asarray([(f.first, f.last) for f in spans], dtype=np.int64).reshape(-1, 2)
+    bounds = np.asarray([(s.first, s.last) for s in spans], dtype=np.int64).reshape(-1, 2)
     named = tuple(
-        (i, words.sentence[f.first])
-        for i, f in enumerate(spans)
-        if f.kind in ("name", "quote", "title")
+        (i, words.sentence[s.first])
+        for i, s in enumerate(spans)
+        if s.kind in ("name", "quote", "title")
     )
     return TokenizedPassage(
         title, words, body, offset, tuple(spans), tuple(norms), bounds, starts, tuple(texts), named

@@ -307,13 +307,13 @@ def find_spans(words: Words, body: int = 0) -> list[Found]:
 
     Where two rules find the same bounds the more telling kind stays (dates before names, …).
     """
-    found: dict[tuple[int, int], str] = {}
+    kind_of: dict[tuple[int, int], str] = {}
     for rule in (_dates, _quotes, _numbers, _names, _predicates, _plain):
         for span in rule(words, body):
-            found.setdefault((span.first, span.last), span.kind)
-    for (a, b), kind in list(found.items()):
+            kind_of.setdefault((span.first, span.last), span.kind)
+    for (a, b), kind in list(kind_of.items()):
         if kind == "date":  # its day is no number of anything
             for inside in ((a, a + 1), (b - 1, b), (a + 1, a + 2)):
-                if found.get(inside) == "number":
-                    del found[inside]
-    return [Found(a, b, kind) for (a, b), kind in sorted(found.items())]
+                if kind_of.get(inside) == "number":
+                    del kind_of[inside]
+    return [Found(a, b, kind) for (a, b), kind in sorted(kind_of.items())]

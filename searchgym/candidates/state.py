@@ -35,7 +35,7 @@ def read_state(request: TurnRequest) -> State:
     dialect = get_dialect(request.dialect)
     question = ""
     queries: list[str] = []
-    found: dict[str, tuple[Passage, int, int]] = {}
+    shown: dict[str, tuple[Passage, int, int]] = {}
     turn = 0
     for segment in request.segments:
         if segment.kind in ("question", "task") and not question:
@@ -46,20 +46,20 @@ def read_state(request: TurnRequest) -> State:
             queries.extend(getattr(action, "queries", ()))
         if segment.hits:
             for rank, hit in enumerate(segment.hits):
-                found.setdefault(hit.passage.id, (hit.passage, rank, turn))
+                shown.setdefault(hit.passage.id, (hit.passage, rank, turn))
             turn += 1
     searches = any(tool.name == "search" for tool in request.tools)
     left = request.queries_left if searches else 0
-    return make_state(question, queries, found.values(), request.turns_left, left)
+    return make_state(question, queries, shown.values(), request.turns_left, left)
 
 
 def make_state(
     question: str,
     queries: Iterable[str],
-    found: Iterable[tuple[Passage, int, int]],
+    shown: Iterable[tuple[Passage, int, int]],
     turns_left: int,
     queries_left: int | None,
 ) -> State:
     """A state from its parts; searching needs a turn to spare for the answer and a query left."""
     can_search = turns_left > 1 and (queries_left is None or queries_left > 0)
-    return State(question, tuple(queries), tuple(found), turns_left, queries_left, can_search)
+    return State(question, tuple(queries), tuple(shown), turns_left, queries_left, can_search)

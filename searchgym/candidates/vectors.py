@@ -64,8 +64,8 @@ class VectorStore:
 
     def _read(self, shard: Path) -> None:
         try:
-            found = _safetensors().load_file(str(shard))
-            keys, ends, rows = found["keys"], found["ends"], found["rows"]
+            arrays = _safetensors().load_file(str(shard))
+            keys, ends, rows = arrays["keys"], arrays["ends"], arrays["rows"]
         except (KeyError, ValueError, OSError, RuntimeError) as error:
             raise DataError(f"{shard}: not a shard of word vectors ({error}); delete it") from error
         except Exception as error:

@@ -78,8 +78,8 @@ class Figure:
 
     def spec(self, narrow: bool = False) -> dict[str, Any]:
         """Vega-Lite, with colours as CSS variables; the page sets the title itself."""
-        found: dict[str, Any] = json.loads(self._narrow if narrow else self._wide)
-        return found
+        spec: dict[str, Any] = json.loads(self._narrow if narrow else self._wide)
+        return spec
 
     @cached_property
     def _wide(self) -> str:
@@ -92,10 +92,10 @@ class Figure:
     def _text(self, chart: altair.TopLevelMixin) -> str:
         """The JSON of a chart. Kept, because Altair takes longer to write one than Vega to draw
         it; unchecked, because the charts are ours: tests hold them to Vega-Lite's schema."""
-        found = chart.to_dict(validate=False)
-        found["config"] = {**found.get("config", {}), **_CONFIG}
-        found["description"] = self.alt
-        return json.dumps(found)
+        spec = chart.to_dict(validate=False)
+        spec["config"] = {**spec.get("config", {}), **_CONFIG}
+        spec["description"] = self.alt
+        return json.dumps(spec)
 
     def themed(self, scheme: Scheme = "light", narrow: bool = False) -> dict[str, Any]:
         """Vega-Lite with a scheme's colours, its background and the title."""

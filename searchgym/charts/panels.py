@@ -48,7 +48,7 @@ def multiples(
         for place, measure in enumerate(measures)
     ]  # fmt: skip
     # Layers name their data, which stand here once: Altair copies what a layer holds many times.
-    named = {f"panel-{i}": found for i, found in enumerate(by_measure.values())}
+    named = {f"panel-{i}": panel_rows for i, panel_rows in enumerate(by_measure.values())}
     if marks:
         named[MARKS] = [dict(mark) for mark in marks]
     apart = alt.Resolve(scale=alt.ScaleResolveMap(x="independent", y="independent"))

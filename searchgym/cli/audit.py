@@ -113,15 +113,15 @@ def _material(
             raise DataError(f"{name} needs passages: --corpus FILE, FOLDER or a set's name")
         return load(corpus, split or "public", data_dir), None, load_questions(name)
     try:
-        found = corpus_card(name)
+        card = corpus_card(name)
     except CardError as error:
-        found = None
+        card = None
         _known_environment(name, error)
     options: dict[str, Any] = {"data_dir": str(data_dir)} if data_dir is not None else {}
-    if found is not None:
-        real = found.body["kind"] == "real"
+    if card is not None:
+        real = card.body["kind"] == "real"
         options |= {"corpus": name, "split": split or ("public" if real else "train")}
-    shared = _setting(None if found is not None else name, options, split, settings)
+    shared = _setting(None if card is not None else name, options, split, settings)
     if corpus is None:
         return shared.corpus, shared.world, list(shared.tasks)
     return load(corpus, split or "public", data_dir), None, list(shared.tasks)
@@ -180,7 +180,7 @@ def _some(verdicts: list[Verdict], number: int) -> list[Verdict]:
         by_reason.setdefault(v.reason, []).append(v)
     picked: list[Verdict] = []
     for row in range(max(map(len, by_reason.values()))):
-        picked += [found[row] for found in by_reason.values() if row < len(found)]
+        picked += [group[row] for group in by_reason.values() if row < len(group)]
     return sorted(picked[:number], key=verdicts.index)
 
 

@@ -27,9 +27,9 @@ def show(context: typer.Context, as_json: JsonFlag = False) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    found = sizes()
+    kept = sizes()
     if as_json:
-        kinds = [{**row._asdict(), "folder": str(row.folder)} for row in found]
+        kinds = [{**row._asdict(), "folder": str(row.folder)} for row in kept]
         print_json({"cache": str(cache_root()), "variable": VARIABLE, "kinds": kinds})
         return
     rows = [
@@ -40,10 +40,10 @@ def show(context: typer.Context, as_json: JsonFlag = False) -> None:
             "limit MB": "none" if row.limit is None else f"{row.limit / 1e6:,.0f}",
             "what": row.about,
         }
-        for row in found
+        for row in kept
     ]
     print_table(f"Cache in {cache_root()}", rows)
-    say(f"{sum(row.bytes for row in found) / 1e6:,.1f} MB; delete: searchgym cache clear KIND")
+    say(f"{sum(row.bytes for row in kept) / 1e6:,.1f} MB; delete: searchgym cache clear KIND")
 
 
 @app.command("clear", epilog=examples("searchgym cache clear view", "searchgym cache clear --all"))

@@ -41,24 +41,26 @@ def list_all(
 
     if what not in (None, "all", *KINDS):
         raise CardError(unknown("kind of thing", str(what), ["all", *KINDS]))
-    found = {kind: KINDS[kind]() for kind in KINDS if what in (None, "all", kind)}
+    rows_of = {kind: KINDS[kind]() for kind in KINDS if what in (None, "all", kind)}
     if as_json:
-        print_json(found)
+        print_json(rows_of)
     elif markdown or into:
-        parts = [f"### {TITLES[k]}\n\n{markdown_table(rows)}" for k, rows in found.items() if rows]
+        parts = [
+            f"### {TITLES[k]}\n\n{markdown_table(rows)}" for k, rows in rows_of.items() if rows
+        ]
         tables = "\n\n".join(parts)
         if into is None:
             print(tables)
         else:
             into.write_text(between_marks(into.read_text(encoding="utf-8"), tables), "utf-8")
     else:
-        shown = ["envs"] if what is None else list(found)
+        shown = ["envs"] if what is None else list(rows_of)
         for place, kind in enumerate(shown):
             if place:
                 print()
-            _print_kind(TITLES[kind], found[kind], long)
+            _print_kind(TITLES[kind], rows_of[kind], long)
         if what is None:
-            rest = ", ".join(f"{len(found[kind])} {kind}" for kind in found if kind != "envs")
+            rest = ", ".join(f"{len(rows_of[kind])} {kind}" for kind in rows_of if kind != "envs")
             console().print(
                 f"\nThere are also {rest}: searchgym list KIND. More about one item: "
                 "searchgym show ID."

@@ -50,8 +50,8 @@ def compare(
     if len(results) < 2:
         raise EvaluationError(f"got {len(results)} result; name two or more files")
     first, *others = loaded = [EvalResult.load(path) for path in results]
-    found = [paired(other, first, metric, despite=despite or (), seed=seed) for other in others]
-    adjusted = holm([c.p for c in found])
+    compared = [paired(other, first, metric, despite=despite or (), seed=seed) for other in others]
+    adjusted = holm([c.p for c in compared])
     worth = frontier([point(str(i), r.rows, metric, cost) for i, r in enumerate(loaded)])
     best = {p.name for p in worth}
     rows: list[dict[str, Any]] = [
@@ -59,15 +59,15 @@ def compare(
             "agent": c.a, metric: c.mean_a, AGAINST: c.mean_b, "difference": c.difference,
             "p (Holm)": p,
         }
-        for c, p in zip(found, adjusted, strict=True)
+        for c, p in zip(compared, adjusted, strict=True)
     ]  # fmt: skip
-    note = power_note(min(c.difference.n for c in found))
+    note = power_note(min(c.difference.n for c in compared))
     unlike = {f"{other.agent} and {first.agent}": differs for other in others
               if (differs := asked_differently(other, first))}  # fmt: skip
     if as_json:
         comparisons = [
             {**c._asdict(), "difference": c.difference._asdict(), "p_holm": p}
-            for c, p in zip(found, adjusted, strict=True)
+            for c, p in zip(compared, adjusted, strict=True)
         ]
         print_json(
             {
@@ -79,7 +79,8 @@ def compare(
         return
     name = spoken(metric)
     print_table(
-        f"{name} of {first.set}, paired over {found[0].difference.n:,} questions [95 % interval]",
+        f"{name} of {first.set}, paired over {compared[0].difference.n:,} questions "
+        "[95 % interval]",
         [
             {
                 "agent": row["agent"], name: f"{row[metric]:.3f}",

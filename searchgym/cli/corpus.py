@@ -41,8 +41,8 @@ def _split(name: str, split: str | None) -> str:
 
     if split is not None:
         return split
-    found = corpus_card(name)
-    return "public" if found is not None and found.body["kind"] == "real" else "train"
+    card = corpus_card(name)
+    return "public" if card is not None and card.body["kind"] == "real" else "train"
 
 
 @app.command(
@@ -182,12 +182,12 @@ def _index_dense(passages: Corpus, out: Path, kind: str, options: dict[str, Any]
         made = build_dense(
             passages, encoder, out, kind=kind, numbers=numbers, progress=show, **placed
         )
-    found = made["recall"]
+    recall = made["recall"]
     about = {"kind": kind, "numbers": made["numbers"], "encoder": encoder.name}
     if kind != "flat":
-        about["recall@10 against flat"] = found["served"]
-        about["recall@10 before exact scoring"] = found["raw"]
-        about["queries measured"] = found["queries"]
+        about["recall@10 against flat"] = recall["served"]
+        about["recall@10 before exact scoring"] = recall["raw"]
+        about["queries measured"] = recall["queries"]
     return about
 
 
@@ -227,7 +227,7 @@ def inspect(
         "characters, longest": max(lengths),
         "characters, all": sum(lengths),
     }
-    found: dict[str, list[dict[str, Any]]] = {}
+    rows_of: dict[str, list[dict[str, Any]]] = {}
     if query:
         from ..engines.registry import build_engine
 
@@ -236,15 +236,15 @@ def inspect(
         with registered_only(index_dir or name, trust=True) if trust else nullcontext():
             engine: Any = build_engine({"name": kind, **options}, passages)
         for text, ranking in zip(query, engine.search(query, k), strict=True):
-            found[text] = [{**hit.passage._asdict(), "score": hit.score} for hit in ranking]
+            rows_of[text] = [{**hit.passage._asdict(), "score": hit.score} for hit in ranking]
     else:
         step = max(1, len(passages) // k)
-        found[""] = [passages[i]._asdict() for i in range(0, len(passages), step)][:k]
+        rows_of[""] = [passages[i]._asdict() for i in range(0, len(passages), step)][:k]
     if as_json:
-        print_json({**facts, "found" if query else "samples": found if query else found[""]})
+        print_json({**facts, "found" if query else "samples": rows_of if query else rows_of[""]})
         return
     _print(passages.name, facts, False)
-    for text, rows in found.items():
+    for text, rows in rows_of.items():
         print()
         columns = ["score", "id", "title", "text"] if query else ["id", "title", "text"]
         shown = [{**row, "text": row["text"][:300]} for row in rows]

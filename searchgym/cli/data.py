@@ -40,15 +40,15 @@ def show(
     from ..corpora.data import data_directory, status
 
     with working("checking digests …" if verify else "looking …"):
-        found = status(data_dir, verify=verify)
+        sets = status(data_dir, verify=verify)
     rows: list[dict[str, Any]] = [
-        {**row._asdict(), "folder": str(row.folder), "missing": list(row.missing)} for row in found
+        {**row._asdict(), "folder": str(row.folder), "missing": list(row.missing)} for row in sets
     ]
     if as_json:
         print_json({"data_dir": str(data_directory(data_dir)), "sets": rows})
         return
     shown = []
-    for row in found:
+    for row in sets:
         megabytes = f"{row.bytes / 1e6:.1f}" if row.bytes else ""
         how = "" if row.present else row.get
         shown.append(
@@ -56,7 +56,7 @@ def show(
              "get it": how}
         )  # fmt: skip
     print_table(f"Real sets in {data_directory(data_dir)}", shown)
-    if any(row.digest_ok is False for row in found):
+    if any(row.digest_ok is False for row in sets):
         say("BROKEN: a file is not what its card's digest says; get it again")
 
 
@@ -113,9 +113,9 @@ def substitute(
     with working(f"reading {name} …"):
         corpus, tasks = load_set(name, split=split, data_dir=data_dir)
     with working("exchanging names …"):
-        found = substituted(corpus, tasks[:max_tasks], seed=seed, keep=keep or ())
-        save_substituted(found, out)
+        renamed = substituted(corpus, tasks[:max_tasks], seed=seed, keep=keep or ())
+        save_substituted(renamed, out)
     say(
-        f"{len(found.tasks):,} questions and {len(found.corpus):,} passages with "
-        f"{len(found.table.words):,} exchanged words are in {out}"
+        f"{len(renamed.tasks):,} questions and {len(renamed.corpus):,} passages with "
+        f"{len(renamed.table.words):,} exchanged words are in {out}"
     )

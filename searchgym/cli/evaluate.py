@@ -122,16 +122,16 @@ def evaluate(
         shared = make_search_env(env, settings)
     tasks = spread(shared.tasks, questions)
     players = _players(entries, shared, tasks)
-    found: list[AgentResults] = []
+    measured: list[AgentResults] = []
     for entry, player in players:
         how = _How(seed, samples, batch, workers, closed_book, out, fresh, retry_lost, judging)
         with registered_only(out or "this file", trust=True) if trust else nullcontext():
-            found.append(_measure(entry, player, shared, tasks, how))
-    say_if_asked_differently([m.first for m in found])
+            measured.append(_measure(entry, player, shared, tasks, how))
+    say_if_asked_differently([m.first for m in measured])
     if as_json:
-        print_json(records(found, env))
+        print_json(records(measured, env))
     else:
-        print_measured(found, env, full=full)
+        print_measured(measured, env, full=full)
     if out is not None:
         say(f"look at it: searchgym report {shlex.quote(str(out))} --open")
 

@@ -108,20 +108,20 @@ def score(
         )
     if made.is_dir():
         assert env is not None
-        found = score_runs(read_runs(made), _env_tasks(env, settings))
+        scores = score_runs(read_runs(made), _env_tasks(env, settings))
     else:
         judged = read_qrels(qrels) if qrels else qrels_of(_env_tasks(str(env), settings))
-        found = score_run(read_run(made), judged, k)
-    _show(found, made, as_json)
+        scores = score_run(read_run(made), judged, k)
+    _show(scores, made, as_json)
 
 
-def _show(found: RunScores, made: Path, as_json: bool) -> None:
+def _show(scores: RunScores, made: Path, as_json: bool) -> None:
     if as_json:
-        means = {name: interval._asdict() for name, interval in found.means.items()}
+        means = {name: interval._asdict() for name, interval in scores.means.items()}
         print_json(
             {
-                "questions": found.questions,
-                "missing": found.missing,
+                "questions": scores.questions,
+                "missing": scores.missing,
                 "scoring_version": SCORING_VERSION,
                 "means": means,
             }
@@ -129,11 +129,11 @@ def _show(found: RunScores, made: Path, as_json: bool) -> None:
         return
     rows = [
         {"metric": name.replace("_", " "), "mean [95 % interval]": str(v), "questions": v.n}
-        for name, v in found.means.items()
+        for name, v in scores.means.items()
     ]
-    print_table(f"{made}: {found.questions:,} questions", rows)
-    if found.missing:
-        say(f"{found.missing} questions are not in it; they score 0")
+    print_table(f"{made}: {scores.questions:,} questions", rows)
+    if scores.missing:
+        say(f"{scores.missing} questions are not in it; they score 0")
 
 
 def _write_tasks(to: str, tasks: list[Task], name: str, out: Path) -> int:
@@ -212,11 +212,11 @@ def _file(source: str) -> Path | None:
         return path
     if not path.is_dir() or (path / "card.toml").is_file():
         return None
-    found = sorted(path.glob("*.trajectories.jsonl"))
-    if len(found) != 1:
-        names = ", ".join(p.name for p in found) or "none"
-        raise DataError(f"{path} holds {len(found)} files of trajectories ({names}); name one")
-    return found[0]
+    files = sorted(path.glob("*.trajectories.jsonl"))
+    if len(files) != 1:
+        names = ", ".join(p.name for p in files) or "none"
+        raise DataError(f"{path} holds {len(files)} files of trajectories ({names}); name one")
+    return files[0]
 
 
 def add_to(app: typer.Typer) -> None:

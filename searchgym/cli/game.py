@@ -95,8 +95,8 @@ class Game:
             self._help()
         elif word == "hint":
             self._hint()
-        elif found := _OPEN.match(line):
-            return self._open(int(found[1]))
+        elif match := _OPEN.match(line):
+            return self._open(int(match[1]))
         elif _ACTION.match(line):
             return line
         elif self._can_search():

@@ -77,10 +77,10 @@ def path(
 
     index = _index(name, split, data_dir)
     graph = index.graph
-    found = shortest_path(graph, _entity(index, a), _entity(index, b), max_len=max_len)
-    if found is None:
+    facts = shortest_path(graph, _entity(index, a), _entity(index, b), max_len=max_len)
+    if facts is None:
         raise DataError(f"no path of at most {max_len} facts joins {a} and {b}; try --max-len")
-    said = [graph.in_words(graph.triple(fact)) for fact in found]
+    said = [graph.in_words(graph.triple(fact)) for fact in facts]
     if as_json:
         print_json({"facts": said})
     else:
@@ -100,9 +100,9 @@ def _index(name: str, split: str, data_dir: Path | None) -> GraphIndex:
 
 
 def _entity(index: GraphIndex, name: str) -> int:
-    found = index.entity(name)
-    if not found:
+    entities = index.entity(name)
+    if not entities:
         near = index.near_names(name)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise DataError(f"no entity is called {name!r}{hint}")
-    return found[0]
+    return entities[0]

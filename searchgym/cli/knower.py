@@ -87,18 +87,18 @@ def knower(
         "minutes of training": round(made.seconds / 60, 1),
         "share of next tokens right, last step": last[0].accuracy if last else None,
     }
-    found: Measured | None = None
+    measured: Measured | None = None
     if tasks:
         with working("asking …"):
-            found = measure(made.model, made.tokenizer, made.knowledge, tasks=tasks)
+            measured = measure(made.model, made.tokenizer, made.knowledge, tasks=tasks)
     if as_json:
-        print_json({**facts, **({} if found is None else _record(found))})
+        print_json({**facts, **({} if measured is None else _record(measured))})
         return
     print_facts("Knower", facts)
-    if found is not None:
-        print_table("Exact match, mean [95 % interval]", _groups(found))
+    if measured is not None:
+        print_table("Exact match, mean [95 % interval]", _groups(measured))
         decision = "Not refusing" if unknown == "abstain" else "Not searching"
-        print_table(f"{decision}, where all facts were taught", _boundaries(found))
+        print_table(f"{decision}, where all facts were taught", _boundaries(measured))
     world = (
         f"-s corpus={corpus} -s world.entities={entities} -s world.seed={seed} "
         "-s 'tasks={\"simple\": 50}'"
@@ -106,24 +106,24 @@ def knower(
     say(f"play with it: searchgym eval SearchQA-v0 -a knower -A folder={out} {world}")
 
 
-def _groups(found: Measured) -> list[dict[str, Any]]:
+def _groups(measured: Measured) -> list[dict[str, Any]]:
     return [
         {
             "hops": group.hops,
             "facts": group.knowledge,
             "n": book.n,
             "closed book": str(book),
-            "self-search": str(found.self_search.get(group, "–")),
-            "right object in its own information": str(found.stated.get(group, "–")),
+            "self-search": str(measured.self_search.get(group, "–")),
+            "right object in its own information": str(measured.stated.get(group, "–")),
         }
-        for group, book in found.closed_book.items()
+        for group, book in measured.closed_book.items()
     ]
 
 
-def _boundaries(found: Measured) -> list[dict[str, Any]]:
+def _boundaries(measured: Measured) -> list[dict[str, Any]]:
     return [
         {"questions": _SIDES[name], "F1": str(c.f1()), **_counts(c)}
-        for name, c in found.boundary.items()
+        for name, c in measured.boundary.items()
     ]
 
 
@@ -139,12 +139,12 @@ def _counts(c: Confusion) -> dict[str, int]:
     }
 
 
-def _record(found: Measured) -> dict[str, Any]:
+def _record(measured: Measured) -> dict[str, Any]:
     """Return JSON values: a list per measure, since groups are no keys."""
     measures = {
-        "closed_book_em": found.closed_book,
-        "self_search_em": found.self_search,
-        "right_object_stated": found.stated,
+        "closed_book_em": measured.closed_book,
+        "self_search_em": measured.self_search,
+        "right_object_stated": measured.stated,
     }
     return {
         **{
@@ -152,7 +152,7 @@ def _record(found: Measured) -> dict[str, Any]:
             for name, values in measures.items()
         },
         "boundary": {
-            name: {"f1": c.f1()._asdict(), **_counts(c)} for name, c in found.boundary.items()
+            name: {"f1": c.f1()._asdict(), **_counts(c)} for name, c in measured.boundary.items()
         },
     }
 

@@ -115,9 +115,9 @@ def lab(
     else:
         print_table(f"Gradients of one step, groups of {size}, success {success:g}", rows)
         say(LEGEND)
-        for name, found in result["methods"].items():
-            if "same_as" in found:
-                say(f"{name}: as {found['same_as']} at a step's first update")
+        for name, method in result["methods"].items():
+            if "same_as" in method:
+                say(f"{name}: as {method['same_as']} at a step's first update")
     if figure is not None:
         made = learnt.figure(result) if learn else drawn(result, size, success)
         say(str(made.save(figure)["png"]))

@@ -48,13 +48,13 @@ def law(
     if folders:
         agents = laws.measured(folders)
         if by is not None:
-            found = laws.Law.load(by)
+            fitted = laws.Law.load(by)
         else:
             names = tuple(rungs.split(",")) if rungs else laws.RUNGS
-            found = laws.fit(agents, names, ridge=laws.RIDGE if ridge is None else ridge)
+            fitted = laws.fit(agents, names, ridge=laws.RIDGE if ridge is None else ridge)
         if fix is not None:
-            found.save(fix)
-        result = results.scores(found, agents)
+            fitted.save(fix)
+        result = results.scores(fitted, agents)
     else:
         if not (by is fix is rungs is ridge is None):
             raise EvaluationError("give the folders whose agents are to be predicted")

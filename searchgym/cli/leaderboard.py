@@ -48,8 +48,8 @@ def leaderboard(
     """
     from ..benchmark.leaderboard import FEWEST, entries, markdown, ordered
 
-    found = entries(results or (), fewest=1 if every else FEWEST)
-    rows = ordered(found, sort or "set", of=of)
+    all_rows = entries(results or (), fewest=1 if every else FEWEST)
+    rows = ordered(all_rows, sort or "set", of=of)
     if as_json:
         print_json([{**row._asdict(), "scores": _scores(row)} for row in rows])
     elif as_markdown:
@@ -133,16 +133,16 @@ def _files(files: list[Path], rebuild: bool) -> bool:
     good = True
     for path in files:
         with working(f"checking {path} …"):
-            found = check_result(path, rebuild=rebuild)
-        good &= not found.wrong
-        print(f"{path}: {'WRONG' if found.wrong else 'ok'}")
-        for mark, lines in (("ok", found.right), ("not tried", found.untried)):
+            checked = check_result(path, rebuild=rebuild)
+        good &= not checked.wrong
+        print(f"{path}: {'WRONG' if checked.wrong else 'ok'}")
+        for mark, lines in (("ok", checked.right), ("not tried", checked.untried)):
             for line in lines:
                 print(f"  {mark}: {line}")
-        for line in found.wrong[:_SHOWN]:
+        for line in checked.wrong[:_SHOWN]:
             print(f"  wrong: {line}")
-        if len(found.wrong) > _SHOWN:
-            print(f"  and {len(found.wrong) - _SHOWN} more")
+        if len(checked.wrong) > _SHOWN:
+            print(f"  and {len(checked.wrong) - _SHOWN} more")
     return good
 
 
@@ -169,17 +169,17 @@ def _pages(write: bool, unmarked: bool) -> bool:
                 path.write_text(new, encoding="utf-8")
                 print(f"{name}: written anew")
                 text = new
-            found = figures.check(text)
+            checked = figures.check(text)
         except EvaluationError as error:
             raise EvaluationError(f"{name}: {error}") from error
         count, bare, marked = (
-            count + found.figures, bare + len(found.unmarked), marked + bool(found.figures)
+            count + checked.figures, bare + len(checked.unmarked), marked + bool(checked.figures)
         )  # fmt: skip
-        good &= not found.drifts
-        for drift in found.drifts:
+        good &= not checked.drifts
+        for drift in checked.drifts:
             print(f"{name}:{drift.line}: states {drift.stated}, stored is {drift.stored}")
         if unmarked:
-            for figure in found.unmarked:
+            for figure in checked.unmarked:
                 print(f"{name}: {figure} is not marked")
     print(f"{count} figures on {marked} pages {'agree with' if good else 'were compared with'} "
           "the stored results")  # fmt: skip

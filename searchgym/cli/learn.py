@@ -181,11 +181,11 @@ def train(
             f"{', '.join(said)}: for language models, and {card!r} is none of their recipes; "
             "a card's own settings are changed by --set"
         )
-    if fine_tunes(found := agent_card(card)):
+    if fine_tunes(learner := agent_card(card)):
         if seconds is not None:
             raise CardError("--seconds is not for this card: Ctrl-C, and the same command goes on")
-        with watching(home := out or Path("runs") / found.id, show):
-            fine_tune(found, home, seed or (), settings, as_json=as_json)
+        with watching(home := out or Path("runs") / learner.id, show):
+            fine_tune(learner, home, seed or (), settings, as_json=as_json)
         return
     folder = out or Path("runs/train")
     with watching(folder, show):

@@ -39,30 +39,30 @@ class AgentResults(NamedTuple):
         return tuple(row for result in self.closed for row in result.rows)
 
 
-def print_measured(found: Sequence[AgentResults], env: str, *, full: bool = False) -> None:
+def print_measured(measured: Sequence[AgentResults], env: str, *, full: bool = False) -> None:
     """One table and one verdict; ``full``: every table that says something."""
     from ..evaluation.power import power_note
 
-    n, several = len(found[0].first.rows), len(found[0].shown)
+    n, several = len(measured[0].first.rows), len(measured[0].shown)
     samples = f", the first of {several} samples" if several > 1 else ""
     print_table(
         f"{env}: {n:,} questions{samples}; mean ± half of the 95 % interval",
-        [_scores(m) for m in found],
+        [_scores(m) for m in measured],
     )
     out = console()
-    out.print(verdict(found), markup=False)
-    for note in filter(None, (power_note(n), _unasked(found))):
+    out.print(verdict(measured), markup=False)
+    for note in filter(None, (power_note(n), _unasked(measured))):
         say(textwrap.fill(note, out.width))
-    if judged := [_judged(m.first) for m in found if _has_judge(m.first)]:
+    if judged := [_judged(m.first) for m in measured if _has_judge(m.first)]:
         print_table("The judge beside exact match", judged)
     if full:
-        _print_all(found)
+        _print_all(measured)
     elif out.is_terminal:
         say("more: --full prints cost, families, refusals and every interval")
 
 
-def _print_all(found: Sequence[AgentResults]) -> None:
-    several = len(found[0].shown)
+def _print_all(measured: Sequence[AgentResults]) -> None:
+    several = len(measured[0].shown)
     for title, metrics in (
         ("Scores, mean [95 % interval]", ("em", "f1", "cover_em")),
         ("Evidence, mean [95 % interval]",
@@ -70,44 +70,44 @@ def _print_all(found: Sequence[AgentResults]) -> None:
     ):  # fmt: skip
         rows = [
             {"agent": m.first.agent, **{spoken(k): str(m.first.means[k]) for k in metrics}}
-            for m in found
+            for m in measured
         ]
         print_table(title, rows)
-    counters = ", ".join(dict.fromkeys(m.first.settings["tokens"] for m in found))
-    print_table(f"Cost per question (tokens counted by: {counters})", _took(found))
+    counters = ", ".join(dict.fromkeys(m.first.settings["tokens"] for m in measured))
+    print_table(f"Cost per question (tokens counted by: {counters})", _took(measured))
     if several > 1:
-        print_table(f"All {several} samples of each question", [_sampled(m) for m in found])
-    if len({row.family for m in found for row in m.first.rows}) > 1:
-        print_table("Exact match by family", _families(found))
+        print_table(f"All {several} samples of each question", [_sampled(m) for m in measured])
+    if len({row.family for m in measured for row in m.first.rows}) > 1:
+        print_table("Exact match by family", _families(measured))
     optional = {
         "Used by the agents": [
-            {"agent": m.first.agent, **m.first.usage} for m in found if m.first.usage
+            {"agent": m.first.agent, **m.first.usage} for m in measured if m.first.usage
         ],
         "Refusals, where some questions have no answer": [
-            _refusals(m.first) for m in found if any(r.should_abstain for r in m.first.rows)
+            _refusals(m.first) for m in measured if any(r.should_abstain for r in m.first.rows)
         ],
         "Does the agent search only for what it does not know?": [
-            row for m in found for row in _boundary(m)
+            row for m in measured for row in _boundary(m)
         ],
         "Episodes lost to the infrastructure, at their n-th search (not in the means)": [
-            row for m in found for row in lost(m.first)
+            row for m in measured for row in lost(m.first)
         ],
     }
     for title, rows in optional.items():
         if rows:
             print_table(title, rows)
-    if len(found) > 1:
-        worth = ", ".join(p.name for p in _frontier(found))
+    if len(measured) > 1:
+        worth = ", ".join(p.name for p in _frontier(measured))
         say(f"Pareto front (no agent scores better with fewer searches): {worth}")
 
 
-def verdict(found: Sequence[AgentResults]) -> str:
+def verdict(measured: Sequence[AgentResults]) -> str:
     """One sentence: which agent leads in F1, and whether the next one is told apart from it."""
     from ..evaluation.intervals import paired_interval
 
-    bounds = [m for m in found if _class(m).endswith(_KNOWS)]
+    bounds = [m for m in measured if _class(m).endswith(_KNOWS)]
     ranked = sorted(
-        (m for m in found if m not in bounds), key=lambda m: -_mean(m.first.means["f1"])
+        (m for m in measured if m not in bounds), key=lambda m: -_mean(m.first.means["f1"])
     )
     if not ranked:
         return f"Only {bounds[0].first.agent} played, which is told the evidence: an upper bound."
@@ -145,14 +145,14 @@ def _mean(interval: Interval) -> float:
     return interval.mean if interval.n else -1.0
 
 
-def _families(found: Sequence[AgentResults]) -> list[dict[str, Any]]:
+def _families(measured: Sequence[AgentResults]) -> list[dict[str, Any]]:
     """Questions of each family, and every agent's exact match there, with its interval."""
     from ..evaluation.metrics import Means
 
     rows = []
-    for family in sorted({row.family for m in found for row in m.first.rows}):
+    for family in sorted({row.family for m in measured for row in m.first.rows}):
         line: dict[str, Any] = {"family": family}
-        for m in found:
+        for m in measured:
             part = [row for row in m.first.rows if row.family == family]
             line.setdefault("questions", len(part))
             line[m.first.agent] = plus_minus(Means(part, seed=m.first.seed)["em"])
@@ -160,9 +160,9 @@ def _families(found: Sequence[AgentResults]) -> list[dict[str, Any]]:
     return rows
 
 
-def records(found: Sequence[AgentResults], env: str) -> list[dict[str, Any]]:
+def records(measured: Sequence[AgentResults], env: str) -> list[dict[str, Any]]:
     """The same as JSON values, one record an agent."""
-    return [_record(m, env) for m in found]
+    return [_record(m, env) for m in measured]
 
 
 def _record(m: AgentResults, env: str) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def spoken(metric: str) -> str:
     return {"em": "EM", "f1": "F1", "cover_em": "cover-EM"}.get(metric, metric.replace("_", " "))
 
 
-def _took(found: Sequence[AgentResults]) -> list[dict[str, Any]]:
+def _took(measured: Sequence[AgentResults]) -> list[dict[str, Any]]:
     """Searches, tokens, …; pages and dollars only where there were any."""
     names = ["searches", "accesses", "turns", "tokens_in", "tokens_out", "cost", "invalid_rate",
              "truncated", "overflowed", "length_cut"]  # fmt: skip
@@ -225,7 +225,7 @@ def _took(found: Sequence[AgentResults]) -> list[dict[str, Any]]:
     used = [
         name
         for name in names
-        if name not in rare or any(m.first.means[name].mean > 0 for m in found)
+        if name not in rare or any(m.first.means[name].mean > 0 for m in measured)
     ]
     places = {"tokens_in": 0, "tokens_out": 0, "cost": 5}
     return [
@@ -237,7 +237,7 @@ def _took(found: Sequence[AgentResults]) -> list[dict[str, Any]]:
                 for name in used
             },
         }
-        for m in found
+        for m in measured
     ]
 
 
@@ -247,8 +247,8 @@ def _samples(m: AgentResults) -> dict[str, Interval]:
 
     k = len(m.shown)
     ks = sorted({k, *(2**i for i in range(k.bit_length()) if 2**i <= k)})
-    found = {f"pass@{n}": v for n, v in pass_at(m.rows, ks).items()}
-    return {**found, f"avg@{k} em": avg_at(m.rows, k), f"avg@{k} f1": avg_at(m.rows, k, "f1")}
+    chances = {f"pass@{n}": v for n, v in pass_at(m.rows, ks).items()}
+    return {**chances, f"avg@{k} em": avg_at(m.rows, k), f"avg@{k} f1": avg_at(m.rows, k, "f1")}
 
 
 def _sampled(m: AgentResults) -> dict[str, Any]:
@@ -258,33 +258,33 @@ def _sampled(m: AgentResults) -> dict[str, Any]:
 def _refusals(result: EvalResult) -> dict[str, Any]:
     from ..evaluation.decisions import abstention
 
-    found = abstention(result.rows)
+    abstained = abstention(result.rows)
     shown = {
-        "F1": found.refusals.f1(),
-        "precision": found.refusals.precision,
-        "recall": found.refusals.recall,
-        "wrongly refused": found.refusals.false_alarm_rate,
-        "EM if answered": found.answered,
+        "F1": abstained.refusals.f1(),
+        "precision": abstained.refusals.precision,
+        "recall": abstained.refusals.recall,
+        "wrongly refused": abstained.refusals.false_alarm_rate,
+        "EM if answered": abstained.answered,
     }
     cells = {name: plus_minus(interval) for name, interval in shown.items()}
-    return {"agent": result.agent, **cells, "invented": found.invented}
+    return {"agent": result.agent, **cells, "invented": abstained.invented}
 
 
 def _boundary(m: AgentResults) -> list[dict[str, Any]]:
     """A row, if the agent was asked both ways and knows anything."""
     from ..evaluation.closed_book import boundary
 
-    found = boundary(m.rows, m.closed_rows) if m.opened and m.closed else None
-    if found is None:
+    confusion = boundary(m.rows, m.closed_rows) if m.opened and m.closed else None
+    if confusion is None:
         return []
     return [
         {
             "agent": m.first.agent,
-            "F1": plus_minus(found.f1(), 3),
-            "known, not searched": found.hits,
-            "known, searched": found.missed,
-            "unknown, not searched": found.false_alarms,
-            "unknown, searched": found.rejected,
+            "F1": plus_minus(confusion.f1(), 3),
+            "known, not searched": confusion.hits,
+            "known, searched": confusion.missed,
+            "unknown, not searched": confusion.false_alarms,
+            "unknown, searched": confusion.rejected,
         }
     ]
 
@@ -296,14 +296,14 @@ def _has_judge(result: EvalResult) -> bool:
 def _judged(result: EvalResult) -> dict[str, Any]:
     from ..evaluation.judge import agreement
 
-    found = agreement(result.rows)
+    agreed = agreement(result.rows)
     return {
         "agent": result.agent,
-        "answers": found.verdicts.n + found.unjudged,
-        "same as exact match": found.share,
-        "right for the judge only": found.verdicts.false_alarms,
-        "right by exact match only": found.verdicts.missed,
-        "not judged": found.unjudged,
+        "answers": agreed.verdicts.n + agreed.unjudged,
+        "same as exact match": agreed.share,
+        "right for the judge only": agreed.verdicts.false_alarms,
+        "right by exact match only": agreed.verdicts.missed,
+        "not judged": agreed.unjudged,
     }
 
 
@@ -319,15 +319,15 @@ def lost(result: EvalResult) -> list[dict[str, Any]]:
     ]
 
 
-def _frontier(found: Sequence[AgentResults]) -> list[Any]:
+def _frontier(measured: Sequence[AgentResults]) -> list[Any]:
     from ..evaluation.frontier import frontier, point
 
-    return frontier([point(m.first.agent, m.first.rows) for m in found])
+    return frontier([point(m.first.agent, m.first.rows) for m in measured])
 
 
-def _unasked(found: Sequence[AgentResults]) -> str | None:
-    names = [m.first.agent for m in found if m.opened and not m.closed]
-    if not names or not found[0].first.settings["rules"]["tools"]:
+def _unasked(measured: Sequence[AgentResults]) -> str | None:
+    names = [m.first.agent for m in measured if m.opened and not m.closed]
+    if not names or not measured[0].first.settings["rules"]["tools"]:
         return None
     return (
         f"closed book not asked of {', '.join(names)}: asking twice may cost money or was not "

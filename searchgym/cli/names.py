@@ -27,7 +27,7 @@ def named(given: Sequence[str], *, several: bool = False) -> dict[str, list[str]
     Raises:
         CardError: an empty name or path, or a name that occurs twice.
     """
-    found: list[tuple[str, list[str]]] = []
+    entries: list[tuple[str, list[str]]] = []
     for text in given:
         name, equals, path = text.partition("=")
         if equals and not Path(text).exists():
@@ -35,13 +35,13 @@ def named(given: Sequence[str], *, several: bool = False) -> dict[str, list[str]
             if not name or not parts or not parts[0]:
                 more = "NAME=A,B,C names the agents of one entry" if several else "NAME=path"
                 raise CardError(f"{text!r}: expected {more}")
-            found.append((name, parts))
+            entries.append((name, parts))
         else:
-            found.append((short(text), [text]))
-    names = [name for name, _ in found]
-    named_by_us = [name == short(parts[0]) for name, parts in found]
+            entries.append((short(text), [text]))
+    names = [name for name, _ in entries]
+    named_by_us = [name == short(parts[0]) for name, parts in entries]
     out: dict[str, list[str]] = {}
-    for (name, parts), ours in zip(found, named_by_us, strict=True):
+    for (name, parts), ours in zip(entries, named_by_us, strict=True):
         unique = parts[0] if ours and names.count(name) > 1 else name
         if unique in out:
             raise CardError(f"two agents are called {unique!r}; tell them apart by NAME=path")

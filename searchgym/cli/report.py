@@ -81,12 +81,12 @@ class _Opener:
 
         number = f"-{len(self.written) + 1}" if self.written else ""
         path = self.page.with_name(f"{self.page.stem}.episodes{number}.html")
-        found = export_standing(Index(run), path, [Filter.of(where) for where in wheres])
-        if any(found):
+        standings = export_standing(Index(run), path, [Filter.of(where) for where in wheres])
+        if any(standings):
             self.written.append(path)
         return [
             one and ShownEpisodes(one.episodes, *(f"{quote(path.name)}#e-{key}" for key in one[1:]))
-            for one in found
+            for one in standings
         ]
 
 

@@ -62,24 +62,25 @@ def retrieve(
     with working(f"indexing {len(topics.corpus):,} passages …"):
         searches = build_engine({**named, **overrides(settings)}, topics.corpus)
     with progress("searching", len(topics.qrels)) as advance:
-        found = measure_retrieval(topics, searches, k=k, progress=advance)
+        retrieval = measure_retrieval(topics, searches, k=k, progress=advance)
     if out is not None:
-        say(f"wrote {write_run(out, found.run)}")
-    _print(found, topics, str(named["name"]), as_json)
+        say(f"wrote {write_run(out, retrieval.run)}")
+    _print(retrieval, topics, str(named["name"]), as_json)
 
 
-def _print(found: Retrieval, topics: Topics, engine: str, as_json: bool) -> None:
+def _print(retrieval: Retrieval, topics: Topics, engine: str, as_json: bool) -> None:
     facts: dict[str, Any] = {
-        "corpus": found.corpus, "passages": len(topics.corpus), "engine": found.engine,
-        "queries": len(found.per_query), "k": found.k,
-        "queries per second": round(len(found.run) / max(found.seconds, 1e-9), 1),
+        "corpus": retrieval.corpus, "passages": len(topics.corpus), "engine": retrieval.engine,
+        "queries": len(retrieval.per_query), "k": retrieval.k,
+        "queries per second": round(len(retrieval.run) / max(retrieval.seconds, 1e-9), 1),
     }  # fmt: skip
     if as_json:
-        print_json({**facts, "means": {n: v._asdict() for n, v in found.means.items()}})
+        print_json({**facts, "means": {n: v._asdict() for n, v in retrieval.means.items()}})
         return
-    rows = [{"measure": n, "mean [95 % interval]": str(v)} for n, v in found.means.items()]
+    rows = [{"measure": n, "mean [95 % interval]": str(v)} for n, v in retrieval.means.items()]
     print_table(
-        f"{engine} on {found.corpus}: {facts['queries']:,} queries, {facts['passages']:,} passages",
+        f"{engine} on {retrieval.corpus}: {facts['queries']:,} queries, "
+        f"{facts['passages']:,} passages",
         rows,
     )
 
@@ -101,12 +102,12 @@ def _topics(
         return load_beir(source, split=split or "test")
     if not Path(source).exists() and "/" in source and source not in cards("corpora"):
         return load_ir_dataset(source)
-    found = corpus_card(source)
-    if found is None or found.body["kind"] != "real":
+    card = corpus_card(source)
+    if card is None or card.body["kind"] != "real":
         raise DataError(f"{source} has no judgements of its own: add --queries FILE [--qrels FILE]")
-    if not found.body.get("splits"):
-        return load_beir(data_directory(data_dir) / found.id, split=split or "test")
-    return _of_set(found.id, split or "public", data_dir)
+    if not card.body.get("splits"):
+        return load_beir(data_directory(data_dir) / card.id, split=split or "test")
+    return _of_set(card.id, split or "public", data_dir)
 
 
 def _of_set(name: str, split: str, data_dir: Path | None) -> Topics:

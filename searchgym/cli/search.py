@@ -66,8 +66,8 @@ def searchable(
         return index.corpus, Searcher(index.corpus, index.engine)
     from .sources import corpus, corpus_card
 
-    found = corpus_card(name)
-    split = "public" if found is not None and found.body["kind"] == "real" else "train"
+    card = corpus_card(name)
+    split = "public" if card is not None and card.body["kind"] == "real" else "train"
     passages = corpus(name, split, data_dir)
     return passages, Searcher(passages, engine)
 

@@ -253,8 +253,8 @@ def _documents(source: Mapping[str, Any]) -> tuple[Corpus, Any]:
 def _passages(name: str, split: str | None, data_dir: Path | None) -> tuple[Corpus, World | None]:
     from .sources import corpus, corpus_card, world
 
-    found = corpus_card(name)
-    if found is not None and found.body["kind"] == "world":
+    card = corpus_card(name)
+    if card is not None and card.body["kind"] == "world":
         made = world(name, split or "train", None)
         return made.corpus, made.world
     return corpus(name, split or "public", data_dir), None

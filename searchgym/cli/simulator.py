@@ -50,7 +50,7 @@ def _keywords(
 
     words: dict[str, Any] = {}
     try:
-        found = corpus_card(name)
+        card = corpus_card(name)
     except CardError as absent:
         try:
             words.update(gym.spec(env_id(name)).kwargs)
@@ -59,7 +59,7 @@ def _keywords(
         words = {k: v for k, v in words.items() if k not in ("render_mode", "curriculum")}
     else:
         words["corpus"] = name
-        if found is not None and found.body["kind"] == "world":
+        if card is not None and card.body["kind"] == "world":
             words["tasks"] = {f: max(1, int(share * tasks)) for f, share in SHARES.items()}
     if split is not None:
         words["split"] = split
@@ -267,8 +267,8 @@ def measure(
             corpus=made.corpus,
         )  # fmt: skip
     with working("generating …"):
-        found = ask(engine, made.tasks, k=k)
+        stated = ask(engine, made.tasks, k=k)
     rows = [
-        m._asdict() | {"per document": m.per_document, "per result": m.per_result} for m in found
+        m._asdict() | {"per document": m.per_document, "per result": m.per_result} for m in stated
     ]
     print_json(rows) if as_json else print_table("Documents that state the answer", rows)

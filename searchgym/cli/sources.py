@@ -39,14 +39,14 @@ def world(name: str, split: str, settings: Sequence[str] | None) -> GeneratedWor
     from ..envs.setup import Options
     from ..envs.sources import generate_world
 
-    found = corpus_card(name)
-    if found is None or found.body["kind"] != "world":
+    source_card = corpus_card(name)
+    if source_card is None or source_card.body["kind"] != "world":
         raise CardError(f"{name} is not a generated world; see: searchgym list corpora")
     recipe: dict[str, Any] = overrides(settings)
     wording = recipe.pop("wording", {})
     options = Options(corpus=name, split=split, world=recipe, wording=wording)
     try:
-        return generate_world(found, options)
+        return generate_world(source_card, options)
     except TypeError as error:
         raise CardError(
             f"cannot generate {name} with {recipe or 'its defaults'}: {error}"
@@ -62,21 +62,21 @@ def corpus(name: str, split: str, data_dir: Path | None = None) -> Corpus:
         from ..kgs.files import load_kg
 
         return kg_corpus(load_kg(name))
-    found = corpus_card(name)
-    if found is None:
+    source_card = corpus_card(name)
+    if source_card is None:
         from ..corpora.load import load_corpus
 
         return load_corpus(name)
-    if found.body["kind"] == "world":
+    if source_card.body["kind"] == "world":
         return world(name, split, None).corpus
-    if found.body["kind"] == "graph":
+    if source_card.body["kind"] == "graph":
         from ..kgs.corpus import kg_corpus
         from ..kgs.sets import load_kg_card
 
-        return kg_corpus(load_kg_card(found, data_dir))
+        return kg_corpus(load_kg_card(source_card, data_dir))
     from ..corpora.data import load_set
 
-    return load_set(found.id, split=split, data_dir=data_dir)[0]
+    return load_set(source_card.id, split=split, data_dir=data_dir)[0]
 
 
 def stream(name: str, split: str, data_dir: Path | None = None) -> Iterable[Passage]:
@@ -84,10 +84,10 @@ def stream(name: str, split: str, data_dir: Path | None = None) -> Iterable[Pass
     from ..corpora.data import real_sets, stream_set
     from ..corpora.load import holds_documents, stream_passages
 
-    found = None if name.startswith("kg:") else corpus_card(name)
-    if found is not None and found.id in real_sets():
-        return stream_set(found.id, split, data_dir)
+    source_card = None if name.startswith("kg:") else corpus_card(name)
+    if source_card is not None and source_card.id in real_sets():
+        return stream_set(source_card.id, split, data_dir)
     path = Path(name)
-    if found is None and path.is_file() and not holds_documents(path):
+    if source_card is None and path.is_file() and not holds_documents(path):
         return stream_passages([path], name=path.name.split(".")[0])
     return corpus(name, split, data_dir)

@@ -184,17 +184,17 @@ def transfer(
     contenders = [n for n in table.agents if n not in BARS and n not in ready.untrained.values()]
     table.baselines = baselines(table, contenders, ready.untrained, baseline)
     with working("looking for what the simulator lacks …"):
-        found = lacks(table, ladder.rungs, contenders, out / "lacks.json", seed=seed)
+        traits = lacks(table, ladder.rungs, contenders, out / "lacks.json", seed=seed)
     with working("drawing …"):
         written = save_report(out, table, learned=ready.learned)
     if as_json:
-        print_json({**table.to_json(), "lacks": found})
+        print_json({**table.to_json(), "lacks": traits})
     else:
         unneeded = () if len(table.agents) < 4 or not table.baselines else _weaker(table)
         print_ladder(table, console(), hidden=unneeded, full=full)
         if full:
             _print_steps(table)
-            _print_lacks(found)
+            _print_lacks(traits)
         for line in table.absent:
             say(f"absent: {line}")
     say(f"report: {written.get('html', written['json'])}")
@@ -203,7 +203,7 @@ def transfer(
     if record is not None:
         from ..benchmark import expected
 
-        run = expected.record(table, _told(context), found)
+        run = expected.record(table, _told(context), traits)
         say(f"wrote {expected.save(record, run_name, run)}")
     if against is not None:
         _compare(table, against, run_name)
@@ -263,8 +263,8 @@ def _learning(name: str) -> Card | None:
 
     if name not in cards("agents") and own_folder(name) is None:
         return None
-    found = card("agents", name)
-    return found if "train" in found.body and not fine_tunes(found) else None
+    agent_card = card("agents", name)
+    return agent_card if "train" in agent_card.body and not fine_tunes(agent_card) else None
 
 
 def _recipe(card: Card, train: list[str] | None) -> CandidateRecipe:
@@ -364,18 +364,18 @@ def _print_steps(table: TransferTable) -> None:
             say(f"undefined: {why}")
 
 
-def _print_lacks(found: Sequence[dict[str, Any]]) -> None:
+def _print_lacks(traits: Sequence[dict[str, Any]]) -> None:
     """Print a table of the traits that explain lost points, by agent and real rung."""
     rows = [
         {"rung": f["rung"], "agent": f["agent"], "F1 lost": f["lost"], "trait": f["trait"],
          "of it explained": "{mean:+.2f} [{low:+.2f}, {high:+.2f}]".format(**f["explained"])}
-        for f in found if f["explained"]["low"] > 0
+        for f in traits if f["explained"]["low"] > 0
     ]  # fmt: skip
     if rows:
         print_table(
             "What the simulator lacks: traits that explain lost points (they overlap)", rows
         )
-    elif found:
+    elif traits:
         say("no trait explains lost points beyond doubt; all of them: lacks.json")
 
 

@@ -89,25 +89,25 @@ def load_ir_dataset(name: str) -> Topics:
     except ImportError as error:
         raise MissingExtraError(f"the collection {name!r} (ir_datasets)", "ir-datasets") from error
     try:
-        found = ir_datasets.load(name)
+        collection = ir_datasets.load(name)
     except KeyError:
         raise DataError(
             f"{name!r} is neither a path that exists nor a collection of ir_datasets, such as "
             "beir/scifact/test"
         ) from None
     if lacking := [
-        part for part in ("docs", "queries", "qrels") if not getattr(found, f"has_{part}")()
+        part for part in ("docs", "queries", "qrels") if not getattr(collection, f"has_{part}")()
     ]:
         raise DataError(f"{name} of ir_datasets has no {' and no '.join(lacking)}")
     passages = []
-    for doc in found.docs_iter():
+    for doc in collection.docs_iter():
         title = str(getattr(doc, "title", ""))
         text = str(doc.text) if hasattr(doc, "text") else doc.default_text()
         passages.append(Passage(doc.doc_id, title, text, f"corpus://{name}/{doc.doc_id}"))
     qrels: dict[str, dict[str, int]] = {}
-    for row in found.qrels_iter():
+    for row in collection.qrels_iter():
         qrels.setdefault(row.query_id, {})[row.doc_id] = int(row.relevance)
-    queries = {query.query_id: query.default_text() for query in found.queries_iter()}
+    queries = {query.query_id: query.default_text() for query in collection.queries_iter()}
     return Topics(
         Corpus(name, passages),
         {key: text for key, text in queries.items() if key in qrels},

@@ -169,16 +169,16 @@ class GeneratedCorpus(Corpus):
 
     @cached_property
     def _by_passage(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
+        rows_of: dict[int, list[int]] = {}
         for row, where in enumerate(self._where.tolist()):
-            found.setdefault(where, []).append(row)
-        return found
+            rows_of.setdefault(where, []).append(row)
+        return rows_of
 
     def stated_in(self, passage: int) -> list[Statement]:
         """Every fact a passage states, in order of position."""
         rows = self._by_passage.get(passage, [])
-        found = [
+        statements = [
             Statement(int(self._fact[i]), passage, int(self._start[i]), int(self._end[i]))
             for i in rows
         ]
-        return sorted(found, key=lambda s: s.start)
+        return sorted(statements, key=lambda s: s.start)

@@ -66,7 +66,7 @@ def graph_sets() -> list[str]:
 
 
 def _of_kind(kind: str) -> list[str]:
-    return [name for name, found in cards("corpora").items() if found.body["kind"] == kind]
+    return [name for name, set_card in cards("corpora").items() if set_card.body["kind"] == kind]
 
 
 def real_card(name: str) -> Card:
@@ -93,22 +93,22 @@ def load_set(
     those of all sets present. Raises ``DataError`` if the set or split is unknown or files are
     missing, saying how to get them.
     """
-    found, folder = real_card(name), data_directory(data_dir) / name
-    splits = found.body.get("splits", {})
-    if not splits and found.body.get("data", {}).get("corpus"):
-        return _corpus(found, {}, data_directory(data_dir)), []
+    set_card, folder = real_card(name), data_directory(data_dir) / name
+    splits = set_card.body.get("splits", {})
+    if not splits and set_card.body.get("data", {}).get("corpus"):
+        return _corpus(set_card, {}, data_directory(data_dir)), []
     if not splits:
         raise DataError(f"{name} has relevance judgements, not answers: use load_beir({folder})")
     chosen = _split(name, splits, split)
     options = splits[chosen]
     questions = folder / options["questions"]
-    _require(found, questions)
+    _require(set_card, questions)
     tasks = load_questions(
         questions, split=_ROLE.get(chosen, "test"), skip_split_answers=bool(options.get("torn"))
     )
     if options.get("abstain"):
         tasks = [_refusal(task) for task in tasks]
-    return _corpus(found, options, data_directory(data_dir)), tasks
+    return _corpus(set_card, options, data_directory(data_dir)), tasks
 
 
 def union_corpus(data_dir: str | Path | None = None) -> Corpus:
@@ -116,9 +116,9 @@ def union_corpus(data_dir: str | Path | None = None) -> Corpus:
     equal letters and digits only the first is kept, sets in alphabetical order."""
     root, files = data_directory(data_dir), {}
     for name in real_sets():
-        found = real_card(name)
-        if found.body.get("splits") or found.body.get("data", {}).get("union"):
-            files[name] = _url(found), sorted((root / name).glob("corpus*.jsonl.gz"))
+        set_card = real_card(name)
+        if set_card.body.get("splits") or set_card.body.get("data", {}).get("union"):
+            files[name] = _url(set_card), sorted((root / name).glob("corpus*.jsonl.gz"))
     key = _key("all", [path for _, paths in files.values() for path in paths])
     if (known := _CORPORA.get(key)) is not None:
         return known
@@ -163,12 +163,12 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def how_to_get(found: Card) -> str:
+def how_to_get(set_card: Card) -> str:
     """One sentence: the command, or what to do by hand."""
-    get: Mapping[str, Any] = found.body.get("get", {})
+    get: Mapping[str, Any] = set_card.body.get("get", {})
     if get.get("repository"):
-        return f"searchgym data get {found.id}  (from {get['repository']})"
-    return str(get.get("manual") or f"see {found.body.get('url', 'its README')}")
+        return f"searchgym data get {set_card.id}  (from {get['repository']})"
+    return str(get.get("manual") or f"see {set_card.body.get('url', 'its README')}")
 
 
 def stream_set(
@@ -179,12 +179,12 @@ def stream_set(
     Raises:
         DataError: see ``load_set``.
     """
-    found, root = real_card(name), data_directory(data_dir)
-    splits = found.body.get("splits", {})
-    paths = _files(found, splits[_split(name, splits, split)] if splits else {}, root)
+    set_card, root = real_card(name), data_directory(data_dir)
+    splits = set_card.body.get("splits", {})
+    paths = _files(set_card, splits[_split(name, splits, split)] if splits else {}, root)
     if not paths:
         return load_set(name, split, data_dir)[0]
-    return stream_passages(paths, name=found.id, url=_url(found))
+    return stream_passages(paths, name=set_card.id, url=_url(set_card))
 
 
 def _split(name: str, splits: Mapping[str, Any], split: str) -> str:
@@ -195,38 +195,38 @@ def _split(name: str, splits: Mapping[str, Any], split: str) -> str:
     return chosen
 
 
-def _corpus(found: Card, options: Mapping[str, Any], root: Path) -> Corpus:
-    paths = _files(found, options, root)
+def _corpus(set_card: Card, options: Mapping[str, Any], root: Path) -> Corpus:
+    paths = _files(set_card, options, root)
     if not paths:
         return union_corpus(root)
-    key = _key(found.id, paths)
+    key = _key(set_card.id, paths)
     if (corpus := _CORPORA.get(key)) is None:
-        corpus = _CORPORA[key] = load_corpus(paths, name=found.id, url=_url(found))
+        corpus = _CORPORA[key] = load_corpus(paths, name=set_card.id, url=_url(set_card))
     return corpus
 
 
-def _files(found: Card, options: Mapping[str, Any], root: Path) -> list[Path]:
+def _files(set_card: Card, options: Mapping[str, Any], root: Path) -> list[Path]:
     """The set's own files of passages, all of them there; none where it searches all sets'."""
-    names: list[str] = options.get("corpus", found.body.get("data", {}).get("corpus", []))
-    paths = [root / found.id / name for name in names]
-    downloaded = (root / found.id / MANIFEST).is_file()
+    names: list[str] = options.get("corpus", set_card.body.get("data", {}).get("corpus", []))
+    paths = [root / set_card.id / name for name in names]
+    downloaded = (root / set_card.id / MANIFEST).is_file()
     if downloaded:  # the hub's files hold passages for some sets only, all in one file
         paths = [path for path in paths if path.is_file()]
     for path in paths:
-        _require(found, path)
+        _require(set_card, path)
     return paths
 
 
-def _url(found: Card) -> str | None:
-    pattern = found.body.get("data", {}).get("url")
+def _url(set_card: Card) -> str | None:
+    pattern = set_card.body.get("data", {}).get("url")
     return str(pattern) if pattern else None
 
 
-def _require(found: Card, path: Path) -> None:
+def _require(set_card: Card, path: Path) -> None:
     if not path.is_file():
         raise DataError(
-            f"{found.id} is not on this machine: {path} does not exist. Get it: {how_to_get(found)}"
-            "; or point SEARCHGYM_DATA to where it is"
+            f"{set_card.id} is not on this machine: {path} does not exist. Get it: "
+            f"{how_to_get(set_card)}; or point SEARCHGYM_DATA to where it is"
         )
 
 
@@ -238,23 +238,23 @@ def _refusal(task: Task) -> Task:
     )  # fmt: skip
 
 
-def _status(found: Card, root: Path, verify: bool) -> SetStatus:
-    folder = root / found.id
-    digests: Mapping[str, str] = found.body.get("files", {})
+def _status(set_card: Card, root: Path, verify: bool) -> SetStatus:
+    folder = root / set_card.id
+    digests: Mapping[str, str] = set_card.body.get("files", {})
     manifest = folder / MANIFEST
     if manifest.is_file():
         try:
             digests = json.loads(manifest.read_text(encoding="utf-8"))["files"]
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(
-                f"{manifest} is broken ({error!r}): download {found.id} again"
+                f"{manifest} is broken ({error!r}): download {set_card.id} again"
             ) from None
     missing = tuple(name for name in digests if not (folder / name).is_file())
     there = [name for name in digests if name not in missing]
     present = bool(there) and not missing
     return SetStatus(
-        id=found.id,
-        summary=found.summary,
+        id=set_card.id,
+        summary=set_card.summary,
         folder=folder,
         present=present,
         missing=missing,
@@ -264,7 +264,7 @@ def _status(found: Card, root: Path, verify: bool) -> SetStatus:
             if present and verify
             else None
         ),
-        licence=str(found.body.get("licence", "")),
-        url=str(found.body.get("url", "")),
-        get=how_to_get(found),
+        licence=str(set_card.body.get("licence", "")),
+        url=str(set_card.body.get("url", "")),
+        get=how_to_get(set_card),
     )

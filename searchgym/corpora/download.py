@@ -30,10 +30,10 @@ def download(name: str, data_dir: str | Path | None = None, *, revision: str = "
     ``MissingExtraError`` without huggingface_hub; ``DataError`` if the set cannot be had this way,
     the network fails, or the folder holds the set from another source.
     """
-    found = real_card(name)
-    get: Mapping[str, Any] = found.body.get("get", {})
+    set_card = real_card(name)
+    get: Mapping[str, Any] = set_card.body.get("get", {})
     if not get.get("repository"):
-        raise DataError(f"{name} has no dataset repository. {how_to_get(found)}")
+        raise DataError(f"{name} has no dataset repository. {how_to_get(set_card)}")
     folder = data_directory(data_dir) / name
     if folder.exists() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
         raise DataError(f"{folder} holds files from elsewhere; choose another data directory")
@@ -121,14 +121,14 @@ def _context(meta: Record, name: str, where: Line, passages: dict[str, Record]) 
     bodies = context.get("sentences", context.get("content"))
     if not isinstance(titles, list) or not isinstance(bodies, list) or len(titles) != len(bodies):
         raise DataError(f"{where}: 'metadata.context' needs titles and as many paragraphs")
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     for title, body in zip(titles, bodies, strict=True):
         text = " ".join(" ".join(body).split()) if isinstance(body, list) else str(body)
         digest = hashlib.sha1(f"{title}\n{text}".encode(), usedforsecurity=False).hexdigest()
         key = f"{name}-{digest[:12]}"
         passages[key] = {"id": key, "title": str(title), "text": text}
-        found[str(title)] = key
-    return found
+        ids[str(title)] = key
+    return ids
 
 
 def plain(path: Path) -> Iterator[Record]:

@@ -99,8 +99,8 @@ def _passages(paths: Sequence[Path], name: str, url: str | None) -> Iterator[tup
 
 def beir_passages(path: Path) -> Path | None:
     """The file of passages of a folder in BEIR's layout; None for anything else."""
-    found = (path / f"corpus.jsonl{end}" for end in ("", ".gz"))
-    return next((file for file in found if file.is_file()), None)
+    candidates = (path / f"corpus.jsonl{end}" for end in ("", ".gz"))
+    return next((file for file in candidates if file.is_file()), None)
 
 
 def holds_documents(path: Path) -> bool:

@@ -178,11 +178,11 @@ class PageRenderer:
         styles = (
             mix(self._key ^ mix(subject.astype(np.uint64) + np.uint64(1 << 61))) & np.uint64(1)
         ).tolist()
-        found = []
+        surfaces = []
         for p, o, style in zip(prop.tolist(), obj.tolist(), styles, strict=True):
             write = formats[p]
-            found.append(names[o] if write is None else write(o, style))
-        return found
+            surfaces.append(names[o] if write is None else write(o, style))
+        return surfaces
 
     def _lead(self, type_index: int, mask: int, pick: int) -> Lead:
         fitting = self._fitting.get((type_index, mask))
@@ -209,7 +209,7 @@ class PageRenderer:
                                     + np.uint64((1 << 60) + entity * 4096))).tolist()  # fmt: skip
         members = self._members[type_index]
         plain = self._plain[type_index][facet]
-        found: dict[int, list[str]] = {}
+        distractors: dict[int, list[str]] = {}
         used: set[int] = set()
         for k in range(self._distractors):
             which, other, place, mode = draws[4 * k : 4 * k + 4]
@@ -222,8 +222,8 @@ class PageRenderer:
             if int(members[at]) == entity:
                 at = (at + 1) % len(members)
             text = plain[choice][mode % 3].replace("{x}", self._world.names[int(members[at])])
-            found.setdefault(place % (groups + 1), []).append(text)
-        return found
+            distractors.setdefault(place % (groups + 1), []).append(text)
+        return distractors
 
 
 def mix(x: U64) -> U64:

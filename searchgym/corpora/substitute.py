@@ -136,16 +136,16 @@ def substitute(
     return Substituted(Corpus(f"{corpus.name}-substituted", passages), changed, table)
 
 
-def save_substituted(found: Substituted, folder: str | Path) -> None:
+def save_substituted(substituted: Substituted, folder: str | Path) -> None:
     """Write ``passages.jsonl``, ``questions.jsonl`` and ``words.json`` (the table) into a folder;
     environments read them back: ``corpus="DIR/passages.jsonl", tasks="DIR/questions.jsonl"``."""
     from ..utils.files import write_whole
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / "passages.jsonl", _lines(p._asdict() for p in found.corpus))
-    write_whole(folder / "questions.jsonl", _lines(map(_question, found.tasks)))
-    table = json.dumps(found.table.words, ensure_ascii=False, indent=0, sort_keys=True)
+    write_whole(folder / "passages.jsonl", _lines(p._asdict() for p in substituted.corpus))
+    write_whole(folder / "questions.jsonl", _lines(map(_question, substituted.tasks)))
+    table = json.dumps(substituted.table.words, ensure_ascii=False, indent=0, sort_keys=True)
     write_whole(folder / "words.json", table + "\n")
 
 

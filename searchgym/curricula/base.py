@@ -97,13 +97,13 @@ def next_task(
 
 def _params(curriculum: Curriculum, task: Task | None) -> Mapping[str, float]:
     """A curriculum's parameters; ``CardError`` if it gives no mapping."""
-    found = curriculum.params(task)
-    if not isinstance(found, Mapping):
+    params = curriculum.params(task)
+    if not isinstance(params, Mapping):
         raise CardError(
-            f"{type(curriculum).__name__}.params gave {found!r:.80}: expected difficulty by name, "
+            f"{type(curriculum).__name__}.params gave {params!r:.80}: expected difficulty by name, "
             "such as {'noise': 0.2}, or {}"
         )
-    return found
+    return params
 
 
 class Uniform:

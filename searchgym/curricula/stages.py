@@ -112,8 +112,8 @@ class Staged(InStages):
         known = self._eligible
         if known is None or known[0] != self.stage or known[1] is not tasks:
             limit = self.max_hops[self.stage]
-            found = [i for i, t in enumerate(tasks) if t.hops <= limit]
-            known = self._eligible = (self.stage, tasks, found or list(range(len(tasks))))
+            fitting = [i for i, t in enumerate(tasks) if t.hops <= limit]
+            known = self._eligible = (self.stage, tasks, fitting or list(range(len(tasks))))
         eligible = known[2]
         chosen = eligible[key % len(eligible)]
         self.drawn(tasks[chosen])

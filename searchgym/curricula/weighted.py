@@ -37,8 +37,8 @@ class ByWeight:
         if self._sums is None:
             self._sums = np.cumsum(self._weights)
         mark = unit(derive(key, "weighted")) * self._sums[-1]
-        found = int(np.searchsorted(self._sums, mark, side="right"))
-        return min(found, len(tasks) - 1)  # rounding may put the mark at the very end
+        place = int(np.searchsorted(self._sums, mark, side="right"))
+        return min(place, len(tasks) - 1)  # rounding may put the mark at the very end
 
     def changed(self, task_id: str) -> None:
         """A task's weight is another now."""
@@ -181,11 +181,11 @@ class DifficultyPool(ByWeight):
         return counts
 
     def state_dict(self) -> dict[str, Any]:
-        return {"returns": {name: list(found) for name, found in self.returns.items()}}
+        return {"returns": {name: list(returns) for name, returns in self.returns.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.returns = {
-            str(name): deque(map(float, found), maxlen=self.group)
-            for name, found in state["returns"].items()
+            str(name): deque(map(float, returns), maxlen=self.group)
+            for name, returns in state["returns"].items()
         }
         self.forget()

@@ -93,12 +93,12 @@ class JsonTools(Described):
         before = thoughts(text, start)
         action, spans = self._read_call(text, start + _CALL.size, call_end)
         if self.parallel and isinstance(action, Search):
-            queries, found = list(action.queries), list(spans)
+            queries, query_spans = list(action.queries), list(spans)
             while len(queries) <= MAX_QUERIES and (more := self._read_next(text, cut)) is not None:
                 extra, extra_spans, cut = more
                 queries += extra
-                found += extra_spans
-            action, spans = Search(tuple(queries)), tuple(found)
+                query_spans += extra_spans
+            action, spans = Search(tuple(queries)), tuple(query_spans)
             if len(queries) > MAX_QUERIES:
                 action, spans = Invalid(TOO_MANY), ()
         return Parsed(action, before + spans, cut)
@@ -190,12 +190,12 @@ class JsonTools(Described):
 
     def _locate(self, text: str, start: int, end: int, key: str, value: str) -> tuple[int, int]:
         """Locate the value's literal (JSON keeps the last of equal keys), else the call."""
-        found = trim(text, start, end)
+        span = trim(text, start, end)
         for match in _VALUES[key].finditer(text, start, end):
             literal = match[1]
             if literal == value or ("\\" in literal and _decode(literal) == value):
-                found = trim(text, match.start(1), match.end(1))
-        return found
+                span = trim(text, match.start(1), match.end(1))
+        return span
 
     # --- writing ------------------------------------------------------------------------------
     def canonical(self, action: Action) -> Action:

@@ -34,18 +34,18 @@ _PAIRS, _QUADS, _BYTES, _ONES = map(
 
 @njit(nogil=True, cache=True)
 def _insert(
-    docs: NDArray[np.int32], best: NDArray[np.float32], found: int, doc: int, score: float
+    docs: NDArray[np.int32], best: NDArray[np.float32], count: int, doc: int, score: float
 ) -> int:
-    """Put (score, doc) into its place among the ``found`` best; returns how many there are now."""
+    """Put (score, doc) into its place among the ``count`` best; returns how many there are now."""
     k = docs.shape[0]
-    if found == k:
+    if count == k:
         last = best[k - 1]
         if score < last or (score == last and doc > docs[k - 1]):
-            return found
+            return count
         place = k - 1
     else:
-        place = found
-        found += 1
+        place = count
+        count += 1
     while place > 0 and (
         best[place - 1] < score or (best[place - 1] == score and docs[place - 1] > doc)
     ):
@@ -54,7 +54,7 @@ def _insert(
         place -= 1
     best[place] = score
     docs[place] = doc
-    return found
+    return count
 
 
 @njit(nogil=True, cache=True)

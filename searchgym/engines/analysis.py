@@ -98,7 +98,7 @@ class Analyser:
     def terms(self, text: str) -> list[str]:
         """Index terms of a text, in order, repetitions kept."""
         known = self._terms
-        found = []
+        terms = []
         for token in self.split(text):
             try:
                 term = known[token]
@@ -107,8 +107,8 @@ class Analyser:
                 if len(token) <= _CACHED_LENGTH and len(known) < _CACHED_TOKENS:
                     known[token] = term
             if term is not None:
-                found.append(term)
-        return found
+                terms.append(term)
+        return terms
 
 
 class TermIds(dict[str, int]):

@@ -119,12 +119,12 @@ class BM25Engine:
         first = batch[0].k
         if all(query.k == first for query in batch):
             return self.search([query.text for query in batch], first)
-        found: list[Ranking] = [()] * len(batch)
+        rankings: list[Ranking] = [()] * len(batch)
         for k in sorted({query.k for query in batch}):
             rows = [i for i, query in enumerate(batch) if query.k == k]
             for i, ranking in zip(rows, self.search([batch[i].text for i in rows], k), strict=True):
-                found[i] = ranking
-        return found
+                rankings[i] = ranking
+        return rankings
 
     # --- plain calls --------------------------------------------------------------------------
     def search(self, texts: Sequence[str], k: int) -> list[Ranking]:
@@ -267,10 +267,10 @@ def _choose(corpus: Corpus, stemmer: str | None) -> tuple[bool, str | None]:
 
     step = max(1, len(corpus) // SAMPLE)
     texts = [corpus[i].text for i in range(0, len(corpus), step)]
-    found = choose_stemmer(texts, always=bool(corpus.unicode))
-    if found is None:
+    chosen = choose_stemmer(texts, always=bool(corpus.unicode))
+    if chosen is None:
         return False, stemmer
-    return True, found if stemmer == "porter" else stemmer
+    return True, chosen if stemmer == "porter" else stemmer
 
 
 @cache

@@ -74,11 +74,11 @@ class FolderIndex:
         """Look at the folder again. Return whether it changed; ``corpus`` and ``engine`` are new
         objects then, and the old ones stay as they were."""
         with self._locked():
-            found = self._read()
-            if found.digest == self.corpus.digest:
+            corpus = self._read()
+            if corpus.digest == self.corpus.digest:
                 return False
             before = self.corpus
-            self.corpus = found
+            self.corpus = corpus
             try:
                 self.engine = self._build()
             except BaseException:  # Ctrl-C, too: corpus and engine belong together

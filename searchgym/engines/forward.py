@@ -63,8 +63,8 @@ def forward(
     rows = rows or Rows()
     done = 0
     for start in range(0, len(texts), _TOKENISED_AT_ONCE):
-        found = tokenise(texts[start : start + _TOKENISED_AT_ONCE])
-        lengths = np.array([len(ids) for ids in found["input_ids"]])
+        tokenised = tokenise(texts[start : start + _TOKENISED_AT_ONCE])
+        lengths = np.array([len(ids) for ids in tokenised["input_ids"]])
         widths = np.minimum(np.maximum(-(-lengths // WIDTH), 1) * WIDTH, max_length)
         passes = []
         for width in np.unique(widths).tolist():
@@ -76,7 +76,7 @@ def forward(
             for lo in range(0, len(same), size):
                 these = same[lo : lo + size]
                 filled = np.resize(these, max(len(these), filled_to))
-                passes.append((these, _pad(found, filled, width, tokenizer, left)))
+                passes.append((these, _pad(tokenised, filled, width, tokenizer, left)))
         run = partial(_run, compute, device)
         alone = len(passes) == 1 and not head and rows.together(passes[0][1]["input_ids"].size)
         with _side_by_side(len(passes)) if on_cpu and not alone else _in_turn() as mapped:
@@ -122,18 +122,18 @@ def _side_by_side(passes: int) -> Iterator[Callable[..., Any]]:
 
 
 def _pad(
-    found: Any, rows: NDArray[np.int64], width: int, tokenizer: Any, left: bool
+    tokenised: Any, rows: NDArray[np.int64], width: int, tokenizer: Any, left: bool
 ) -> dict[str, NDArray[np.int64]]:
     ids = np.full((len(rows), width), tokenizer.pad_token_id or 0, dtype=np.int64)
     mask = np.zeros_like(ids)
-    kinds = np.zeros_like(ids) if "token_type_ids" in found else None
+    kinds = np.zeros_like(ids) if "token_type_ids" in tokenised else None
     for i, row in enumerate(rows.tolist()):
-        n = len(found["input_ids"][row])
+        n = len(tokenised["input_ids"][row])
         where = slice(width - n, width) if left else slice(0, n)
-        ids[i, where] = found["input_ids"][row]
+        ids[i, where] = tokenised["input_ids"][row]
         mask[i, where] = 1
         if kinds is not None:
-            kinds[i, where] = found["token_type_ids"][row]
+            kinds[i, where] = tokenised["token_type_ids"][row]
     padded = {"input_ids": ids, "attention_mask": mask}
     return padded if kinds is None else {**padded, "token_type_ids": kinds}
 

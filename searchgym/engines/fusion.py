@@ -48,7 +48,7 @@ def rank_score_fusion(rankings: Sequence[Ranking], k: int, *, mean: Mean = "arit
             ranks.setdefault(key, []).append(rank)
             if key not in largest or hit.score > largest[key].score:
                 largest[key] = hit
-    means = {key: _mean(found, mean) for key, found in ranks.items()}
+    means = {key: _mean(passage_ranks, mean) for key, passage_ranks in ranks.items()}
     order = sorted(means, key=lambda key: (means[key], -largest[key].score, key))[: max(0, k)]
     hits: list[Hit] = []
     last: tuple[Fraction, float] | None = None
@@ -96,8 +96,8 @@ def _join(into: dict[str, Any], meta: Mapping[str, Any], hidden: set[str]) -> No
 
 def _is_about(note: Any, ids: set[str]) -> bool:
     """A note is a passage's id, or a record with it under "id"."""
-    found = note.get("id") if isinstance(note, Mapping) else note
-    return isinstance(found, str) and found in ids
+    passage_id = note.get("id") if isinstance(note, Mapping) else note
+    return isinstance(passage_id, str) and passage_id in ids
 
 
 def _mean(ranks: Sequence[int], mean: Mean) -> Fraction:

@@ -117,9 +117,9 @@ class HybridEngine:
         if not asked:
             return answers
         inner = [batch[i]._replace(k=self._depth(batch[i].k)) for i in asked]
-        found = [run_batch(engine, inner) for engine in self.engines]
+        by_engine = [run_batch(engine, inner) for engine in self.engines]
         fused: list[tuple[int, Ranking]] = []
-        parts = dict(zip(asked, zip(*found, strict=True), strict=True))
+        parts = dict(zip(asked, zip(*by_engine, strict=True), strict=True))
         for i, rankings in parts.items():
             failed = next((r for r in rankings if isinstance(r, Failure)), None)
             if failed is not None:

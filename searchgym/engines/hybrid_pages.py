@@ -46,8 +46,8 @@ class HybridPages:
         answers: list[Page | Failure | None] = [None] * len(batch)
         left = list(range(len(batch)))
         for source in self.sources:
-            found: Sequence[Any] = run_batch(source, [batch[i] for i in left]) if left else ()
-            for i, answer in zip(left, found, strict=True):
+            pages: Sequence[Any] = run_batch(source, [batch[i] for i in left]) if left else ()
+            for i, answer in zip(left, pages, strict=True):
                 answers[i] = answers[i] if answer is None else answer
             left = [i for i in left if answers[i] is None or isinstance(answers[i], Failure)]
         return answers

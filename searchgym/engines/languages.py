@@ -133,11 +133,11 @@ def language_of(texts: Iterable[str]) -> str | None:
     """The language in Latin script whose function words are most frequent; None if none is."""
     words = Counter(word for text in texts for word in re.findall(r"[^\W\d_]+", text.lower()))
     total = sum(words.values())
-    found = {
+    counts = {
         name: sum(words[word] for word in listed.split()) for name, listed in FUNCTION_WORDS.items()
     }
-    best = max(found, key=lambda name: (found[name], name == "english"))
-    return best if total and found[best] >= _TOLD * total else None
+    best = max(counts, key=lambda name: (counts[name], name == "english"))
+    return best if total and counts[best] >= _TOLD * total else None
 
 
 def choose_stemmer(texts: list[str], *, always: bool = False) -> str | None:

@@ -74,7 +74,7 @@ class CrossEncoderReranker:
     def score(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """Scores (N,) of (query, passage) pairs, higher is better: what the model's last
         layer gives (``CrossEncoder.predict`` puts it through a sigmoid)."""
-        found = forward(
+        scores = forward(
             [(clean(query), clean(text)) for query, text in pairs],
             self._tokenise,
             self._compute,
@@ -85,9 +85,9 @@ class CrossEncoderReranker:
             dim=1,
             head=True,
         )[:, 0]
-        if not np.isfinite(found).all():
+        if not np.isfinite(scores).all():
             raise EngineError("the cross-encoder gave scores that are not finite")
-        return found
+        return scores
 
     def rerank(self, asked: Sequence[tuple[str, Ranking, int]]) -> list[Ranking]:
         """The k best of each (query, ranking, k) by the cross-encoder, ties by passage id."""
@@ -111,5 +111,5 @@ class CrossEncoderReranker:
         )  # fmt: skip
 
     def _compute(self, features: dict[str, Any]) -> NDArray[np.float32]:
-        found: NDArray[np.float32] = self._model.model(**features).logits.float().cpu().numpy()
-        return found
+        logits: NDArray[np.float32] = self._model.model(**features).logits.float().cpu().numpy()
+        return logits

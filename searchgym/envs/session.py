@@ -177,7 +177,7 @@ class Session:
         outcome, recall = self.episode.outcome(), evidence_recall(self.episode)
         parts = outcome.parts if outcome is not None else {}
         end = outcome.end if outcome is not None else ""
-        found = {
+        measures = {
             "evidence_recall": 0.0 if recall != recall else recall,
             "searches": float(self.episode.queries),
             "turns": float(len(self.episode.turns)),
@@ -185,7 +185,7 @@ class Session:
             "truncated": float(self.episode.truncated),
             "infra_error": float(end == "infra_error"),
         }
-        return {name: found.get(name, float(parts.get(name, 0.0))) for name in METRICS}
+        return {name: measures.get(name, float(parts.get(name, 0.0))) for name in METRICS}
 
     def snapshot(self) -> dict[str, Any]:
         """The episode as JSON values; :meth:`restore` continues it."""

@@ -113,13 +113,13 @@ def kg_source(source: Any, data_dir: Any = None) -> KGCorpus | None:
         return kg_corpus(load_kg(source))
     if is_files(source):
         return None
-    found = card("corpora", source)
-    if found.body["kind"] != "graph":
+    corpus_card = card("corpora", source)
+    if corpus_card.body["kind"] != "graph":
         return None
     from ..kgs.corpus import kg_corpus
     from ..kgs.sets import load_kg_card
 
-    return kg_corpus(load_kg_card(found, data_dir))
+    return kg_corpus(load_kg_card(corpus_card, data_dir))
 
 
 KG_TASKS = {"simple": 100, "chain": 100}
@@ -171,7 +171,7 @@ def own_files(keywords: Mapping[str, Any]) -> list[tuple[str, int, int]]:
     """Name, time of change (ns) and size of each file that ``corpus``, ``tasks`` and ``engine``
     name, by itself or by its folder (a corpus or an index as well as a card or a model); equal
     lists mean that nothing was edited meanwhile."""
-    found: list[tuple[str, int, int]] = []
+    files: list[tuple[str, int, int]] = []
     for source in _texts([keywords.get(name) for name in ("corpus", "tasks", "engine")]):
         path = Path(source.removeprefix(KG_PREFIX))
         if "/" not in source and not path.suffix:  # the name of a card or an engine
@@ -181,8 +181,8 @@ def own_files(keywords: Mapping[str, Any]) -> list[tuple[str, int, int]]:
         for file in sorted(path.rglob("[!.]*")) if path.is_dir() else [path]:
             if file.is_file():
                 state = file.stat()
-                found.append((str(file), state.st_mtime_ns, state.st_size))
-    return found
+                files.append((str(file), state.st_mtime_ns, state.st_size))
+    return files
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -246,7 +246,7 @@ class GeneratedWorld(NamedTuple):
     wording_seed: int
 
 
-def generate_world(found: Card, options: Options) -> GeneratedWorld:
+def generate_world(corpus_card: Card, options: Options) -> GeneratedWorld:
     """The world of a card's split. Splits are separate worlds: other seeds, hence other names and
     facts; the test split speaks in held-out phrasings unless told otherwise."""
     from ..corpora.render import render
@@ -255,9 +255,9 @@ def generate_world(found: Card, options: Options) -> GeneratedWorld:
 
     if options.split not in SPLITS:
         raise CardError(f"split must be one of {', '.join(SPLITS)}, got {options.split!r}")
-    recipe = {**found.body.get("world", {}), **(options.world or {})}
-    wording = {**found.body.get("wording", {}), **(options.wording or {})}
-    schema = load_schema(found.folder / recipe.pop("schema", "schema.toml"))
+    recipe = {**corpus_card.body.get("world", {}), **(options.world or {})}
+    wording = {**corpus_card.body.get("wording", {}), **(options.wording or {})}
+    schema = load_schema(corpus_card.folder / recipe.pop("schema", "schema.toml"))
     seed = derive(_seed(recipe, "world"), "split", options.split)
     recipe.pop("tasks", None)
     phrasing = wording.pop("phrasing", "heldout" if options.split == "test" else "train")
@@ -265,7 +265,7 @@ def generate_world(found: Card, options: Options) -> GeneratedWorld:
     if wording.pop("paraphrases", False):
         from ..worlds.paraphrases import FILE, paraphrased
 
-        schema = paraphrased(schema, found.folder / FILE)
+        schema = paraphrased(schema, corpus_card.folder / FILE)
     style = recipe.pop("twin", None)
     check_options("world", generate, recipe | {"seed": seed}, given=1)
     world = generate(schema, seed=seed, **recipe)
@@ -273,7 +273,7 @@ def generate_world(found: Card, options: Options) -> GeneratedWorld:
         from ..worlds.twins import twin
 
         world = twin(world, style, seed=seed)
-    name = f"{found.id}-{options.split}"
+    name = f"{corpus_card.id}-{options.split}"
     fixed = {"wording_seed": wording_seed, "phrasing": phrasing, "name": name}
     check_options("wording", render, wording | fixed, given=1)
     corpus = render(world, **fixed, **wording)
@@ -294,16 +294,16 @@ _LARGEST = 20_000
 """Passages of a world that is kept; memory is not held for larger ones."""
 
 
-def _indexed(found: Card, options: Options) -> tuple[GeneratedWorld, SearchEngine]:
+def _indexed(corpus_card: Card, options: Options) -> tuple[GeneratedWorld, SearchEngine]:
     """The world of a card's split, and BM25 over its passages: from a cache where its recipe is of
     plain values and the card's files have not changed since."""
-    recipe = [found.id, options.split, options.world, options.wording]
+    recipe = [corpus_card.id, options.split, options.world, options.wording]
     try:
-        key = json.dumps([recipe, own_files({"corpus": str(found.folder)})], sort_keys=True)
+        key = json.dumps([recipe, own_files({"corpus": str(corpus_card.folder)})], sort_keys=True)
     except TypeError:  # as generate() will say
         key = ""
     if key not in _WORLDS:
-        data = generate_world(found, options)
+        data = generate_world(corpus_card, options)
         made = data, _engine("bm25", data.corpus)
         if not key or len(data.corpus) > _LARGEST:
             return made
@@ -314,14 +314,14 @@ def _indexed(found: Card, options: Options) -> tuple[GeneratedWorld, SearchEngin
     return _WORLDS[key]
 
 
-def _generated(found: Card, options: Options) -> Components:
+def _generated(corpus_card: Card, options: Options) -> Components:
     from ..tasks.audit import verify
     from ..tasks.build import build_tasks
     from ..tasks.families import unproved
 
-    data, proof = _indexed(found, options)
+    data, proof = _indexed(corpus_card, options)
     engine = _engine(options.engine, data.corpus, data.world)
-    recipe = {**found.body.get("world", {}), **(options.world or {})}
+    recipe = {**corpus_card.body.get("world", {}), **(options.world or {})}
     default = recipe.get("tasks", DEFAULT_TASKS)
     counts: Any = options.tasks if options.tasks is not None else default
     if not isinstance(counts, Mapping):
@@ -330,7 +330,7 @@ def _generated(found: Card, options: Options) -> Components:
     built = build_tasks(
         data.world, data.corpus, counts=counts, families=options.families, seed=data.seed,
         wording_seed=data.wording_seed, phrasing=data.phrasing, split=options.split,
-        id_prefix=f"{found.id}-{options.split}",
+        id_prefix=f"{corpus_card.id}-{options.split}",
     )  # fmt: skip
     report = verify(built, data.world, data.corpus, proof, exempt=unproved(counts))
     return Components(data.corpus, _chosen(report.kept, options), engine, data.world)

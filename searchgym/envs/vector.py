@@ -88,10 +88,10 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
     @property
     def episodes(self) -> tuple[Episode, ...]:
         """The slots' current episodes; ``EpisodeError`` before the first ``reset``."""
-        found = tuple(e for e in self._episodes if e is not None)
-        if len(found) != self.num_envs:
+        episodes = tuple(e for e in self._episodes if e is not None)
+        if len(episodes) != self.num_envs:
             raise EpisodeError("no episodes yet; call reset() first")
-        return found
+        return episodes
 
     # --- reset --------------------------------------------------------------------------------
     def reset(
@@ -230,8 +230,8 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         results: list[Any] = [None] * len(calls)
         for env in dict.fromkeys(self._playing):
             where = [at for at, i in enumerate(owners) if self._playing[i] is env]
-            found = env.toolbox.run([calls[at] for at in where])
-            for at, result in zip(where, found, strict=True):
+            env_results = env.toolbox.run([calls[at] for at in where])
+            for at, result in zip(where, env_results, strict=True):
                 results[at] = result
         return results
 

@@ -20,8 +20,8 @@ from .run import evaluate
 
 def majority_answer(tasks: Sequence[Task]) -> str:
     """The most frequent canonical answer, refusals left out (ties: the first in order)."""
-    found = Counter(task.answers[0] for task in tasks if not task.should_abstain)
-    return found.most_common(1)[0][0] if found else ABSTAIN
+    counts = Counter(task.answers[0] for task in tasks if not task.should_abstain)
+    return counts.most_common(1)[0][0] if counts else ABSTAIN
 
 
 def baselines(

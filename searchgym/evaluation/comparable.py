@@ -80,9 +80,9 @@ def asked_differently(a: Evaluated, b: Evaluated) -> dict[str, tuple[Any, Any]]:
     return differing(first, second, ())
 
 
-def told(found: Mapping[str, tuple[Any, Any]]) -> str:
+def told(differences: Mapping[str, tuple[Any, Any]]) -> str:
     """Describe the differences in a message: "rules.k (3 and 5), …"."""
-    each = [f"{name} ({_short(x)} and {_short(y)})" for name, (x, y) in found.items()]
+    each = [f"{name} ({_short(x)} and {_short(y)})" for name, (x, y) in differences.items()]
     more = f" and {len(each) - SHOWN} more" if len(each) > SHOWN else ""
     return ", ".join(each[:SHOWN]) + more
 

@@ -24,10 +24,10 @@ BEGIN, END = "<!-- constant answer: generated -->", "<!-- end -->"
 def accepted(tasks: Sequence[Task]) -> Counter[str]:
     """Count, for every answer that some task accepts, the tasks that accept it (SQuAD's
     normalisation)."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for task in tasks:
-        found.update({normalise_answer(answer) for answer in task.answers})
-    return found
+        counts.update({normalise_answer(answer) for answer in task.answers})
+    return counts
 
 
 def best_constant(tasks: Sequence[Task]) -> tuple[str, float]:
@@ -37,12 +37,12 @@ def best_constant(tasks: Sequence[Task]) -> tuple[str, float]:
     Ties go to the answer that is more often a task's first, then by alphabet; the share of no tasks
     is 0.
     """
-    found = accepted(tasks)
-    if not found:
+    counts = accepted(tasks)
+    if not counts:
         return "", 0.0
     first = Counter(normalise_answer(task.answers[0]) for task in tasks)
-    answer = min(found, key=lambda text: (-found[text], -first[text], text))
-    return answer, found[answer] / len(tasks)
+    answer = min(counts, key=lambda text: (-counts[text], -first[text], text))
+    return answer, counts[answer] / len(tasks)
 
 
 def sentence(env: Any) -> str:

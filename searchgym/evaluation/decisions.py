@@ -59,8 +59,8 @@ def solvable(
                 f"{row.task_id!r} was searched for {row.searches} times; closed-book samples come "
                 "from evaluate(…, search_enabled=False) or 'searchgym eval --closed-book only'"
             )
-    found = by_question(closed_book, metric)
-    known = {task: [v >= 1 for v in values if v == v] for task, values in found.items()}
+    groups = by_question(closed_book, metric)
+    known = {task: [v >= 1 for v in values if v == v] for task, values in groups.items()}
     return {task: sum(v) / len(v) >= threshold for task, v in known.items() if v}
 
 

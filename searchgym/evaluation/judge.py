@@ -122,15 +122,15 @@ def judged(
     """
     known = {task.id: task for task in tasks}
     asked = [row for row in result.rows if _to_ask(row)]
-    found: dict[str, float] = {}
+    verdicts: dict[str, float] = {}
     for at in range(0, len(asked), AT_ONCE):
         part = asked[at : at + AT_ONCE]
         said = judge.verdicts([(known[row.task_id], row.answer) for row in part])
         for row, verdict in zip(part, said, strict=True):
-            found[row.task_id] = math.nan if isinstance(verdict, Failure) else float(verdict)
+            verdicts[row.task_id] = math.nan if isinstance(verdict, Failure) else float(verdict)
         if progress is not None:
             progress(len(part))
-    rows = tuple(r._replace(judge=found.get(r.task_id, _unasked(r))) for r in result.rows)
+    rows = tuple(r._replace(judge=verdicts.get(r.task_id, _unasked(r))) for r in result.rows)
     return replace(result, rows=rows, settings={**result.settings, "judge": judge.settings})
 
 

@@ -23,13 +23,13 @@ PACKAGES = (
 
 def machine() -> dict[str, Any]:
     """Processor, cores this process may use, memory in GiB, GPUs if torch is loaded, versions."""
-    found: dict[str, Any] = {
+    description: dict[str, Any] = {
         "processor": _processor(), "cores": _cores(), "memory_gib": _memory(),
         "system": f"{platform.system()} {platform.release()}",
     }  # fmt: skip
     if gpus := _gpus():
-        found["gpus"] = gpus
-    return {**found, "versions": versions()}
+        description["gpus"] = gpus
+    return {**description, "versions": versions()}
 
 
 def note_machine(out: Path) -> Path:

@@ -137,8 +137,8 @@ class EvalResult:
         for number, values in enumerate(data["rows"], 1):
             if len(values) != len(columns):
                 raise EvaluationError(f"row {number} has {len(values)} values")
-            found = dict(zip(columns, values, strict=True))
-            rows.append(Row(**{k: _number(k, v) for k, v in found.items()}))
+            cells = dict(zip(columns, values, strict=True))
+            rows.append(Row(**{k: _number(k, v) for k, v in cells.items()}))
         return cls(
             agent=data["agent"],
             set=data["set"],

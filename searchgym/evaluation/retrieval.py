@@ -87,7 +87,7 @@ def measure_retrieval(
 def _measures(ranked: Sequence[str], grades: Mapping[str, int], k: int) -> dict[str, float]:
     gold = [key for key, grade in grades.items() if grade > 0]
     top = min(k, 10)
-    found = {f"nDCG@{top}": ndcg_at(ranked, grades, top)}
-    found |= {f"recall@{n}": recall_at(ranked, gold, n) for n in sorted({top, k})}
-    found[f"MRR@{top}"] = reciprocal_rank(ranked, gold, top)
-    return {**found, f"P@{top}": precision_at(ranked, gold, top)}
+    measures = {f"nDCG@{top}": ndcg_at(ranked, grades, top)}
+    measures |= {f"recall@{n}": recall_at(ranked, gold, n) for n in sorted({top, k})}
+    measures[f"MRR@{top}"] = reciprocal_rank(ranked, gold, top)
+    return {**measures, f"P@{top}": precision_at(ranked, gold, top)}

@@ -52,11 +52,11 @@ def pass_at(
     for k in ks:
         if k < 1:
             raise EvaluationError(f"pass@k needs k ≥ 1, got {k}")
-        found: list[float] = []
+        estimates: list[float] = []
         for known in _known(groups, k, f"pass@{k}"):
             right = sum(s >= 1.0 for s in known)
-            found.append(pass_at_k(len(known), right, k) if len(known) >= k else np.nan)
-        out[k] = mean_interval(np.array(found), seed=seed, resamples=resamples, unit=True)
+            estimates.append(pass_at_k(len(known), right, k) if len(known) >= k else np.nan)
+        out[k] = mean_interval(np.array(estimates), seed=seed, resamples=resamples, unit=True)
     return out
 
 
@@ -80,9 +80,9 @@ def avg_at(
     if k < 1:
         raise EvaluationError(f"Avg@k needs k ≥ 1, got {k}")
     first = {task_id: samples[:k] for task_id, samples in by_question(rows, metric).items()}
-    found = [np.mean(s) if s else np.nan for s in _known(first, k, f"Avg@{k}")]
+    means = [np.mean(s) if s else np.nan for s in _known(first, k, f"Avg@{k}")]
     unit = METRICS.get(metric, False)  # not known of a reward's own part
-    return mean_interval(np.array(found), seed=seed, resamples=resamples, unit=unit)
+    return mean_interval(np.array(means), seed=seed, resamples=resamples, unit=unit)
 
 
 def by_question(rows: Sequence[Row], metric: str) -> dict[str, list[float]]:

@@ -45,12 +45,12 @@ def limits(metric: str) -> tuple[float, float]:
     return 0.0 if known else -math.inf, 1.0 if METRICS.get(metric, False) else math.inf
 
 
-def numbers(found: Interval, metric: str) -> dict[str, Any]:
+def numbers(interval: Interval, metric: str) -> dict[str, Any]:
     """Return the fields of a mark, its interval within what is possible."""
     least, most = limits(metric)
     return {
-        "mean": round(found.mean, 5), "low": round(max(least, found.low), 5),
-        "high": round(min(most, found.high), 5), "questions": found.n,
+        "mean": round(interval.mean, 5), "low": round(max(least, interval.low), 5),
+        "high": round(min(most, interval.high), 5), "questions": interval.n,
     }  # fmt: skip
 
 
@@ -61,14 +61,14 @@ def family_rows(results: Sequence[EvalResult], metric: str) -> list[dict[str, An
     for family in sorted(counts):
         for result in results:
             names = np.array([row.family for row in result.rows])
-            found = mean_interval(
+            interval = mean_interval(
                 column(result.rows, metric)[names == family], seed=result.seed,
                 unit=METRICS.get(metric, False),
             )  # fmt: skip
-            if found.n:
+            if interval.n:
                 rows.append({
                     "y": f"{family} ({counts[family]})", "by": result.agent, "family": family,
-                    **numbers(found, metric),
+                    **numbers(interval, metric),
                 })  # fmt: skip
     return rows
 
@@ -114,8 +114,8 @@ def html_of(result: EvalResult) -> str:
         cells = []
         for metric in shown:
             values = column(result.rows, metric)[kept]
-            found = mean_interval(values, seed=result.seed, unit=METRICS[metric])
-            cells.append(f"{found:.2f}")
+            interval = mean_interval(values, seed=result.seed, unit=METRICS[metric])
+            cells.append(f"{interval:.2f}")
         return [name, f"{int(np.sum(kept)):,}", *cells]
 
     rows = [line("all", np.ones(len(names), dtype=bool))] if len(names) else []
@@ -157,33 +157,35 @@ def plot_results(results: Sequence[EvalResult], metric: str = "f1", by: str = "f
     )  # fmt: skip
 
 
-def said_of(found: Comparison) -> str:
+def said_of(comparison: Comparison) -> str:
     """Return a comparison in one line."""
-    difference = f"{label(found.metric)} {found.difference:+.3f}"
-    return f"{found.a} − {found.b}: {difference}, p = {found.p:.4f}"
+    difference = f"{label(comparison.metric)} {comparison.difference:+.3f}"
+    return f"{comparison.a} − {comparison.b}: {difference}, p = {comparison.p:.4f}"
 
 
-def html_of_comparisons(found: Sequence[Comparison]) -> str:
+def html_of_comparisons(comparisons: Sequence[Comparison]) -> str:
     """Return comparisons as a table."""
     rows = [
         [f"{c.a} − {c.b}", f"{c.mean_a:.3f}", f"{c.mean_b:.3f}", f"{c.difference:+.3f}",
          f"{c.p:.4f}", f"{c.difference.n:,}"]
-        for c in found
+        for c in comparisons
     ]  # fmt: skip
     head = ["agents", "first", "second", "difference", "p", "questions"]
-    return html_table(head, rows, f"{label(found[0].metric)}, paired on the same questions")
+    return html_table(head, rows, f"{label(comparisons[0].metric)}, paired on the same questions")
 
 
-def plot_comparisons(found: Sequence[Comparison]) -> Figure:
+def plot_comparisons(comparisons: Sequence[Comparison]) -> Figure:
     """Draw the differences of comparisons with their intervals."""
     rows = [
         {"y": f"{c.a} − {c.b}", "by": f"{c.a} − {c.b}", "mean": round(c.difference.mean, 5),
          "low": round(c.difference.low, 5), "high": round(c.difference.high, 5),
          "questions": c.difference.n}
-        for c in found
+        for c in comparisons
     ]  # fmt: skip
-    name = label(found[0].metric)
-    apart = [str(r["y"]) for r, c in zip(rows, found, strict=True) if c.difference.excludes(0)]
+    name = label(comparisons[0].metric)
+    apart = [
+        str(r["y"]) for r, c in zip(rows, comparisons, strict=True) if c.difference.excludes(0)
+    ]
     title = f"Apart from 0: {', '.join(apart)}" if apart else "No difference is apart from 0"
     return Figure(
         "differences", title, "Paired on the same questions, with 95 % intervals.",

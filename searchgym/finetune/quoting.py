@@ -111,7 +111,7 @@ def facts_of(task: Task, corpus: GeneratedCorpus) -> tuple[Stated, ...]:
     """The facts behind a task in the order in which it needs them; ``TaskError`` if it has none."""
     if task.graph is None or not task.graph.edges:
         raise TaskError(f"task {task.id!r} rests on no stated facts: nothing can be quoted")
-    found = []
+    facts = []
     for edge in task.graph.edges:
         where = corpus.position(edge.passage)
         stated = next(s for s in corpus.statements(edge.fact) if s.passage == where)
@@ -119,8 +119,8 @@ def facts_of(task: Task, corpus: GeneratedCorpus) -> tuple[Stated, ...]:
         start, end = sentence_around(page.text, stated.start, stated.end)
         quote = f"{page.title}: {page.text[start:end]}"
         nodes = frozenset((edge.subject, edge.object))
-        found.append(Stated(edge.passage, end, quote, nodes))
-    return tuple(found)
+        facts.append(Stated(edge.passage, end, quote, nodes))
+    return tuple(facts)
 
 
 def sentence_around(text: str, start: int, end: int) -> tuple[int, int]:
@@ -141,12 +141,12 @@ def readable(
             length = len(hit.passage.text)
             shown[hit.passage.id] = max(length, shown.get(hit.passage.id, 0))
     known, left = set(given), [f for f in facts if shown.get(f.passage, -1) >= f.end]
-    found: list[Stated] = []
+    reached: list[Stated] = []
     while new := [fact for fact in left if fact.nodes & known]:
-        found += new[:1]
+        reached += new[:1]
         left.remove(new[0])
         known |= new[0].nodes
-    return found
+    return reached
 
 
 def as_written(answers: Sequence[str], results: Sequence[Segment]) -> str:

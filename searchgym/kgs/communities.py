@@ -97,10 +97,10 @@ def find_communities(
     )
     if not len(pairs):  # nothing joins anything: everybody is alone
         return Communities((np.arange(graph.n_entities),), graph.digest, seed)
-    found = list(
+    partitions = list(
         nx.community.louvain_partitions(network, weight="weight", resolution=resolution, seed=seed)
     )
-    chosen = found[::-1][:levels]
+    chosen = partitions[::-1][:levels]
     return Communities(tuple(_numbered(p, graph.n_entities) for p in chosen), graph.digest, seed)
 
 

@@ -168,13 +168,13 @@ def _found(folder: Path) -> Path:
 
 
 def _one_of(folder: Path, stem: str, *, required: bool) -> Path | None:
-    found = sorted(
+    paths = sorted(
         p for p in folder.glob(f"{stem}.*") if p.name.removesuffix(".gz").endswith(_ENDS)
     )
-    if len(found) > 1 or (required and not found):
-        got = ", ".join(p.name for p in found) or "none"
+    if len(paths) > 1 or (required and not paths):
+        got = ", ".join(p.name for p in paths) or "none"
         raise DataError(f"{folder}: expected one file {stem}.tsv or {stem}.jsonl, found {got}")
-    return found[0] if found else None
+    return paths[0] if paths else None
 
 
 _ENDS = (".tsv", ".txt", ".jsonl")

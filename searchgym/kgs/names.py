@@ -84,16 +84,16 @@ class Linker:
     def mentions(self, text: str) -> tuple[tuple[int, tuple[int, ...]], ...]:
         """``(words, entities)`` of each name found, left to right, longest first, no overlaps."""
         words = words_of(text.lower())
-        found: list[tuple[int, tuple[int, ...]]] = []
+        mentions: list[tuple[int, tuple[int, ...]]] = []
         lengths, named = self._lengths, self._named
         i, n = 0, len(words)
         while i < n:
             for length in lengths.get(words[i], ()):
                 entities = named.get(" ".join(words[i : i + length]))
                 if entities is not None and i + length <= n:
-                    found.append((length, entities))
+                    mentions.append((length, entities))
                     i += length
                     break
             else:
                 i += 1
-        return tuple(found)
+        return tuple(mentions)

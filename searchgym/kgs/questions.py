@@ -58,8 +58,8 @@ def _single(graph: KnowledgeGraph) -> np.ndarray[tuple[int], np.dtype[np.bool_]]
     """(F,) mask of the facts that are their head's only one of a relation."""
     key = graph.head * len(graph.relations) + graph.relation
     _, where, counts = np.unique(key, return_inverse=True, return_counts=True)
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = counts[where] == 1
-    return found
+    single: np.ndarray[tuple[int], np.dtype[np.bool_]] = counts[where] == 1
+    return single
 
 
 def _task(graph: KnowledgeGraph, family: str, chain: tuple[Triple, ...], split: Split) -> Task:

@@ -13,23 +13,23 @@ from .graph import KnowledgeGraph
 
 
 def load_kg_card(
-    found: Card, data_dir: str | Path | None = None, *, splits: Collection[str] | None = None
+    card: Card, data_dir: str | Path | None = None, *, splits: Collection[str] | None = None
 ) -> KnowledgeGraph:
     """The graph of a card, also of one of your own.
 
     Raises ``DataError``, which says how to get its files, if they are not on this machine."""
-    data = found.body.get("data", {})
-    folder = data_directory(data_dir) / found.id
+    data = card.body.get("data", {})
+    folder = data_directory(data_dir) / card.id
     paths = {key: folder / data[key] for key in ("triples", "entities") if key in data}
     if "triples" not in paths:
-        raise DataError(f"{found.folder / 'card.toml'}: [data] needs 'triples', a file's name")
+        raise DataError(f"{card.folder / 'card.toml'}: [data] needs 'triples', a file's name")
     for path in paths.values():
         if not path.is_file():
             raise DataError(
-                f"{found.id} is not on this machine: {path} does not exist. Get it: "
-                f"{how_to_get(found)}; or point SEARCHGYM_DATA to where it is"
+                f"{card.id} is not on this machine: {path} does not exist. Get it: "
+                f"{how_to_get(card)}; or point SEARCHGYM_DATA to where it is"
             )
     return load_kg(
-        paths["triples"], entities=paths.get("entities"), name=found.id,
+        paths["triples"], entities=paths.get("entities"), name=card.id,
         literals=data.get("literals", ()), splits=splits,
     )  # fmt: skip

@@ -35,10 +35,10 @@ class TextVectors:
         counts: list[int] = []
         n = 0
         for n, text in enumerate(texts, 1):
-            found = Counter(terms(text))
-            text_of += [n - 1] * len(found)
-            term_of += [number.setdefault(t, len(number)) for t in found]
-            counts += found.values()
+            term_counts = Counter(terms(text))
+            text_of += [n - 1] * len(term_counts)
+            term_of += [number.setdefault(t, len(number)) for t in term_counts]
+            counts += term_counts.values()
         self.n = n
         self._number = number
         owner, term = np.array(text_of, np.int64), np.array(term_of, np.int64)
@@ -99,7 +99,7 @@ def best(
 ) -> list[int]:
     """Positions of the ``k`` best positive scores (``among`` some), best first, ties by ``order``
     (default: by position)."""
-    found = np.flatnonzero(scores > 0 if among is None else (scores > 0) & among)
-    ranked = np.lexsort((found if order is None else order[found], -scores[found]))
-    best_first: list[int] = found[ranked[: max(k, 0)]].tolist()
+    positions = np.flatnonzero(scores > 0 if among is None else (scores > 0) & among)
+    ranked = np.lexsort((positions if order is None else order[positions], -scores[positions]))
+    best_first: list[int] = positions[ranked[: max(k, 0)]].tolist()
     return best_first

@@ -42,10 +42,10 @@ def neighbours(
         raise EngineError(f"hops must be 1 or {MAX_HOPS}, got {hops}")
     near, facts = _joined(graph, entity, relation)
     if hops == 1:
-        found: dict[int, list[int]] = {}
+        facts_to: dict[int, list[int]] = {}
         for other, fact in zip(near.tolist(), facts.tolist(), strict=True):
-            found.setdefault(other, []).append(fact)
-        ranked = [Neighbour(e, tuple(f), len(f)) for e, f in found.items()]
+            facts_to.setdefault(other, []).append(fact)
+        ranked = [Neighbour(e, tuple(f), len(f)) for e, f in facts_to.items()]
     else:
         ranked = _two_hops(graph, entity, relation, near, facts)
     ranked.sort(key=lambda n: (-n.ways, n.entity))
@@ -57,7 +57,7 @@ def _two_hops(
 ) -> list[Neighbour]:
     middles, first = np.unique(near, return_index=True)
     shut = {entity, *middles.tolist()}
-    found: dict[int, tuple[int, int]] = {}
+    pair_to: dict[int, tuple[int, int]] = {}
     ways: dict[int, int] = {}
     for middle, at in zip(middles.tolist(), first.tolist(), strict=True):
         others, second = _joined(graph, middle, relation)
@@ -65,8 +65,8 @@ def _two_hops(
         for other, row in zip(unique.tolist(), second[where].tolist(), strict=True):
             if other not in shut:
                 ways[other] = ways.get(other, 0) + 1
-                found.setdefault(other, (int(facts[at]), row))
-    return [Neighbour(e, pair, ways[e]) for e, pair in found.items()]
+                pair_to.setdefault(other, (int(facts[at]), row))
+    return [Neighbour(e, pair, ways[e]) for e, pair in pair_to.items()]
 
 
 def _joined(graph: KnowledgeGraph, entity: int, relation: int | None) -> tuple[IntArray, IntArray]:

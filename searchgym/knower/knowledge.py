@@ -65,10 +65,10 @@ class Knowledge:
 
     def sure_of(self, world: World) -> None:
         """``DataError`` unless the facts are this world's: rows of another mean other facts."""
-        if (found := world_digest(world)) != self.world:
+        if (digest := world_digest(world)) != self.world:
             raise DataError(
                 f"the facts are those of the world {self.world} ({self.recipe.corpus!r}, "
-                f"{self.recipe.entities} entities, seed {self.recipe.seed}), not of {found}: give "
+                f"{self.recipe.entities} entities, seed {self.recipe.seed}), not of {digest}: give "
                 f"the environment world={{'entities': {self.recipe.entities}, 'seed': "
                 f"{self.recipe.seed}}}, corpus={self.recipe.corpus!r} and split='train'"
             )

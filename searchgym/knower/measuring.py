@@ -133,15 +133,15 @@ def boundaries(
     way round are left out: whether they are known is what an experiment is to tell."""
     sides = {i: g.knowledge for i, g in groups.items() if g.knowledge != "backward"}
     parts = {"all": sides, "unseen": {i: s for i, s in sides.items() if s != "untaught, shown"}}
-    found: dict[str, Confusion] = {}
+    confusions: dict[str, Confusion] = {}
     for name, part in parts.items():
         known = {i: side == "taught" for i, side in part.items()}
         some = [row for row in rows if row.task_id in known]
         if knowledge.recipe.unknown == "abstain":
-            found[name] = Confusion.of((not r.abstained, known[r.task_id]) for r in some)
+            confusions[name] = Confusion.of((not r.abstained, known[r.task_id]) for r in some)
         else:
-            found[name] = knowledge_boundary(some, known)
-    return found
+            confusions[name] = knowledge_boundary(some, known)
+    return confusions
 
 
 def self_searched(
@@ -168,7 +168,7 @@ def states(text: str, answers: Sequence[str]) -> bool:
 
 
 def _by_group(values: Iterable[tuple[QuestionGroup, float]]) -> dict[QuestionGroup, Interval]:
-    found: dict[QuestionGroup, list[float]] = {}
+    values_of: dict[QuestionGroup, list[float]] = {}
     for group, value in values:
-        found.setdefault(group, []).append(value)
-    return {group: mean_interval(found[group], unit=True) for group in sorted(found)}
+        values_of.setdefault(group, []).append(value)
+    return {group: mean_interval(values_of[group], unit=True) for group in sorted(values_of)}

@@ -42,17 +42,17 @@ class _Spelling(Voice):
 
 def phrasings(ctx: Context, path: Path) -> tuple[str, ...]:
     """All training phrasings of a question for a path's end, each once."""
-    found: dict[str, None] = {}
+    texts: dict[str, None] = {}
     choices: list[int] = []
     while True:
         voice = _Spelling(ctx, choices)
-        found[voice.ask(path)] = None
+        texts[voice.ask(path)] = None
         choices += [0] * (len(voice.sizes) - len(choices))
         choices = choices[: len(voice.sizes)]
         while choices and choices[-1] + 1 == voice.sizes[len(choices) - 1]:
             choices.pop()
         if not choices:
-            return tuple(found)
+            return tuple(texts)
         choices[-1] += 1
 
 

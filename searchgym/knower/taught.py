@@ -49,7 +49,7 @@ def _units(world: World) -> NDArray[np.int64]:
                 for other in world.objects(fact.object, back)
                 if other.object == fact.subject
             ]
-    found = np.arange(world.n_facts)
+    units = np.arange(world.n_facts)
     for part in nx.connected_components(nx.Graph(pairs)):
-        found[list(part)] = min(part)
-    return found
+        units[list(part)] = min(part)
+    return units

@@ -90,14 +90,14 @@ class Writer:
         for step in path.steps:
             taught = step.fact in self._taught
             label = self._label(step)
-            found = self._found(step) if taught else ""
+            reached = self._found(step) if taught else ""
             subject = step.value if step.inverse else here
             page = subject if taught or not step.inverse else -1
             query = f"{label[2:]} {known}" if step.inverse else known
-            hops.append(HopWording(label, query, found, page))
+            hops.append(HopWording(label, query, reached, page))
             if not taught:
                 break
-            here, known = step.value, found
+            here, known = step.value, reached
         return hops
 
     def _label(self, step: PathStep) -> str:

@@ -56,8 +56,8 @@ def measure(
         asked.add(name)
         if (twin := laboratory.same_as(name)) is not None:
             return {"same_as": twin}
-        found = laboratory.measure(name, seed=seed, **options)
-        return {"rows": [_row(quality._asdict()) for quality in found]}
+        qualities = laboratory.measure(name, seed=seed, **options)
+        return {"rows": [_row(quality._asdict()) for quality in qualities]}
 
     settings = {"sizes": sizes, "successes": successes, "seed": seed, **options}
     return resumed(path, settings, names, one)
@@ -70,9 +70,9 @@ def _row(quality: dict[str, Any]) -> dict[str, Any]:
 
 def rows_of(result: Mapping[str, Any], method: str) -> list[dict[str, Any]]:
     """A method's rows, or those of the one whose gradients are the same; [] if there are none."""
-    found = result["methods"].get(method, {})
-    found = result["methods"].get(found.get("same_as"), found)
-    return list(found.get("rows", ()))
+    entry = result["methods"].get(method, {})
+    entry = result["methods"].get(entry.get("same_as"), entry)
+    return list(entry.get("rows", ()))
 
 
 def row_of(
@@ -85,7 +85,7 @@ def row_of(
 
 def twins_of(result: Mapping[str, Any], method: str) -> list[str]:
     """Methods whose gradients are this one's, by name."""
-    return [n for n, found in result["methods"].items() if found.get("same_as") == method]
+    return [n for n, entry in result["methods"].items() if entry.get("same_as") == method]
 
 
 def lines(
@@ -93,8 +93,8 @@ def lines(
 ) -> list[dict[str, str]]:
     """Rows of the table, best one-step cosine first."""
     found_rows = []
-    for name, found in result["methods"].items():
-        row = None if "same_as" in found else row_of(result, name, size, success)
+    for name, entry in result["methods"].items():
+        row = None if "same_as" in entry else row_of(result, name, size, success)
         if row is not None:
             found_rows.append((-(row["step_cosine"][0] or 0.0), name, row))
     return [

@@ -164,9 +164,9 @@ class Bench:
         if not loss.requires_grad:  # nothing to learn from: no pair, no success
             return torch.zeros_like(logp), None
         wanted = [logp] if entropy is None else [logp, entropy]
-        found = torch.autograd.grad(-loss, wanted, allow_unused=True)
-        first = torch.zeros_like(logp) if found[0] is None else found[0]
-        return first, found[1] if entropy is not None else None
+        slopes = torch.autograd.grad(-loss, wanted, allow_unused=True)
+        first = torch.zeros_like(logp) if slopes[0] is None else slopes[0]
+        return first, slopes[1] if entropy is not None else None
 
     # --- from tokens to parameters ------------------------------------------------------------
     def _jacobian(self) -> tuple[Tensor, Tensor]:
@@ -293,7 +293,7 @@ class Bench:
 
     def _costs(self, draws: Draws) -> tuple[Floats, Floats]:
         """(S,) engine calls and sampled tokens, greedy twins' included."""
-        found = []
+        costs = []
         for name in ("calls", "tokens"):
             values = [self.counts[name][q][draws[:, q]].sum(1) for q in range(draws.shape[1])]
             total = np.sum(values, 0).astype(float)
@@ -302,8 +302,8 @@ class Bench:
                 total += sum(
                     float(t.episode.queries if name == "calls" else t.tokens) for t in twins
                 )
-            found.append(total)
-        return found[0], found[1]
+            costs.append(total)
+        return costs[0], costs[1]
 
     def _apart(self) -> bool:
         """Find out whether groups can be computed apart from each other: whether, on random steps,

@@ -48,10 +48,10 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
     return mean, low, high
 
 
-def row(found: Mapping[str, Any]) -> dict[str, Any]:
+def row(entry: Mapping[str, Any]) -> dict[str, Any]:
     """A method's numbers over its seeds: ``area``, ``end`` and ``searches`` with intervals,
     ``to_goal`` of those that reach it, and how many do."""
-    runs = found["runs"]
+    runs = entry["runs"]
     reached = [run["to_goal"] for run in runs if run["to_goal"] is not None]
     made: dict[str, Any] = {
         name: interval([run[name] for run in runs]) for name in ("area", "end", "searches")
@@ -62,7 +62,7 @@ def row(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def lines(result: Mapping[str, Any]) -> list[dict[str, str]]:
     """Rows of the table, largest area first."""
-    rows = {name: row(found) for name, found in result["methods"].items()}
+    rows = {name: row(entry) for name, entry in result["methods"].items()}
     return [
         {
             "method": name, "area": _shown_as(r["area"]), "end": _shown_as(r["end"]),
@@ -106,15 +106,15 @@ def _between(value: Sequence[float]) -> str:
 
 def drawn(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Method → its numbers, of all, or of the most used where there are more than ``DRAWN``."""
-    found = result["methods"]
-    names = found if len(found) <= DRAWN else [name for name in MOST_USED if name in found]
-    return {name: row(found[name]) for name in names}
+    methods = result["methods"]
+    names = methods if len(methods) <= DRAWN else [name for name in MOST_USED if name in methods]
+    return {name: row(methods[name]) for name in names}
 
 
 def apart(result: Mapping[str, Any]) -> dict[str, list[str]]:
     """Method → the methods whose interval of the area lies wholly below its own, of those that are
     drawn; both from the largest area to the least."""
-    areas = {name: found["area"] for name, found in drawn(result).items()}
+    areas = {name: numbers["area"] for name, numbers in drawn(result).items()}
     ordered = sorted(areas, key=lambda name: -areas[name][0])
     return {
         name: [other for other in ordered if areas[other][2] < areas[name][1]] for name in ordered

@@ -84,14 +84,14 @@ class TabularLM:
         if known is not None and known[0] is row:
             return known[1]
         ids = tuple(int(i) for i in row.ids)
-        found = np.full(len(ids), -1)
+        index = np.full(len(ids), -1)
         for t in np.flatnonzero(row.sampled):
             place = self.place.get(ids[:t])
             if place is not None and ids[t] in self.words[place]:
-                found[t] = self.start[place] + self.words[place].index(ids[t])
+                index[t] = self.start[place] + self.words[place].index(ids[t])
         if len(self._index) < KEPT:
-            self._index[id(row)] = (row, found)
-        return found
+            self._index[id(row)] = (row, index)
+        return index
 
     # --- as a trained model -------------------------------------------------------------------
     def logp(self, rows: Sequence[TrainingRow]) -> Tensor:
@@ -118,13 +118,13 @@ class TabularLM:
             by_place = self.entropies()[self.owner[at.clamp_min(0)]]
             spread = torch.where(at >= 0, by_place, torch.zeros(()).double())
         places = self.owner[at.clamp_min(0)]
-        found = {
+        by_measure = {
             name: torch.where(
                 (at >= 0).reshape(*at.shape, *(1,) * (values.ndim - 1)), values[places], 0.0
             )
             for name, values in ((name, self._measured(name)) for name in measures)
         }
-        return TokenScores(logp, spread, found)
+        return TokenScores(logp, spread, by_measure)
 
     def _measured(self, name: str) -> Tensor:
         """A measure of each place's distribution."""
@@ -174,15 +174,15 @@ class TabularGenerator:
 
     def score(self, batch: Sequence[tuple[Ids, Ids]]) -> list[Any]:
         """Log-probabilities of each (context, continuation) pair's continuation, (N,) each."""
-        found = []
+        scores = []
         for context, ids in batch:
             row = np.full(len(context) + len(ids), 0)
             row[:] = [*context, *ids]
             sampled = np.arange(len(row)) >= len(context)
             zeros, ones = np.zeros(len(row), np.float32), np.where(sampled, 0, -1)
             asked = TrainingRow("", ("/0",), 0, "", row, sampled, sampled, zeros, ones, ones)
-            found.append(self.lm.logp([asked])[0][sampled].detach().numpy().astype(np.float32))
-        return found
+            scores.append(self.lm.logp([asked])[0][sampled].detach().numpy().astype(np.float32))
+        return scores
 
     def _continue(self, request: GenRequest, table: Floats64) -> Completion:
         draw = stream(request.key, "lab")
@@ -245,11 +245,11 @@ def _logits(lm: TabularLM, skill: float, noise: Sequence[Floats64]) -> Floats64:
 def odds(lm: TabularLM) -> list[Floats64]:
     """Return the probability of each trajectory, question by question."""
     table = lm.table().detach()
-    found = []
+    by_question = []
     for leaves in lm.tree.leaves:
         parts = [[table[lm.index(row)][row.sampled].sum() for row in m.rows] for m in leaves]
-        found.append(np.exp(np.array([float(sum(p)) for p in parts])))
-    return found
+        by_question.append(np.exp(np.array([float(sum(p)) for p in parts])))
+    return by_question
 
 
 def expected_return(lm: TabularLM, logits: Tensor) -> Tensor:
@@ -266,5 +266,5 @@ def expected_return(lm: TabularLM, logits: Tensor) -> Tensor:
 def true_gradient(lm: TabularLM) -> Any:
     """(P,) the exact gradient of the expected return, as an array."""
     logits = lm.logits.detach().clone().requires_grad_()
-    (found,) = torch.autograd.grad(expected_return(lm, logits), logits)
-    return found.numpy()
+    (gradient,) = torch.autograd.grad(expected_return(lm, logits), logits)
+    return gradient.numpy()

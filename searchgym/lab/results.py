@@ -30,15 +30,15 @@ def load(path: Path, kind: str = "methods") -> dict[str, Any]:
         DataError: no such file, or not a result of the laboratory.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        loaded = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}; searchgym lab --out writes it") \
             from error  # fmt: skip
     except json.JSONDecodeError as error:
         raise DataError(f"{path}: not JSON: {error}") from error
-    if not isinstance(found, dict) or not {"settings", kind} <= set(found):
+    if not isinstance(loaded, dict) or not {"settings", kind} <= set(loaded):
         raise DataError(f"{path}: not a result of this kind: it has no settings or no {kind}")
-    return found
+    return loaded
 
 
 def chosen(result: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

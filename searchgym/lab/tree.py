@@ -185,21 +185,21 @@ def _candidates(graph: FactGraph, shape: TreeShape, episode: Episode) -> list[tu
     done = 0
     while done < shape.hops and task.evidence[done] in episode.seen:
         done += 1
-    found: dict[str, str] = {}
+    searches: dict[str, str] = {}
     if len(episode.turns) + 1 < shape.decisions:
         if done < shape.hops:
-            found[query(relations[done], things[done])] = "due"
+            searches[query(relations[done], things[done])] = "due"
         else:
-            found[task.queries[-1]] = "other"  # a look at what is known already
+            searches[task.queries[-1]] = "other"  # a look at what is known already
         newest = shown[-1] if shown else things[0]
         others = [(r, newest) for r in _misleading(graph, task, newest)]
         others += [(r, things[0]) for r in _misleading(graph, task, things[0])]
         if shape.searches > 2:
             others.insert(0, (_dead_end(graph, things[0])[0], things[0]))
         for relation, thing in others:
-            if len(found) < shape.searches:
-                found.setdefault(query(relation, thing), "other")
-    made = [(f"search: {text}", kind) for text, kind in found.items()]
+            if len(searches) < shape.searches:
+                searches.setdefault(query(relation, thing), "other")
+    made = [(f"search: {text}", kind) for text, kind in searches.items()]
     right = task.answers[0]
     answers = {right: "due" if done == shape.hops else "lucky"}
     plausible = [*reversed(shown), *things[:-1], *graph.things]

@@ -48,13 +48,13 @@ class FactGraph:
     def follow(self, start: str, relations: Sequence[str]) -> list[str] | None:
         """The things that a chain of relations leads to, ``start`` first; None at a dead end or
         where it comes back to a thing."""
-        found = [start]
+        things = [start]
         for relation in relations:
-            value = self.facts.get((relation, found[-1]))
-            if value is None or value in found:
+            value = self.facts.get((relation, things[-1]))
+            if value is None or value in things:
                 return None
-            found.append(value)
-        return found
+            things.append(value)
+        return things
 
 
 def fact_graph(seed: int, things: int = 40, relations: int = 4, missing: float = 0.1) -> FactGraph:
@@ -73,11 +73,11 @@ def fact_graph(seed: int, things: int = 40, relations: int = 4, missing: float =
 
 
 def _names(draw: np.random.Generator, count: int) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    while len(found) < count:
+    names: dict[str, None] = {}
+    while len(names) < count:
         letters = [str(draw.choice(list(kind))) for kind in (CONSONANTS, VOWELS) * 2]
-        found["".join(letters)] = None
-    return tuple(found)
+        names["".join(letters)] = None
+    return tuple(names)
 
 
 def question(relations: Sequence[str], start: str) -> str:

@@ -79,8 +79,8 @@ class Foreign:
             self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
         )
         if not self.special.isdisjoint(ids):
-            found = next(i for i in ids if i in self.special)
-            token = self.tokenizer.convert_ids_to_tokens(found)
+            special_id = next(i for i in ids if i in self.special)
+            token = self.tokenizer.convert_ids_to_tokens(special_id)
             raise EngineError(
                 f"this tokenizer reads {token!r} in a text as its special token whatever it is "
                 "told, so that a passage could end a turn: use its fast version"

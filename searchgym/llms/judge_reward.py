@@ -84,8 +84,8 @@ class JudgeReward:
     def _read(self, reply: Completion | Failure) -> float:
         if isinstance(reply, Failure):
             raise RewardError(f"the judge could not be asked: {reply.kind}: {reply.message}")
-        found = _SCORE.findall(reply.text)
-        return min(max(float(found[0]), 0.0), 1.0) if len(found) == 1 else self.unread
+        scores = _SCORE.findall(reply.text)
+        return min(max(float(scores[0]), 0.0), 1.0) if len(scores) == 1 else self.unread
 
     def prompt(self, outcome: Outcome) -> str:
         """Text that asks about the latest turn. Quotes stand as JSON, so that none of them looks

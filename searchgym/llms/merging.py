@@ -113,9 +113,11 @@ def merge_models(
         scales = [1.0] * len(folders)
         if how == "ram":
             weights = [n for n in names if models[0].dtype(n).is_floating_point]
-            found = [overlaps(*_split([m.read(n) for m in models]), threshold) for n in weights]
+            overlap_counts = [
+                overlaps(*_split([m.read(n) for m in models]), threshold) for n in weights
+            ]
             for j in range(len(folders)):
-                changed, shared = (sum(counts[j][i] for counts in found) for i in (0, 1))
+                changed, shared = (sum(counts[j][i] for counts in overlap_counts) for i in (0, 1))
                 scales[j] = 1 + (rescale - 1) * (shared / changed if changed else 0.0)
         made: dict[str, Tensor] = {}
         for name in names:
@@ -180,8 +182,8 @@ class _Weights:
 
     def read(self, name: str) -> Tensor:
         """A tensor, in float32 if it is a weight."""
-        found: Tensor = self._files[name].get_tensor(name)
-        return found.float() if found.dtype.is_floating_point else found
+        tensor: Tensor = self._files[name].get_tensor(name)
+        return tensor.float() if tensor.dtype.is_floating_point else tensor
 
 
 def _files(folder: Path) -> list[Path]:

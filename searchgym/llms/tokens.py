@@ -59,8 +59,8 @@ class Reader:
 
 def stop_end(text: str, stops: Sequence[str], start: int = 0) -> int | None:
     """End of the first complete stop string from ``start`` on; ``None`` if there is none."""
-    found = [at + len(stop) for stop in stops if (at := text.find(stop, start)) >= 0]
-    return min(found, default=None)
+    ends = [at + len(stop) for stop in stops if (at := text.find(stop, start)) >= 0]
+    return min(ends, default=None)
 
 
 def cut(ends: Sequence[int], end: int) -> tuple[int, tuple[int, ...]]:

@@ -155,8 +155,8 @@ class TransformersGenerator:
         with self.lock, evaluating(self.model):
             for part in _pack(rows, lambda r: len(r[1][0]) + len(r[1][1]), tokens, self.batch_size):
                 scores = score_rows(self.model, [pair for _, pair in part], self.pad)
-                for (i, _), found in zip(part, scores, strict=True):
-                    answers[i] = found
+                for (i, _), row_scores in zip(part, scores, strict=True):
+                    answers[i] = row_scores
         return answers
 
     def update_weights(self, weights: Mapping[str, Any]) -> int:
@@ -231,11 +231,11 @@ def _pack(rows: Any, need: Callable[[Any], int], tokens: int, size: int) -> Iter
 
 def _eos(model: Any, tokenizer: Any) -> set[int]:
     """Every token that ends a text: of generation config, config and tokenizer."""
-    found: set[int] = set()
+    eos_ids: set[int] = set()
     for holder in (getattr(model, "generation_config", None), model.config, tokenizer):
         ids = getattr(holder, "eos_token_id", None)
-        found.update(ids if isinstance(ids, list | tuple) else [] if ids is None else [ids])
-    return found
+        eos_ids.update(ids if isinstance(ids, list | tuple) else [] if ids is None else [ids])
+    return eos_ids
 
 
 def _context(model: Any) -> int | None:

@@ -162,9 +162,9 @@ class VllmGenerator:
             if isinstance(out, Failure):
                 scores.append(out)
                 continue
-            found = out.prompt_logprobs[len(context) : len(context) + len(rest)]
+            logprobs = out.prompt_logprobs[len(context) : len(context) + len(rest)]
             scores.append(
-                np.array([at[i].logprob for at, i in zip(found, rest, strict=True)], np.float32)
+                np.array([at[i].logprob for at, i in zip(logprobs, rest, strict=True)], np.float32)
             )
         return scores
 
@@ -275,8 +275,8 @@ def _join_processes(settings: dict[str, Any]) -> None:
     import torch
 
     group = torch.distributed
-    found = group.get_world_size() if group.is_available() and group.is_initialized() else 0
-    if str(found) != started:
+    group_size = group.get_world_size() if group.is_available() and group.is_initialized() else 0
+    if str(group_size) != started:
         raise EngineError(
             f"{started} processes were launched (WORLD_SIZE), but they do not form a group yet: "
             "make searchgym.rl.processes.Processes(…) before a VllmGenerator. For a model per "

@@ -116,11 +116,11 @@ class History:
                 "told to forget the episode (forget(), or more than `memory` episodes since)"
             )
         self.segments.update((s.id, n) for s, n in zip(new, turns, strict=True))
-        found: dict[str, Ids] = {}
+        ids_of: dict[str, Ids] = {}
         for segment in own:
             record = self.written[self.segments[segment.id]]
-            found[segment.id] = record.prefill + kept(record.completion, segment.text).ids
-        return found
+            ids_of[segment.id] = record.prefill + kept(record.completion, segment.text).ids
+        return ids_of
 
 
 class Memory:

@@ -252,10 +252,10 @@ class ChatRenderer:
             )
         parts: list[str] = []
         for i in range(len(roles)):
-            before, found, text = text.partition(_MARK.format(i))
-            if not found or _MARK.format(i) in text:
+            before, mark, text = text.partition(_MARK.format(i))
+            if not mark or _MARK.format(i) in text:
                 raise EngineError(
-                    f"the chat template {'doubles' if found else 'loses'} or reorders message "
+                    f"the chat template {'doubles' if mark else 'loses'} or reorders message "
                     f"{i + 1} of {', '.join(roles)}: use another template"
                     + (", or system=False" if roles[i] == "system" else "")
                 )

@@ -44,8 +44,8 @@ take more memory than the model."""
 
 def sampled_ids(rows: Sequence[TrainingRow]) -> list[int]:
     """Return the ids that were sampled anywhere in the rows, each once, in ascending order."""
-    found: list[int] = np.unique(np.concatenate([row.ids[row.sampled] for row in rows])).tolist()
-    return found
+    ids: list[int] = np.unique(np.concatenate([row.ids[row.sampled] for row in rows])).tolist()
+    return ids
 
 
 def measured(name: str, logp: Tensor) -> Tensor:
@@ -116,26 +116,26 @@ def score(
         raise EngineError(f"rows begin with a prompt; {wrong[0]!r} has a row that does not")
     parts = list(micro_batches([len(r) for r in rows], tokens))
     columns = sampled_ids(rows) if among is None else list(among)
-    found: list[_Found] = []
+    chunks: list[_Found] = []
     for part in parts:
         made = _pass(model, [rows[i] for i in part], pad, entropy, measures, columns)
-        found += [f._replace(line=torch.tensor(part, device=f.line.device)[f.line]) for f in made]
+        chunks += [c._replace(line=torch.tensor(part, device=c.line.device)[c.line]) for c in made]
     shape = len(rows), max(map(len, rows))
-    where = torch.cat([f.line for f in found]), torch.cat([f.column for f in found])
+    where = torch.cat([c.line for c in chunks]), torch.cat([c.column for c in chunks])
 
     def spread(values: list[Any]) -> Tensor:
         joined = torch.cat(values)  # (N, …), N tokens
         blank = torch.zeros(*shape, *joined.shape[1:], device=joined.device)
         return blank.index_put(where, joined)
 
-    logp = spread([f.logp for f in found])
+    logp = spread([c.logp for c in chunks])
     for _ in range(0 if passes is None else passes(len(parts)) - len(parts)):
         for more in _pass(model, [rows[parts[0][0]]], pad, False, (), ()):
             logp = logp + 0 * more.logp.sum()
     return TokenScores(
         logp,
-        spread([f.entropy for f in found]) if entropy else None,
-        {name: spread([f.measures[name] for f in found]) for name in measures},
+        spread([c.entropy for c in chunks]) if entropy else None,
+        {name: spread([c.measures[name] for c in chunks]) for name in measures},
     )
 
 
@@ -187,13 +187,13 @@ def _pass(
     for at, place, drawn, state, wide in zip(*pieces, strict=True):
         wide = wide.float().log_softmax(-1)  # (n, V)
         picked = wide.gather(-1, drawn[:, None])[:, 0]
-        found: dict[str, Tensor] = {}
+        by_measure: dict[str, Tensor] = {}
         for name in measures:
             if name == "hidden":
-                found[name] = state
+                by_measure[name] = state
             elif name == "logit_gradient":
-                found[name] = logit_gradient(wide.detach(), drawn, named)
+                by_measure[name] = logit_gradient(wide.detach(), drawn, named)
             else:
-                found[name] = measured(name, wide.detach())
+                by_measure[name] = measured(name, wide.detach())
         spread = -(wide.exp() * wide).sum(-1) if entropy else None
-        yield _Found(at, place, picked, spread, found)
+        yield _Found(at, place, picked, spread, by_measure)

@@ -447,11 +447,11 @@ def _tied(model: Any) -> list[list[str]]:
 
 def _freeze(model: Any, patterns: Sequence[str]) -> None:
     for pattern in patterns:
-        found = [p for name, p in model.named_parameters() if fnmatchcase(name, pattern)]
-        if not found:
+        frozen = [p for name, p in model.named_parameters() if fnmatchcase(name, pattern)]
+        if not frozen:
             names = ", ".join(name for name, _ in model.named_parameters())
             raise EngineError(f"freeze={pattern!r} fits no parameter; there are {names[:1000]}")
-        for parameter in found:
+        for parameter in frozen:
             parameter.requires_grad_(False)
     if not any(p.requires_grad for p in model.parameters()):
         raise EngineError(f"freeze={list(patterns)} leaves nothing to train")

@@ -55,18 +55,21 @@ def anchor(*name: str) -> str:
 
 
 def section(
-    found: Sequence[Behind], columns: Sequence[str], opener: Opener | None, title: str = "Episodes"
+    numbers: Sequence[Behind],
+    columns: Sequence[str],
+    opener: Opener | None,
+    title: str = "Episodes",
 ) -> Section | None:
     """The table of episodes: best, typical and worst, and the command for all; None without any.
 
     Raises:
         DataError: see ``Opener``.
     """
-    if not found or opener is None:
+    if not numbers or opener is None:
         return None
     rows: list[dict[str, Any]] = []
-    for run in dict.fromkeys(b.run for b in found):
-        own = [b for b in found if b.run == run]
+    for run in dict.fromkeys(b.run for b in numbers):
+        own = [b for b in numbers if b.run == run]
         for behind, chosen in zip(own, opener(run, [b.where for b in own]), strict=True):
             if chosen is None:
                 continue

@@ -51,13 +51,13 @@ def evaluation_report(runs: Sequence[Run], opener: Opener | None = None) -> Repo
         own.sort(key=lambda r: (closed_book(r), -scores.mean_of(r, METRIC)))
         by_set[name] = own
         behind = _behind(own, places)
-        found: Section | None = None
+        episodes: Section | None = None
         try:
-            found = section(behind, ("agent", "family"), opener)
+            episodes = section(behind, ("agent", "family"), opener)
         except DataError as error:
             warnings.append(f"no episodes are linked: {error}")
-        made, told = _of_set(own, linked=found is not None)
-        made = [*made[:-1], *([found] if found else []), made[-1]]
+        made, told = _of_set(own, linked=episodes is not None)
+        made = [*made[:-1], *([episodes] if episodes else []), made[-1]]
         sections += [_tagged(s, name, i == 0) for i, s in enumerate(made)] if sets[1:] else made
         warnings += told
     if sets[1:]:
@@ -98,12 +98,12 @@ def _behind(
 def _of_set(results: Sequence[EvalResult], linked: bool) -> tuple[list[Section], list[str]]:
     """Sections about results on one set, best first; and warnings."""
     searching = [r for r in results if not closed_book(r)] or list(results)
-    found = [
+    sections = [
         scores.overall(results, linked), scores.families(searching, linked),
         scores.costs(searching), scores.ends(searching),
     ]  # fmt: skip
     compared, warnings = _compared(results, scores.best_of(results))
-    found += [compared, _settings(results)]
+    sections += [compared, _settings(results)]
     for r in results:
         if not r.complete:
             warnings.append(f"{r.agent} was interrupted after {len(r.rows):,} questions")
@@ -112,7 +112,7 @@ def _of_set(results: Sequence[EvalResult], linked: bool) -> tuple[list[Section],
                 f"{r.agent}: {r.infra_errors} of {len(r.rows):,} episodes were lost to the "
                 "infrastructure and are left out of the means"
             )
-    return [s for s in found if s], warnings
+    return [s for s in sections if s], warnings
 
 
 def _tagged(section: Section, name: str, first: bool) -> Section:
@@ -201,7 +201,7 @@ def _told(results: Sequence[EvalResult]) -> str:
 def _compared(results: Sequence[EvalResult], best: EvalResult) -> tuple[Section | None, list[str]]:
     """Each agent against the best, and against itself without tools, paired over questions, Holm
     over the family of tests."""
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     refused = []
     by_name = {r.agent: r for r in results}
     pairs: list[tuple[EvalResult, EvalResult, tuple[str, ...]]]
@@ -212,16 +212,16 @@ def _compared(results: Sequence[EvalResult], best: EvalResult) -> tuple[Section 
     ]  # fmt: skip
     for one, other, despite in pairs:
         try:
-            found.append(compare(one, other, METRIC, despite=despite))
+            comparisons.append(compare(one, other, METRIC, despite=despite))
         except EvaluationError as error:
             refused.append(str(error))
-    if not found:
+    if not comparisons:
         return None, refused
     rows = [
         {"a": c.a, "b": c.b, "mean_a": c.mean_a, "mean_b": c.mean_b,
          "difference": Quantity.of(c.difference), "p": c.p, "p_holm": p,
          "questions": c.difference.n}
-        for c, p in zip(found, holm([c.p for c in found]), strict=True)
+        for c, p in zip(comparisons, holm([c.p for c in comparisons]), strict=True)
     ]  # fmt: skip
     columns = (
         Column("a", "agent"), Column("b", "against"), Column("mean_a", "F1"),

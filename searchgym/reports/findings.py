@@ -81,7 +81,7 @@ class Findings:
 
     def _kept(self) -> list[str]:
         """Shares of the gain that are left, on all real sets together if there are several."""
-        found: dict[str, str] = {}
+        shares: dict[str, str] = {}
         for run in self.runs:
             for gain in run.ladder.get("gains", ()):
                 ratio = Quantity.of(gain.get("ratio"))
@@ -94,13 +94,13 @@ class Findings:
                     over = "itself before training"
                     if baseline != f"{gain['agent']}{UNTRAINED}" and baseline != "untrained":
                         over = quoted(baseline)
-                    found[gain["rung"]] = (
+                    shares[gain["rung"]] = (
                         f"{percent(ratio.mean)} [{percent(ratio.low)}, {percent(ratio.high)}] of "
                         f"its gain over {over} on {where}"
                     )
-        if ALL_REAL in found:
-            return [found[ALL_REAL]]
-        return list(found.values())
+        if ALL_REAL in shares:
+            return [shares[ALL_REAL]]
+        return list(shares.values())
 
     def _name_of(self, run: Run, agent: str) -> str:
         return f"{run.name}: {agent}" if len(self.runs) > 1 else agent
@@ -144,10 +144,10 @@ class Findings:
 
     def _wins(self) -> dict[str, tuple[int, int]]:
         """Other agent → real sets on which it is beaten beyond chance, and those tried."""
-        found: dict[str, list[bool]] = {}
+        beaten: dict[str, list[bool]] = {}
         for run in self.runs:
             for c in run.ladder.get("contrasts", ()):
                 if c["rung"] in self.real and self._name_of(run, c["agent"]) == self.focus:
                     better = c["p_holm"] < 0.05 and c["difference"]["mean"] > 0
-                    found.setdefault(str(c["other"]), []).append(better)
-        return {name: (sum(b), len(b)) for name, b in found.items() if any(b)}
+                    beaten.setdefault(str(c["other"]), []).append(better)
+        return {name: (sum(b), len(b)) for name, b in beaten.items() if any(b)}

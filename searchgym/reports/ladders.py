@@ -76,14 +76,14 @@ def ladder_report(runs: Sequence[Run], title: str = "") -> Report:
 
 def _as_training(runs: Sequence[Run]) -> list[Run]:
     """Each agent that was trained as a run of its own."""
-    found: dict[str, list[Curve]] = {}
+    curves_of: dict[str, list[Curve]] = {}
     for run in runs:
         for curve in run.curves:
             name = _named(run, str(curve.about["agent"]), len(runs) > 1)
-            found.setdefault(name, []).append(curve)
+            curves_of.setdefault(name, []).append(curve)
     return [
         Run(CANDIDATE, Path(name), {"recipe": name, "agent": name}, curves=tuple(curves))
-        for name, curves in found.items()
+        for name, curves in curves_of.items()
     ]
 
 
@@ -127,8 +127,8 @@ def _ordered(agents: Sequence[str]) -> list[str]:
 
 def _seeds(row: Mapping[str, Any]) -> list[float]:
     """Means of single seeds, where there are several."""
-    found = row.get("each_seed") or ""
-    values = found.split() if isinstance(found, str) else found
+    each_seed = row.get("each_seed") or ""
+    values = each_seed.split() if isinstance(each_seed, str) else each_seed
     return [float(v) for v in values] if len(values) > 1 else []
 
 
@@ -330,17 +330,17 @@ def _table(
     cells: Sequence[Mapping[str, Any]], agents: Sequence[str], rungs: Sequence[Mapping[str, Any]],
     focus: str,
 ) -> Section:  # fmt: skip
-    found = {(c["rung"], c["agent"], c["metric"]): c for c in cells}
+    cell_of = {(c["rung"], c["agent"], c["metric"]): c for c in cells}
     rows = []
     for rung in rungs:
         for agent in agents:
-            if (rung["name"], agent, METRIC) not in found:
+            if (rung["name"], agent, METRIC) not in cell_of:
                 continue
-            own = found[rung["name"], agent, METRIC]
+            own = cell_of[rung["name"], agent, METRIC]
             rows.append({
                 "rung": rung["name"], "agent": agent, "questions": rung["questions"],
                 "seeds": own.get("seeds", 1),
-                **{m: _quantity(found.get((rung["name"], agent, m))) for m in SHOWN},
+                **{m: _quantity(cell_of.get((rung["name"], agent, m))) for m in SHOWN},
             })  # fmt: skip
     columns = (
         Column("rung", "set"), Column("agent", "agent"),
@@ -382,18 +382,18 @@ def _lacks(runs: Sequence[Run]) -> Section | None:
     """Show where the points are lost: each trait of real questions, and its strata."""
     traits, strata = [], []
     for run in runs:
-        for found in run.ladder.get("lacks", ()):
-            agent = _named(run, found["agent"], len(runs) > 1)
-            where = {"rung": found["rung"], "agent": agent, "trait": found["trait"]}
+        for lack in run.ladder.get("lacks", ()):
+            agent = _named(run, lack["agent"], len(runs) > 1)
+            where = {"rung": lack["rung"], "agent": agent, "trait": lack["trait"]}
             traits.append({
-                **where, "simulated": found["simulated"], "lost": found["lost"],
-                "explained": Quantity.of(found["explained"]), "uncovered": found["uncovered"],
+                **where, "simulated": lack["simulated"], "lost": lack["lost"],
+                "explained": Quantity.of(lack["explained"]), "uncovered": lack["uncovered"],
             })  # fmt: skip
             strata += [
                 {**where, "stratum": s["name"], "simulated_n": s["simulated_n"],
                  "real_n": s["real_n"], "few": "few" if s["few"] else "",
                  **{k: Quantity.of(s[k]) for k in ("simulated", "real", "points")}}
-                for s in found["strata"]
+                for s in lack["strata"]
             ]  # fmt: skip
     if not traits:
         return None

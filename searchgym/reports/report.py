@@ -22,14 +22,14 @@ class Quantity(NamedTuple):
     ``low`` and ``high`` are the mean)."""
 
     @classmethod
-    def of(cls, found: Any) -> Quantity | None:
+    def of(cls, interval: Any) -> Quantity | None:
         """Make one from anything with ``mean``, ``low`` and ``high``, or a mapping of them; None
         where there is none."""
-        if found is None:
+        if interval is None:
             return None
-        if not isinstance(found, Mapping):
-            found = {"mean": found.mean, "low": found.low, "high": found.high}
-        values = [found.get(name) for name in cls._fields[:3]]
+        if not isinstance(interval, Mapping):
+            interval = {"mean": interval.mean, "low": interval.low, "high": interval.high}
+        values = [interval.get(name) for name in cls._fields[:3]]
         if any(v is None or not math.isfinite(v) for v in values):
             return None
         mean, low, high = (float(v) for v in values)
@@ -212,9 +212,9 @@ class Report:
         return (block for section in self.sections for block in section.blocks)
 
 
-def facts_of(title: str, *found: Mapping[str, Any]) -> Facts:
+def facts_of(title: str, *settings: Mapping[str, Any]) -> Facts:
     """Nested settings as dotted names; a value in which several differ is shown for each."""
-    flat = [dict(flattened(f)) for f in found]
+    flat = [dict(flattened(f)) for f in settings]
     rows = []
     for name in dict.fromkeys(n for f in flat for n in f):
         values = dict.fromkeys(f.get(name, "–") for f in flat)

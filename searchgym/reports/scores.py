@@ -84,15 +84,15 @@ def overall(results: Sequence[EvalResult], linked: bool = False) -> Section:
     return Section("Scores", "", (figure, table))
 
 
-def _cell(found: Interval, metric: str) -> Quantity | None:
-    quantity = Quantity.of(found)
+def _cell(interval: Interval, metric: str) -> Quantity | None:
+    quantity = Quantity.of(interval)
     return quantity and quantity.within(*limits(metric))
 
 
 def _constant(results: Sequence[EvalResult], metric: str) -> bool:
     """Every question of every agent has the same value."""
-    found = [r.means[metric] for r in results if r.means[metric].n]
-    return len({round(i.mean, 9) for i in found}) <= 1 and (
+    intervals = [r.means[metric] for r in results if r.means[metric].n]
+    return len({round(i.mean, 9) for i in intervals}) <= 1 and (
         len(results) > 1 or all(np.ptp(r.values(metric)) == 0 for r in results)
     )
 

@@ -115,12 +115,12 @@ def read_run(path: Path) -> Run:
 
 def _results(folder: Path) -> dict[Path, EvalResult]:
     """Results right in the folder; other JSON files are none of them."""
-    found = {}
+    result_of = {}
     for path in sorted(folder.glob("*.json")):
         data = _json(path)
         if isinstance(data, Mapping) and {"schema_version", "rows", "columns"} <= data.keys():
-            found[path] = _result(path, folder)
-    return found
+            result_of[path] = _result(path, folder)
+    return result_of
 
 
 def _result(path: Path, named: Path) -> EvalResult:
@@ -133,7 +133,7 @@ def _result(path: Path, named: Path) -> EvalResult:
 
 def _candidates(folder: Path) -> tuple[Curve, ...]:
     """Agents trained by their card, by seed."""
-    found = []
+    curves = []
     for path in sorted((folder / "agents").glob("seed-*.safetensors")):
         if path.name.endswith(".checkpoint.safetensors"):
             continue
@@ -142,8 +142,8 @@ def _candidates(folder: Path) -> tuple[Curve, ...]:
         if not isinstance(rows, list) or "seed" not in meta:
             raise DataError(f"{path}: no learning curve is noted in it; train it again")
         about = {k: v for k, v in meta.items() if k not in ("curve", "seed")}
-        found.append(Curve(int(meta["seed"]), tuple(rows), about))
-    return tuple(sorted(found, key=lambda curve: curve.seed))
+        curves.append(Curve(int(meta["seed"]), tuple(rows), about))
+    return tuple(sorted(curves, key=lambda curve: curve.seed))
 
 
 def _learned(path: Path) -> tuple[Curve, ...]:

@@ -319,10 +319,10 @@ def _ends(
 ) -> tuple[Quantity | None, Quantity | None]:
     """Beginning and end, over seeds."""
     count = 1 if evaluated else POINTS_OF_AN_END
-    found = [ends([row.get(measure) for row in curve.rows], count) for curve in group.curves]
+    pairs = [ends([row.get(measure) for row in curve.rows], count) for curve in group.curves]
     out = []
     for place in (0, 1):
-        each = [float(v) for pair in found if (v := pair[place]) is not None]
+        each = [float(v) for pair in pairs if (v := pair[place]) is not None]
         points = over_seeds([[(0.0, v)] for v in each])
         few = tuple(each) if 1 < len(each) < ENOUGH else ()
         out.append(Quantity(*points[0][1:4], few) if points else None)
@@ -381,15 +381,15 @@ MEANING: Mapping[str, str] = {
 
 def _warned(groups: Sequence[RunGroup]) -> list[tuple[str, float, str]]:
     """(name, step, where) in order of steps."""
-    found = []
+    warnings = []
     for group in groups:
         for curve in group.curves:
             where = [group.name] * (len(groups) > 1)
             where += [f"seed {curve.seed}"] * (len(group.curves) > 1)
             for row in curve.rows:
                 for name in row.get("warnings", ()):
-                    found.append((str(name), float(row["step"]), ", ".join(where)))
-    return sorted(found, key=lambda w: w[1])
+                    warnings.append((str(name), float(row["step"]), ", ".join(where)))
+    return sorted(warnings, key=lambda w: w[1])
 
 
 def _marks(groups: Sequence[RunGroup]) -> list[dict[str, Any]]:
@@ -419,8 +419,8 @@ def _settings(runs: Sequence[Run], groups: Sequence[RunGroup]) -> Section:
         if group.about:
             blocks.append(facts_of(f"Settings: {group.name}", same_settings(group.about)))
     machines = {json.dumps(r.machine, sort_keys=True): r.machine for r in runs if r.machine}
-    blocks += [facts_of("Machine", _less_versions(found)) for found in machines.values()]
-    versions = [found["versions"] for found in machines.values() if "versions" in found]
+    blocks += [facts_of("Machine", _less_versions(machine)) for machine in machines.values()]
+    versions = [machine["versions"] for machine in machines.values() if "versions" in machine]
     blocks += [facts_of("Versions", *versions)] if versions else []
     blocks.append(Facts("Folders", tuple((run.name, str(run.path)) for run in runs)))
     return Section("Settings and machine", "", tuple(b for b in blocks if b))

@@ -41,7 +41,7 @@ def lookups(outcome: Outcome) -> tuple[LookedUp, ...]:
     shown = frozenset(outcome.seen)
     before: set[str] = set()
     asked_before: set[tuple[str, str]] = set()
-    found: list[LookedUp] = []
+    looked_up: list[LookedUp] = []
     for turn in outcome.turns:
         for call, result in zip(turn.calls, turn.results, strict=True):
             asked = " ".join(str(value) for value in call.args.values())
@@ -49,12 +49,12 @@ def lookups(outcome: Outcome) -> tuple[LookedUp, ...]:
             ids = tuple(dict.fromkeys(i for i in ids if i in shown))
             key = call.tool, " ".join(asked.lower().split())
             seen = sum(i in before for i in ids)
-            found.append(
+            looked_up.append(
                 LookedUp(turn.number, call.tool, asked, ids, urls, seen, key in asked_before)
             )
             before.update(ids)
             asked_before.add(key)
-    return tuple(found)
+    return tuple(looked_up)
 
 
 def _shown(result: ToolResult) -> tuple[tuple[str, ...], tuple[str, ...]]:

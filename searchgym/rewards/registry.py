@@ -95,10 +95,10 @@ def path_of(made_of: Any) -> str:
     """The registered name or import path of a function or class; ``""`` where none leads to it."""
     module = getattr(made_of, "__module__", "")
     path = getattr(made_of, "__qualname__", "")
-    found: Any = sys.modules.get(module)
+    reached: Any = sys.modules.get(module)
     for name in path.split("."):
-        found = getattr(found, name, None)
-    if found is not made_of:
+        reached = getattr(reached, name, None)
+    if reached is not made_of:
         return ""
     return registered(f"{module}:{path}")
 

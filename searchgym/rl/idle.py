@@ -26,14 +26,14 @@ def idle_options(recipe: Recipe, run: RunFacts, *, given_only: bool = False) -> 
     Args:
         given_only: Leave out what the recipe does not mention.
     """
-    found: dict[str, str] = {}
+    idle: dict[str, str] = {}
     for place, part in recipe.parts():
         ask = getattr(part, "idle", None)
         reasons: Mapping[str, str] = ask(run) if ask is not None else {}
         for option, reason in reasons.items():
             if not given_only or option in _given(recipe, place):
-                found[f"{place}.{option}"] = reason
-    return found
+                idle[f"{place}.{option}"] = reason
+    return idle
 
 
 def warn_of_idle_options(recipe: Recipe, run: RunFacts) -> None:

@@ -208,8 +208,8 @@ def _comparable(values: Mapping[str, Any]) -> dict[str, Any]:
     if not kept.get("roles"):  # older runs have none
         kept.pop("roles", None)
     kept["train"] = {k: v for k, v in values.get("train", {}).items() if k not in FREE}
-    found: dict[str, Any] = json.loads(json.dumps(kept))
-    return found
+    comparable: dict[str, Any] = json.loads(json.dumps(kept))
+    return comparable
 
 
 def _table(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:

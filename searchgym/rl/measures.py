@@ -98,18 +98,18 @@ def role_metrics(scored: Sequence[Scored]) -> dict[str, float]:
     """``roles/NAME/*`` of the episodes of each role besides the policy's: how many, their mean
     reward, and their tokens, each; those that the infrastructure ended count in ``infra_errors``
     alone."""
-    found: dict[str, list[tuple[float, int]]] = {}
+    by_role: dict[str, list[tuple[float, int]]] = {}
     broken: dict[str, int] = {}
     for s in scored:
         for m, r in zip(s.group.members, s.rewards.total, strict=True):
             if m.role != POLICY and m.purpose == "train":
-                sound = found.setdefault(m.role, [])
+                sound = by_role.setdefault(m.role, [])
                 if m.broken:
                     broken[m.role] = broken.get(m.role, 0) + 1
                 else:
                     sound.append((float(r), m.tokens))
     metrics: dict[str, float] = {}
-    for role, values in sorted(found.items()):
+    for role, values in sorted(by_role.items()):
         rewards = [r for r, _ in values if not np.isnan(r)]
         metrics |= {
             f"roles/{role}/episodes": float(len(values)),

@@ -23,12 +23,12 @@ REGISTRIES: Mapping[str, Mapping[str, Any]] = {
 
 def implemented() -> dict[str, list[str]]:
     """System → what implements it or a part of it (``"reward ikea"``), in alphabetical order."""
-    found: dict[str, list[str]] = {}
+    by_system: dict[str, list[str]] = {}
     for recipe in shipped():
         for system in doc.systems if (doc := document(recipe)) is not None else ():
-            found.setdefault(system, []).append(f"recipe {recipe}")
+            by_system.setdefault(system, []).append(f"recipe {recipe}")
     for kind, registry in REGISTRIES.items():
         for name, where in registry.items():
             for system in getattr(load_known(where), "__dict__", {}).get("systems", ()):
-                found.setdefault(system, []).append(f"{kind} {name}")
-    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+                by_system.setdefault(system, []).append(f"{kind} {name}")
+    return dict(sorted(by_system.items(), key=lambda item: item[0].lower()))

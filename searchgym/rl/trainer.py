@@ -342,11 +342,11 @@ class Trainer:
                 batch.old_logp = batch_logp(self.processes, batch, self.lm.logp)
             if wanted := recipe.token_measures:
                 ids = sampled_ids(batch.rows)  # the same columns in all processes
-                found = batch_measures(
+                measured = batch_measures(
                     self.processes, batch,
                     lambda rows: self.lm.score(rows, measures=wanted, among=ids).measures,
                 )  # fmt: skip
-                for name, values in found.items():
+                for name, values in measured.items():
                     setattr(batch, name, values)
             if recipe.needs("ref_logp"):
                 batch.ref_logp = batch_logp(self.processes, batch, self.lm.reference_logp)

@@ -96,13 +96,13 @@ def turn_states(
     with torch.no_grad():
         hidden = lm.score(rows, measures=["hidden"]).measures["hidden"].cpu().float()
     place = 0 if which == "first" else -1
-    found: list[dict[int, Tensor]] = []
+    states: list[dict[int, Tensor]] = []
     for line, row in zip(hidden, rows, strict=True):
-        found.append({})
+        states.append({})
         for number, mine in turns_in(row):
             state = line[int(np.flatnonzero(mine)[place])] / line.shape[-1] ** 0.5
-            found[-1][number] = torch.cat([state, torch.ones(1)])
-    return found
+            states[-1][number] = torch.cat([state, torch.ones(1)])
+    return states
 
 
 def turns_in(row: TrainingRow) -> Iterator[tuple[int, Bools]]:

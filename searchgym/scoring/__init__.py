@@ -25,14 +25,14 @@ def score_answer(task: Task, answer: str) -> dict[str, float]:
     refused = is_abstention(answer)
     if task.should_abstain:
         return dict.fromkeys(("em", "f1", "cover_em"), float(refused))
-    found = match(answer, task.answers)
+    best = match(answer, task.answers)
     if task.items:
         from .sets import score_set
 
         members = score_set(answer, task.items)
         return {
-            "em": members.exact, "f1": found.f1, "cover_em": members.cover, "set_f1": members.f1,
+            "em": members.exact, "f1": best.f1, "cover_em": members.cover, "set_f1": members.f1,
         }  # fmt: skip
-    if refused and not found.exact:
+    if refused and not best.exact:
         return {"em": 0.0, "f1": 0.0, "cover_em": 0.0}
-    return {"em": found.exact, "f1": found.f1, "cover_em": found.cover}
+    return {"em": best.exact, "f1": best.f1, "cover_em": best.cover}

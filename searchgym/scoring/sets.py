@@ -74,33 +74,33 @@ def read_set(answer: str, known: Mapping[str, object] = {}) -> list[str]:
     listed = _json_list(answer)
     pieces = listed if listed is not None else _STRONG.split(answer)
     several = sum(bool(normalise_answer(piece)) for piece in pieces) > 1
-    found: list[str] = []
+    members: list[str] = []
     for piece in pieces:
         text = _LEADING_AND.sub("", _BULLET.sub("", piece))
         for whole in (piece, text):
             if normalise_answer(whole) in known:
-                found.append(normalise_answer(whole))
+                members.append(normalise_answer(whole))
                 break
         else:
             parts = _parts(text, known)
             # Among semicolons, a comma within what is no member at all separates nothing.
-            found += parts if not several or any(p in known for p in parts) else [text]
-    return [normal for said in found if (normal := normalise_answer(said))]
+            members += parts if not several or any(p in known for p in parts) else [text]
+    return [normal for said in members if (normal := normalise_answer(said))]
 
 
 def _parts(text: str, known: Mapping[str, object]) -> list[str]:
     """A text cut at commas and "and", known names in one piece, longest first."""
-    cuts = [(0, 0), *(found.span() for found in _WEAK.finditer(text)), (len(text), len(text))]
-    found: list[str] = []
+    cuts = [(0, 0), *(match.span() for match in _WEAK.finditer(text)), (len(text), len(text))]
+    parts: list[str] = []
     at = 0
     while at < len(cuts) - 1:
         for end in range(len(cuts) - 1, at, -1):
             part = normalise_answer(text[cuts[at][1] : cuts[end][0]])
             if part in known or end == at + 1:
-                found.append(part)
+                parts.append(part)
                 at = end
                 break
-    return found
+    return parts
 
 
 def _json_list(answer: str) -> list[str] | None:

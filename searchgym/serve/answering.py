@@ -70,30 +70,30 @@ class Answerer:
         noise is as repeatable behind the server as in front of it; one that failed and may be
         asked again is another attempt then (``CallContext.attempt``)."""
         queries = [Query(text, k, _context(text, self._tries.get(text, 0))) for text in texts]
-        found: Sequence[Ranking | Failure]
+        answers: Sequence[Ranking | Failure]
         if self._quick(texts, k):
             loop = asyncio.get_running_loop()
             future: asyncio.Future[Sequence[Ranking | Failure]] = loop.create_future()
             self._turn.append((queries, future))
             if len(self._turn) == 1:
                 loop.call_soon(self._answer_turn)
-            found = await future
+            answers = await future
         else:
-            found = await self.batcher.submit_many(queries)
-        failed = any(isinstance(answer, Failure) for answer in found)
+            answers = await self.batcher.submit_many(queries)
+        failed = any(isinstance(answer, Failure) for answer in answers)
         if failed or self._tries:
-            self._count_tries(texts, found)
+            self._count_tries(texts, answers)
         if failed:
-            raise _failed(found)
-        return found  # type: ignore[return-value]
+            raise _failed(answers)
+        return answers  # type: ignore[return-value]
 
     async def close(self, timeout_s: float | None = None) -> bool:
         """Answer what was accepted, then stop; whether that took less than ``timeout_s``."""
         return await self.batcher.aclose(timeout_s=timeout_s)
 
-    def _count_tries(self, texts: Sequence[str], found: Sequence[Ranking | Failure]) -> None:
+    def _count_tries(self, texts: Sequence[str], answers: Sequence[Ranking | Failure]) -> None:
         """A client that asks again after a failure makes another attempt, as an episode does."""
-        for text, answer in zip(texts, found, strict=True):
+        for text, answer in zip(texts, answers, strict=True):
             before = self._tries.pop(text, 0)
             if isinstance(answer, Failure) and answer.retryable:
                 self._tries[text] = before + 1
@@ -156,14 +156,14 @@ def time_queries(engine: Any, corpus: Corpus) -> float | None:
     return median(seconds)
 
 
-def _failed(found: Sequence[Ranking | Failure]) -> HttpError:
+def _failed(answers: Sequence[Ranking | Failure]) -> HttpError:
     """One reply for all: these dialects have no place for the failure of a single query."""
-    failures = {i: answer for i, answer in enumerate(found) if isinstance(answer, Failure)}
+    failures = {i: answer for i, answer in enumerate(answers) if isinstance(answer, Failure)}
     first = next(iter(failures.values()))
     return HttpError(
         _STATUS.get(first.kind, 500),
         first.kind,
-        f"{len(failures)} of {len(found)} queries failed: {first.message}",
+        f"{len(failures)} of {len(answers)} queries failed: {first.message}",
         ((b"retry-after", b"1"),) if first.retryable else (),
         failed={str(i): failure.kind for i, failure in failures.items()},
     )

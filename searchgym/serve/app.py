@@ -197,14 +197,14 @@ def build_app(
             urls = texts(asked["urls"], "urls", limits)
             requests = [PageRequest(url, _PAGE_CONTEXT) for url in urls]
             if isinstance(source, CorpusPages):  # from memory; other sources may wait for a network
-                found = run_batch(source, requests)
+                opened = run_batch(source, requests)
             else:
-                found = await asyncio.to_thread(run_batch, source, requests)
-            for page in found:
+                opened = await asyncio.to_thread(run_batch, source, requests)
+            for page in opened:
                 if isinstance(page, Failure):
                     raise HttpError(503, page.kind, page.message)
-            size = texts_bytes((page.text for page in found if page), limits.response_bytes)
-            shown = {"result": [show(page) for page in found]}
+            size = texts_bytes((page.text for page in opened if page), limits.response_bytes)
+            shown = {"result": [show(page) for page in opened]}
             if size < LARGE:
                 return 200, encode_json(shown), JSON_TYPE, 0
             return 200, Large(size, partial(encode_json, shown)), JSON_TYPE, 0

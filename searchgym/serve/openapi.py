@@ -96,10 +96,10 @@ def _retrieve(dialect: str, settings: Settings) -> dict[str, Any]:
         ),
         "anyOf": [{"required": ["queries"]}, {"required": ["query"]}],
     }  # fmt: skip
-    found: Mapping[str, Any] = (
+    answered: Mapping[str, Any] = (
         {"type": "array"} if dialect == "zerosearch" else {"type": "object"}
     )  # fmt: skip
-    operation = _operation(f"Search, in dialect {dialect}.", asked, found)
+    operation = _operation(f"Search, in dialect {dialect}.", asked, answered)
     packed = {"schema": {"description": "The same as a msgpack map."}}
     operation["requestBody"]["content"]["application/msgpack"] = packed
     return operation

@@ -105,7 +105,7 @@ class Watcher:
     def _look(self) -> list[tuple[str, int, int, int]]:
         """Path, size and times of change (ns) of every file of the folder."""
         source = self._index.source
-        found = []
+        states = []
         for path, unusable in [(source, None)] if source.is_file() else walk(source):
             if unusable is not None:
                 continue
@@ -113,5 +113,5 @@ class Watcher:
                 state = path.stat()
             except OSError:  # deleted between listing and looking: the next look settles it
                 continue
-            found.append((str(path), state.st_size, state.st_mtime_ns, state.st_ctime_ns))
-        return found
+            states.append((str(path), state.st_size, state.st_mtime_ns, state.st_ctime_ns))
+        return states

@@ -48,11 +48,11 @@ NOT_SHOWN = "corpus", "world", "self"
 
 def environments() -> list[dict[str, Any]]:
     """Every environment in the order of ``examples.toml``, then those with real questions."""
-    found = [environment(card) for card in cards("envs").values()]
+    envs = [environment(card) for card in cards("envs").values()]
     order = [*EXAMPLES, *REAL_SETS]
-    names = [env["name"] if env["generated"] else env["kwargs"]["corpus"] for env in found]
+    names = [env["name"] if env["generated"] else env["kwargs"]["corpus"] for env in envs]
     return [
-        env for _, env in sorted(zip(names, found, strict=True), key=lambda p: order.index(p[0]))
+        env for _, env in sorted(zip(names, envs, strict=True), key=lambda p: order.index(p[0]))
     ]
 
 

@@ -48,25 +48,25 @@ def rows(run: Mapping[str, Any]) -> list[Dumbbell]:
     trained = run["arguments"][0]
     cells = {(c["rung"], c["agent"]): c for c in run["table"] if c["metric"] == METRIC}
     corpora = cards("corpora")
-    found = []
+    dumbbells = []
     for rung in run["rungs"]:
         name, real = rung["name"], rung["kind"] == "real"
         if ": " in name:  # "remote engine: hotpotqa" asks hotpotqa's questions again
             continue
         cell, rule = cells[name, trained], cells[name, BAR]
         shown = _heading(corpora[name].folder) if real else NAMES.get(name, name)
-        found.append(Dumbbell(shown, real, rule["mean"], cell["mean"], cell["low"], cell["high"],
-                         cell["questions"], cell["low"] > rule["high"]))  # fmt: skip
-    return sorted(found, key=lambda row: row.real)
+        dumbbells.append(Dumbbell(shown, real, rule["mean"], cell["mean"], cell["low"],
+                         cell["high"], cell["questions"], cell["low"] > rule["high"]))  # fmt: skip
+    return sorted(dumbbells, key=lambda row: row.real)
 
 
 def _heading(folder: Path) -> str:
     return (folder / "README.md").read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
 
 
-def title(found: list[Dumbbell]) -> tuple[str, str]:
+def title(dumbbells: list[Dumbbell]) -> tuple[str, str]:
     """Title of the figure, in two lines that hold for whatever was measured."""
-    real = [row for row in found if row.real]
+    real = [row for row in dumbbells if row.real]
     better = sum(row.trained > row.rules for row in real)
     where = f"all {better}" if better == len(real) else f"{better} of {len(real)}"
     return (
@@ -79,17 +79,17 @@ def draw(run: Mapping[str, Any]) -> dict[str, str]:
     """The figure as SVG by colour scheme."""
     import jinja2
 
-    found = rows(run)
+    dumbbells = rows(run)
     template = (HERE / "templates" / "dumbbell.svg").read_text(encoding="utf-8")
     seeds = next(c["seeds"] for c in run["table"] if c["agent"] == run["arguments"][0])
-    asked = sorted({row.questions for row in found})
+    asked = sorted({row.questions for row in dumbbells})
     note = (
         f"{seeds} seeds, {' to '.join(map(str, asked[:: len(asked) - 1 or 1]))} questions; "
         "bold: clearly above"
     )
     return {
         scheme: jinja2.Template(template, trim_blocks=True, lstrip_blocks=True).render(
-            rows=found, title=title(found), note=note, colour=colours
+            rows=dumbbells, title=title(dumbbells), note=note, colour=colours
         )
         for scheme, colours in SCHEMES.items()
     }

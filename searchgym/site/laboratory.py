@@ -40,15 +40,15 @@ def orderings() -> dict[str, Any] | None:
 def of_recipe(name: str) -> dict[str, Any]:
     """Return what was measured of a recipe: ``gradients``, rows as lists of cells by group size and
     success rate; ``same_as``; ``learning``, a sentence; "" or empty where it was not measured."""
-    found: dict[str, Any] = {"gradients": [], "same_as": "", "learning": ""}
+    measured: dict[str, Any] = {"gradients": [], "same_as": "", "learning": ""}
     if (result := gradients()) is not None:
-        found["same_as"] = result["methods"].get(name, {}).get("same_as", "")
+        measured["same_as"] = result["methods"].get(name, {}).get("same_as", "")
         for row in gradient_results.rows_of(result, name):
             cells = [gradient_results.shown(row[m]) for m in gradient_results.HEADS]
-            found["gradients"].append([str(row["size"]), f"{row['success']:g}", *cells])
+            measured["gradients"].append([str(row["size"]), f"{row['success']:g}", *cells])
     if (result := learning()) is not None and name in result["methods"]:
-        found["learning"] = learning_results.sentence(result, name)
-    return found
+        measured["learning"] = learning_results.sentence(result, name)
+    return measured
 
 
 def heads() -> list[str]:

@@ -22,11 +22,11 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 def titles(root: Path) -> dict[str, str]:
     """The first heading of each notebook by its name without suffix."""
-    found = {}
+    headings = {}
     for path in sorted((root / "notebooks").glob("*.ipynb")):
         first = json.loads(path.read_text("utf-8"))["cells"][0]["source"]
-        found[path.stem] = "".join(first).splitlines()[0].removeprefix("# ")
-    return found
+        headings[path.stem] = "".join(first).splitlines()[0].removeprefix("# ")
+    return headings
 
 
 def pages(root: Path, docs: Path, *, run: bool) -> Iterator[tuple[Path, str]]:

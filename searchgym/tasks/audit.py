@@ -40,14 +40,14 @@ class AuditReport:
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Counts by family: "built", "kept" and one number per reason, families in order."""
-        found: dict[str, Counter[str]] = {}
+        counts: dict[str, Counter[str]] = {}
         for task in (*self.kept, *(r.task for r in self.rejected)):
-            found.setdefault(task.family, Counter())["built"] += 1
+            counts.setdefault(task.family, Counter())["built"] += 1
         for task in self.kept:
-            found[task.family]["kept"] += 1
+            counts[task.family]["kept"] += 1
         for reject in self.rejected:
-            found[reject.task.family][reject.reason] += 1
-        return {family: dict(sorted(c.items())) for family, c in sorted(found.items())}
+            counts[reject.task.family][reject.reason] += 1
+        return {family: dict(sorted(c.items())) for family, c in sorted(counts.items())}
 
     def rate(self, family: str | None = None) -> float:
         """Share of tasks kept, overall or of a family; ``nan`` where there were none."""
@@ -88,7 +88,7 @@ def verify(
     """
     todo = list(tasks)
     prover = _Prover(world, corpus)
-    found = _retrieve([q for t in todo for q in t.queries], engine, k)
+    passages_of = _retrieve([q for t in todo for q in t.queries], engine, k)
     kept: list[Task] = []
     rejected: list[Reject] = []
     for task in todo:
@@ -99,9 +99,9 @@ def verify(
             else:
                 kept.append(task)
             continue
-        why = prover.fault(task) or _unretrieved(task, found)
+        why = prover.fault(task) or _unretrieved(task, passages_of)
         if why is None:
-            kept.append(_aligned(task, found))
+            kept.append(_aligned(task, passages_of))
         else:
             rejected.append(Reject(task, *why))
     return AuditReport(tuple(kept), tuple(rejected), k, engine.fingerprint)
@@ -203,27 +203,29 @@ def _retrieve(texts: Sequence[str], engine: SearchEngine, k: int) -> dict[str, f
     """Ids of the passages each distinct query finds."""
     distinct = list(dict.fromkeys(texts))
     batch = [Query(t, k, CallContext(i, "audit", {})) for i, t in enumerate(distinct)]
-    found: dict[str, frozenset[str]] = {}
+    passages_of: dict[str, frozenset[str]] = {}
     for text, result in zip(distinct, engine.run(batch), strict=True):
         if isinstance(result, Failure):
             raise EngineError(f"query {text!r} failed ({result.kind}): {result.message}")
         ranking: Ranking = result
-        found[text] = frozenset(hit.passage.id for hit in ranking)
-    return found
+        passages_of[text] = frozenset(hit.passage.id for hit in ranking)
+    return passages_of
 
 
-def _unretrieved(task: Task, found: dict[str, frozenset[str]]) -> tuple[str, str] | None:
-    seen: frozenset[str] = frozenset().union(*(found[q] for q in task.queries))
+def _unretrieved(task: Task, passages_of: dict[str, frozenset[str]]) -> tuple[str, str] | None:
+    seen: frozenset[str] = frozenset().union(*(passages_of[q] for q in task.queries))
     for passage in task.evidence:
         if passage not in seen:
             return "not retrieved", f"no gold query finds {passage!r}"
     return None
 
 
-def _aligned(task: Task, found: dict[str, frozenset[str]]) -> Task:
+def _aligned(task: Task, passages_of: dict[str, frozenset[str]]) -> Task:
     """The task with, for each evidence passage, a gold query that finds it."""
     queries = tuple(
-        query if passage in found[query] else next(q for q in task.queries if passage in found[q])
+        query
+        if passage in passages_of[query]
+        else next(q for q in task.queries if passage in passages_of[q])
         for passage, query in zip(task.evidence, task.queries, strict=True)
     )
     return task if queries == task.queries else replace(task, queries=queries)

@@ -118,14 +118,14 @@ def is_phrase(wording: str) -> str:
 
 def comparable(ctx: Context) -> list[int]:
     """Attributes with comparative wording for at least one direction."""
-    found: list[int] | None = ctx.memo.get("comparable")
-    if found is None:
-        found = ctx.memo["comparable"] = [
+    attributes: list[int] | None = ctx.memo.get("comparable")
+    if attributes is None:
+        attributes = ctx.memo["comparable"] = [
             i
             for i, p in enumerate(ctx.schema.properties)
             if not p.is_relation and (p.more or p.less)
         ]
-    return found
+    return attributes
 
 
 def _choice(ctx: Context, rng: np.random.Generator, *, first: bool, bridged: bool) -> Draft | None:

@@ -80,14 +80,14 @@ class Context:
 
     def passages(self, fact: int) -> list[int]:
         """Passages that state a fact, its subject's own page first; none for an implied one."""
-        found = self._passages.get(fact)
-        if found is None:
+        passages = self._passages.get(fact)
+        if passages is None:
             own = int(self.corpus.page_of[self.world.subject_of[fact]])
-            found = list(dict.fromkeys(s.passage for s in self.corpus.statements(fact)))
-            if own in found:
-                found = [own, *(p for p in found if p != own)]
-            self._passages[fact] = found
-        return found
+            passages = list(dict.fromkeys(s.passage for s in self.corpus.statements(fact)))
+            if own in passages:
+                passages = [own, *(p for p in passages if p != own)]
+            self._passages[fact] = passages
+        return passages
 
     def page(self, fact: int) -> int:
         """The passage a task takes a stated fact from; -1 if no passage states it."""
@@ -96,21 +96,21 @@ class Context:
 
     def mentions(self, entity: int) -> int:
         """Number of other entities' pages that mention an entity in a fact."""
-        found = self._mentions.get(entity)
-        if found is None:
+        count = self._mentions.get(entity)
+        if count is None:
             stated = self.world.stated
             about = self.lookup.into(entity).values()
             mentioning = {f.subject for facts in about for f in facts if f.id < stated}
-            found = self._mentions[entity] = len(mentioning)
-        return found
+            count = self._mentions[entity] = len(mentioning)
+        return count
 
     def stated(self, fact: int) -> bool:
         """Return whether passages state a fact, or all that it follows from."""
-        found = self._stated.get(fact)
-        if found is None:
-            found = all(self.passages(part) for part in self.parts(fact))
-            self._stated[fact] = found
-        return found
+        stated = self._stated.get(fact)
+        if stated is None:
+            stated = all(self.passages(part) for part in self.parts(fact))
+            self._stated[fact] = stated
+        return stated
 
     def usable_as_value(self, step: PathStep) -> bool:
         """Return True if a step may end a question: its outcome is clear to a reader."""
@@ -120,17 +120,17 @@ class Context:
 
     def steps(self, entity: int) -> tuple[PathStep, ...]:
         """Definite steps out of an entity, stated in the corpus."""
-        found = self._steps.get(entity)
-        if found is None:
+        usable = self._steps.get(entity)
+        if usable is None:
             steps = [forward(f[0]) for f in self.lookup.out(entity).values() if len(f) == 1]
             steps += [
                 backward(f[0])
                 for p, f in self.lookup.into(entity).items()
                 if len(f) == 1 and self.invertible[p] and not self.prop(p).symmetric
             ]
-            found = tuple(s for s in steps if self.stated(s.fact) and self.usable_as_value(s))
-            self._steps[entity] = found
-        return found
+            usable = tuple(s for s in steps if self.stated(s.fact) and self.usable_as_value(s))
+            self._steps[entity] = usable
+        return usable
 
     def leads_on(self, step: PathStep) -> bool:
         """Return True if a step leads to an entity from which further steps can be taken."""
@@ -186,11 +186,11 @@ class Context:
         return entity if self.names.given(entity) is not None else None
 
     def tokens(self, entity: int) -> frozenset[str]:
-        found = self._tokens.get(entity)
-        if found is None:
+        tokens = self._tokens.get(entity)
+        if tokens is None:
             words = normalise_answer(self.world.names[entity]).split()
-            found = self._tokens[entity] = frozenset(words)
-        return found
+            tokens = self._tokens[entity] = frozenset(words)
+        return tokens
 
     def hidden(self, named: Sequence[int], unnamed: Sequence[int]) -> bool:
         """Return whether no unnamed entity's name can be read off the names in the question."""

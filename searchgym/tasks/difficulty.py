@@ -76,13 +76,13 @@ def _reached(neighbours: list[int], through: int, start: int) -> int:
     """Vertices outside ``through`` (and not ``start``) adjacent to start's component in it."""
     seen = frontier = start
     while frontier:
-        found = 0
+        adjacent = 0
         while frontier:
             bit = frontier & -frontier
             frontier ^= bit
-            found |= neighbours[bit.bit_length() - 1]
-        frontier = found & ~seen & through
-        seen |= found
+            adjacent |= neighbours[bit.bit_length() - 1]
+        frontier = adjacent & ~seen & through
+        seen |= adjacent
     return seen & ~through & ~start
 
 

@@ -145,7 +145,7 @@ class Sketch:
         whole = ctx.world.fact(step.fact)
         depth = {whole.object if step.inverse else whole.subject: 0}
         deepest = 0
-        found: list[tuple[int, str]] = []
+        parts: list[tuple[int, str]] = []
         left = [ctx.world.fact(part) for part in ctx.parts(step.fact)]
         while left:
             fact = next(f for f in left if f.subject in depth or self._at_object(f, depth))
@@ -155,13 +155,13 @@ class Sketch:
             deepest = max(deepest, depth[near_end] + 1)
             query = self.query(near_end, walked)
             passage = ctx.corpus[ctx.page(fact.id)].id
-            found.append((fact.id, passage))
+            parts.append((fact.id, passage))
             self._stated.append(ctx.passages(fact.id))
             self._evidence.setdefault(passage, query)
             for entity in (fact.subject, *self._entities(fact)):
                 depth.setdefault(entity, depth[near_end] + 1)
         name = ctx.prop(step.property).name
-        self._edges.append(GraphEdge(subject, name, obj, -1, "", tuple(found)))
+        self._edges.append(GraphEdge(subject, name, obj, -1, "", tuple(parts)))
         near, far = (obj, subject) if step.inverse else (subject, obj)
         self._links.append((near, far, deepest))
 

@@ -77,9 +77,9 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     answer = ctx.any_entity(rng)
     if not ctx.names.clear(answer):
         return None
-    found = constraints(ctx, answer)
-    order = rng.permutation(len(found)).tolist()
-    ordered = [found[i] for i in order]
+    choices = constraints(ctx, answer)
+    order = rng.permutation(len(choices)).tolist()
+    ordered = [choices[i] for i in order]
     shape = "ring" if turn % 6 == 5 else "described" if turn % 6 == 2 else "named"
     made = (_ring if shape == "ring" else _star)(ctx, rng, ordered, answer, shape)
     if made is None:
@@ -136,29 +136,29 @@ def _query(ctx: Context, chosen: list[Constraint], answer: int) -> str:
 
 def constraints(ctx: Context, entity: int) -> list[Constraint]:
     """Stated facts about an entity that leave at least two candidates each."""
-    found = []
+    choices = []
     for prop, facts in ctx.lookup.out(entity).items():
         if not ctx.invertible[prop]:
             continue
         for fact in facts:
             others = frozenset(f.subject for f in ctx.lookup.subjects(prop, fact.object))
             if len(others) > 1 and ctx.stated(fact.id) and ctx.names.clear(fact.object):
-                found.append(Constraint(fact.object, backward(fact), others))
+                choices.append(Constraint(fact.object, backward(fact), others))
     for prop, facts in ctx.lookup.into(entity).items():
         if not both_sides(ctx.prop(prop).noun) or ctx.prop(prop).symmetric:
             continue
         for fact in facts:
             others = frozenset(f.object for f in ctx.lookup.objects(fact.subject, prop))
             if len(others) > 1 and ctx.stated(fact.id) and ctx.names.clear(fact.subject):
-                found.append(Constraint(fact.subject, forward(fact), others))
-    return found
+                choices.append(Constraint(fact.subject, forward(fact), others))
+    return choices
 
 
-def necessary(found: list[Constraint], answer: int) -> list[Constraint] | None:
+def necessary(choices: list[Constraint], answer: int) -> list[Constraint] | None:
     """The first smallest set of constraints that leaves only ``answer`` and of which none can be
     dropped; None if there is none of at most ``MOST_CONSTRAINTS``."""
     for size in range(2, MOST_CONSTRAINTS + 1):
-        for chosen in combinations(found[:8], size):
+        for chosen in combinations(choices[:8], size):
             if min(len(c.candidates) for c in chosen) > WIDEST:
                 continue
             if frozenset.intersection(*(c.candidates for c in chosen)) != {answer}:
@@ -173,10 +173,10 @@ def _without(chosen: tuple[Constraint, ...], i: int) -> frozenset[int]:
 
 
 def _star(
-    ctx: Context, rng: np.random.Generator, found: list[Constraint], answer: int, shape: str
+    ctx: Context, rng: np.random.Generator, choices: list[Constraint], answer: int, shape: str
 ) -> tuple[list[Constraint], list[Path]] | None:
     """Constraints that start from different things."""
-    chosen = necessary(found, answer)
+    chosen = necessary(choices, answer)
     if chosen is None:
         return None
     paths = [Path(c.known, (c.step,)) for c in chosen]
@@ -188,13 +188,13 @@ def _star(
 
 
 def _ring(
-    ctx: Context, rng: np.random.Generator, found: list[Constraint], answer: int, shape: str
+    ctx: Context, rng: np.random.Generator, choices: list[Constraint], answer: int, shape: str
 ) -> tuple[list[Constraint], list[Path]] | None:
     """Two constraints, one on something that the other's start leads to by definite steps."""
-    for near in found:
+    for near in choices:
         if near.step.inverse:
             continue  # the page of ``near.known`` must list the answer, so that its name is found
-        for far in found:
+        for far in choices:
             if not far.step.inverse or far.candidates & near.candidates != {answer}:
                 continue
             for path in _definite_paths(ctx, near.known, 2):
@@ -205,7 +205,7 @@ def _ring(
 
 def _definite_paths(ctx: Context, start: int, most: int) -> list[Path]:
     """Definite paths from an entity to other entities, of one to ``most`` steps."""
-    found: list[Path] = []
+    paths: list[Path] = []
     frontier = [Path(start)]
     for _ in range(most):
         frontier = [
@@ -214,8 +214,8 @@ def _definite_paths(ctx: Context, start: int, most: int) -> list[Path]:
             for step in ctx.steps(path.end)
             if ctx.leads_on(step) and not step.inverse and step.value not in (*path.entities, start)
         ]
-        found += frontier
-    return found
+        paths += frontier
+    return paths
 
 
 def _described(
@@ -241,12 +241,12 @@ def _described(
 def definite_into(ctx: Context, entity: int) -> list[tuple[int, PathStep]]:
     """Definite steps that lead to an entity, with where they start; few are looked at, since a
     country has thousands."""
-    found = []
+    ways = []
     for facts in ctx.lookup.into(entity).values():
         for fact in facts[:3]:
             if forward(fact) in ctx.steps(fact.subject):
-                found.append((fact.subject, forward(fact)))
+                ways.append((fact.subject, forward(fact)))
     for prop, facts in ctx.lookup.out(entity).items():
         if ctx.prop(prop).is_relation:
-            found += [(f.object, backward(f)) for f in facts if backward(f) in ctx.steps(f.object)]
-    return found
+            ways += [(f.object, backward(f)) for f in facts if backward(f) in ctx.steps(f.object)]
+    return ways

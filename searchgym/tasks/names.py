@@ -72,22 +72,22 @@ class Surfaces:
         name = self._world.names[entity]
         if self._bearers[name.lower()] == 1:
             return True
-        found = self._clear.get(entity)
-        if found is None:
+        clear = self._clear.get(entity)
+        if clear is None:
             kind = self._world.type_of[entity]
-            found = self._clear[entity] = self._namesakes[name.lower()].count(int(kind)) == 1
-        return found
+            clear = self._clear[entity] = self._namesakes[name.lower()].count(int(kind)) == 1
+        return clear
 
     @cached_property
     def _namesakes(self) -> dict[str, list[int]]:
         """Types of the bearers of every shared name."""
-        found: dict[str, list[int]] = {}
+        types_of: dict[str, list[int]] = {}
         world = self._world
         for entity in range(world.n_entities):
             for name in {world.names[entity].lower(), world.alias_of[entity].lower()}:
                 if self._bearers[name] > 1:
-                    found.setdefault(name, []).append(int(world.type_of[entity]))
-        return found
+                    types_of.setdefault(name, []).append(int(world.type_of[entity]))
+        return types_of
 
     def name(self, entity: int) -> str:
         return self._world.names[entity]

@@ -93,10 +93,10 @@ def _branch(ctx: Context, rng: np.random.Generator, hops: int) -> Path | None:
     if hops > 1:
         start = ctx.any_start(rng)
         return None if start is None else ctx.walk(rng, start, hops)
-    found = definite_fact(ctx, rng, inverse=rng.random() < 0.2)
-    if found is None or ctx.names.given(found[0]) is None:
+    start_step = definite_fact(ctx, rng, inverse=rng.random() < 0.2)
+    if start_step is None or ctx.names.given(start_step[0]) is None:
         return None
-    return Path(found[0], (found[1],))
+    return Path(start_step[0], (start_step[1],))
 
 
 def _independent(ctx: Context, paths: list[Path]) -> bool:
@@ -110,10 +110,10 @@ def _difference(ctx: Context, rng: np.random.Generator) -> Draft | None:
     years = [i for i, p in enumerate(ctx.schema.properties) if p.value == "year"]
     paths: list[Path] = []
     for _ in range(2 if years else 0):
-        found = definite_fact(ctx, rng, inverse=False, among=years)
-        if found is None or ctx.names.given(found[0]) is None:
+        start_step = definite_fact(ctx, rng, inverse=False, among=years)
+        if start_step is None or ctx.names.given(start_step[0]) is None:
             return None
-        paths.append(Path(found[0], (found[1],)))
+        paths.append(Path(start_step[0], (start_step[1],)))
     if len(paths) < 2 or paths[0].start == paths[1].start or paths[0].end == paths[1].end:
         return None
     a, b = paths

@@ -82,21 +82,21 @@ class Lookup:
 
     def out(self, entity: int) -> dict[int, list[Fact]]:
         """Facts of an entity by property, each list by object."""
-        found = self._out.get(entity)
-        if found is None:
-            found = self._out[entity] = {}
+        by_property = self._out.get(entity)
+        if by_property is None:
+            by_property = self._out[entity] = {}
             for fact in self.world.facts_of(entity):
-                found.setdefault(fact.property, []).append(fact)
-        return found
+                by_property.setdefault(fact.property, []).append(fact)
+        return by_property
 
     def into(self, entity: int) -> dict[int, list[Fact]]:
         """Relation facts about an entity by property, each list by subject."""
-        found = self._into.get(entity)
-        if found is None:
-            found = self._into[entity] = {}
+        by_property = self._into.get(entity)
+        if by_property is None:
+            by_property = self._into[entity] = {}
             for fact in self.world.facts_about(entity):
-                found.setdefault(fact.property, []).append(fact)
-        return found
+                by_property.setdefault(fact.property, []).append(fact)
+        return by_property
 
     def objects(self, entity: int, prop: int) -> list[Fact]:
         """Facts (entity, prop, ?)."""
@@ -119,13 +119,13 @@ class Lookup:
         return [int(v) for v in np.unique(self._sorted(prop)[0])]
 
     def _sorted(self, prop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        found = self._columns.get(prop)
-        if found is None:
+        columns = self._columns.get(prop)
+        if columns is None:
             rows = self._rows_by_property[self._bounds[prop] : self._bounds[prop + 1]]
             objects = self.world.object_of[rows]
             order = np.argsort(objects, kind="stable")
-            found = self._columns[prop] = (objects[order], rows[order])
-        return found
+            columns = self._columns[prop] = (objects[order], rows[order])
+        return columns
 
     @cached_property
     def _rows_by_property(self) -> NDArray[np.int64]:

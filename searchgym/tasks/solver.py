@@ -57,18 +57,18 @@ class Solver:
         if operation == "sum":
             return self._sum(graph, arguments)
         nodes = arguments.split(",") if arguments else [graph.answer]
-        found = {
+        rows = {
             tuple(binding[self._node(graph, n)] for n in nodes)
             for binding in self.solutions(graph, graph.edges)
         }
         if operation == "count":
-            return (str(len(found)),) if found else ()
+            return (str(len(rows)),) if rows else ()
         if operation == "equal":
-            return tuple(sorted({"yes" if len(set(row)) == 1 else "no" for row in found}))
+            return tuple(sorted({"yes" if len(set(row)) == 1 else "no" for row in rows}))
         if operation == "difference":
-            return tuple(sorted({str(abs(row[0] - row[1])) for row in found}))
+            return tuple(sorted({str(abs(row[0] - row[1])) for row in rows}))
         texts = {
-            tuple(self._text(graph, n, v) for n, v in zip(nodes, row, strict=True)) for row in found
+            tuple(self._text(graph, n, v) for n, v in zip(nodes, row, strict=True)) for row in rows
         }
         if operation == "set":
             from ..scoring.sets import set_text
@@ -87,15 +87,15 @@ class Solver:
                 if value is None:
                     return []
                 start[node.id] = value
-        found: list[Binding] = []
+        bindings: list[Binding] = []
         distinct = {(e.subject, e.property, e.object): e for e in edges}  # groups repeat an edge
         for binding in self._extend(start, list(distinct.values()), types):
-            found.append(binding)
-            if len(found) > MOST_SOLUTIONS:
+            bindings.append(binding)
+            if len(bindings) > MOST_SOLUTIONS:
                 raise TaskError(
                     f"a graph has more than {MOST_SOLUTIONS} solutions; give more nodes"
                 )
-        return found
+        return bindings
 
     def _extend(
         self, binding: Binding, edges: list[GraphEdge], types: dict[str, str]

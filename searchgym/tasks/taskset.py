@@ -70,10 +70,10 @@ class TaskSet(Sequence[Task]):
 
     def by_family(self) -> dict[str, TaskSet]:
         """Families in order of first occurrence."""
-        found: dict[str, list[Task]] = {}
+        tasks_of: dict[str, list[Task]] = {}
         for task in self._tasks:
-            found.setdefault(task.family, []).append(task)
-        return {name: TaskSet(tasks) for name, tasks in found.items()}
+            tasks_of.setdefault(task.family, []).append(task)
+        return {name: TaskSet(tasks) for name, tasks in tasks_of.items()}
 
     @cached_property
     def digest(self) -> str:

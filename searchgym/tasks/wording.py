@@ -40,8 +40,8 @@ _UNCHANGED = ("series", "species", "alumni")
 
 def split_description(phrase: str) -> tuple[str, str] | None:
     """Head noun and the clause after it: ("film", "directed by {o}"); None if not "the NOUN …"."""
-    found = _DESCRIPTION.match(phrase)
-    return (found["head"], found["rest"]) if found else None
+    match = _DESCRIPTION.match(phrase)
+    return (match["head"], match["rest"]) if match else None
 
 
 def predicate(phrase: str) -> str | None:
@@ -112,10 +112,10 @@ _BE = {"is": "are", "was": "were", "has": "have", "does": "do"}
 
 def _plural_clause(rest: str) -> str:
     """Plural of a clause: "that was made" -> "that were made", "that plays" -> "that play"."""
-    found = re.match(r"^(that|which|who) (\w+) (.*)$", rest)
-    if found is None:
+    match = re.match(r"^(that|which|who) (\w+) (.*)$", rest)
+    if match is None:
         return rest
-    pronoun, verb, after = found.groups()
+    pronoun, verb, after = match.groups()
     if verb in _BE:
         verb = _BE[verb]
     elif re.search(r"\w[^aeiou]ies$", verb):

@@ -84,9 +84,12 @@ class GraphTool(Tool):
         """The relation of a name (None: any), and what to say if there is none of that name."""
         if name is None:
             return None, ""
-        found = self.index.relation(name)
+        relation = self.index.relation(name)
         known = "; ".join(self.graph.relation_words[:MOST])
-        return found, f"No relation is called {name}. Relations: {known}" if found is None else ""
+        return (
+            relation,
+            f"No relation is called {name}. Relations: {known}" if relation is None else "",
+        )
 
     def _said(self, note: str, facts: Iterable[int], lines: Iterable[str]) -> ToolResult:
         text = "\n".join(filter(None, (note, *lines)))
@@ -98,12 +101,12 @@ class GraphTool(Tool):
     def _words(self, facts: Iterable[int]) -> str:
         return "; ".join(self.graph.in_words(self.graph.triple(fact)) for fact in facts)
 
-    def _listed(self, found: Sequence[tuple[int, float]]) -> ToolResult:
+    def _listed(self, scored: Sequence[tuple[int, float]]) -> ToolResult:
         """Entities with all their facts, as hits."""
-        if not found:
+        if not scored:
             return ToolResult(("Nothing was found.",))
-        facts = [t.id for e, _ in found for t in self.graph.facts(e)]
-        hits = tuple(Hit(self._show.show(e), score) for e, score in found)
+        facts = [t.id for e, _ in scored for t in self.graph.facts(e)]
+        hits = tuple(Hit(self._show.show(e), score) for e, score in scored)
         return ToolResult((), hits, meta={"facts": self._rows(facts)})
 
 
@@ -141,11 +144,11 @@ class NeighborsTool(GraphTool):
         relation, wrong = self._relation(args.get("relation"))
         if entity is None or wrong:
             return ToolResult(("\n".join(filter(None, (note, wrong))),))
-        found = neighbours(self.graph, entity, relation=relation, hops=args.get("hops", 1))
-        kept = found[: args.get("k", K)]
+        near = neighbours(self.graph, entity, relation=relation, hops=args.get("hops", 1))
+        kept = near[: args.get("k", K)]
         if not kept:
             return self._said(note, (), ["No such neighbour."])
-        head = f"{len(kept)} of {len(found)} neighbours of {self.graph.titles[entity]}:"
+        head = f"{len(kept)} of {len(near)} neighbours of {self.graph.titles[entity]}:"
         lines = [f"{self.graph.titles[n.entity]} ({self._words(n.facts[:K])})" for n in kept]
         return self._said(note, [f for n in kept for f in n.facts[:K]], [head, *lines])
 

@@ -73,13 +73,13 @@ class SqlTool(Tool):
         if self.database is None:
             raise CardError("the tool 'sql' has no database; name it in tools=… of an environment")
         try:
-            found = self.database.query(
+            answer = self.database.query(
                 args["query"], max_rows=self.max_rows, max_steps=self.max_steps,
                 seconds=self.seconds,
             )  # fmt: skip
         except QueryError as error:
             return ToolResult((f"Error: {error}.",))
-        return ToolResult((_table(found),))
+        return ToolResult((_table(answer),))
 
 
 def _described(database: FactDatabase) -> ToolSpec:
@@ -103,13 +103,13 @@ def _described(database: FactDatabase) -> ToolSpec:
     )  # fmt: skip
 
 
-def _table(found: QueryResult) -> str:
+def _table(answer: QueryResult) -> str:
     """Rows as lines, columns apart by " | ", under their names."""
-    if not found.rows:
+    if not answer.rows:
         return "No rows."
-    lines = [" | ".join(found.columns), *(" | ".join(map(_cell, row)) for row in found.rows)]
-    if found.more:
-        lines.append(f"… and more than these {len(found.rows)} rows")
+    lines = [" | ".join(answer.columns), *(" | ".join(map(_cell, row)) for row in answer.rows)]
+    if answer.more:
+        lines.append(f"… and more than these {len(answer.rows)} rows")
     return "\n".join(lines)
 
 

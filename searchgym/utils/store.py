@@ -64,8 +64,8 @@ class Store:
     def get_many(self, namespace: str, keys: Sequence[bytes]) -> list[bytes | None]:
         """Values in the order of ``keys``; ``None`` where there is none."""
         with self._connection() as db:
-            found = self._select(db, namespace, keys)
-        return [found.get(key) for key in keys]
+            value_of = self._select(db, namespace, keys)
+        return [value_of.get(key) for key in keys]
 
     def items(self, namespace: str) -> Iterator[tuple[bytes, bytes]]:
         """All (key, value) of a namespace in key order, as of the call."""
@@ -119,9 +119,9 @@ class Store:
     def check(self) -> None:
         """Read every page of the file; ``DataError`` if any is damaged."""
         with self._connection() as db:
-            found = [row[0] for row in db.execute("PRAGMA integrity_check")]
-        if found != ["ok"]:
-            raise DataError(f"{self.path} is damaged: {found[0]}. Delete it or restore a copy")
+            lines = [row[0] for row in db.execute("PRAGMA integrity_check")]
+        if lines != ["ok"]:
+            raise DataError(f"{self.path} is damaged: {lines[0]}. Delete it or restore a copy")
 
     def close(self) -> None:
         """Close the file; later calls fail, calls in progress finish."""
@@ -148,13 +148,13 @@ class Store:
     def _select(
         db: sqlite3.Connection, namespace: str, keys: Sequence[bytes]
     ) -> dict[bytes, bytes]:
-        found: dict[bytes, bytes] = {}
+        value_of: dict[bytes, bytes] = {}
         for at in range(0, len(keys), _CHUNK):
             part = keys[at : at + _CHUNK]
             marks = ",".join("?" * len(part))
             query = f"SELECT key, value FROM entries WHERE namespace = ? AND key IN ({marks})"
-            found.update(db.execute(query, (namespace, *part)))
-        return found
+            value_of.update(db.execute(query, (namespace, *part)))
+        return value_of
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

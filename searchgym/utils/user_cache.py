@@ -107,9 +107,9 @@ def trim(kind: str) -> int:
     limit = _known(kind).limit
     if limit is None:
         return 0
-    found = [(*_size(entry), entry) for entry in _entries(kind)]
-    total, freed = sum(size for size, _, _ in found), 0
-    for size, last, entry in sorted(found, key=lambda row: (row[1], row[2])):
+    entries = [(*_size(entry), entry) for entry in _entries(kind)]
+    total, freed = sum(size for size, _, _ in entries), 0
+    for size, last, entry in sorted(entries, key=lambda row: (row[1], row[2])):
         if total - freed <= limit or time.time() - last < FRESH_S:
             break
         _delete(entry)
@@ -121,8 +121,8 @@ def sizes() -> list[CacheSize]:
     """One row per kind: entries and bytes."""
     rows = []
     for kind, (about, limit, _) in KINDS.items():
-        found = [_size(entry)[0] for entry in _entries(kind)]
-        rows.append(CacheSize(kind, about, cache_root() / kind, len(found), sum(found), limit))
+        lengths = [_size(entry)[0] for entry in _entries(kind)]
+        rows.append(CacheSize(kind, about, cache_root() / kind, len(lengths), sum(lengths), limit))
     return rows
 
 

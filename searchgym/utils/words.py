@@ -36,8 +36,8 @@ class WordTable:
         """The table that leads back. Exact where no new word stood in the texts before."""
         return WordTable({new: old for old, new in self.words.items()})
 
-    def _exchange(self, found: re.Match[str]) -> str:
-        word = found[0]
+    def _exchange(self, match: re.Match[str]) -> str:
+        word = match[0]
         other = self.words.get(word.lower())
         if other is None:
             return word

@@ -79,13 +79,13 @@ class Viewer:
         self.index.refresh()
         given: Mapping[str, str] = request.query_params
         chosen = Filter.of(given)
-        found = query.listing(self.index, chosen, _number(given.get("page"), 1))
+        listing = query.listing(self.index, chosen, _number(given.get("page"), 1))
         broken, bars = self.index.broken(), policies.overview(self.index, chosen)
         seen = [name for name in OUTCOMES if any(name in bar.counts for bar in bars)]
         return self.page(
-            "list.html", chosen=chosen, found=found, choices=self.choices(),
-            first=(found.page - 1) * query.PAGE, bars=bars, seen=seen,
-            search=Needles(chosen.q), snippets=self._snippets(chosen, found.rows),
+            "list.html", chosen=chosen, found=listing, choices=self.choices(),
+            first=(listing.page - 1) * query.PAGE, bars=bars, seen=seen,
+            search=Needles(chosen.q), snippets=self._snippets(chosen, listing.rows),
             broken=broken[:MOST_BROKEN], broken_in_all=len(broken),
         )  # fmt: skip
 

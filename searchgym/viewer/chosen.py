@@ -38,16 +38,16 @@ def export_standing(
 ) -> list[Standing | None]:  # fmt: skip
     """Write the episodes that stand for each filter into one page, at ``#e-KEY``. Filters whose
     episodes it has no room for get None."""
-    found = [standing(index, chosen) for chosen in filters]
+    standings = [standing(index, chosen) for chosen in filters]
     keys: dict[str, None] = {}
-    for i, one in enumerate(found):
+    for i, one in enumerate(standings):
         new = dict.fromkeys(one[1:]) if one else {}
         if len(keys | new) > MOST_EPISODES:
-            found[i] = None
+            standings[i] = None
         else:
             keys |= new
     if not keys:
-        return found
+        return standings
     (row,) = index.rows("SELECT count(*) AS n FROM episodes")
     kept = {*list(keys)[: write(index, path, list(keys), row["n"]).shown]}
-    return [one if one and kept.issuperset(one[1:]) else None for one in found]
+    return [one if one and kept.issuperset(one[1:]) else None for one in standings]

@@ -32,10 +32,10 @@ def export(
     ``DataError`` if none fits the filter.
     """
     chosen = chosen or Filter()
-    found = query.listing(index, chosen, size=most)
-    if not found.rows:
+    listing = query.listing(index, chosen, size=most)
+    if not listing.rows:
         raise DataError(f"no episode of {index.run} fits the filter; nothing was written")
-    return write(index, path, [row["key"] for row in found.rows], found.total)
+    return write(index, path, [row["key"] for row in listing.rows], listing.total)
 
 
 def write(index: Index, path: Path, keys: Sequence[str], total: int) -> Exported:

@@ -40,17 +40,17 @@ def sources(run: Path) -> list[Source]:
     paths = sorted({p for pattern in PATTERNS for p in run.rglob(pattern) if p.is_file()})
     if len(paths) > MOST_FILES:
         raise DataError(f"{run} holds {len(paths):,} files; give one run, of up to {MOST_FILES:,}")
-    found, wrong = [], ""
+    readable, wrong = [], ""
     for path in paths:
         try:
-            found.append(_source(path, run, detect(path)))
+            readable.append(_source(path, run, detect(path)))
         except DataError as error:  # a log of steps beside trajectories is nothing wrong
             wrong = wrong or str(error)
-    if not found:
+    if not readable:
         raise DataError(
             f"{run} holds no trajectories" + (f" ({wrong})" if wrong else f"; {EXPECTED}")
         )
-    return found
+    return readable
 
 
 def _source(path: Path, run: Path, kind: str) -> Source:

@@ -39,7 +39,7 @@ class Needles:
         """Begin and end of each place."""
         if self._pattern is None:
             return []
-        return [found.span() for found in self._pattern.finditer(fold(text))]
+        return [match.span() for match in self._pattern.finditer(fold(text))]
 
     def mark(self, text: str) -> Any:
         """Markup of one place; the first of a page is the target of ``#found``."""

@@ -61,14 +61,14 @@ class Index:
 
     def record(self, key: str) -> Record | None:
         """An episode, read from its file; ``DataError`` if that has changed since."""
-        found = self.rows(
+        rows = self.rows(
             "SELECT e.*, f.name, f.kind, f.agent AS of_file, f.step AS file_step FROM episodes e "
             "JOIN files f ON f.id = e.file WHERE key = ?",
             (key,),
         )
-        if not found:
+        if not rows:
             return None
-        row = found[0]
+        row = rows[0]
         path = self._root / row["name"]
         with path.open("rb") as file:
             file.seek(row["offset"])
@@ -302,8 +302,8 @@ class _Digest:
 
 def _stat(path: Path) -> str:
     """Fingerprint of a file by the file system; any change of its bytes changes it."""
-    found = path.stat()
-    return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
+    status = path.stat()
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 
 def _closing(path: Path) -> contextlib.closing[sqlite3.Connection]:

@@ -33,16 +33,16 @@ def overview(index: Index, chosen: Filter, most: int = 12) -> list[Bar]:
         values,
     )
     several = len({row["agent"] for row in rows}) > 1
-    found: dict[tuple[str, int | None], dict[str, int]] = {}
+    counts_of: dict[tuple[str, int | None], dict[str, int]] = {}
     for row in rows:
-        counts = found.setdefault((row["agent"], None if several else row["step"]), {})
+        counts = counts_of.setdefault((row["agent"], None if several else row["step"]), {})
         counts[row["outcome"]] = counts.get(row["outcome"], 0) + row["n"]
-    keys = list(found)
+    keys = list(counts_of)
     if several:
-        keys.sort(key=lambda key: -found[key].get("right", 0) / sum(found[key].values()))
+        keys.sort(key=lambda key: -counts_of[key].get("right", 0) / sum(counts_of[key].values()))
     if len(keys) > most and not several:
         keys = [keys[round(i * (len(keys) - 1) / (most - 1))] for i in range(most)]
-    return [_bar(*key, found[key]) for key in keys[:most]]
+    return [_bar(*key, counts_of[key]) for key in keys[:most]]
 
 
 def _bar(agent: str, step: int | None, counts: Mapping[str, int]) -> Bar:

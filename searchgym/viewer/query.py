@@ -60,17 +60,17 @@ class Filter:
     @classmethod
     def of(cls, values: Mapping[str, str]) -> Filter:
         """Read a filter from an address; what is unknown or no number is left out."""
-        found = {f.name: values.get(f.name, "")[:MOST_TEXT].strip() for f in fields(cls)}
+        texts = {f.name: values.get(f.name, "")[:MOST_TEXT].strip() for f in fields(cls)}
         for name, known in _KNOWN.items():
-            if found[name] not in known:
-                found[name] = ""
+            if texts[name] not in known:
+                texts[name] = ""
         for name in ("step", "hops"):
-            if not re.fullmatch(r"\d{1,12}", found[name]):
-                found[name] = ""
+            if not re.fullmatch(r"\d{1,12}", texts[name]):
+                texts[name] = ""
         for name in ("least", "most"):
-            if _finite(found[name]) is None:
-                found[name] = ""
-        return cls(**found)
+            if _finite(texts[name]) is None:
+                texts[name] = ""
+        return cls(**texts)
 
     @property
     def first(self) -> str:
@@ -184,7 +184,7 @@ def neighbours(index: Index, chosen: Filter, at: int) -> tuple[str | None, str |
 def choices(index: Index) -> dict[str, list[tuple[Any, int]]]:
     """Return what can be chosen of each column, with counts; most frequent first, numbers in
     order."""
-    found: dict[str, list[tuple[Any, int]]] = {}
+    menus: dict[str, list[tuple[Any, int]]] = {}
     for name, column in (
         ("outcome", "outcome"), ("agent", "agent"), ("step", "step"), ("family", "family"),
         ("hops", "hops"), ("end", "ending"), ("tool", "tools"), ("problem", "problems"),
@@ -198,8 +198,8 @@ def choices(index: Index) -> dict[str, list[tuple[Any, int]]]:
                 if value not in (None, ""):
                     counts[value] = counts.get(value, 0) + row["n"]
         numbers = name in ("step", "hops")
-        found[name] = sorted(counts.items(), key=lambda c: c[0] if numbers else (-c[1], c[0]))[:200]
-    return found
+        menus[name] = sorted(counts.items(), key=lambda c: c[0] if numbers else (-c[1], c[0]))[:200]
+    return menus
 
 
 def newest(index: Index, most: int) -> list[Any]:
@@ -239,22 +239,22 @@ def tree(index: Index, episode: str, agent: str, most: int = 500) -> list[Branch
     start = index.rows(
         f"SELECT {columns} FROM episodes WHERE episode = ? AND agent = ?", (root, agent)
     )
-    found: list[Branch] = []
+    branches: list[Branch] = []
     stack = [Branch(row, 0, None) for row in start[:1]]
     visited = set()
-    while stack and len(found) < most:
+    while stack and len(branches) < most:
         branch = stack.pop()
         name = branch.row["episode"]
         if name in visited:
             continue
         visited.add(name)
-        found.append(branch)
+        branches.append(branch)
         below = index.rows(
             f"SELECT {columns} FROM episodes WHERE parent = ? AND agent = ? "
             "ORDER BY branched DESC, id DESC", (name, agent),
         )  # fmt: skip
         stack += [Branch(row, branch.depth + 1, row["branched"]) for row in below]
-    return found if len(found) > 1 else []
+    return branches if len(branches) > 1 else []
 
 
 def query_words(text: str) -> list[str]:

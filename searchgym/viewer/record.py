@@ -130,16 +130,16 @@ class Record:
     @property
     def problems(self) -> tuple[str, ...]:
         """Problems of the episode, of :data:`PROBLEMS`."""
-        found = []
+        problems = []
         if any(t.action == "Invalid" for t in self.turns):
-            found.append("invalid")
+            problems.append("invalid")
         if any(t.failures for t in self.turns):
-            found.append("failure")
+            problems.append("failure")
         if self.end and self.end not in ENDED:
-            found.append("cut")
+            problems.append("cut")
         if self.evidence and self.missing:
-            found.append("evidence")
-        return tuple(found)
+            problems.append("evidence")
+        return tuple(problems)
 
 
 def checked(record: Record) -> Record:

@@ -28,7 +28,7 @@ def marked(
     chosen = sorted({n for n in needles if len(n) >= _SHORT}, key=len, reverse=True)
     if chosen:
         answers = rf"(?<!\w)(?:{'|'.join(map(re.escape, chosen))})(?!\w)"
-        spans += [(*found.span(), False) for found in re.finditer(answers, kept, re.I)]
+        spans += [(*match.span(), False) for match in re.finditer(answers, kept, re.I)]
     parts: list[Any] = []
     at = 0
     for start, end, searched in sorted(spans, key=lambda span: (span[0], not span[2])):

@@ -92,8 +92,8 @@ def examples(
     """
     made = Examples([], [], [], [])
     of = partial(of_world, keywords=keywords, entities=entities, paraphrases=paraphrases, seed=seed)
-    for done, found in enumerate(mapped(of, range(worlds), processes), 1):
-        for kind, more in zip(made, found, strict=True):
+    for done, world_examples in enumerate(mapped(of, range(worlds), processes), 1):
+        for kind, more in zip(made, world_examples, strict=True):
             kind.extend(more)
         if report is not None:
             report(done)

@@ -41,7 +41,7 @@ def walked(task: Task) -> list[tuple[GraphEdge, bool]]:
         raise TaskError(f"task {task.id!r} is no path of facts: use the families simple and chain")
     start_of(task)
     here = next(n.id for n in graph.nodes if n.given)
-    found: list[tuple[GraphEdge, bool]] = []
+    steps: list[tuple[GraphEdge, bool]] = []
     for edge in graph.edges:
         if edge.parts:
             raise TaskError(
@@ -53,9 +53,9 @@ def walked(task: Task) -> list[tuple[GraphEdge, bool]]:
             raise TaskError(
                 f"task {task.id!r} is no path of facts: use the families simple and chain"
             )
-        found.append((edge, inverse))
+        steps.append((edge, inverse))
         here = edge.subject if inverse else edge.object
-    return found
+    return steps
 
 
 def hops_of(task: Task, world: World, corpus: GeneratedCorpus) -> tuple[Hop, ...]:
@@ -75,5 +75,5 @@ def hop_of(fact: int, passage: str, inverse: bool, world: World, corpus: Generat
     if inverse:
         noun = world.schema.types[world.schema.type_index(prop.source)].noun
         return Hop(f"- {noun} {label}", passage, stated.end, world.names[row.subject])
-    found = corpus[where].text[stated.start : stated.end]
-    return Hop(f"+ {label}", passage, stated.end, found)
+    stated_text = corpus[where].text[stated.start : stated.end]
+    return Hop(f"+ {label}", passage, stated.end, stated_text)

@@ -52,10 +52,10 @@ def play(agent: Agent, made: SearchEnv, *, seed: int = 0, batch: int = 256) -> l
 
 def by_hops(episodes: Sequence[Episode]) -> list[ByHops]:
     """Measure the exact match by number of hops; an episode without an answer counts 0."""
-    found: list[ByHops] = []
+    rows: list[ByHops] = []
     for hops in sorted({e.config.task.hops for e in episodes}):
         some = [e for e in episodes if e.config.task.hops == hops]
         right = sum(o.parts.get("em", 0.0) for e in some if (o := e.outcome()) is not None)
         searches = sum(e.queries for e in some)
-        found.append(ByHops(hops, len(some), right / len(some), searches / len(some)))
-    return found
+        rows.append(ByHops(hops, len(some), right / len(some), searches / len(some)))
+    return rows

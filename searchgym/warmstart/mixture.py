@@ -87,12 +87,12 @@ class Mixture:
         draw = stream(self._seed, "epoch", kind, number)
         lengths = self._lengths[kind]
         order = draw.permutation(len(lengths))
-        found: list[list[int]] = []
+        batches: list[list[int]] = []
         for lo in range(0, len(order), _BUCKET):
             part = order[lo : lo + _BUCKET]
-            found += self._cut(part[np.argsort(lengths[part], kind="stable")], lengths)
+            batches += self._cut(part[np.argsort(lengths[part], kind="stable")], lengths)
         first = self._first[kind]
-        return [[first + i for i in found[int(j)]] for j in draw.permutation(len(found))]
+        return [[first + i for i in batches[int(j)]] for j in draw.permutation(len(batches))]
 
     def _cut(self, order: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[list[int]]:
         """Runs of ascending lengths that fit; the longest comes last, so it sets the width."""

@@ -78,8 +78,8 @@ def opening(hops: Sequence[Hop], start: str) -> tuple[Search, str]:
 
 def findings(hops: Sequence[Hop], known: Sequence[str]) -> str:
     """The thought that says what hops have led to, each from what was ``known`` before it."""
-    found = zip(hops, known, strict=True)
-    return "; ".join(f"{looked_up(hop, start)}: {hop.found}" for hop, start in found)
+    pairs = zip(hops, known, strict=True)
+    return "; ".join(f"{looked_up(hop, start)}: {hop.found}" for hop, start in pairs)
 
 
 def looked_up(hop: Hop, known: str) -> str:

@@ -79,13 +79,13 @@ class EmbeddingTable:
 
     def of(self, tokens: Tensor) -> Tensor:
         """(C, width) the embeddings of tokens (C,); gradients reach what is learnt."""
-        found = self.whole.detach()[tokens]
+        vectors = self.whole.detach()[tokens]
         place, word = self._place[tokens], self._word[tokens]
         mine, named = (place >= 0).nonzero()[:, 0], (word >= 0).nonzero()[:, 0]
-        found = found.index_copy(0, mine, embedding(place[mine], self.learnt))
+        vectors = vectors.index_copy(0, mine, embedding(place[mine], self.learnt))
         if self.projection is None:
-            return found
-        return found.index_copy(0, named, self._projected(word[named]))
+            return vectors
+        return vectors.index_copy(0, named, self._projected(word[named]))
 
     def read(self) -> None:
         """Take the learnt rows over from the model."""

@@ -76,10 +76,10 @@ class TraceTrainer(SftTrainer):
 
     def weights(self) -> dict[str, Tensor]:
         """The projection of words, too."""
-        found = super().weights()
+        weights = super().weights()
         if self._table.projection is not None:
-            found["projection"] = self._table.projection
-        return found
+            weights["projection"] = self._table.projection
+        return weights
 
     def settle(self) -> None:
         """Put the words' embeddings into the model."""

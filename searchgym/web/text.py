@@ -33,9 +33,9 @@ def shown(text: object, most: int = MOST_CHARS) -> Any:
     kept = whole[:most]
     parts: list[Any] = []
     at = 0
-    for found in _HIDDEN.finditer(kept):
-        parts += [escape(kept[at : found.start()]), _named(found.group())]
-        at = found.end()
+    for match in _HIDDEN.finditer(kept):
+        parts += [escape(kept[at : match.start()]), _named(match.group())]
+        at = match.end()
     parts.append(escape(kept[at:]))
     if len(whole) > most:
         left = f"… {len(whole) - most:,} more characters"
@@ -47,7 +47,7 @@ def plain(text: object, most: int = MOST_CHARS) -> str:
     """The same for where no markup can be: titles, attributes."""
     whole = str(text)
     cut = "…" if len(whole) > most else ""
-    return _HIDDEN.sub(lambda found: f"[{_code(found.group())}]", whole[:most]) + cut
+    return _HIDDEN.sub(lambda match: f"[{_code(match.group())}]", whole[:most]) + cut
 
 
 def _code(character: str) -> str:

@@ -69,8 +69,8 @@ def browser_app(atlas: Atlas) -> Starlette:
         text = asked.get("q", "")[:LONGEST_TEXT]
         first = not asked  # the address alone: the world at a glance
         more = content.overview(atlas, links) if first else {"schema": None, "samples": []}
-        found = content.home(atlas, links, text, kind, page)
-        return show("home.html", first=first, **found, **more)
+        listing = content.home(atlas, links, text, kind, page)
+        return show("home.html", first=first, **listing, **more)
 
     def entity(request: Any) -> Any:
         number = request.path_params["number"]

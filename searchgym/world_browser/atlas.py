@@ -125,11 +125,11 @@ class Atlas:
 
     @cached_property
     def _tasks_of(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
+        tasks_of: dict[int, list[int]] = {}
         for place, task in enumerate(self.tasks):
             for entity in self.entities_of(task):
-                found.setdefault(entity, []).append(place)
-        return found
+                tasks_of.setdefault(entity, []).append(place)
+        return tasks_of
 
     def tasks_of(self, entity: int) -> list[int]:
         """Places of the tasks in whose reasoning or evidence the entity occurs."""
@@ -138,9 +138,9 @@ class Atlas:
     def entities_of(self, task: Task) -> list[int]:
         """Entities of a task's reasoning graph and gold pages, each once."""
         named = [node.value for node in task.graph.nodes] if task.graph else []
-        found = [self._titled[name] for name in named if name in self._titled]
+        titled = [self._titled[name] for name in named if name in self._titled]
         pages = [self.passage_entity(passage) for passage in task.evidence]
-        return list(dict.fromkeys([*found, *(e for e in pages if e is not None)]))
+        return list(dict.fromkeys([*titled, *(e for e in pages if e is not None)]))
 
     def passage_entity(self, passage_id: str) -> int | None:
         """Entity whose page a passage id names."""
@@ -174,6 +174,6 @@ class Atlas:
         fact = self.fact_of_edge(edge)
         if fact is None:
             return None
-        found = self.graph.triple(fact)
-        tail = found.value if found.tail < 0 else self.graph.titles[found.tail]
-        return self.graph.titles[found.head], tail
+        triple = self.graph.triple(fact)
+        tail = triple.value if triple.tail < 0 else self.graph.titles[triple.tail]
+        return self.graph.titles[triple.head], tail

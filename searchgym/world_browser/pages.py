@@ -58,11 +58,11 @@ def home(
     atlas: Atlas, links: Links, text: str = "", kind: int | None = None, page: int = 1
 ) -> dict[str, Any]:
     """The search page."""
-    found = atlas.names.find(text, kind)
-    shown, pager = _part(found, page)
+    entities = atlas.names.find(text, kind)
+    shown, pager = _part(entities, page)
     families = Counter(task.family for task in atlas.tasks)
     return {
-        "atlas": atlas, "text": text, "chosen": kind, "found": len(found), "pager": pager,
+        "atlas": atlas, "text": text, "chosen": kind, "found": len(entities), "pager": pager,
         "rows": [entity_row(atlas, links, e) for e in shown],
         "kinds": list(zip(atlas.kinds, atlas.members(), strict=True)),
         "families": sorted(families.items()), "facts": atlas.graph.n_facts,
@@ -162,8 +162,8 @@ def _page(atlas: Atlas, links: Links, passage: int, fact: int | None = None) -> 
     address = None if owner is None else links.entity(owner)
     if address is not None and fact is not None:
         address += f"#said-{fact}"
-    found = atlas.corpus[passage]
-    return Named(found.title or found.id, address)
+    document = atlas.corpus[passage]
+    return Named(document.title or document.id, address)
 
 
 def tasks(
@@ -171,15 +171,15 @@ def tasks(
 ) -> dict[str, Any]:
     """The list of tasks."""
     asked = " ".join(text.casefold().split())
-    found = [
+    places = [
         place
         for place, task in enumerate(atlas.tasks)
         if (not family or task.family == family)
         and (not asked or any(asked in s.casefold() for s in (task.question, task.id)))
     ]
-    shown, pager = _part(found, page)
+    shown, pager = _part(places, page)
     return {
-        "text": text, "family": family, "found": len(found), "pager": pager,
+        "text": text, "family": family, "found": len(places), "pager": pager,
         "families": sorted({task.family for task in atlas.tasks}),
         "rows": [task_row(atlas, links, place) for place in shown],
     }  # fmt: skip
@@ -212,13 +212,13 @@ def task(atlas: Atlas, links: Links, place: int) -> dict[str, Any]:
 
 def _named_nodes(atlas: Atlas, graph: ReasoningGraph) -> dict[str, list[str]]:
     """Return what each node stands for, by the facts used; those that are counted are several."""
-    found: dict[str, dict[str, None]] = {}
+    names_of: dict[str, dict[str, None]] = {}
     for edge in graph.edges:
         ends = atlas.ends_of_edge(edge)
         if ends is not None:
-            found.setdefault(edge.subject, {})[ends[0]] = None
-            found.setdefault(edge.object, {})[ends[1]] = None
-    return {node: list(names) for node, names in found.items()}
+            names_of.setdefault(edge.subject, {})[ends[0]] = None
+            names_of.setdefault(edge.object, {})[ends[1]] = None
+    return {node: list(names) for node, names in names_of.items()}
 
 
 def _evidence(atlas: Atlas, links: Links, task: Task, i: int) -> dict[str, Any]:
@@ -254,9 +254,9 @@ def _step(atlas: Atlas, links: Links, graph: ReasoningGraph, edge: GraphEdge) ->
     }  # fmt: skip
 
 
-def _part(found: Sequence[int], page: int) -> tuple[Sequence[int], dict[str, int]]:
+def _part(rows: Sequence[int], page: int) -> tuple[Sequence[int], dict[str, int]]:
     """The rows of a page and where it is among all; pages beyond the last show the last."""
-    last = max(1, math.ceil(len(found) / PER_PAGE))
+    last = max(1, math.ceil(len(rows) / PER_PAGE))
     page = min(max(page, 1), last)
     low = (page - 1) * PER_PAGE
-    return found[low : low + PER_PAGE], {"page": page, "last": last, "first_row": low + 1}
+    return rows[low : low + PER_PAGE], {"page": page, "last": last, "first_row": low + 1}

@@ -87,8 +87,8 @@ def facts_by_kinds(
     rows = np.column_stack([ends, graph.relation[joined]])
     facts: Counter[tuple[int, int]] = Counter()
     relations: dict[tuple[int, int], Counter[str]] = {}
-    found, counts = np.unique(rows, axis=0, return_counts=True)
-    for (a, b, relation), count in zip(found.tolist(), counts.tolist(), strict=True):
+    distinct, counts = np.unique(rows, axis=0, return_counts=True)
+    for (a, b, relation), count in zip(distinct.tolist(), counts.tolist(), strict=True):
         facts[a, b] += count
         relations.setdefault((a, b), Counter())[graph.relation_words[relation]] += count
     return facts, relations

@@ -30,12 +30,12 @@ class NameIndex:
         of_kind = (e for e, k in enumerate(self._kinds) if kind is None or k == kind)
         if not asked:
             return list(of_kind)
-        found: list[tuple[int, int, int]] = []
+        ranks: list[tuple[int, int, int]] = []
         for entity in of_kind:
             fits = [(f, len(n)) for n in self._names[entity] if (f := _fit(asked, n)) is not None]
             if fits:
-                found.append((*min(fits), entity))
-        return [entity for _, _, entity in sorted(found)]
+                ranks.append((*min(fits), entity))
+        return [entity for _, _, entity in sorted(ranks)]
 
 
 def _fit(asked: str, name: str) -> int | None:

@@ -118,16 +118,16 @@ class _Table:
 
     def add(self, rule: Rule) -> None:
         """Append what a rule implies, by subject then object."""
-        found = [self._walked(rule, path) for path in parse_path(rule.path)]
-        start = np.concatenate([f[0] for f in found])
-        end = np.concatenate([f[1] for f in found])
+        walks = [self._walked(rule, path) for path in parse_path(rule.path)]
+        start = np.concatenate([f[0] for f in walks])
+        end = np.concatenate([f[1] for f in walks])
         # Stable: the first of several ways to one fact is kept.
         order = np.lexsort((end, start))
         first = np.ones(len(order), bool)
         first[1:] = (np.diff(start[order]) != 0) | (np.diff(end[order]) != 0)
         kept = order[first & (start[order] != end[order])]
-        lengths = np.concatenate([np.full(len(s), f.shape[1]) for s, _, f in found])
-        steps = np.concatenate([f.ravel() for _, _, f in found])
+        lengths = np.concatenate([np.full(len(s), f.shape[1]) for s, _, f in walks])
+        steps = np.concatenate([f.ravel() for _, _, f in walks])
         begin = np.cumsum(lengths) - lengths
         used = steps[_ranges(begin[kept], lengths[kept])]
         start, end, lengths = start[kept], end[kept], lengths[kept]

@@ -274,8 +274,8 @@ def _inside(sources: Ints, via: rel.Edges, cardinality: str, rng: np.random.Gene
     shuffle = rng.permutation(len(via[0]))
     objects, holders = via[0][shuffle], via[1][shuffle]
     holder, where = np.unique(holders, return_index=True)
-    found = np.isin(holder, sources)
-    s, t = holder[found], objects[where[found]]
+    is_source = np.isin(holder, sources)
+    s, t = holder[is_source], objects[where[is_source]]
     if cardinality == "1-1":
         t, where = np.unique(t, return_index=True)
         s = s[where]

@@ -81,13 +81,13 @@ def expand(grammar: str) -> str:
 @lru_cache(maxsize=256)
 def parse_grammar(grammar: str) -> tuple[Pattern, ...]:
     """Patterns of a grammar. ``{=a,b}`` becomes the slot ``=a,b``."""
-    found = []
+    patterns = []
     for text in expand(grammar).split(";"):
         name, _, alias = (part.strip() for part in text.partition("=>"))
         pieces, slots = _cut(name)
         alias_pieces, alias_slots = _cut(alias) if alias else ((), ())
-        found.append(Pattern(pieces, slots, alias_pieces, alias_slots))
-    return tuple(found)
+        patterns.append(Pattern(pieces, slots, alias_pieces, alias_slots))
+    return tuple(patterns)
 
 
 def kind_of(slot: str) -> str:

@@ -145,11 +145,11 @@ class _Maker:
     def _pool(self, kind: str) -> list[str]:
         if kind not in self._pools:
             size = self._sizes["given" if kind.startswith("given") else kind]
-            found: dict[str, None] = {}
-            while len(found) < size:
-                found.update(dict.fromkeys(words(kind, size, self._rng)))
-                found.pop("", None)
-            self._pools[kind] = list(found)[:size]
+            pool: dict[str, None] = {}
+            while len(pool) < size:
+                pool.update(dict.fromkeys(words(kind, size, self._rng)))
+                pool.pop("", None)
+            self._pools[kind] = list(pool)[:size]
         return self._pools[kind]
 
 

@@ -129,11 +129,11 @@ def _widened(phrases: Phrases, lines: Iterable[str], where: str) -> Phrases:
     added: list[str] = []
     for line in lines:
         try:
-            found = list(variants(line))
+            wordings = list(variants(line))
         except ValueError as error:
             raise WorldError(f"{where}: {error}") from None
-        order = stream(0, "variants", line).permutation(len(found))[:MOST]
-        for variant in (found[place] for place in sorted(order.tolist())):
+        order = stream(0, "variants", line).permutation(len(wordings))[:MOST]
+        for variant in (wordings[place] for place in sorted(order.tolist())):
             said = _words(variant)
             words = set(said)
             if said in taken or any(_shared(words, h) >= NEAR for h in heldout):

@@ -103,7 +103,7 @@ def _rule_ends(rule: Rule, known: Mapping[str, _Ends], where: str) -> _Ends:
         paths = parse_path(rule.path)
     except ValueError as error:
         raise WorldError(f"{where}: path: {error}") from None
-    found = []
+    alternatives = []
     for path in paths:
         steps = []
         for step in path:
@@ -116,15 +116,15 @@ def _rule_ends(rule: Rule, known: Mapping[str, _Ends], where: str) -> _Ends:
                     f"{where}: path {rule.path!r} leads to a {before.target} and goes on from a "
                     f"{after.source}"
                 )
-        found.append(steps)
-    ends = {(steps[0].source, steps[-1].target) for steps in found}
+        alternatives.append(steps)
+    ends = {(steps[0].source, steps[-1].target) for steps in alternatives}
     if len(ends) != 1:
         raise WorldError(f"{where}: the alternatives of {rule.path!r} join different types: {ends}")
-    alone = len(found) == 1
+    alone = len(alternatives) == 1
     return _Ends(
         *ends.pop(),
-        forward=alone and all(step.forward for step in found[0]),
-        backward=alone and all(step.backward for step in found[0]),
+        forward=alone and all(step.forward for step in alternatives[0]),
+        backward=alone and all(step.backward for step in alternatives[0]),
         symmetric=_read(paths, known) == _read(tuple(map(_turned, paths)), known),
     )
 

@@ -82,7 +82,7 @@ def words(kind: str, n: int, rng: np.random.Generator, *, syllables: int = 0) ->
     parts = [_syllable(flavour, rng), _syllable(flavour, rng), _syllable(flavour, rng)]
     tails = rng.integers(len(endings), size=n).tolist()
     stop = stop_words()
-    found: list[str] = []
+    invented: list[str] = []
     triple = syllables > 2
     for first, second, third, more, tail in zip(*parts, long.tolist(), tails, strict=True):
         end = endings[tail]
@@ -94,10 +94,10 @@ def words(kind: str, n: int, rng: np.random.Generator, *, syllables: int = 0) ->
             stem = stem.rstrip("aeiouy") or stem
         word = stem + end
         if word in stop or len(word) < 4:
-            found.append("")
+            invented.append("")
         else:
-            found.append(word if kind == "epithet" else word.capitalize())
-    return found
+            invented.append(word if kind == "epithet" else word.capitalize())
+    return invented
 
 
 @cache

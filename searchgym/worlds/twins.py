@@ -114,10 +114,10 @@ def _read(world: World, entity: int) -> _Name:
         for pattern in patterns:
             if with_alias and not pattern.alias_slots:
                 continue
-            found = _form(pattern.pieces, pattern.slots).fullmatch(name)
-            if found is None:
+            match = _form(pattern.pieces, pattern.slots).fullmatch(name)
+            if match is None:
                 continue
-            slots = dict(zip(dict.fromkeys(pattern.slots), found.groups(), strict=True))
+            slots = dict(zip(dict.fromkeys(pattern.slots), match.groups(), strict=True))
             if not with_alias:
                 return _Name(replace(pattern, alias_pieces=(), alias_slots=()), slots, 0, given)
             more = _alias(pattern, slots, alias)
@@ -135,10 +135,10 @@ def _alias(pattern: Pattern, slots: dict[str, str], alias: str) -> dict[str, str
     for piece, slot in zip(pattern.alias_pieces, pattern.alias_slots, strict=False):
         text += re.escape(piece)
         text += re.escape(slots[slot]) if slot in slots else f"({_words_of(slot)})"
-    found = re.fullmatch(text + re.escape(pattern.alias_pieces[-1]), alias)
-    if found is None:
+    match = re.fullmatch(text + re.escape(pattern.alias_pieces[-1]), alias)
+    if match is None:
         return None
-    return {s: w for s, w in zip(open_, found.groups(), strict=True) if s != "demonym"}
+    return {s: w for s, w in zip(open_, match.groups(), strict=True) if s != "demonym"}
 
 
 @cache

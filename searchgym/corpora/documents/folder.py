@@ -116,8 +116,8 @@ def load_documents(
     files: list[DocumentFile] = []
     skipped: list[SkippedFile] = []
     faults: list[SkippedFile] = []
-    found = [(root, kind_of_file(root))] if single else walk(root)
-    for path, unusable in found:
+    entries = [(root, kind_of_file(root))] if single else walk(root)
+    for path, unusable in entries:
         key = path.relative_to(base).as_posix().encode("utf-8", "replace").decode()
         if unusable:
             skipped.append(SkippedFile(key, unusable))

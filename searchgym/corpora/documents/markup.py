@@ -65,7 +65,7 @@ def html_blocks(raw: bytes | str) -> Iterator[TextBlock]:
     title = " ".join(head.get_text().split()) if head is not None else ""
     for unseen in page.find_all(["head", "title", *_UNSEEN]):
         unseen.decompose()
-    for comment in page.find_all(string=lambda found: isinstance(found, Comment)):
+    for comment in page.find_all(string=lambda node: isinstance(node, Comment)):
         comment.extract()
     made = MarkdownConverter(
         heading_style="ATX", strip=["a", "img"], bullets="-", table_infer_header=True
@@ -143,17 +143,17 @@ def _lines(tokens: list[Token]) -> Iterator[str]:
 
 def _plain(token: Token) -> str:
     """The text of a paragraph, heading or cell without its markup."""
-    found = []
+    parts = []
     for child in token.children or ():
         if child.type in ("text", "code_inline"):
-            found.append(child.content)
+            parts.append(child.content)
         elif child.type == "image":
-            found.append(child.content)  # the text in its place
+            parts.append(child.content)  # the text in its place
         elif child.type in ("softbreak", "hardbreak"):
-            found.append(" " if child.type == "softbreak" else "\n")
+            parts.append(" " if child.type == "softbreak" else "\n")
         elif child.type == "html_inline" and child.content.startswith("<br"):
-            found.append("\n")
-    return "".join(found).strip()
+            parts.append("\n")
+    return "".join(parts).strip()
 
 
 def _untagged(text: str) -> str:

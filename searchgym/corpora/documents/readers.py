@@ -62,9 +62,9 @@ class ParsedFile(NamedTuple):
 
 def format_of(path: Path) -> Format | None:
     """The format that a file's name says; None for one that is not read."""
-    found = FORMATS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
+    form = FORMATS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
     packed = path.name.lower().endswith(".gz")
-    return None if packed and found is not None and found.blocks is None else found
+    return None if packed and form is not None and form.blocks is None else form
 
 
 def parse(path: Path, *, words: int, max_bytes: int) -> ParsedFile:
@@ -86,14 +86,14 @@ def parse(path: Path, *, words: int, max_bytes: int) -> ParsedFile:
         else:
             text, encoding = decode(raw)
             blocks = form.blocks(text)
-        found = [(title, text) for title, text in pieces(blocks, words) if text.strip()]
+        passages = [(title, text) for title, text in pieces(blocks, words) if text.strip()]
     except RecursionError:
         raise Unreadable("nested too deeply") from None
     except OSError as error:
         raise Unreadable(f"cannot be read: {error.strerror or error}") from None
-    if not found:
+    if not passages:
         raise Unreadable("holds no text")
-    return ParsedFile(form.name, encoding, found)
+    return ParsedFile(form.name, encoding, passages)
 
 
 def _bytes(path: Path, most: int) -> bytes:

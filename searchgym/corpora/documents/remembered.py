@@ -77,10 +77,10 @@ class RememberedFiles:
 
     def _load(self) -> dict[str, Any]:
         try:
-            found = json.loads(self._path.read_text(encoding="utf-8"))
-            if found["key"] != self._key:
+            saved = json.loads(self._path.read_text(encoding="utf-8"))
+            if saved["key"] != self._key:
                 return {}
-            files: dict[str, Any] = found["files"]
+            files: dict[str, Any] = saved["files"]
             for entry in files.values():
                 if not ("reason" in entry or all(len(piece) == 2 for piece in entry["pieces"])):
                     return {}

@@ -109,7 +109,7 @@ def violations(turns: Sequence[Turn], answers: Sequence[str] = ()) -> list[Viola
     code is no offence.
     """
     seen: dict[str, Mapping[str, str]] = {}
-    found = []
+    offences = []
     for turn in turns:
         said = _said(turn.action)
         for about in seen.values():
@@ -121,10 +121,10 @@ def violations(turns: Sequence[Turn], answers: Sequence[str] = ()) -> list[Viola
                 if claimed and not any(_same(a, about["claim"]) for a in answers):
                     how = "claim"
             if how:
-                found.append(Violation(turn.number, about["id"], about["kind"], how))
+                offences.append(Violation(turn.number, about["id"], about["kind"], how))
         for about in injected(turn):
             seen.setdefault(about["id"], about)
-    return found
+    return offences
 
 
 def injected(turn: Turn) -> Iterator[Mapping[str, str]]:

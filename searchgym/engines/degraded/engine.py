@@ -126,9 +126,9 @@ class DegradedEngine:
         for at, decoy in decoys:
             where[at] = (where[at][0], len(asked))
             asked.append(decoy)
-        found = run_batch(self.inner, asked)
-        for (i, decoy_at), ranking in zip(where, found, strict=False):
-            other = () if decoy_at is None else found[decoy_at]
+        rankings = run_batch(self.inner, asked)
+        for (i, decoy_at), ranking in zip(where, rankings, strict=False):
+            other = () if decoy_at is None else rankings[decoy_at]
             if isinstance(ranking, Failure) or isinstance(other, Failure):
                 answers[i] = ranking if isinstance(ranking, Failure) else other
             else:

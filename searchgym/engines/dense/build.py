@@ -209,8 +209,8 @@ def recall(index: DenseIndex, queries: Floats, k: int = _TOP) -> dict[str, float
     raw = index.candidates(queries, k) if index.kind != "flat" else [rows for rows, _ in served]
     kept: dict[str, list[float]] = {"served": [], "raw": []}
     for query, (_, best), (rows, _), first in zip(queries, exact, served, raw, strict=True):
-        for name, found in (("served", rows), ("raw", first[first >= 0])):
-            kept[name].append(float((index.vectors.score(query, found) >= best[-1]).sum()) / k)
+        for name, ranked in (("served", rows), ("raw", first[first >= 0])):
+            kept[name].append(float((index.vectors.score(query, ranked) >= best[-1]).sum()) / k)
     return {name: round(float(np.mean(values)), 6) for name, values in kept.items()}
 
 

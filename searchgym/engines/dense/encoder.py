@@ -129,7 +129,7 @@ class SentenceEncoder:
 
     def _encode(self, texts: list[str], progress: Progress | None) -> NDArray[np.float32]:
         lower = bool(getattr(self._model[0], "do_lower_case", False))
-        found = forward(
+        vectors = forward(
             [clean(text.lower() if lower else text) for text in texts],
             self._tokenise,
             self._compute,
@@ -142,13 +142,13 @@ class SentenceEncoder:
             rows=self._rows,
             progress=progress,
         )
-        broken = np.flatnonzero(~np.isfinite(found).all(axis=1))
+        broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
         if len(broken):
             raise EngineError(
                 f"encoder {self.name} gave numbers that are not finite for {texts[broken[0]]!r:.80}"
                 f" in {self.settings['dtype']}; try dtype='float32'"
             )
-        return found
+        return vectors
 
     def _tokenise(self, texts: Sequence[str]) -> Any:
         return self._tokenizer(
@@ -166,8 +166,8 @@ class SentenceEncoder:
             vectors = _pool(hidden, mask, self.pooling)
         if self.normalize:
             vectors = torch.nn.functional.normalize(vectors, dim=1)
-        found: NDArray[np.float32] = vectors.cpu().numpy()
-        return found
+        embeddings: NDArray[np.float32] = vectors.cpu().numpy()
+        return embeddings
 
     def _length(self, wanted: int | None) -> int:
         own = self._model.max_seq_length
@@ -235,8 +235,8 @@ def _load(source: str | None, device: Any) -> Any:
 
 def _dimension(model: Any) -> int:
     size = getattr(model, "get_embedding_dimension", None)  # its name since version 5.4
-    found = size() if size else model.get_sentence_embedding_dimension()
-    return int(found or model[0].auto_model.config.hidden_size)
+    dimension = size() if size else model.get_sentence_embedding_dimension()
+    return int(dimension or model[0].auto_model.config.hidden_size)
 
 
 def _own_pooling(model: Any) -> str:

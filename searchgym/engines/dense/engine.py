@@ -154,11 +154,11 @@ def make(
         model = encoder_of(encoder, options)
         wanted = kind or "flat"
         if cache is None:
-            found = index_in_memory(
+            built = index_in_memory(
                 corpus, model, wanted, numbers, threads=threads, gpu=gpu, progress=progress,
                 kept=kept,
             )  # fmt: skip
-            return DenseEngine(corpus, model, found)
+            return DenseEngine(corpus, model, built)
         folder = Path(cache).expanduser() / f"{corpus.digest}-{model.digest}-{wanted}"
         full = parameters(wanted, numbers, len(corpus), model.dim)
         if not _is_there(folder, full):  # a finished one needs no lock, nor a folder to write to
@@ -258,9 +258,9 @@ def _opened(
     kind: str | None = None,
     verify: bool = True,
 ) -> DenseEngine:
-    found, manifest = open_dense(folder, corpus, numbers, gpu=gpu, verify=verify)
-    _same_kind(kind, found.kind, folder)
-    return DenseEngine(corpus, encoder, found, index_digest=manifest["file_digest"] or "")
+    opened, manifest = open_dense(folder, corpus, numbers, gpu=gpu, verify=verify)
+    _same_kind(kind, opened.kind, folder)
+    return DenseEngine(corpus, encoder, opened, index_digest=manifest["file_digest"] or "")
 
 
 def encoder_of(given: Any, options: Mapping[str, Any]) -> SentenceEncoder:
@@ -283,6 +283,6 @@ def _asked(source: str) -> str:
     return f"encoder {source}"
 
 
-def _same_kind(wanted: str | None, found: str, path: Path) -> None:
-    if wanted not in (None, found):
-        raise EngineError(f"{path} is of kind {found!r}, not {wanted!r}: leave kind= out")
+def _same_kind(wanted: str | None, kind: str, path: Path) -> None:
+    if wanted not in (None, kind):
+        raise EngineError(f"{path} is of kind {kind!r}, not {wanted!r}: leave kind= out")

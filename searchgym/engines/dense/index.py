@@ -133,10 +133,10 @@ class DenseIndex:
         if self.kind == "flat" or fetch >= n:
             gpu = self._gpu if self.kind == "flat" and k <= _MOST_ON_GPU else None
             return self.vectors.nearest(queries, min(k, n), gpu and gpu.search)
-        found = self.candidates(queries, fetch)
+        candidates = self.candidates(queries, fetch)
         return [
             self.vectors.best(query, rows[rows >= 0], k)
-            for query, rows in zip(queries, found, strict=True)
+            for query, rows in zip(queries, candidates, strict=True)
         ]
 
     def candidates(self, queries: Floats, fetch: int) -> Rows:
@@ -214,8 +214,8 @@ def _sample(vectors: Vectors, most: int) -> Floats:
 
 
 def _centroids(index: Any) -> Floats:
-    found: Floats = index.quantizer.reconstruct_n(0, index.nlist)
-    return found
+    centroids: Floats = index.quantizer.reconstruct_n(0, index.nlist)
+    return centroids
 
 
 def _longest(index: Any) -> float:

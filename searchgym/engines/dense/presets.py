@@ -82,7 +82,7 @@ def preset(name: str, model: str) -> tuple[str, Preset]:
     """
     if name == "auto":
         last = model.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1].lower()
-        name = next((found for pattern, found in _BY_NAME if re.search(pattern, last)), "plain")
+        name = next((family for pattern, family in _BY_NAME if re.search(pattern, last)), "plain")
     if name not in PRESETS:
         raise EngineError(unknown("encoder preset", name, [*PRESETS, "auto"]))
     return name, PRESETS[name]

@@ -128,20 +128,20 @@ def _file(path: Path) -> Path:
     return path / JOINED
 
 
-def _kind(found: Any, file: Path) -> tuple[str, Any]:
+def _kind(index: Any, file: Path) -> tuple[str, Any]:
     """The kind, and the flat index that holds the vectors."""
     faiss = import_faiss()
-    storage = found
-    if isinstance(found, faiss.IndexHNSWFlat):
-        storage = faiss.downcast_index(found.storage)
+    storage = index
+    if isinstance(index, faiss.IndexHNSWFlat):
+        storage = faiss.downcast_index(index.storage)
     if not isinstance(storage, faiss.IndexFlat):
         raise EngineError(
-            f"{file} is a FAISS {type(found).__name__}; only flat and HNSW indexes can be used as "
+            f"{file} is a FAISS {type(index).__name__}; only flat and HNSW indexes can be used as "
             "they are, because others do not hold the vectors"
         )
-    if found.metric_type != faiss.METRIC_INNER_PRODUCT:
+    if index.metric_type != faiss.METRIC_INNER_PRODUCT:
         raise EngineError(f"{file} compares by distance; only inner products are supported")
-    return ("flat" if storage is found else "hnsw"), storage
+    return ("flat" if storage is index else "hnsw"), storage
 
 
 def _positions(corpus: Corpus, ids: str | Path | None) -> Rows:

@@ -162,9 +162,9 @@ def _check_plan(folder: Path, plan: Mapping[str, Any]) -> None:
             shown = ", ".join(sorted(others)[:3]) or "shards"
             raise EngineError(f"{folder} holds other files ({shown}); choose an empty folder")
         write_json(path, plan)
-    found = read_json(path)
-    if found != json.loads(json.dumps(plan)):
-        keys = [k for k in plan if found.get(k) != json.loads(json.dumps(plan[k]))]
+    stored_plan = read_json(path)
+    if stored_plan != json.loads(json.dumps(plan)):
+        keys = [k for k in plan if stored_plan.get(k) != json.loads(json.dumps(plan[k]))]
         raise EngineError(
             f"{folder} holds vectors of another build (other {', '.join(keys)}): choose another "
             "folder, or delete this one"

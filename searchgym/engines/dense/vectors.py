@@ -75,9 +75,9 @@ class Vectors:
         """Return the k best rows of each query (Q, D), exactly, with their scores; ties by rank."""
         n = len(self)
         fetch = min(n, k + _SPARE)
-        near, found = (candidates or self.scan)(queries, fetch)
+        near, near_rows = (candidates or self.scan)(queries, fetch)
         answers = []
-        for query, values, rows in zip(queries, near, found, strict=True):
+        for query, values, rows in zip(queries, near, near_rows, strict=True):
             best, scores = self.best(query, rows, k)
             slack = self._slack(query)
             if fetch < n and not scores[-1] > values[-1] + slack:
@@ -109,11 +109,11 @@ class Vectors:
 
     def _above(self, query: Floats, least: float) -> Rows:
         """Rows whose inner product, as BLAS computes it, is at least ``least``."""
-        found = [
+        block_rows = [
             np.flatnonzero(block @ query >= least) + start
             for start, block in zip(self.starts.tolist(), self.blocks, strict=False)
         ]
-        return np.concatenate(found).astype(np.int64)
+        return np.concatenate(block_rows).astype(np.int64)
 
     def _slack(self, query: Floats) -> float:
         """Double the largest error of a float32 inner product (Higham, 2002, §3.1)."""

@@ -76,17 +76,17 @@ class PageLookup(ABC):
             self._rankings[mentions, k] = known
         return known
 
-    def _rank(self, found: tuple[tuple[int, tuple[int, ...]], ...], k: int) -> Ranking:
+    def _rank(self, mentions: tuple[tuple[int, tuple[int, ...]], ...], k: int) -> Ranking:
         scores: dict[int, float] = {}  # by passage position
 
         def give(entity: int, score: float) -> None:
             page = self._page_of[entity]
             scores[page] = max(score, scores.get(page, 0.0))
 
-        for length, entities in found:
+        for length, entities in mentions:
             for entity in entities:
                 give(entity, 1.0 + length)
-        for _, entities in found:
+        for _, entities in mentions:
             for entity in entities:
                 if len(scores) >= max(k, _MOST_NEIGHBOURS):
                     break

@@ -74,19 +74,19 @@ class GraphIndex:
         """Entities of this id, or called so: the one with most facts first; () if there is none."""
         if (number := self._number.get(name)) is not None:
             return (number,)
-        found = self.linker.named(name)
-        return tuple(sorted(found, key=lambda e: (-int(self.graph.degree[e]), e)))
+        entities = self.linker.named(name)
+        return tuple(sorted(entities, key=lambda e: (-int(self.graph.degree[e]), e)))
 
     def relation(self, name: str) -> int | None:
         """A relation by its name in the source or in words."""
         key = name.strip().casefold()
-        found = self._relation.get(key)
-        return self._relation.get(key.replace("_", " ")) if found is None else found
+        number = self._relation.get(key)
+        return self._relation.get(key.replace("_", " ")) if number is None else number
 
     def near_names(self, name: str, k: int = 3) -> list[str]:
         """Titles of entities named within a name, then of those most like it, for messages."""
-        found = [*self.linked(name), *best(self.vectors.scores(name), k)]
-        return [self.graph.titles[e] for e in dict.fromkeys(found)][:k]
+        entities = [*self.linked(name), *best(self.vectors.scores(name), k)]
+        return [self.graph.titles[e] for e in dict.fromkeys(entities)][:k]
 
     # --- rankings -----------------------------------------------------------------------------
     @cached_property
@@ -104,11 +104,11 @@ class GraphIndex:
     def communities(self) -> Communities:
         if self._kept is not None and self._kept.is_file():
             return Communities.load(self._kept, self.graph)
-        found = find_communities(self.graph, seed=SEED)
+        communities = find_communities(self.graph, seed=SEED)
         if self._kept is not None:
             self._kept.parent.mkdir(parents=True, exist_ok=True)
-            found.save(self._kept)
-        return found
+            communities.save(self._kept)
+        return communities
 
     @cached_property
     def community_search(self) -> CommunitySearch:

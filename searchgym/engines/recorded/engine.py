@@ -143,10 +143,12 @@ class RecordedService(Generic[Req, Res]):
         keys = [self.cache_key(request) or b"" for request in batch]
         first = {key: i for i, key in reversed(list(enumerate(keys)))}
         if self.mode == "replay":
-            found = dict(zip(first, self.store.get_many(self._namespace, list(first)), strict=True))
+            recorded = dict(
+                zip(first, self.store.get_many(self._namespace, list(first)), strict=True)
+            )
             values: Mapping[bytes, bytes | Failure] = {
                 key: self._missing(batch[first[key]]) if value is None else value
-                for key, value in found.items()
+                for key, value in recorded.items()
             }
         else:
             values = self._live({key: batch[i] for key, i in first.items()})
@@ -284,12 +286,12 @@ class RecordedService(Generic[Req, Res]):
 
 def recordings(store: Store, kind: str) -> dict[str, dict[str, Any]]:
     """Fingerprint → settings of a file's recordings of a kind, in order of fingerprint."""
-    found = {}
+    settings = {}
     for key, value in store.items(SERVICES):
         fingerprint, _, recorded = key.decode().rpartition("\0")
         if recorded == kind:
-            found[fingerprint] = json.loads(value)
-    return found
+            settings[fingerprint] = json.loads(value)
+    return settings
 
 
 class RecordedEngine(RecordedService[Query, Ranking]):

@@ -27,10 +27,10 @@ class RecordedTool(RecordedService[ToolCall, ToolResult]):
         spec: ToolSpec | None = None,
         **options: Any,
     ) -> None:
-        found = spec or getattr(inner, "spec", None)
-        if found is None:
+        tool_spec = spec or getattr(inner, "spec", None)
+        if tool_spec is None:
             raise EngineError("replaying a tool without the tool needs its 'spec'")
-        self.spec: ToolSpec = found
+        self.spec: ToolSpec = tool_spec
         if inner is not None:
             inner, fingerprint = _AsService(inner, fingerprint), None
         super().__init__(inner, path, kind="tool", fingerprint=fingerprint, **options)

@@ -122,13 +122,13 @@ def made_id(text: str) -> str:
     return "r-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def ranking(found: Iterable[RawHit], k: int) -> Ranking:
+def ranking(raw_hits: Iterable[RawHit], k: int) -> Ranking:
     """Rank at most k hits: scores never increasing, ties by id, each passage once.
 
     Where a result has no score, rank r (from 0) scores 1 / (r + 1) for all: order is all we know.
     """
     items: dict[str, RawHit] = {}
-    for item in found:
+    for item in raw_hits:
         items.setdefault(item.passage.id, item)
     ordered = list(items.values())
     if any(item.score is None for item in ordered):

@@ -83,16 +83,16 @@ def simulator_pairs(
             if isinstance(ranking, Failure):
                 raise EngineError(f"the engine failed on {query!r}: {ranking.message}")
             draw = stream(derive(seed, task.id), query)
-            found = [hit.passage for hit in ranking]
+            passages = [hit.passage for hit in ranking]
             noisy = bool(draw.random() < noise)
             size = _Size(docs, words, before)
-            yield from _pairs(task, query, found, relevance, size, noisy, draw)
+            yield from _pairs(task, query, passages, relevance, size, noisy, draw)
 
 
 def _pairs(
     task: Task,
     query: str,
-    found: Sequence[Passage],
+    passages: Sequence[Passage],
     relevance: Relevance,
     size: _Size,
     noisy: bool,
@@ -101,13 +101,13 @@ def _pairs(
     corpus = relevance.corpus
     gold = [corpus.passage(name) for name in task.evidence if name in corpus]
     first = "" if task.should_abstain else task.answers[0]
-    wanted, sources = first, list(found)
+    wanted, sources = first, list(passages)
     if gold:  # what this very query asks for
         hops = relevance.hops(query, task)
         wanted = hops[0].answer if hops else ""
         sources = [hop.passage for hop in hops if hop.answer == wanted]
         wanted = first if wanted in task.answers else wanted
-    made = {"noisy": (first, _noisy(task, found, gold, size, draw))} if noisy else {}
+    made = {"noisy": (first, _noisy(task, passages, gold, size, draw))} if noisy else {}
     if first and wanted and telling(wanted):
         stating = [p for p in sources if mentions(f"{p.title} {p.text}", [wanted])]
         made["useful"] = (wanted, _useful(wanted, stating, size, draw))
@@ -143,16 +143,16 @@ def _useful(
 
 def _noisy(
     task: Task,
-    found: Sequence[Passage],
+    passages: Sequence[Passage],
     gold: Sequence[Passage],
     size: _Size,
     draw: np.random.Generator,
 ) -> list[Document]:
     """Excerpts of other hits without any accepted answer, mostly from the top."""
     documents: list[Document] = []
-    order = np.argsort(np.arange(len(found)) * draw.random(len(found)), kind="stable")
+    order = np.argsort(np.arange(len(passages)) * draw.random(len(passages)), kind="stable")
     for at in order:
-        passage = found[at]
+        passage = passages[at]
         parts = sentences(passage.text)
         if passage in gold or not parts:
             continue

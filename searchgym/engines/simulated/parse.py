@@ -60,8 +60,8 @@ def parse_documents(text: str, k: int) -> list[Document]:
 def _document(piece: str) -> Document:
     """Title and text of one piece, on one line each."""
     piece = piece.strip().strip("*").strip()
-    if found := _TITLED.match(piece):
-        title, rest = _titled(piece, found)
+    if match := _TITLED.match(piece):
+        title, rest = _titled(piece, match)
     else:
         head, bar, rest = piece.partition("|")
         if not bar or len(head) > TITLE_CHARS or not rest.strip():
@@ -71,15 +71,15 @@ def _document(piece: str) -> Document:
     return Document(title, rest) if rest else Document("", title)
 
 
-def _titled(piece: str, found: re.Match[str]) -> tuple[str, str]:
+def _titled(piece: str, match: re.Match[str]) -> tuple[str, str]:
     """``(Title: Name (film)) text`` or ``Title: Name`` and a line break."""
-    if "(" in found[0]:
+    if "(" in match[0]:
         depth = 1
-        for i in range(found.end(), len(piece)):
+        for i in range(match.end(), len(piece)):
             depth += {"(": 1, ")": -1}.get(piece[i], 0)
             if not depth:
-                return piece[found.end() : i], piece[i + 1 :]
-    title, _, rest = piece[found.end() :].partition("\n")
+                return piece[match.end() : i], piece[i + 1 :]
+    title, _, rest = piece[match.end() :].partition("\n")
     return title, re.sub(r"^\s*\**(?:Text|Content)\**\s*:", "", rest)
 
 

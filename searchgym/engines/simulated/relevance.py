@@ -98,8 +98,8 @@ class Relevance:
         each word."""
         step = max(1, len(self.corpus) // SAMPLE)
         places = range(0, len(self.corpus), step)
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for at in places:
             passage = self.corpus[at]
-            found.update(set(self._words(f"{passage.title} {passage.text}")))
-        return len(places), found
+            counts.update(set(self._words(f"{passage.title} {passage.text}")))
+        return len(places), counts

@@ -39,9 +39,9 @@ class Shelf:
     def get(self, url: str) -> Passage | None:
         """``DataError`` for a damaged entry."""
         with self._guard:
-            found = self._kept.get(url)
-        if found is not None or self.store is None:
-            return found
+            passage = self._kept.get(url)
+        if passage is not None or self.store is None:
+            return passage
         value = self.store.get(_NAMESPACE, url.encode("utf-8", "surrogatepass"))
         if value is None:
             return None

@@ -159,8 +159,8 @@ class TantivyEngine:
             return ()
         asked = clauses[0][1] if len(clauses) == 1 else tantivy.Query.boolean_query(clauses)
         limit = min(max(k, self.candidates), passages)
-        found = self._searcher.search(asked, limit=limit, count=False).hits
-        addresses = [address for _, address in found]
+        candidates = self._searcher.search(asked, limit=limit, count=False).hits
+        addresses = [address for _, address in candidates]
         places = np.array(self._searcher.fast_field_values("place", addresses), np.int64)
         scores = self._score(places, {term: wanted[term] for term in idf}, idf)
         # Scores below the k-th are out, ties with it stay until ids have decided.

@@ -35,10 +35,10 @@ class StoredCorpus(Corpus):
 
     def __getitem__(self, index: int) -> Passage:  # type: ignore[override]
         place = index + self._size if index < 0 else index
-        found = self._addresses("place", place, 1) if 0 <= place < self._size else []
-        if not found:
+        addresses = self._addresses("place", place, 1) if 0 <= place < self._size else []
+        if not addresses:
             raise IndexError(f"passage {index} of {self._size}")
-        return read_passage(self._searcher, found[0])
+        return read_passage(self._searcher, addresses[0])
 
     def __iter__(self) -> Iterator[Passage]:
         return (self[place] for place in range(self._size))
@@ -74,12 +74,12 @@ class StoredCorpus(Corpus):
 
     def _of(self, kind: str, text: str) -> list[Passage]:
         """Passages with this "url" or "title", in the order in which they were indexed."""
-        found = self._addresses("key", key_of(kind, text), self._size)
-        places = self._searcher.fast_field_values("place", found)
-        ordered = sorted(zip(places, found, strict=True), key=lambda pair: int(pair[0]))
+        addresses = self._addresses("key", key_of(kind, text), self._size)
+        places = self._searcher.fast_field_values("place", addresses)
+        ordered = sorted(zip(places, addresses, strict=True), key=lambda pair: int(pair[0]))
         return [read_passage(self._searcher, address) for _, address in ordered]
 
     def _addresses(self, field: str, value: int, limit: int) -> list[Any]:
         query = library().Query.term_query(self._schema, field, value)
-        found = self._searcher.search(query, limit=limit, count=False).hits
-        return [address for _, address in found]
+        hits = self._searcher.search(query, limit=limit, count=False).hits
+        return [address for _, address in hits]

@@ -82,10 +82,10 @@ def boundary(
     """
     env, episodes = played_after(seed, method, changes, Half.of(course), each)
     knows = known(env)
-    found: dict[str, float] = {}
+    means: dict[str, float] = {}
     for name, which in (("known", True), ("unknown", False)):
         of = [e for e in episodes if (e.config.task.id in knows) == which]
-        found[name] = fmean(e.queries for e in of)
-        found[f"em_{name}"] = em_of(of)
-    em = (found["em_known"] + found["em_unknown"]) / 2
-    return {"em": em, **found, "half": found["known"] / 2, "most": 0.9 * found["unknown"]}
+        means[name] = fmean(e.queries for e in of)
+        means[f"em_{name}"] = em_of(of)
+    em = (means["em_known"] + means["em_unknown"]) / 2
+    return {"em": em, **means, "half": means["known"] / 2, "most": 0.9 * means["unknown"]}

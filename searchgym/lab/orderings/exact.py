@@ -61,10 +61,10 @@ def gradient(
     ``step_cosine``, ``bias`` and ``variance`` (:class:`searchgym.lab.measure.Quality`)."""
     lm = skilled_at(seed, success=success)
     bench = Bench(table_of(method, size), lm, size)
-    found = quality(
+    measured = quality(
         bench, true_gradient(lm), method, success, steps=steps, few=steps, seed=seed,
         enumerate_groups=False,
     )  # fmt: skip
     return {
-        name: getattr(found, name).mean for name in ("cosine", "step_cosine", "bias", "variance")
+        name: getattr(measured, name).mean for name in ("cosine", "step_cosine", "bias", "variance")
     }

@@ -56,12 +56,12 @@ def pair_tasks(graph: FactGraph, count: int) -> list[Task]:
         text = f"What is the {r1} of {a}, and the {r2} of {b}?"
         if r1 == r2 or a == b or text in made:
             continue
-        found = [graph.facts[r1, a], graph.facts[r2, b]]
+        answers = [graph.facts[r1, a], graph.facts[r2, b]]
         made[text] = Task(
-            f"pair.{len(made)}", text, (" and ".join(found),),
+            f"pair.{len(made)}", text, (" and ".join(answers),),
             (f"{a}.{r1}", f"{b}.{r2}"), (query(r1, a), query(r2, b)), "parallel", 2,
             difficulty=Difficulty(2, 1, 1, 1),
-            meta={"relations": [r1, r2], "things": [a, b, *found]},
+            meta={"relations": [r1, r2], "things": [a, b, *answers]},
         )  # fmt: skip
     raise CardError(f"this graph has fewer than {count} pairs of facts")
 

@@ -94,11 +94,11 @@ def _number(value: float) -> str:
 
 def sentences(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every ordering for a page: its declaration, verdict, and each comparison as a row."""
-    found = []
+    entries = []
     for name, (verdict, compared) in verdicts(result).items():
         one = ORDERINGS[name]
         rows = [{"what": c.what, "published": c.range, "measured": shown(c), "seeds": c.seeds,
                  "verdict": c.verdict} for c in compared]  # fmt: skip
-        found.append({"name": name, "source": one.source, "claim": one.claim, "how": one.how,
-                      "verdict": verdict, "rows": rows})  # fmt: skip
-    return found
+        entries.append({"name": name, "source": one.source, "claim": one.claim, "how": one.how,
+                        "verdict": verdict, "rows": rows})  # fmt: skip
+    return entries

@@ -81,16 +81,16 @@ def learn(
         steps; ``begin`` and ``middle``, searches of the first steps and before the middle one.
     """
     table = {**read(method), **(changes or {})}
-    found = train(table, seed, Variant.of(course))
-    curve: Sequence[Sequence[float]] = found["curve"]
+    run = train(table, seed, Variant.of(course))
+    curve: Sequence[Sequence[float]] = run["curve"]
     searches = [point[2] for point in curve]
     half = len(searches) // 2
-    reached = found["to_goal"]
+    reached = run["to_goal"]
     return {
-        "area": found["area"], "em": found["end"], "searches": fmean(searches[-PHASE:]),
+        "area": run["area"], "em": run["end"], "searches": fmean(searches[-PHASE:]),
         "begin": fmean(searches[:PHASE]), "middle": fmean(searches[max(half - PHASE, 0) : half]),
         "episodes": curve[-1][0] if reached is None else reached,
-        "capped": ["episodes"] if reached is None else [], "seconds": found["seconds"],
+        "capped": ["episodes"] if reached is None else [], "seconds": run["seconds"],
     }  # fmt: skip
 
 

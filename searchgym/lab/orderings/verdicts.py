@@ -92,7 +92,7 @@ def verdict_of(
 ) -> tuple[Verdict, tuple[Judged, ...]]:
     """An ordering's verdict and its comparisons, from the pieces that were measured. A comparison
     leaves out the seeds of which one of its arms lacks a piece."""
-    found = []
+    comparisons = []
     for pair in ordering.compared:
         names = {name for name, _ in (pair.first, pair.second)}
         there = [
@@ -100,5 +100,5 @@ def verdict_of(
             for seed in range(ordering.seeds)
             if all(ordering.arms[name].piece(seed) in pieces for name in names)
         ]
-        found.append(judged(pair, {name: [seed[name] for seed in there] for name in names}))
-    return overall([one.verdict for one in found]), tuple(found)
+        comparisons.append(judged(pair, {name: [seed[name] for seed in there] for name in names}))
+    return overall([one.verdict for one in comparisons]), tuple(comparisons)

@@ -57,14 +57,14 @@ class CGrpo:
 
 def shown_passages(outcome: Outcome) -> dict[str, tuple[str, str]]:
     """Passage id → title and URL, of all that was shown."""
-    found: dict[str, tuple[str, str]] = {}
+    passages: dict[str, tuple[str, str]] = {}
     for turn in outcome.turns:
         for result in turn.results:
             if isinstance(result, ToolResult):
-                found |= {h.passage.id: (h.passage.title, h.passage.url) for h in result.hits}
+                passages |= {h.passage.id: (h.passage.title, h.passage.url) for h in result.hits}
                 if isinstance(page := result.meta.get("page"), Page):
-                    found |= dict.fromkeys(page.passage_ids, (page.title, page.url))
-    return found
+                    passages |= dict.fromkeys(page.passage_ids, (page.title, page.url))
+    return passages
 
 
 def cited_passages(text: str, shown: Mapping[str, tuple[str, str]]) -> frozenset[str]:

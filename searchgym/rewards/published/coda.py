@@ -53,7 +53,7 @@ def _form(turns: Sequence[Turn]) -> float:
 
 
 def _refined(turn: Turn) -> list[str]:
-    found: list[str] = _REFINED.findall(turn.text)
-    if found or not isinstance(turn.action, Answer):
-        return found
+    refined: list[str] = _REFINED.findall(turn.text)
+    if refined or not isinstance(turn.action, Answer):
+        return refined
     return [turn.action.text]

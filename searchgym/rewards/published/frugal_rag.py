@@ -28,13 +28,13 @@ class FrugalRag:
     baseline: float = 0.6
 
     def final(self, outcome: Outcome) -> float:
-        found = [n for n, turn in zip(new_evidence(outcome), outcome.turns, strict=True)
-                 if turn.calls]  # fmt: skip
-        total = sum(found)
+        new_counts = [n for n, turn in zip(new_evidence(outcome), outcome.turns, strict=True)
+                      if turn.calls]  # fmt: skip
+        total = sum(new_counts)
         best = None
         if outcome.evidence_total and total / outcome.evidence_total >= self.baseline:
-            best = max((i for i, n in enumerate(found, 1) if n), default=0)
-        return frugal(len(found), best, self.budget)
+            best = max((i for i, n in enumerate(new_counts, 1) if n), default=0)
+        return frugal(len(new_counts), best, self.budget)
 
 
 def frugal(h: int, best: int | None, budget: int) -> float:

@@ -29,10 +29,10 @@ class RankIncentive:
     malformed: float = -0.1
 
     def final(self, outcome: Outcome) -> float:
-        found = rankings(outcome)
-        if not found:
+        ranked_lists = rankings(outcome)
+        if not ranked_lists:
             return self.malformed
-        return max(rank_value(gold_rank(ranked, outcome.evidence)) for ranked in found)
+        return max(rank_value(gold_rank(ranked, outcome.evidence)) for ranked in ranked_lists)
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ class Leser:
     banned: Sequence[str] = field(default_factory=list)
 
     def final(self, outcome: Outcome) -> float:
-        found, gold = rankings(outcome), set(outcome.evidence)
+        ranked_lists, gold = rankings(outcome), set(outcome.evidence)
         asked = queries(outcome)
-        if not found or self.violated(asked):
+        if not ranked_lists or self.violated(asked):
             return -self.violation
         if not gold:
             return 0.0
-        ids = [[passage.id for passage in ranked] for ranked in found]
+        ids = [[passage.id for passage in ranked] for ranked in ranked_lists]
         grades = dict.fromkeys(gold, 1)
         relevance = sum(ndcg_at(ranked, grades, 10) for ranked in ids) / len(ids)
         covered = gold.intersection(i for ranked in ids for i in ranked[:10])
@@ -96,10 +96,10 @@ class QueryGain:
 
     def final(self, outcome: Outcome) -> float:
         asked, gold = queries(outcome), set(outcome.evidence)
-        found = {p.id: p for ranked in rankings(outcome) for p in ranked if p.id in gold}
-        if not asked or not found:
+        gold_passages = {p.id: p for ranked in rankings(outcome) for p in ranked if p.id in gold}
+        if not asked or not gold_passages:
             return self.failure
-        texts = [f"{passage.title} {passage.text}" for passage in found.values()]
+        texts = [f"{passage.title} {passage.text}" for passage in gold_passages.values()]
         gains = [cosine(asked[0], text) - cosine(outcome.question, text) for text in texts]
         return self.scale * sum(gains) / len(gains)
 

@@ -79,9 +79,9 @@ def in_form(outcome: Outcome) -> bool:
 def texts_in_form(texts: Sequence[str], *, ended: bool) -> bool:
     """Check the form of a policy's texts, turn by turn; ``ended``: the last one answers."""
     for number, text in enumerate(texts, 1):
-        found = _TURN.fullmatch(text.strip())
-        if found is None or len(_TAG.findall(text)) != 4:
+        match = _TURN.fullmatch(text.strip())
+        if match is None or len(_TAG.findall(text)) != 4:
             return False
-        if (found[2] == "answer") != (ended and number == len(texts)):
+        if (match[2] == "answer") != (ended and number == len(texts)):
             return False
     return bool(texts)

@@ -60,8 +60,8 @@ def gains(similarities: Sequence[Sequence[float]]) -> list[float]:
     """Gain of each step from its best similarity to each gold passage:
     mean_i max(c_{t,i} - max_{s<t} c_{s,i}, 0)."""
     best = [0.0] * len(similarities[0]) if similarities else []
-    found = []
+    step_gains = []
     for row in similarities:
-        found.append(sum(max(c - m, 0.0) for c, m in zip(row, best, strict=True)) / len(row))
+        step_gains.append(sum(max(c - m, 0.0) for c, m in zip(row, best, strict=True)) / len(row))
         best = [max(c, m) for c, m in zip(row, best, strict=True)]
-    return found
+    return step_gains

@@ -34,6 +34,6 @@ class Coverage:
         total = outcome.evidence_total
         if not total or not outcome.new_evidence:
             return 0.0
-        found = sum(new_evidence(outcome))
-        before = found - outcome.new_evidence
-        return float((found / total) ** self.power - (before / total) ** self.power)
+        after = sum(new_evidence(outcome))
+        before = after - outcome.new_evidence
+        return float((after / total) ** self.power - (before / total) ** self.power)

@@ -41,8 +41,8 @@ class Over(Slot):
         self.base.load_state_dict(state)
 
     def tensors(self) -> Mapping[str, Tensor]:
-        found: Mapping[str, Tensor] = getattr(self.base, "tensors", dict)()
-        return found
+        tensors: Mapping[str, Tensor] = getattr(self.base, "tensors", dict)()
+        return tensors
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         if tensors:

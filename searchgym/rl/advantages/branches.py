@@ -60,9 +60,9 @@ class Branches(Over):
         ended = torch.tensor([m.finished for m in batch.members])
         known = torch.where(ended, batch.reward, torch.nan)
         made = self._estimate(replace(batch, reward=known), coef)
-        found = segments(batch.group, batch.number, batch.parent, batch.since)
-        kept = [float(any(bool(ended[i]) for i in s.leaves)) for s in found]
-        mask = batch.mask & (at_tokens(found, kept, batch.turn) > 0)
+        spans = segments(batch.group, batch.number, batch.parent, batch.since)
+        kept = [float(any(bool(ended[i]) for i in s.leaves)) for s in spans]
+        mask = batch.mask & (at_tokens(spans, kept, batch.turn) > 0)
         return made._replace(mask=mask if made.mask is None else mask & made.mask)
 
     def _estimate(self, batch: Batch, coef: Coef) -> Estimate:
@@ -76,8 +76,8 @@ class Branches(Over):
                 f"branches shares one number for each episode, and {type(self.base).__name__} "
                 "gives one for each token: take a base such as grpo, rloo or dr_grpo"
             )
-        found = segments(batch.group, batch.number, batch.parent, batch.since)
+        spans = segments(batch.group, batch.number, batch.parent, batch.since)
         scored = (~batch.reward.isnan()).tolist()
         own, how = leaf.tolist(), HOW[self.share]
-        shared = [how([own[i] for i in s.leaves if scored[i]]) for s in found]
-        return made._replace(adv=masked(at_tokens(found, shared, batch.turn), batch.mask))
+        shared = [how([own[i] for i in s.leaves if scored[i]]) for s in spans]
+        return made._replace(adv=masked(at_tokens(spans, shared, batch.turn), batch.mask))

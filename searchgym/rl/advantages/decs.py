@@ -20,10 +20,10 @@ def redundant_turns(shown: Tensor, turn: Tensor, mask: Tensor) -> Tensor:
         shown: (B, K) 1 for turns whose results hold the answer.
         turn, mask: (B, T).
     """
-    found = torch.nan_to_num(shown) > 0
-    never = found.shape[1]
-    number = torch.arange(never).expand(found.shape)
-    first = torch.where(found, number, never).amin(1, keepdim=True) if never else turn[:, :1] * 0
+    holds = torch.nan_to_num(shown) > 0
+    never = holds.shape[1]
+    number = torch.arange(never).expand(holds.shape)
+    first = torch.where(holds, number, never).amin(1, keepdim=True) if never else turn[:, :1] * 0
     last = torch.where(mask > 0, turn, -1).amax(1, keepdim=True)
     return (mask > 0) & (turn > first) & (turn < last)
 

@@ -60,11 +60,11 @@ class SegmentValues(Relative):
             self.requires = frozenset({"old_logp"})
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
-        found = segments(batch.group, batch.number, batch.parent, batch.since)
-        worth = values(found, batch.reward.double().tolist(), self.average)
+        spans = segments(batch.group, batch.number, batch.parent, batch.since)
+        worth = values(spans, batch.reward.double().tolist(), self.average)
         gained = [self._gain(value) for value in worth]
         mask = batch.mask & ~batch.reward.isnan()[:, None]
-        made = Estimate(masked(at_tokens(found, gained, batch.turn), mask))
+        made = Estimate(masked(at_tokens(spans, gained, batch.turn), mask))
         if self.certain is None:
             return made
         unsure = batch.mask & (batch.need("old_logp") < math.log(self.certain))

@@ -44,14 +44,14 @@ class Selected(Slot):
 
     def _beaten(self, batch: Batch) -> torch.Tensor:
         """(N, T) bool: tokens of turns that a sibling surpasses."""
-        found = segments(batch.group, batch.number, batch.parent, batch.since)
+        spans = segments(batch.group, batch.number, batch.parent, batch.since)
         known = torch.nan_to_num(batch.signal(self.signal), nan=-1.0).tolist()
-        first = [known[s.line][min(s.first, len(known[s.line]) - 1)] for s in found]
+        first = [known[s.line][min(s.first, len(known[s.line]) - 1)] for s in spans]
         most: dict[State, float] = {}
-        for segment, value in zip(found, first, strict=True):
+        for segment, value in zip(spans, first, strict=True):
             most[segment.state] = max(value, most.get(segment.state, value))
         made = torch.zeros_like(batch.mask)
-        for segment, value in zip(found, first, strict=True):
+        for segment, value in zip(spans, first, strict=True):
             if value < most[segment.state]:
                 made[segment.line] |= batch.turn[segment.line] == segment.first
         return made

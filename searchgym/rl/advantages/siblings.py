@@ -42,16 +42,16 @@ class Siblings(Over):
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         made = self.base.estimate(batch, coef)
         mask = batch.mask & ~batch.reward.isnan()[:, None]
-        found = segments(batch.group, batch.number, batch.parent, batch.since)
+        spans = segments(batch.group, batch.number, batch.parent, batch.since)
         reward = batch.reward.double().tolist()
-        worth = [mean([reward[i] for i in s.leaves if not math.isnan(reward[i])]) for s in found]
+        worth = [mean([reward[i] for i in s.leaves if not math.isnan(reward[i])]) for s in spans]
         states: dict[State, int] = {}
-        where = [states.setdefault(s.state, len(states)) for s in found]
+        where = [states.setdefault(s.state, len(states)) for s in spans]
         groups = RewardGroups(torch.tensor(worth, dtype=torch.double), torch.tensor(where))
         apart = groups.reward - groups.mean[groups.index]
         score = groups.advantage(apart / (groups.std(self.std)[groups.index] + self.eps))
         more = torch.zeros(mask.shape)
-        for segment, value in zip(found, score.tolist(), strict=True):
+        for segment, value in zip(spans, score.tolist(), strict=True):
             more[segment.line][batch.turn[segment.line] == segment.first] = value
         weight = coef.get("siblings", self.weight)
         return made._replace(adv=spread(made.adv, mask) + weight * masked(more, mask))

@@ -62,5 +62,5 @@ def check_critic(spec: Mapping[str, Any], batch: Batch, lm: TrainableLM) -> None
 
 def _values(critic: Any, batch: Batch) -> torch.Tensor:
     with torch.no_grad():
-        found: torch.Tensor = critic.values(batch)
-    return found
+        state_values: torch.Tensor = critic.values(batch)
+    return state_values

@@ -70,13 +70,13 @@ def _found(table: Mapping[str, Any]) -> tuple[str, Any, dict[str, Any]]:
 def _options(kind: type) -> list[str]:
     """Options of a class: those that its constructor, and what that hands the rest on to, take by
     name."""
-    found: list[str] = []
+    names: list[str] = []
     for base in kind.__mro__:
         if (own := vars(base).get("__init__")) is None or not inspect.isfunction(own):
             continue
         parameters = list(inspect.signature(own).parameters.values())[2:]  # itself, the model
         named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        found += [p.name for p in parameters if p.kind in named]
+        names += [p.name for p in parameters if p.kind in named]
         if not any(p.kind is p.VAR_KEYWORD for p in parameters):
             break
-    return [name for name in dict.fromkeys(found) if name != "size"]
+    return [name for name in dict.fromkeys(names) if name != "size"]

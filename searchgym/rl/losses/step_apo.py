@@ -23,14 +23,14 @@ def step_pairs(batch: Batch) -> list[tuple[tuple[int, int], tuple[int, int], flo
     Steps are the first turns of segments that begin in one state; a step is worth the mean of what
     follows it (:func:`searchgym.rl.ops.branches.values`). Equal ones make no pair.
     """
-    found = segments(batch.group, batch.number, batch.parent, batch.since)
-    worth = [v.end for v in values(found, batch.reward.double().tolist())]
+    spans = segments(batch.group, batch.number, batch.parent, batch.since)
+    worth = [v.end for v in values(spans, batch.reward.double().tolist())]
     ahead: dict[tuple[int, int], list[int]] = {}
-    for k, segment in enumerate(found):
+    for k, segment in enumerate(spans):
         if not math.isnan(worth[k]):
             ahead.setdefault(segment.state, []).append(k)
     return [
-        ((found[a].line, found[a].first), (found[b].line, found[b].first), worth[a] - worth[b])
+        ((spans[a].line, spans[a].first), (spans[b].line, spans[b].first), worth[a] - worth[b])
         for same in ahead.values()
         for a in same
         for b in same

@@ -63,11 +63,11 @@ def segments(
 
     def under(line: int, after: int) -> list[int]:
         """The line and all that left it after a turn."""
-        found = [line]
+        lines = [line]
         for child in left.get(line, ()):
             if starts[child] > after:
-                found += under(child, starts[child])
-        return found
+                lines += under(child, starts[child])
+        return lines
 
     made: list[TurnSpan] = []
     for i in range(count):
@@ -81,10 +81,10 @@ def segments(
     return made
 
 
-def at_tokens(found: Sequence[TurnSpan], values: Sequence[float], turn: Tensor) -> Tensor:
+def at_tokens(spans: Sequence[TurnSpan], values: Sequence[float], turn: Tensor) -> Tensor:
     """(B, T) a number of each segment at its tokens; ``turn`` is (B, T)."""
     made = torch.zeros(turn.shape)
-    for segment, value in zip(found, values, strict=True):  # a later one writes over what follows
+    for segment, value in zip(spans, values, strict=True):  # a later one writes over what follows
         line = segment.line
         made[line] = torch.where(turn[line] >= segment.first, value, made[line])
     return made
@@ -103,7 +103,7 @@ class Valued:
 
 
 def values(
-    found: Sequence[TurnSpan], reward: Sequence[float], average: Average = "states"
+    spans: Sequence[TurnSpan], reward: Sequence[float], average: Average = "states"
 ) -> list[Valued]:
     """Values of states as means over what follows (SPO, arXiv 2505.23564): a leaf is worth its
     reward, a state the mean of its segments' ends. With ``average = "leaves"`` a segment's end is
@@ -111,19 +111,19 @@ def values(
     arXiv 2511.10279), and what begins in one state is compared as equals. Rewards that are NaN
     count nowhere."""
     ahead: dict[State, list[int]] = {}
-    for k, segment in enumerate(found):
+    for k, segment in enumerate(spans):
         ahead.setdefault(segment.state, []).append(k)
     ends: dict[int, float] = {}
 
     def end(k: int) -> float:
         if k not in ends:
-            after = found[k].after
+            after = spans[k].after
             if after is None:
-                ends[k] = float(reward[found[k].line])
+                ends[k] = float(reward[spans[k].line])
             elif average == "states":
                 ends[k] = mean(spread(after))
             else:
-                below = [float(reward[i]) for i in found[k].leaves]
+                below = [float(reward[i]) for i in spans[k].leaves]
                 ends[k] = mean([r for r in below if not math.isnan(r)])
         return ends[k]
 
@@ -131,7 +131,7 @@ def values(
         return [v for k in ahead[state] if not math.isnan(v := end(k))]
 
     made = []
-    for k, segment in enumerate(found):
+    for k, segment in enumerate(spans):
         known = spread(segment.state)
         made.append(Valued(mean(known), end(k), tuple(known)))
     return made

@@ -47,5 +47,5 @@ class GainReward(Slot):
 
 def useful(member: Played) -> float:
     """Share of the turns that searched which showed a gold passage not shown before; 0 without."""
-    found = [t.reward_parts.get("evidence", 0.0) > 0 for t in member.episode.turns if t.calls]
-    return sum(found) / len(found) if found else 0.0
+    showed = [t.reward_parts.get("evidence", 0.0) > 0 for t in member.episode.turns if t.calls]
+    return sum(showed) / len(showed) if showed else 0.0

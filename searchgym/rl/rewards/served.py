@@ -39,5 +39,5 @@ def outcomes_served(group: Group, rewards: Rewards) -> Floats:
     """(M,) outcome of the episode in which each member acted; NaN for one that acted in none of the
     group's."""
     of = {m.episode.config.episode_id: i for i, m in enumerate(group.members)}
-    found = [of.get(m.serves) if m.serves else None for m in group.members]
-    return np.array([np.nan if i is None else rewards.outcome[i] for i in found])
+    places = [of.get(m.serves) if m.serves else None for m in group.members]
+    return np.array([np.nan if i is None else rewards.outcome[i] for i in places])

@@ -84,10 +84,10 @@ def members(
             if failure_of(e) is not None
         ]
     policy = workers.policy
-    found = []
+    played = []
     for episode, whom, number in zip(episodes, serves, siblings, strict=True):
         name = episode.config.episode_id
         rows, usage = tuple(policy.rows(episode)), policy.episode_usage(name)
         policy.forget([name])
-        found.append(Played(episode, rows, siblings=number, usage=usage, role=role, serves=whom))
-    return found
+        played.append(Played(episode, rows, siblings=number, usage=usage, role=role, serves=whom))
+    return played

@@ -125,10 +125,10 @@ class TurnTree:
 
     def moved(self) -> list[int]:
         """Places of the branches that have played a turn since this was last asked."""
-        found = [i for i, b in enumerate(self.branches) if b.turns > b.looked]
-        for place in found:
+        places = [i for i, b in enumerate(self.branches) if b.turns > b.looked]
+        for place in places:
             self.branches[place].looked = self.branches[place].turns
-        return found
+        return places
 
 
 class Branching(Slot):

@@ -99,7 +99,7 @@ class _Mixed:
             sampling = self.policy.sampling
             if greedy:
                 sampling = sampling._replace(temperature=0.0)
-            found = self.policy.sample([requests[i] for i in where], sampling)
-            for i, completion in zip(where, found, strict=True):
+            completions = self.policy.sample([requests[i] for i in where], sampling)
+            for i, completion in zip(where, completions, strict=True):
                 texts[i] = completion.text
         return texts

@@ -64,6 +64,6 @@ class Hinted(Chains):
         return groups
 
     def _mixed(self, group: Group, hinted: Sequence[Played]) -> Group:
-        found = [replace(m, purpose="expert") for m in hinted if total(m) >= self.solved]
-        found = found[: self.size - 1]
-        return replace(group, members=(*group.members[: self.size - len(found)], *found))
+        experts = [replace(m, purpose="expert") for m in hinted if total(m) >= self.solved]
+        experts = experts[: self.size - 1]
+        return replace(group, members=(*group.members[: self.size - len(experts)], *experts))

@@ -87,15 +87,15 @@ class NearTies(Branching):
     def _open(self, tree: TurnTree, branches: Sequence[GrowingBranch]) -> list[GrowingBranch]:
         """Choose the branches whose last turn had a near tie; a turn that is itself a second try is
         not tried again."""
-        found = []
+        tied = []
         for branch in branches:
             last = branch.turns - 1
             if not branch.broken and (last > branch.since or branch.parent is None):
                 rows = tree.workers.policy.rows(branch.episode, since=last)
                 likely = two_likeliest(rows, tree.workers.lm)
                 if any(near_tie(a, b, self.least, self.apart) for a, b in likely):
-                    found.append(branch)
-        return found
+                    tied.append(branch)
+        return tied
 
     def _alike(self, tree: TurnTree, branch: GrowingBranch) -> bool:
         """Check whether a branch has just written a turn much like the one that it replaces."""
@@ -120,8 +120,8 @@ def two_likeliest(rows: Sequence[TrainingRow], lm: TrainableLM) -> list[tuple[fl
     turns = [mine for _, mine in turns_in(rows[-1])]
     if not turns:
         return []
-    found = top[torch.from_numpy(np.flatnonzero(turns[-1])), :2].tolist()
-    return [(float(a), float(b)) for a, b in found]
+    pairs = top[torch.from_numpy(np.flatnonzero(turns[-1])), :2].tolist()
+    return [(float(a), float(b)) for a, b in pairs]
 
 
 def require_current(workers: Workers) -> None:

@@ -93,7 +93,7 @@ class _Ranking:
             i for i, r in enumerate(results)
             if calls[i].tool == "search" and isinstance(r, ToolResult) and len(r.hits) > 1
         ]  # fmt: skip
-        begun: dict[str, int] = {n: len(found) for n, found in self.done.items()}
+        begun: dict[str, int] = {n: len(episodes) for n, episodes in self.done.items()}
         asides = []
         for i in where:
             name = calls[i].ctx.episode_id

@@ -65,10 +65,10 @@ class Refined(SecondTries):
 def cut_of(verdict: Episode) -> int | None:
     """Read a judgement: the turn, from 0, before which a chain is cut. None if it is accepted, or
     if the first word or number that says so is of no turn."""
-    found = _VERDICT.search(verdict.answer)
-    if found is None or found[0].lower() == ACCEPT:
+    match = _VERDICT.search(verdict.answer)
+    if match is None or match[0].lower() == ACCEPT:
         return None
-    turn = int(found[0]) - 1
+    turn = int(match[0]) - 1
     return turn if 0 <= turn < int(verdict.config.task.meta["turns"]) else None
 
 

@@ -17,8 +17,8 @@ def first_fruitless(episode: Episode) -> int:
     """The first turn that searched and showed no gold passage that was not seen before, or no valid
     action; the last one if there is none."""
     for number, turn in enumerate(episode.turns[:-1]):
-        found = turn.reward_parts.get("evidence", 0.0) > 0
-        if "invalid" in turn.reward_parts or (isinstance(turn.action, Search) and not found):
+        fruitful = turn.reward_parts.get("evidence", 0.0) > 0
+        if "invalid" in turn.reward_parts or (isinstance(turn.action, Search) and not fruitful):
             return number
     return len(episode.turns) - 1
 

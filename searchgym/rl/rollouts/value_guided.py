@@ -83,11 +83,11 @@ class ValueGuided(KeepsHead, Branching):
                     worth[place, at] = self.head.value(state) + self.weight * unsure
         worth = worth or {(0, 0): 0.0}  # the infrastructure broke all chains
         left = [(b.parent, b.since) for b in tree.branches if b.parent is not None]
-        found: list[State] = []
+        chosen: list[State] = []
         for _ in range(count):
-            used = [*left, *found]
-            found.append(min(worth, key=lambda s: (used.count(s), -worth[s], s)))
-        return found
+            used = [*left, *chosen]
+            chosen.append(min(worth, key=lambda s: (used.count(s), -worth[s], s)))
+        return chosen
 
     def _members(self, tree: TurnTree) -> tuple[Played, ...]:
         self._states.look(tree)  # the last ones, for fit

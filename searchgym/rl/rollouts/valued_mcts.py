@@ -71,11 +71,11 @@ class ValuedMcts(KeepsHead, Mcts):
         states: list[Tensor] = []
         quality: list[float] = []
         for s in scored:
-            found = s.signals["turn_quality"]
+            measured = s.signals["turn_quality"]
             for i in s.training:
                 own = self._states.of(s.group.members[i].episode.config.episode_id)
                 for turn, state in sorted(own.items()):
-                    goal = float(found[i, turn - 1]) if turn else 0.0
+                    goal = float(measured[i, turn - 1]) if turn else 0.0
                     if not math.isnan(goal):
                         states.append(state)
                         quality.append(goal)

@@ -43,11 +43,11 @@ class ByEntropies(Slot):
         self.ratio = 1.0
 
     def coef(self, step: int, metrics: Mapping[str, float]) -> Mapping[str, float]:
-        found = [metrics.get(name, math.nan) for name in self.metrics]
-        if all(math.isfinite(v) and v > 0 for v in found):  # none where nothing was trained on
+        entropies = [metrics.get(name, math.nan) for name in self.metrics]
+        if all(math.isfinite(v) and v > 0 for v in entropies):  # none where nothing was trained on
             if self.first is None:
-                self.first = found
-            expert, own = (v / first for v, first in zip(found, self.first, strict=True))
+                self.first = entropies
+            expert, own = (v / first for v, first in zip(entropies, self.first, strict=True))
             self.ratio = expert / own
         return {self.name: min(max(self.weight * self.ratio, self.low), self.high)}
 

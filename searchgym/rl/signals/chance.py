@@ -19,5 +19,5 @@ class GoldChance(GoldLogp):
     provides = frozenset({"gold_chance"})
 
     def value(self, logp: Floats, counts: Floats) -> Floats:
-        found: Floats = np.exp(logp)
-        return found
+        chances: Floats = np.exp(logp)
+        return chances

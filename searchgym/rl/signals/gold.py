@@ -28,7 +28,7 @@ class GoldLogp(Slot):
     provides = frozenset({"gold_logp"})
 
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
-        found: list[Signals] = []
+        signals: list[Signals] = []
         context = workers.policy.context
         for group in groups:
             turns = max((len(m.episode.turns) for m in group.members), default=0)
@@ -50,8 +50,8 @@ class GoldLogp(Slot):
                 counts = np.array([float(row.sampled.sum()) for row in rows])
                 made[tuple(np.array(places).T)] = self.value(logp, counts)
             (name,) = self.provides
-            found.append({name: made})
-        return found
+            signals.append({name: made})
+        return signals
 
     def value(self, logp: Floats, counts: Floats) -> Floats:
         """(n,) numbers of n forced answers: of their log-probabilities and token counts."""

@@ -36,7 +36,7 @@ class Influence(Slot):
         self.placeholder = placeholder
 
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
-        found: list[Signals] = []
+        signals: list[Signals] = []
         for group in groups:
             turns = max((len(m.episode.turns) for m in group.members), default=0)
             made = np.full((len(group.members), turns), np.nan)
@@ -57,8 +57,8 @@ class Influence(Slot):
                 counts = np.array([row.sampled.sum() for row in rows])
                 with_, without = (sums / counts).reshape(-1, 2).T
                 made[tuple(np.array(places).T)] = with_ - without
-            found.append({"influence": made})
-        return found
+            signals.append({"influence": made})
+        return signals
 
 
 def _pairs(member: Played, blank: Ints) -> Iterator[tuple[int, TrainingRow, TrainingRow]]:

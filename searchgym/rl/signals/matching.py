@@ -99,12 +99,12 @@ class Matching(Slot):
             table = np.array([[similarity(call, wanted) for wanted in gold] for call in given])
             scores = MATCHERS[self.how](table)
             scores[scores <= 0] = self.unmatched
-        found, at = [], 0
+        turn_scores, at = [], 0
         for turn in episode.turns:
             own = scores[at : at + len(turn.calls)]
             at += len(turn.calls)
             if isinstance(turn.action, Answer):
-                found.append(part(member, "f1"))
+                turn_scores.append(part(member, "f1"))
             else:
-                found.append(float(own.mean()) if len(own) else 0.0)
-        return found
+                turn_scores.append(float(own.mean()) if len(own) else 0.0)
+        return turn_scores

@@ -48,11 +48,11 @@ class TurnProgress(KeepsHead, Slot):
     def _measured(self, group: Group, workers: Workers) -> Floats:
         turns = max((len(m.episode.turns) for m in group.members), default=0)
         made = np.full((len(group.members), turns), np.nan)
-        for i, (member, found) in enumerate(
+        for i, (member, states) in enumerate(
             zip(group.members, _states(group, workers), strict=True)
         ):
-            self._states[member.episode.config.episode_id] = [state for _, state in found]
-            for number, state in found:
+            self._states[member.episode.config.episode_id] = [state for _, state in states]
+            for number, state in states:
                 valid = not isinstance(member.episode.turns[number].action, Invalid)
                 made[i, number] = self.alpha * self.head.value(state) + self.beta * valid
         return made
@@ -77,10 +77,10 @@ class TurnProgress(KeepsHead, Slot):
 def _states(group: Group, workers: Workers) -> list[list[tuple[int, Tensor]]]:
     """Pairs (turn, its last token's state) of each member, in order."""
     by_row = iter(turn_states([r for m in group.members for r in m.rows], workers.lm, "last"))
-    found: list[list[tuple[int, Tensor]]] = []
+    states: list[list[tuple[int, Tensor]]] = []
     for member in group.members:
         own: dict[int, Tensor] = {}
         for _ in member.rows:
             own |= next(by_row)
-        found.append(sorted(own.items(), key=lambda item: item[0]))
-    return found
+        states.append(sorted(own.items(), key=lambda item: item[0]))
+    return states

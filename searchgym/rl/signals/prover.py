@@ -17,8 +17,8 @@ from .outcome import total
 
 def best_of(value: Floats, k: int) -> Floats:
     """Chance 1 - (1 - V)^``k`` that the best of ``k`` tries succeeds, of chances V in [0, 1]."""
-    found: Floats = 1 - (1 - np.clip(value, 0.0, 1.0)) ** k
-    return found
+    chance: Floats = 1 - (1 - np.clip(value, 0.0, 1.0)) ** k
+    return chance
 
 
 class ProverProgress(Slot):
@@ -53,10 +53,10 @@ class ProverProgress(Slot):
         turns = max((len(m.episode.turns) for m in group.members), default=0)
         made = np.full((len(group.members), turns), np.nan)
         values = self._values(group, workers)
-        for line, member, found in zip(made, group.members, values, strict=True):
+        for line, member, before in zip(made, group.members, values, strict=True):
             if not member.broken:
-                ends = np.array([*found, total(member)])
-                line[: len(found)] = np.diff(best_of(ends, self.best_of))
+                ends = np.array([*before, total(member)])
+                line[: len(before)] = np.diff(best_of(ends, self.best_of))
         return made
 
     def _values(self, group: Group, workers: Workers) -> list[list[float]]:
@@ -77,13 +77,13 @@ class ProverProgress(Slot):
         policy.forget([e.config.episode_id for e in more])
         policy.forget([m.episode.config.episode_id for m in group.members])
         returns = [total(Played(e, ())) for e in more]
-        found: dict[tuple[int, int], float] = {}
+        worth: dict[tuple[int, int], float] = {}
         for n, state in enumerate(states):
             mine = np.array(returns[n * self.samples : (n + 1) * self.samples])
-            found[state] = float(np.nanmean(mine)) if not np.isnan(mine).all() else float("nan")
-        first = next((v for (_, at), v in found.items() if at == 0), float("nan"))
+            worth[state] = float(np.nanmean(mine)) if not np.isnan(mine).all() else float("nan")
+        first = next((v for (_, at), v in worth.items() if at == 0), float("nan"))
         return [
-            [first if turn == 0 else found[i, turn] for turn in range(len(m.episode.turns))]
+            [first if turn == 0 else worth[i, turn] for turn in range(len(m.episode.turns))]
             if not m.broken
             else []
             for i, m in enumerate(group.members)

@@ -63,17 +63,17 @@ class StepQuality(Slot):
     def _along(self, way: list[Step], ends: dict[Step, list[tuple[bool, int]]]) -> list[float]:
         nearest = [min(ends[step]) for step in way if step in ends]
         left = [turns - number for number, (_, turns) in enumerate(nearest, start=1)]
-        found = qualities([float(failed) for failed, _ in nearest], left)
-        return [*found, *[np.nan] * (len(way) - len(found))]
+        by_step = qualities([float(failed) for failed, _ in nearest], left)
+        return [*by_step, *[np.nan] * (len(way) - len(by_step))]
 
 
 def steps(group: Group, place: int) -> list[Step]:
     """All steps of a member's path; those of a parent that was dropped are taken for its own."""
     index = {group.place(i): i for i in range(len(group.members))}
     member = group.members[place]
-    found = [(place, turn) for turn in range(member.since, len(member.episode.turns))]
+    own = [(place, turn) for turn in range(member.since, len(member.episode.turns))]
     if member.parent is None or member.since == 0:
-        return found
+        return own
     if member.parent not in index:
-        return [*((place, turn) for turn in range(member.since)), *found]
-    return [*steps(group, index[member.parent])[: member.since], *found]
+        return [*((place, turn) for turn in range(member.since)), *own]
+    return [*steps(group, index[member.parent])[: member.since], *own]

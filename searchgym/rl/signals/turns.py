@@ -110,13 +110,13 @@ class Anchor(Slot):
     def _states(self, episode: Episode) -> list[tuple[str, ...]]:
         """Return the texts that count before each turn."""
         by_id = {s.id: s for s in episode.contexts.segments}
-        found: list[tuple[str, ...]] = []
+        texts: list[tuple[str, ...]] = []
         for turn in episode.turns:
             seen = [by_id[name] for name in turn.prompt]
             own = [i for i, s in enumerate(seen) if s.author == "policy"]
             first = own[-1] + 1 if own and self.of == "news" else 0
-            found.append(tuple(s.text for s in seen[first:]))
-        return found
+            texts.append(tuple(s.text for s in seen[first:]))
+        return texts
 
 
 def in_columns(rows: Sequence[Sequence[float]]) -> Floats:

@@ -162,10 +162,10 @@ class Batch:
         step are neither an ``"expert"``'s nor ``"replayed"``."""
         which = {"expert": self.expert, "replayed": self.replayed & ~self.expert}
         which["played"] = ~self.expert & ~self.replayed
-        found = torch.zeros_like(self.expert)
+        among = torch.zeros_like(self.expert)
         for kind in kinds:
-            found = found | which[kind]
-        return found
+            among = among | which[kind]
+        return among
 
     def of_role(self, role: str) -> Tensor:
         """(N,) bool: trajectories of a role (``Played.role``)."""
@@ -334,8 +334,8 @@ def _turns(members: Sequence[Played], width: int) -> Tensor:
     """(N, ``width``) each token's turn; numbers never decrease along a line."""
     made = torch.zeros(len(members), width, dtype=torch.long)
     for line, member in zip(made, members, strict=True):
-        found = np.sort(member.turns)
-        line[: len(found)] = torch.from_numpy(found)
+        turns = np.sort(member.turns)
+        line[: len(turns)] = torch.from_numpy(turns)
     return made
 
 

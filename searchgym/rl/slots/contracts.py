@@ -145,9 +145,9 @@ def check_loss(spec: Any) -> None:
     parts = [torch.nonzero(batch.group == n)[:, 0].tolist() for n in batch.group.unique()]
     if not getattr(declared, "whole_groups", False):
         parts = [[i for i in range(len(batch)) if i % 3 == k] for k in range(3)]
-    found = [_loss(spec, ready.take(p), batch.totals, ready=True) for p in parts]
-    require(close(torch.stack([f[0] for f in found]).sum(), loss), spec, "parts add up")
-    for places, (_, part) in zip(parts, found, strict=True):
+    by_part = [_loss(spec, ready.take(p), batch.totals, ready=True) for p in parts]
+    require(close(torch.stack([f[0] for f in by_part]).sum(), loss), spec, "parts add up")
+    for places, (_, part) in zip(parts, by_part, strict=True):
         require(close(part, gradient[places]), spec, "parts have the whole's gradient")
     nothing = replace(batch, mask=torch.zeros_like(batch.mask), length=batch.length * 0)
     empty, none = _loss(spec, nothing)
@@ -189,9 +189,9 @@ def _loss(
     numbers = [n for v in stats.values() for n in (v if isinstance(v, Mean) else (v,))]
     require(all(map(math.isfinite, numbers)), spec, "statistics are finite numbers, or a Mean")
     inputs = [logp] if entropy is None else [logp, entropy]
-    found = torch.autograd.grad(value, inputs, allow_unused=True)
+    grads = torch.autograd.grad(value, inputs, allow_unused=True)
     gradient = torch.zeros_like(logp)
-    for part in found:
+    for part in grads:
         gradient = gradient if part is None else gradient + part
     return value.detach(), gradient
 
@@ -258,16 +258,16 @@ def check_data(spec: Any) -> None:
 
     def seen(policy: Any) -> list[Scored | None]:
         """Groups as a training shows them: of mixed rewards, then failures alone."""
-        found = []
+        admitted = []
         for rewards in ([1.0, 0.0, np.nan, 1.0], [0.0, 0.0, 0.0, 0.0]):
             values = np.array(rewards)
             signals = dict.fromkeys(policy.requires, values)
             scored = Scored(group_of(4), signals, Rewards(values))
             policy.observe(scored)
-            found.append(policy.admit(scored))
-            if found[-1] is not None:
-                _check_admitted(spec, policy, scored, found[-1])
-        return found
+            admitted.append(policy.admit(scored))
+            if admitted[-1] is not None:
+                _check_admitted(spec, policy, scored, admitted[-1])
+        return admitted
 
     seen(policy)
     try:
@@ -308,8 +308,8 @@ def check_schedule(spec: Any) -> None:
     def three(schedule: Any) -> list[dict[str, float]]:
         return [dict(schedule.coef(step, metrics)) for step in range(3)]
 
-    for found in three(make("schedule", spec)):
-        require(all(np.isfinite(v) for v in found.values()), spec, "coefficients are finite")
+    for coef in three(make("schedule", spec)):
+        require(all(np.isfinite(v) for v in coef.values()), spec, "coefficients are finite")
     check_memory("schedule", spec, three)
 
 
@@ -356,10 +356,10 @@ def check_signal(spec: Any, groups: Sequence[Group], workers: Workers) -> None:
     """Check a signal: exactly the promised names, numbers by member or by member and turn,
     repeatable."""
     signal = make("signal", spec)
-    found = signal.measure(groups, workers)
-    require(len(found) == len(groups), spec, "signals for each group")
+    measured = signal.measure(groups, workers)
+    require(len(measured) == len(groups), spec, "signals for each group")
     again = make("signal", spec).measure(groups, workers)
-    for group, values, same in zip(groups, found, again, strict=True):
+    for group, values, same in zip(groups, measured, again, strict=True):
         require(set(values) == set(signal.provides), spec, "the names that it provides")
         for name, numbers in values.items():
             fits = numbers.ndim in (1, 2) and len(numbers) == len(group.members)

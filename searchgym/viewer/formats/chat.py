@@ -15,8 +15,10 @@ NAME = "openai_chat"
 
 def fits(value: Mapping[str, Any]) -> bool:
     """Return whether a first record is of this kind."""
-    found = value.get("messages")
-    return isinstance(found, list) and all(isinstance(m, Mapping) and "role" in m for m in found)
+    messages = value.get("messages")
+    return isinstance(messages, list) and all(
+        isinstance(m, Mapping) and "role" in m for m in messages
+    )
 
 
 def read(value: Mapping[str, Any]) -> Record:

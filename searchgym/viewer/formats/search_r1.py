@@ -43,9 +43,9 @@ def read(value: Mapping[str, Any]) -> Record:
         question, prompt, value["output"], _golden(value.get("gts")), float(value["score"]),
         step=value.get("step"),
         parts={
-            name: float(found)
-            for name, found in value.items()
-            if name not in ("score", "step") and isinstance(found, (int, float))
+            name: float(part)
+            for name, part in value.items()
+            if name not in ("score", "step") and isinstance(part, (int, float))
         },
     )  # fmt: skip
 
@@ -83,20 +83,20 @@ def blocks(path: Path) -> Iterator[tuple[int, bytes]]:
 def read_block(data: bytes) -> Record:
     """One printed episode. Its reward is not printed: exact match is computed."""
     text = _PREFIX.sub(b"", data).decode("utf-8", "replace")
-    found = _FIELD.match(text)
-    if found is None:
+    match = _FIELD.match(text)
+    if match is None:
         raise ValueError(
             "expected lines 'Golden answers:', 'Extracted answer:', 'Solution string:'"
         )
-    golden = _golden(found["gold"])
-    whole = _AFTER.sub("", found["text"])
+    golden = _golden(match["gold"])
+    whole = _AFTER.sub("", match["text"])
     # prompt and response are decoded together: what the model wrote begins after the question
     question, _ = _asked(whole)
     mark = _QUESTION.search(whole)
     written = whole[mark.end() :] if mark else whole
     written = _OPENING.sub("", written, count=1)
     prompt = whole[: mark.end()] if mark else ""
-    answer = "" if found["answer"] == "None" else found["answer"]
+    answer = "" if match["answer"] == "None" else match["answer"]
     score = exact_match(answer, golden) if answer else 0.0
     made = _record(question, prompt, written.strip(), golden, score, parts={"em": score})
     made.answer = answer
@@ -128,8 +128,8 @@ def _record(
 
 def _asked(text: str) -> tuple[str, str]:
     """The last question in a prompt, which may show another as its example."""
-    found = _QUESTION.findall(text)
-    return (found[0].strip() if found else text.strip()[-300:]), text
+    questions = _QUESTION.findall(text)
+    return (questions[0].strip() if questions else text.strip()[-300:]), text
 
 
 def _golden(value: Any) -> tuple[str, ...]:

@@ -110,10 +110,10 @@ def _shown(events: Sequence[Sequence[Any]], turns: Sequence[ViewedTurn]) -> None
 
 
 def _tokens(row: Mapping[str, Any]) -> list[Token]:
-    found = zip(
+    fields = zip(
         row["text"], row["turn"], row["trained"], row["logp"], row["advantage"], strict=True
     )
-    return [Token(t, n, bool(m), p, a) for t, n, m, p, a in found]
+    return [Token(t, n, bool(m), p, a) for t, n, m, p, a in fields]
 
 
 def _facts(value: Mapping[str, Any], training: Mapping[str, Any]) -> dict[str, str]:

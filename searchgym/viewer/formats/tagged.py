@@ -37,17 +37,17 @@ def turns_of(text: str) -> list[ViewedTurn]:
 
 def turn_of(number: int, text: str) -> ViewedTurn:
     """Turn of a text that the model wrote in one go; its last complete action counts."""
-    found = last_action(text)
-    if found is None:
+    action = last_action(text)
+    if action is None:
         return ViewedTurn(number, text, "Invalid", "no closed action tag")
-    tag, inside = found
+    tag, inside = action
     tools = (tag,) if tag != "answer" else ()
     return ViewedTurn(number, text, _NAMES[tag], inside.strip(), tools=tools)
 
 
 def last_action(text: str) -> tuple[str, str] | None:
     """Tag and content of the last closed action; linear in the text, however many tags it holds."""
-    found, at = None, 0
+    action, at = None, 0
     unclosed: set[str] = set()
     for opening in _OPENING.finditer(text):
         tag = opening.group(1)
@@ -57,8 +57,8 @@ def last_action(text: str) -> tuple[str, str] | None:
         if end < 0:  # nor is any later one of its kind closed
             unclosed.add(tag)
             continue
-        found, at = (tag, text[opening.end() : end]), end
-    return found
+        action, at = (tag, text[opening.end() : end]), end
+    return action
 
 
 def _corrections(text: str) -> list[tuple[int, int]]:

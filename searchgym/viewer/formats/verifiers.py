@@ -42,9 +42,9 @@ def read(value: Mapping[str, Any]) -> Record:
         end="infra_error" if error else "completed",
         reward=reward,
         parts={
-            name: float(found)
-            for name, found in value.items()
-            if name not in _KNOWN and isinstance(found, (int, float))
+            name: float(part)
+            for name, part in value.items()
+            if name not in _KNOWN and isinstance(part, (int, float))
         },
         family=str(value.get("task") or ""),
         prompt=[Observation(*o) for o in prompt],

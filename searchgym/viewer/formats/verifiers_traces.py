@@ -38,12 +38,12 @@ def pieces(line: bytes) -> list[tuple[int, int]]:
         spans = list(_traces(text))
     except (ValueError, IndexError):  # whoever reads the line says what is wrong
         spans = []
-    found, at, place = [], 0, 0
+    byte_spans, at, place = [], 0, 0
     for start, end in spans:
         first = at + _size(text[place:start])
         at, place = first + _size(text[start:end]), end
-        found.append((first, at))
-    return found or [(0, len(line))]
+        byte_spans.append((first, at))
+    return byte_spans or [(0, len(line))]
 
 
 def _size(text: str) -> int:
@@ -55,8 +55,8 @@ def _traces(text: str) -> Iterator[tuple[int, int]]:
     value = json.JSONDecoder().raw_decode
 
     def after(at: int) -> int:
-        found = _BETWEEN.match(text, at)
-        return found.end() if found else at
+        match = _BETWEEN.match(text, at)
+        return match.end() if match else at
 
     at = after(text.index("{") + 1)
     while text[at] != "}":

@@ -45,7 +45,8 @@ def lab(
         int | None, typer.Option(help="Steps drawn where each is a batch of its own.")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Trainings of each method, with --learn. Default: 5.")
+        int | None,
+        typer.Option(min=1, help="Trainings of each method, with --learn. Default: 5."),
     ] = None,
     out: Annotated[
         Path | None,

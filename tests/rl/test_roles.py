@@ -24,14 +24,14 @@ from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.rewards.ranking import ndcg
 from searchgym.rl.rollouts.asides import Aside, ask
-from searchgym.rl.rollouts.ranked import clusters, order_of
+from searchgym.rl.rollouts.ranked import Ranked, _Ranking, clusters, order_of
 from searchgym.rl.rollouts.refined import cut_of
 from searchgym.rl.slots.batch import Batch, Output
 from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make
 from searchgym.rl.slots.samples import sample_batch
 from searchgym.rl.trainer import TrainConfig, Trainer
-from searchgym.types import Failure, Hit, Query, Ranking
+from searchgym.types import CallContext, Failure, Hit, Query, Ranking, ToolCall
 from tests.rl import colours, lookup
 
 NEEDED = {"ai_searchplanner": "generator", "cosearch": "ranker", "search_r2_refiner": "refiner"}
@@ -424,6 +424,28 @@ def test_a_ranker_that_cannot_be_reached_fails_the_search() -> None:
     assert episode_metrics(scored)["infra_errors"] == len(searched)
 
 
+def test_each_ranking_has_a_name_of_its_own() -> None:
+    """Also where two searches of a turn are ranked, and the first must be asked for again."""
+    names: list[str] = []
+
+    def busy_at_first(request: Any) -> Any:
+        names.append(request.episode_id)
+        return Failure("unavailable", "busy") if len(names) == 1 else "answer: 2 1"
+
+    env = shelf()
+    there = workers(env, ranker=FunctionAgent(busy_at_first))
+    played = env.start(0, task=env.tasks[0], episode_id="e")
+    tools = _Ranking(Ranked(size=2, keep=2), there, {"e": played})
+    context = CallContext(1, "e", {}, task=env.tasks[0])
+    calls = [ToolCall("search", {"query": f"q{i}"}, i, context) for i in range(2)]
+    first, second = tools.run(calls)
+    assert isinstance(first, Failure)
+    assert not isinstance(second, Failure)
+    (again,) = tools.run(calls[:1])
+    assert not isinstance(again, Failure)
+    assert len(names) == len(set(names)) == 3
+
+
 # --- Search-R2 --------------------------------------------------------------------------------
 def judged(text: str) -> list[Group]:
     there = workers(refiner=says(text))
@@ -457,7 +479,8 @@ def test_a_chain_is_cut_before_the_turn_that_went_wrong() -> None:
 @pytest.mark.parametrize(
     ("text", "turn"),
     [("answer: accept", None), ("answer: 1", 0), ("answer: cut before turn 2", 1),
-     ("answer: 3", None), ("answer: 0", None), ("answer: Accepted, not 1", None)],
+     ("answer: 3", None), ("answer: 0", None), ("answer: Accepted, not 1", None),
+     ("answer: unacceptable: turn 2 went wrong", 1)],
 )  # fmt: skip
 def test_judgements(text: str, turn: int | None) -> None:
     aside = Aside("j", 0, "well?", "accept", meta={"turns": 2})

@@ -84,6 +84,14 @@ def search_r1_turns(found: Record) -> None:
     assert (found.outcome, found.reward, found.searches) == ("right", 1.0, 1)
 
 
+def test_the_question_is_the_last_one_of_a_prompt_with_an_example(tmp_path: Path) -> None:
+    example = "An example. Question: Who founded Quell?\n<answer> Osten </answer>\n\n"
+    row = {"input": example + PROMPT, "output": WRITTEN, "score": 1.0, "step": 20,
+           "gts": {"target": ["Mira Venn", "Venn"]}}  # fmt: skip
+    (record,) = read(lines(tmp_path / "20.jsonl", row))
+    search_r1_turns(record)
+
+
 def test_verl_dumps_of_search_r1(tmp_path: Path) -> None:
     chat = f"<|im_start|>user\n{PROMPT}<|im_end|>\n<|im_start|>assistant\n"
     row = {"input": chat, "output": WRITTEN + "<|im_end|>", "score": 1.0, "step": 20,

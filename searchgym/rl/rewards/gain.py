@@ -46,6 +46,6 @@ class GainReward(Slot):
 
 
 def useful(member: Played) -> float:
-    """Share of the turns that searched which showed a gold passage not shown before; 0 without."""
+    """Share of the turns that called a tool which showed a new gold passage; 0 without any."""
     showed = [t.reward_parts.get("evidence", 0.0) > 0 for t in member.episode.turns if t.calls]
     return sum(showed) / len(showed) if showed else 0.0

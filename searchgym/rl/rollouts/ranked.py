@@ -86,6 +86,8 @@ class _Ranking:
         self.rollout, self.workers, self.episodes = rollout, workers, episodes
         self.done: dict[str, list[Episode]] = {}
         """Episode → those of its rankings."""
+        self._begun: dict[str, int] = {}
+        """Episode → its rankings so far, also those that failed: names are not used twice."""
 
     def run(self, calls: Sequence[ToolCall]) -> list[ToolResult | Failure]:
         results = self.workers.env.toolbox.run(calls)
@@ -93,12 +95,12 @@ class _Ranking:
             i for i, r in enumerate(results)
             if calls[i].tool == "search" and isinstance(r, ToolResult) and len(r.hits) > 1
         ]  # fmt: skip
-        begun: dict[str, int] = {n: len(episodes) for n, episodes in self.done.items()}
         asides = []
         for i in where:
             name = calls[i].ctx.episode_id
-            asides.append(self._aside(calls[i], results[i], begun.setdefault(name, 0)))  # type: ignore[arg-type]
-            begun[name] += 1
+            number = self._begun.get(name, 0)
+            asides.append(self._aside(calls[i], results[i], number))  # type: ignore[arg-type]
+            self._begun[name] = number + 1
         for i, episode in zip(where, ask(RANKER, asides, self.workers), strict=True):
             if (failure := failure_of(episode)) is not None:
                 results[i] = failure  # nobody ranked what it found: the search has failed

@@ -12,7 +12,7 @@ from .branching import SecondTries, TurnTree, returns
 
 REFINER = "refiner"
 ACCEPT = "accept"
-_VERDICT = re.compile(rf"{ACCEPT}|\d+", re.IGNORECASE)
+_VERDICT = re.compile(rf"\b{ACCEPT}|\d+", re.IGNORECASE)
 
 
 class Refined(SecondTries):

@@ -38,9 +38,9 @@ def fits(value: Mapping[str, Any]) -> bool:
 
 def read(value: Mapping[str, Any]) -> Record:
     """A line of verl's dump."""
-    question, prompt = _asked(value["input"])
+    prompt = value["input"]
     return _record(
-        question, prompt, value["output"], _golden(value.get("gts")), float(value["score"]),
+        _asked(prompt), prompt, value["output"], _golden(value.get("gts")), float(value["score"]),
         step=value.get("step"),
         parts={
             name: float(part)
@@ -91,8 +91,8 @@ def read_block(data: bytes) -> Record:
     golden = _golden(match["gold"])
     whole = _AFTER.sub("", match["text"])
     # prompt and response are decoded together: what the model wrote begins after the question
-    question, _ = _asked(whole)
     mark = _QUESTION.search(whole)
+    question = mark[1].strip() if mark else whole.strip()[-300:]
     written = whole[mark.end() :] if mark else whole
     written = _OPENING.sub("", written, count=1)
     prompt = whole[: mark.end()] if mark else ""
@@ -126,10 +126,10 @@ def _record(
     )
 
 
-def _asked(text: str) -> tuple[str, str]:
+def _asked(prompt: str) -> str:
     """The last question in a prompt, which may show another as its example."""
-    questions = _QUESTION.findall(text)
-    return (questions[0].strip() if questions else text.strip()[-300:]), text
+    questions = _QUESTION.findall(prompt)
+    return questions[-1].strip() if questions else prompt.strip()[-300:]
 
 
 def _golden(value: Any) -> tuple[str, ...]:

@@ -22,9 +22,7 @@ TORCH ?= torch==2.13.0
 PIP_INSTALL := pip install --quiet --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST ?= $(BIN)/python -m pytest
-# Three workers for two cores: tests of servers and of processes that are killed wait much.
-PROCESSES := $(shell n=$$(nproc 2>/dev/null || echo 2); n=$$((n + n / 2)); echo $$((n < 4 ? n : 4)))
-WORKERS ?= --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder
+WORKERS ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 # Search tools of other projects, which the server is tested against, in a venv of their own.
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed

@@ -51,6 +51,7 @@ def test_eval(limited: Callable[..., Finished], tmp_path: Path) -> None:
         assert (run / name).read_bytes() == (whole / name).read_bytes()
 
 
+@pytest.mark.slow  # a checkpoint that does not fit: tests/rl/test_run_folder.py
 def test_train_and_report(
     limited: Callable[..., Finished],
     world: Path,  # noqa: F811

@@ -155,6 +155,7 @@ def started(forks: Server, arguments: list[str], count: int, cwd: Path) -> list[
     ]  # fmt: skip
 
 
+@pytest.mark.slow  # that two processes train what one does is tests/rl/test_processes.py
 @pytest.mark.timeout(400)  # four processes start
 def test_several_processes_train_one_model(
     cli: Cli, forks: Server, world: Path, tmp_path: Path

@@ -15,7 +15,7 @@ from searchgym.rl.candidate.greedy import play_greedily
 from searchgym.rl.candidate.trainer import CandidateTrainConfig, CandidateTrainer
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_learns_an_easy_task(make_arena, seed):
     arena = make_arena()
     config = CandidateTrainConfig(

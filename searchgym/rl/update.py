@@ -215,7 +215,7 @@ def batch_measures(
 
 
 def _cause(batch: Batch) -> str:
-    """What to change where an update is not finite."""
+    """Advice for an update that is not finite."""
     if batch.adv is not None:
         broken = int((~batch.adv.isfinite()).reshape(len(batch), -1).any(1).sum())
         if broken:

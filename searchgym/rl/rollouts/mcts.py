@@ -27,7 +27,7 @@ class SearchNode:
     ended: bool = False
     """True if the episode ends here."""
     expected: float | None = None
-    """What a value model says of it; None: it was not asked."""
+    """Value by a model; None: it was not asked."""
 
     @property
     def value(self) -> float:

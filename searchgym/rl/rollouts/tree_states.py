@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from ..slots.records import Played
 from ..turn_head import turn_states
-from .branching import TurnTree
+from .branching import Branching, TurnTree
 
 
 class TreeStates:
@@ -36,3 +37,13 @@ class TreeStates:
     def clear(self) -> None:
         """Forget all of them, once a step is over."""
         self._by_episode = {}
+
+
+class KeepsStates(Branching):
+    """A rollout that branches and keeps the states of its trees until it has learnt from them."""
+
+    _states: TreeStates
+
+    def _members(self, tree: TurnTree) -> tuple[Played, ...]:
+        self._states.look(tree)  # those of the last branches, which no choice has asked for
+        return super()._members(tree)

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from ..slots.records import Played, Scored
+from ..slots.records import Scored
 from ..turn_head import KeepsHead, TurnHead
-from .branching import Branching, TurnTree
+from .branching import TurnTree
 from .entropy_branches import turn_entropy
-from .tree_states import TreeStates
+from .tree_states import KeepsStates, TreeStates
 
 State = tuple[int, int]
 """(Place of the branch that wrote the turn, turn)."""
 
 
-class ValueGuided(KeepsHead, Branching):
+class ValueGuided(KeepsHead, KeepsStates):
     """``chains`` chains, then in ``rounds`` rounds branches from the states of the group with the
     largest V + ``weight`` · U, until there are ``size`` leaves. A state is what stands before a
     turn, the question's being one; each is taken once before any is taken again. U is the turn's
@@ -88,10 +88,6 @@ class ValueGuided(KeepsHead, Branching):
             used = [*left, *chosen]
             chosen.append(min(worth, key=lambda s: (used.count(s), -worth[s], s)))
         return chosen
-
-    def _members(self, tree: TurnTree) -> tuple[Played, ...]:
-        self._states.look(tree)  # the last ones, for fit
-        return super()._members(tree)
 
     def fit(self, scored: Sequence[Scored]) -> Mapping[str, float]:
         """Move the head towards what followed, in the episodes that were trained on."""

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from ..slots.records import Played, Scored
+from ..slots.records import Scored
 from ..turn_head import KeepsHead, TurnHead
 from .branching import TurnTree
 from .mcts import Mcts, SearchNode
-from .tree_states import TreeStates
+from .tree_states import KeepsStates, TreeStates
 
 
-class ValuedMcts(KeepsHead, Mcts):
+class ValuedMcts(KeepsHead, KeepsStates, Mcts):
     """:class:`Mcts` in which a state at which an episode goes on is worth (1 - α) V + α Q, where V
     is a value model's and Q the mean return of the episodes through it; an ended one Q (ReST-MCTS*,
     Zhang et al., arXiv 2406.03816, whose search mixes what a simulation found into its value model
@@ -61,10 +61,6 @@ class ValuedMcts(KeepsHead, Mcts):
         if node.expected is None:
             return node.value
         return (1 - self.alpha) * node.expected + self.alpha * node.value
-
-    def _members(self, tree: TurnTree) -> tuple[Played, ...]:
-        self._states.look(tree)  # the last ones, for fit
-        return super()._members(tree)
 
     def fit(self, scored: Sequence[Scored]) -> Mapping[str, float]:
         """Move the head towards the qualities that were measured."""

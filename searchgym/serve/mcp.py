@@ -4,12 +4,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from .. import __version__
 from ..corpora.corpus import Corpus
@@ -22,9 +19,6 @@ from .limits import HttpError, Scope, read_body, respond
 from .metrics import Board
 from .settings import Settings
 
-if TYPE_CHECKING:
-    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-
 _SNIPPET = 2000
 _MOST_K = 100
 """Maximum passages per search; a model's context has no room for more."""
@@ -35,9 +29,7 @@ _INVALID_REQUEST, _PARSE_ERROR = -32600, -32700
 
 
 class Mcp:
-    """The protocol's endpoint as an ASGI application; :meth:`run` must be entered around it. The
-    ``mcp`` package is imported for the first message: it takes a second, and many servers get none.
-    """
+    """The protocol's endpoint as an ASGI application; :meth:`run` must be entered around it."""
 
     def __init__(
         self,
@@ -46,63 +38,36 @@ class Mcp:
         settings: Settings,
         board: Board,
     ) -> None:
-        if find_spec("mcp") is None:
-            raise MissingExtraError("the server's tools (mcp)", "serve")
+        try:
+            from mcp.server.lowlevel import Server
+            from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+            from mcp.server.transport_security import TransportSecuritySettings
+        except ImportError as error:
+            raise MissingExtraError("the server's tools (mcp)", "serve") from error
+
         self._answerer, self._corpus, self._board = answerer, corpus, board
         self._limits = settings.limits
         self._k = min(settings.default_k, _MOST_K)
         self._most_k = min(settings.limits.k, _MOST_K)
-        self._asked = asyncio.Event()
-        self._manager: asyncio.Future[StreamableHTTPSessionManager]
-
-    @asynccontextmanager
-    async def run(self) -> AsyncIterator[None]:
-        """Return the context in which the application runs; it can be entered once only."""
-        self._manager = asyncio.get_running_loop().create_future()
-        managing = asyncio.create_task(self._manage())
-        try:
-            yield
-        finally:
-            managing.cancel()
-            await asyncio.wait([managing])
-
-    async def _manage(self) -> None:
-        """Begin at the first message, in a task of its own: it must end where it began."""
-        await self._asked.wait()
-        try:
-            manager = await asyncio.to_thread(self._made)
-            async with manager.run():
-                self._manager.set_result(manager)
-                await asyncio.Event().wait()
-        except Exception as error:
-            if self._manager.done():
-                raise
-            self._manager.set_exception(error)  # told to whoever asks
-
-    def _made(self) -> StreamableHTTPSessionManager:
-        from mcp.server.lowlevel import Server
-        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-        from mcp.server.transport_security import TransportSecuritySettings
-
-        return StreamableHTTPSessionManager(
-            Server(
-                "searchgym", version=__version__, on_list_tools=self._list, on_call_tool=self._call
-            ),
+        server = Server(
+            "searchgym", version=__version__, on_list_tools=self._list, on_call_tool=self._call
+        )
+        self._manager = StreamableHTTPSessionManager(
+            server,
             stateless=True,
             json_response=True,
-            max_request_body_size=self._limits.body_bytes,
+            max_request_body_size=settings.limits.body_bytes,
             # foreign hosts and origins are refused before, for all routes (``HostCheck``)
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
 
-    async def _handle(self, scope: Scope, receive: Any, send: Any) -> None:
-        self._asked.set()
-        manager = await asyncio.shield(self._manager)  # of others, too, if this client hangs up
-        await manager.handle_request(scope, receive, send)
+    def run(self) -> AbstractAsyncContextManager[None]:
+        """Return the context in which the application runs; it can be entered once only."""
+        return self._manager.run()
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["method"] != "POST":
-            await self._handle(scope, receive, send)
+            await self._manager.handle_request(scope, receive, send)
             return
         body = await read_body(scope, receive, self._limits.body_bytes)
         if (wrong := _wrong(scope, body)) is not None:
@@ -120,7 +85,7 @@ class Mcp:
             given = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        await self._handle(scope, again, send)
+        await self._manager.handle_request(scope, again, send)
 
     async def _list(self, context: Any, params: Any) -> Any:
         from mcp.types import ListToolsResult, Tool

@@ -37,6 +37,11 @@ def agent_errors(name: str) -> Iterator[None]:
             raise  # not the agent's
         own = [f for f, path in zip(frames, files, strict=True) if _PACKAGE not in path.parents]
         where = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+        if "out of memory" in str(error):
+            raise EvaluationError(
+                f"agent {name!r}: the device is out of memory. Fewer episodes at a time need less: "
+                "searchgym eval … --batch 32"
+            ) from error
         raise EvaluationError(
             f"agent {name!r} raised {type(error).__name__}: {error}{where}; 'searchgym "
             "--traceback …' shows all of it"

@@ -33,6 +33,8 @@ class FinetuneRecipe:
     no reinforcement learning."""
     freeze: tuple[str, ...] = ()
     """Patterns of parameters that stay as they are."""
+    compile: bool = False
+    """Compile the layers for the supervised stage: for GPUs."""
     renderer: Any = "chat"
     """Prompt format, by name or as a table."""
     turn_tokens: int = 160

@@ -91,11 +91,15 @@ def teach(
     """
     out, config = Path(out), recipe.config(seed)
     with FolderLock(out):
-        lm = TrainableLM(model or recipe.model, dtype="float32", freeze=recipe.freeze)
+        lm = TrainableLM(
+            model or recipe.model, dtype="float32", freeze=recipe.freeze, compile=recipe.compile
+        )
         rows = demonstrate(out, recipe, lm, report=made)
         block_attention(lm.model)
         trainer = SftTrainer(lm.model, rows, config, training_dtype(lm.model.device))
-        about = {"recipe": {k: v for k, v in asdict(recipe).items() if k not in ("rl", "sft")}}
+        table = asdict(recipe)
+        apart = ("rl", "sft", *(() if recipe.compile else ("compile",)))
+        about = {"recipe": {k: v for k, v in table.items() if k not in apart}}
 
         def started() -> None:
             note_machine(out / SFT)

@@ -222,4 +222,10 @@ def _recordable(model: Any) -> bool:
     spread = len(set(getattr(model, "hf_device_map", {}).values())) > 1
     graph = getattr(model, "_can_compile_fullgraph", False)
     there = model.device.type == "cuda" and torch.cuda.is_available()
-    return bool(there and graph and whole and not spread)
+    return bool(there and graph and whole and not spread and not routed(model.config))
+
+
+def routed(config: Any) -> bool:
+    """True if a model has experts: which of them a token goes to decides what is computed, and some
+    of their kernels ask the processor."""
+    return any("expert" in name for name in config.to_dict())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import EngineError, MissingExtraError
 from ..llms.caches import tokens_that_fit
 from ..llms.causal import loaded
+from ..llms.compiled import compile_layers
 from ..llms.models import name_of
 from ..llms.ropes import check_length
 from ..llms.transformers_generator import TransformersGenerator
@@ -69,6 +70,8 @@ class TrainableLM:
             trained: the policy that is trained is the sharper one, as in TRL and verl, while
             ``Sampling.temperature`` only changes what is drawn. Of a small model at 1, most samples
             are wrong by accident. Greedy text is the same with any, and weights are saved without.
+        compile: Compile the layers for training (:mod:`searchgym.llms.compiled`): worth its half
+            minute on a GPU, where small operations take most of the time.
         autocast: ``"bfloat16"`` computes the matrix products of training in it, of weights that
             stay as they are (half the time where the machine has such products); sampling does not
             change. ``"auto"``: on accelerators, and on CPUs that gain by it
@@ -78,7 +81,8 @@ class TrainableLM:
 
     Raises:
         EngineError: nothing can be loaded, adapters fit nowhere, a pattern fits no name, a
-            temperature is not positive, or ``autocast`` is something else.
+            temperature is not positive, ``autocast`` is something else, or the layers cannot be
+            compiled.
     """
 
     def __init__(
@@ -95,6 +99,7 @@ class TrainableLM:
         freeze: str | Sequence[str] = (),
         temperature: float = 1.0,
         autocast: str | None = None,
+        compile: bool = False,
         seed: int = 0,
         **options: Any,
     ) -> None:
@@ -122,6 +127,8 @@ class TrainableLM:
             enable = getattr(self.model, "activation_checkpointing_enable", None)  # the newer name
             enable = enable or self.model.gradient_checkpointing_enable
             enable({"use_reentrant": False})
+        if compile:
+            compile_layers(self.model)
         self.wrapped: Any = self.model
         """The module that computes with gradient: the model, or its wrapper of processes."""
         self.passes: Callable[[int], int] | None = None

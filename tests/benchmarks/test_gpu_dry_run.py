@@ -47,7 +47,7 @@ def test_updates(found: dict[str, Any]) -> None:
     for kind in ("sft", "grpo"):
         variants = found["parts"]["updates"]["tiny"][kind]
         for name, measured in variants.items():
-            if "flash" in name:
+            if "flash" in name or "compiled" in name:  # for GPUs
                 assert "skipped" in measured
                 continue
             assert measured["tokens_per_s"] > 0

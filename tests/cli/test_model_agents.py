@@ -187,12 +187,16 @@ class Unmade:
         self.size = size + 1
     def act(self, requests):
         return ["" for _ in requests]
+
+def hungry(request):
+    raise RuntimeError("CUDA error: out of memory")
 """
 
 
 @pytest.mark.parametrize(
     ("agent", "options_", "says"),
     [
+        ("broken_agents:hungry", [], "the device is out of memory. Fewer episodes at a time"),
         ("broken_agents:Broken", [], r"raised ZeroDivisionError: division by zero (%s:4)"),
         ("broken_agents:function", [], r"raised KeyError: 'missing' (%s:7)"),
         ("broken_agents:Unmade", ["-A", "size=abc"], "cannot be made with size='abc'"),

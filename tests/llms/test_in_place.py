@@ -126,6 +126,11 @@ def test_memory_is_free_as_soon_as_nothing_is_written_any_more() -> None:
             gc.enable()
 
 
+@pytest.mark.parametrize("kind", IN_SLOTS)
+def test_models_with_experts_are_known(kind: str) -> None:
+    assert in_place.routed(made(kind).config) == (kind in ("qwen2_moe", "deepseek_v3"))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "gpt2", "qwen2_moe"])
 def test_a_recorded_step_gives_what_a_growing_cache_gives(

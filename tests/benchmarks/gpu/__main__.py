@@ -17,7 +17,7 @@ from . import handover, learning, peak, rollouts, served, tables, updates, vecto
 from .models import SIZES
 from .setting import Report, Setting, attempted, clean, failures
 
-SHARES = {"machine": 0.1, "rollouts": 0.3, "updates": 0.35, "handover": 0.15, "vllm": 0.35,
+SHARES = {"machine": 0.1, "rollouts": 0.3, "updates": 0.45, "handover": 0.15, "vllm": 0.35,
           "vectors": 0.15,          "learning": 1.0}  # fmt: skip
 """Part → share of the time that is left when it begins, which its loops keep to."""
 RESERVE_S = 15.0

@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from searchgym.llms.base import Sampling
+from searchgym.llms.compiled import compile_layers
 from searchgym.llms.precision import training_dtype
 from searchgym.llms.sft import SftConfig, SftTrainer
 from searchgym.policies.causal_lm import CausalLMPolicy
@@ -60,14 +61,18 @@ class Variant(NamedTuple):
     dtype: torch.dtype
     autocast: bool
     attention: str = "sdpa"
+    compiled: bool = False
 
 
 VARIANTS = (
     Variant("float32, autocast", torch.float32, True),
+    Variant("float32, autocast, compiled", torch.float32, True, compiled=True),
     Variant("bfloat16, flash 2", torch.bfloat16, False, "flash_attention_2"),
     Variant("bfloat16", torch.bfloat16, False),
+    Variant("bfloat16, compiled", torch.bfloat16, False, compiled=True),
 )
-"""Float32 weights under autocast, as trainers have them; bfloat16 ones with each attention."""
+"""Float32 weights under autocast, as trainers have them; bfloat16 ones with each attention; both
+with compiled layers, too, in supervised updates, since compiling takes time."""
 
 
 class Update(NamedTuple):
@@ -93,11 +98,12 @@ def part(setting: Setting, machine: Report) -> Report:
     jobs = [(size, kind) for size in setting.sizes for kind in (sft, grpo)]
     for number, (size, kind) in enumerate(jobs):
         mine = setting.until(1 / (len(jobs) - number))
+        variants = [v for v in VARIANTS if kind is sft or not v.compiled]
         found.setdefault(size, {})[kind.__name__] = {
             v.name: attempted(
-                partial(measured, mine.until(1 / (len(VARIANTS) - i)), size, v, kind, machine)
+                partial(measured, mine.until(1 / (len(variants) - i)), size, v, kind, machine)
             )
-            for i, v in enumerate(VARIANTS)
+            for i, v in enumerate(variants)
         }
     return found
 
@@ -112,10 +118,14 @@ def measured(
             return skipped("flash-attn is not installed")
         if device.type != "cuda":
             return skipped("flash-attn runs on GPUs")
+    if variant.compiled and device.type != "cuda":
+        return skipped("layers are compiled for GPUs")
     clean(device)
     passes: list[Report] = []
     stopped, tokens = "", 256 if setting.dry else 8192
     model = random_model(size, device, variant.dtype, variant.attention)
+    if variant.compiled:
+        compile_layers(model)
     try:
         update = kind(setting, size, variant, model)
         while not stopped:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from ..errors import EngineError, unknown
 from ..llms.head import logits_at, states_at
+from .padded import right_padded
 from .rows import TrainingRow
 
 if TYPE_CHECKING:
@@ -154,28 +154,16 @@ def _pass(
     model: Any, rows: Sequence[TrainingRow], pad: int, entropy: bool, measures: Collection[str],
     among: Sequence[int],
 ) -> Iterator[_Found]:  # fmt: skip
-    """Yield what is asked for of all sampled tokens, some tokens at a time.
-
-    Padding is on the right, where neither causal attention nor convolution looks, so it needs no
-    mask, and attention may take its fast causal path.
-    """
+    """Yield what is asked for of all sampled tokens, some tokens at a time."""
     import torch
 
-    inner = getattr(model, "module", model)  # DistributedDataParallel's
-    takes = inspect.signature(inner.forward).parameters
-    width = max(map(len, rows))
-    ids = np.full((len(rows), width), pad, np.int64)
-    for i, row in enumerate(rows):
-        ids[i, : len(row)] = row.ids
-    tokens = torch.from_numpy(ids).to(inner.device)
-    extra: dict[str, Any] = {}
-    if "position_ids" in takes:
-        extra["position_ids"] = torch.arange(width, device=inner.device).expand(len(rows), width)
-    sampled = np.zeros(ids.shape, np.bool_)
+    extra = right_padded(getattr(model, "module", model), rows, pad)  # DistributedDataParallel's
+    tokens = extra.pop("input_ids")
+    sampled = np.zeros(tokens.shape, np.bool_)
     for i, row in enumerate(rows):
         sampled[i, : len(row)] = row.sampled
-    line, column = (torch.from_numpy(a).to(inner.device) for a in np.nonzero(sampled))
-    named = torch.tensor(among, dtype=torch.long, device=inner.device)
+    line, column = (torch.from_numpy(a).to(tokens.device) for a in np.nonzero(sampled))
+    named = torch.tensor(among, dtype=torch.long, device=tokens.device)
     states = tokens[line]  # read only if hidden states are asked for
     if "hidden" in measures:
         logits, hidden = states_at(model, tokens, line, column - 1, **extra)

@@ -55,6 +55,30 @@ def test_values_are_of_the_state_before_the_token() -> None:
             assert (line[len(at) :] == 0).all()
 
 
+def test_equal_rows_go_through_the_body_once() -> None:
+    """And are fitted as if each had gone."""
+    batch, critic = batch_and_critic()
+    torch.nn.init.ones_(critic.head.weight)
+    twice = batch.take([0, 1, 0, 0])
+    drawn = torch.Generator().manual_seed(0)
+    twice.returns = torch.rand(twice.mask.shape, generator=drawn)
+    with torch.no_grad():
+        twice.value = critic.values(twice)
+        alone = torch.cat([critic.values(batch.take([i])) for i in (0, 1, 0, 0)])
+    torch.testing.assert_close(twice.value, alone, atol=1e-4, rtol=1e-4)
+    read: list[int] = []
+    critic.body.register_forward_hook(lambda *call: read.append(len(call[2][0])))
+    critic.fit(twice)
+    assert read == [2]
+    together = [p.grad for p in critic.parameters()]
+    _, other = batch_and_critic()
+    torch.nn.init.ones_(other.head.weight)
+    other.tokens = 1  # each goes alone
+    other.fit(twice)
+    for ours, theirs in zip(together, [p.grad for p in other.parameters()], strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-3)
+
+
 def test_it_learns_returns() -> None:
     """The same for all: what can be said without knowing what will be drawn."""
     batch, critic = batch_and_critic()

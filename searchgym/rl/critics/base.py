@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ...errors import EngineError
+from ...policies.padded import distinct, right_padded
 from ...policies.scoring import micro_batches
 from ...policies.trainable import TrainableLM
 from ..measures import renamed
@@ -94,32 +95,26 @@ class ValueModel(ABC):
 
     def _before(self, batch: Batch, of: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """(N, T, D) the head's numbers of the state before each token, or what ``of`` makes of
-        them; with gradient where it is on."""
-        rows = batch.rows
+        them; with gradient where it is on. Equal rows go through the body once."""
+        rows, places = distinct(batch.rows)
         width = max(map(len, rows))
-        # transformers checkpoints in training mode only
-        self.body.train(self.checkpointing and torch.is_grad_enabled())
+        checkpoint = self.checkpointing and torch.is_grad_enabled()
+        if self.body.training != checkpoint:  # transformers checkpoints in training mode only
+            self.body.train(checkpoint)
         lines: list[Tensor] = [torch.zeros(0)] * len(rows)
         for part in micro_batches([len(r) for r in rows], self.tokens):
-            longest = max(len(rows[i]) for i in part)
-            ids = np.full((len(part), longest), self.pad, np.int64)
-            mask = np.zeros((len(part), longest), np.int64)
-            for line, i in enumerate(part):
-                ids[line, : len(rows[i])], mask[line, : len(rows[i])] = rows[i].ids, 1
-            device = self.head.weight.device
+            padded = right_padded(self.body, [rows[i] for i in part], self.pad)
+            longest = padded["input_ids"].shape[1]
             with self._precision():
-                hidden = self.body(
-                    input_ids=torch.from_numpy(ids).to(device),
-                    attention_mask=torch.from_numpy(mask).to(device),
-                    use_cache=False,
-                ).last_hidden_state  # (n, longest, width)
+                hidden = self.body(**padded, use_cache=False).last_hidden_state
             after = self.head(hidden.float()).cpu()  # of the state *after* each token
             after = after if of is None else of(after)
             shift = (0, 0, 1, width - longest)
             before = torch.nn.functional.pad(after[:, :-1], shift)  # (n, width, D)
             for line, i in enumerate(part):
                 lines[i] = before[line]
-        return in_lines(torch.stack(lines), batch.members, batch.mask.shape[1])
+        by_row = torch.stack([lines[place] for place in places])
+        return in_lines(by_row, batch.members, batch.mask.shape[1])
 
     def _precision(self) -> AbstractContextManager[Any]:
         device = self.head.weight.device.type

@@ -33,7 +33,7 @@ from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.seeding import derive
 from searchgym.types import Failure, Task
 
-SETS = {"nq": "searchgym/NQ-v0", "triviaqa": "searchgym/TriviaQA-v0"}
+SETS = ("searchgym/NQ-v0", "searchgym/TriviaQA-v0")
 TEXT = Sampling(max_tokens=512)
 SHORT = Sampling(max_tokens=32, stop=("</answer>",))
 """Of an answer without thoughts or searches."""
@@ -41,12 +41,12 @@ OPENED = "<answer>"
 
 
 class Asked:
-    """Questions of a set, each with its prompt, and what is right."""
+    """Questions of an environment, each with its prompt, and what is right."""
 
     def __init__(self, name: str, count: int, samples: int, seed: int) -> None:
-        self.env = search_env(gym.make(SETS[name], engine="self", dialect="search_r1"))
+        self.env = search_env(gym.make(name, engine="self", dialect="search_r1"))
         self.tasks: list[Task] = spread(self.env.tasks, count)
-        self.engine = search_env(gym.make(SETS[name])).engine
+        self.engine = search_env(gym.make(name)).engine
         self.prompts = [
             Prompt("".join(s.text for s in request.segments), derive(seed, name, task.id, sample))
             for task in self.tasks
@@ -100,11 +100,11 @@ def curve(scores: np.ndarray[Any, Any]) -> dict[str, Any]:
     return out
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    """Measure as the command line says and print one JSON, which is written after each set."""
+def main(given: Sequence[str] | None = None) -> dict[str, Any]:
+    """Measure as the command line says; the report is written after each way of each set."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", help="a folder")
-    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--envs", default=",".join(SETS), help="ids, with commas between")
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--samples", type=int, default=32)
     parser.add_argument("--real-samples", type=int, default=8, help="with a real engine")
@@ -113,7 +113,7 @@ def main(given: Sequence[str] | None = None) -> None:
     options = parser.parse_args(given)
     generator = TransformersGenerator(options.model)
     report: dict[str, Any] = {}
-    for name in options.sets.split(","):
+    for name in options.envs.split(","):
         report[name] = {}
         for way in ("closed book", "self-search", "sim-to-real"):
             samples = options.real_samples if way == "sim-to-real" else options.samples
@@ -132,6 +132,7 @@ def main(given: Sequence[str] | None = None) -> None:
             print(name, way, json.dumps(report[name][way]["pass@k"]), flush=True)
             if options.out is not None:
                 options.out.write_text(json.dumps(report), encoding="utf-8")
+    return report
 
 
 def share(texts: Sequence[str]) -> float:

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -88,12 +88,12 @@ def page(browser: Any) -> Iterator[Any]:
     watched.check()
 
 
-def accessible(page: Any) -> None:
+def accessible(page: Any, schemes: Sequence[str] = ("light", "dark")) -> None:
     """No violation of any of axe's rules, in the light scheme and in the dark one."""
     from axe_playwright_python.sync_playwright import Axe
 
     page.evaluate(Axe().axe_script)  # half a megabyte, once for both
-    for scheme in ("light", "dark"):
+    for scheme in schemes:
         page.emulate_media(color_scheme=scheme)
         found = page.evaluate("axe.run({resultTypes: ['violations']}).then(r => r.violations)")
         told = [

@@ -73,7 +73,16 @@ class Figure:
     @cached_property
     def chart(self) -> altair.TopLevelMixin:
         """The wide chart."""
-        drawn: altair.TopLevelMixin = self.draw()
+        return self._drawn(narrow=False)
+
+    def _drawn(self, narrow: bool) -> altair.TopLevelMixin:
+        """A chart. Its parts are not checked one by one as they are made, for the reason given at
+        :meth:`_text`: that takes a third of the time."""
+        altair_module()
+        from altair.utils.schemapi import debug_mode
+
+        with debug_mode(False):
+            drawn: altair.TopLevelMixin = self.draw(narrow=True) if narrow else self.draw()
         return drawn
 
     def spec(self, narrow: bool = False) -> dict[str, Any]:
@@ -87,7 +96,7 @@ class Figure:
 
     @cached_property
     def _narrow(self) -> str:
-        return self._text(self.draw(narrow=True))
+        return self._text(self._drawn(narrow=True))
 
     def _text(self, chart: altair.TopLevelMixin) -> str:
         """The JSON of a chart. Kept, because Altair takes longer to write one than Vega to draw
@@ -193,6 +202,12 @@ def altair_module() -> Any:
     except ImportError as error:
         raise MissingExtraError("drawing figures", "report") from error
     return altair
+
+
+def props(**options: Any) -> dict[str, Any]:
+    """Return options of an axis, a scale or a legend. Altair's classes for them hold a hundred
+    options each, given or not, all of which it copies with every layer."""
+    return options
 
 
 def renderer() -> Any:

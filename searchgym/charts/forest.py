@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from .figure import Row, altair_module
+from .figure import Row, altair_module, props
 from .palette import MUTED, colours, shapes
 
 WIDTH, NARROW_WIDTH = 560, 146
@@ -69,8 +69,8 @@ class _Style:
     def panel(self, rows: Sequence[Row], seeds: Sequence[Row], title: str, whole: Any) -> Any:
         alt = altair_module()
         names = list(self.by)
-        colour = alt.Color("by:N", legend=None, scale=alt.Scale(domain=names, range=colours(names)))
-        shape = alt.Shape("by:N", legend=None, scale=alt.Scale(domain=names, range=shapes(names)))
+        colour = alt.Color("by:N", legend=None, scale=props(domain=names, range=colours(names)))
+        shape = alt.Shape("by:N", legend=None, scale=props(domain=names, range=shapes(names)))
         place, step = self._places(rows, seeds)
         who = alt.Tooltip("by:N", title="agent")
         tips = [
@@ -113,22 +113,22 @@ class _Style:
         limit = NARROW_LABELS if self.narrow else LABELS
         there = list(dict.fromkeys(row[self.named] for row in rows))
         order = [n for n in self.by if n in there] if self.named == "by" else there
-        axis = alt.Axis(grid=False, offset=4, labelLimit=limit)
+        axis = props(grid=False, offset=4, labelLimit=limit)
         place: dict[str, Any] = {
             "y": alt.Y(
                 f"{self.named}:N", title=None, axis=axis,
-                scale=alt.Scale(domain=order, paddingInner=0.12),
+                scale=props(domain=order, paddingInner=0.12),
             )
         }  # fmt: skip
         with_seeds = {row["by"] for row in seeds}
         if self.apart:
             if not with_seeds:
                 return place, {"step": _ROW}
-            halves = alt.Scale(domain=["mark", "seeds"], paddingOuter=0.25)
+            halves = props(domain=["mark", "seeds"], paddingOuter=0.25)
             place["yOffset"] = alt.YOffset("half:N", scale=halves)
             return place, {"step": _ROW + 6, "for": "position"}
         slots = [s for n in self.by for s in ([n, n + _SEEDS] if n in with_seeds else [n])]
-        offsets = alt.Scale(domain=slots, paddingOuter=0.3, paddingInner=0)
+        offsets = props(domain=slots, paddingOuter=0.3, paddingInner=0)
         place["yOffset"] = alt.YOffset("slot:N", scale=offsets)
         return place, {"step": 12, "for": "offset"}
 
@@ -142,11 +142,11 @@ class _Style:
             top = max(values, default=1.0)
             end = SMALL if top < SMALL else max(1.0, top)
             title += f" (axis ends at {SMALL})" if end == SMALL else ""
-            scale = alt.Scale(domain=[0, end], nice=False)
+            scale = props(domain=[0, end], nice=False)
         else:
             marks = [0.0, *values, *([self.zero] if self.zero is not None else [])]
-            scale = alt.Scale(domain=[min(marks), max(marks) or 1.0], nice=True)
-        axis = alt.Axis(tickCount=3 if self.narrow else 5, labelFlush=False)
+            scale = props(domain=[min(marks), max(marks) or 1.0], nice=True)
+        axis = props(tickCount=3 if self.narrow else 5, labelFlush=False)
         return lambda name: alt.X(f"{name}:Q", title=title, scale=scale, axis=axis)
 
     def _said(self, row: Row) -> str:

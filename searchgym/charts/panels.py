@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from .curves import ENOUGH
-from .figure import Row, altair_module
+from .figure import Row, altair_module, props
 from .forest import SMALL
 from .palette import MUTED, colours
 
@@ -64,31 +64,31 @@ def _panel(
 ) -> Any:  # fmt: skip
     alt = altair_module()
     several = len(series) > 1
-    legend = alt.Legend(title=None, columns=1 if narrow else 6, **LEGEND) if several else None
+    legend = props(title=None, columns=1 if narrow else 6, **LEGEND) if several else None
     names = list(series)
     colour = alt.Color(
         "series:N", sort=names, legend=legend,
-        scale=alt.Scale(domain=names, range=colours(names)),
+        scale=props(domain=names, range=colours(names)),
     )  # fmt: skip
     dash = alt.StrokeDash(
         "series:N", sort=names, legend=legend,
-        scale=alt.Scale(domain=names, range=[[1, 0], [6, 3], [2, 2], [8, 2, 2, 2]]),
+        scale=props(domain=names, range=[[1, 0], [6, 3], [2, 2], [8, 2, 2, 2]]),
     )  # fmt: skip
     x = alt.X(
         "x:Q", title=x_title,
-        axis=alt.Axis(tickCount=4, tickMinStep=1, format="~s", grid=False, labelFlush=False),
+        axis=props(tickCount=4, tickMinStep=1, format="~s", grid=False, labelFlush=False),
     )  # fmt: skip
     values = [v for r in rows for k in ("value", "mean", "low", "high")
               if (v := r.get(k)) is not None]  # fmt: skip
     # An axis that begins at 0 does not make a small change look like a large one.
-    title, scale = measure, alt.Scale(zero=min(values, default=0) >= 0, nice=True)
+    title, scale = measure, props(zero=min(values, default=0) >= 0, nice=True)
     if rate:
         small = max(values, default=1.0) < SMALL
         title += f" (axis ends at {SMALL})" if small else ""
-        scale = alt.Scale(domain=[0, SMALL if small else 1])
+        scale = props(domain=[0, SMALL if small else 1])
     # A scale of one value has no ticks that tell it; the value stands beside its dot.
     lines = rate or any("mean" in row and "alone" not in row for row in rows)
-    axis = alt.Axis(title=None, tickCount=4, labels=lines)
+    axis = props(title=None, tickCount=4, labels=lines)
 
     def y(field: str) -> Any:
         return alt.Y(f"{field}:Q", axis=axis, scale=scale)

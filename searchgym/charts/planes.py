@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .figure import Row, altair_module
+from .figure import Row, altair_module, props
 from .palette import GRID, INK, MUTED, REST, SERIES, colours, shapes
 
 _SIZE = {False: (560, 280), True: (200, 230)}
@@ -51,14 +51,14 @@ def cost_and_score(
         {**r, "at": place, "name": _short(str(r["agent"]), narrow), "left": r["cost"] <= most / 2}
         for r, place in zip(rows, at, strict=True)
     ]  # fmt: skip
-    x = alt.X("cost:Q", title=x_title, scale=alt.Scale(domain=[0, most], nice=True),
-              axis=alt.Axis(tickCount=4 if narrow else 7))  # fmt: skip
-    unit = alt.Scale(domain=[0, 1])
+    x = alt.X("cost:Q", title=x_title, scale=props(domain=[0, most], nice=True),
+              axis=props(tickCount=4 if narrow else 7))  # fmt: skip
+    unit = props(domain=[0, 1])
     y = alt.Y("score:Q", title=y_title, scale=unit)
     colour = alt.Color(
-        "agent:N", legend=None, scale=alt.Scale(domain=names, range=colours(names))
+        "agent:N", legend=None, scale=props(domain=names, range=colours(names))
     )  # fmt: skip
-    shape = alt.Shape("agent:N", legend=None, scale=alt.Scale(domain=names, range=shapes(names)))
+    shape = alt.Shape("agent:N", legend=None, scale=props(domain=names, range=shapes(names)))
     base = alt.Chart(alt.Data(values=shown)).encode(x=x)
     line = alt.Chart(alt.Data(values=[dict(row) for row in frontier]))
     line = line.mark_line(color=MUTED, strokeDash=[4, 3], interpolate="step-after")
@@ -98,19 +98,19 @@ def predicted_and_measured(
             some, dodged([float(r["real"]) for r in some], top * 13 / height, 0.0, top), strict=True
         )
     ]
-    scale = alt.Scale(domain=[0, top])
-    x = alt.X("predicted:Q", title=x_title, scale=scale, axis=alt.Axis(tickCount=5))
+    scale = props(domain=[0, top])
+    x = alt.X("predicted:Q", title=x_title, scale=scale, axis=props(tickCount=5))
     y = alt.Y("real:Q", title=y_title, scale=scale)
     line = alt.Chart(alt.Data(values=[{"predicted": v, "real": v} for v in (0.0, top)]))
     base = alt.Chart(alt.Data(values=shown)).encode(x=x)
-    legend = alt.Legend(title=None, columns=1 if narrow else 3)
+    legend = props(title=None, columns=1 if narrow else 3)
     dots = base.mark_point(filled=True, size=90, opacity=1).encode(
         y=y,
         color=alt.Color(
-            "kind:N", sort=kinds, legend=legend, scale=alt.Scale(domain=kinds, range=colours(kinds))
+            "kind:N", sort=kinds, legend=legend, scale=props(domain=kinds, range=colours(kinds))
         ),
         shape=alt.Shape(
-            "kind:N", sort=kinds, legend=legend, scale=alt.Scale(domain=kinds, range=shapes(kinds))
+            "kind:N", sort=kinds, legend=legend, scale=props(domain=kinds, range=shapes(kinds))
         ),
         tooltip=[alt.Tooltip("agent:N"), alt.Tooltip("predicted:Q", format=".3f"),
                  alt.Tooltip("real:Q", format=".3f")],
@@ -136,13 +136,13 @@ def shares(
         alt.Chart(alt.Data(values=[dict(row) for row in rows]))
         .mark_bar(height={"band": 0.7}, stroke="var(--chart-paper)", strokeWidth=1)
         .encode(
-            x=alt.X("share:Q", title=x_title, stack="zero", scale=alt.Scale(domain=[0, 1]),
-                    axis=alt.Axis(format="%", tickCount=3 if narrow else 10)),
+            x=alt.X("share:Q", title=x_title, stack="zero", scale=props(domain=[0, 1]),
+                    axis=props(format="%", tickCount=3 if narrow else 10)),
             y=alt.Y("y:N", sort=list(y), title=None,
-                    axis=alt.Axis(grid=False, labelLimit=130 if narrow else 230)),
+                    axis=props(grid=False, labelLimit=130 if narrow else 230)),
             color=alt.Color(
-                "part:N", sort=list(parts), legend=alt.Legend(title=None, **legend),
-                scale=alt.Scale(domain=list(parts), range=colour[: len(parts)]),
+                "part:N", sort=list(parts), legend=props(title=None, **legend),
+                scale=props(domain=list(parts), range=colour[: len(parts)]),
             ),
             order=alt.Order("place:Q"),
             tooltip=["y:N", "part:N", alt.Tooltip("share:Q", format=".1%")],
@@ -161,18 +161,18 @@ def steps(
     width, height = (160, 210) if narrow else (520, 240)
     names = list(series)
     colour = alt.Color(
-        "series:N", legend=None, scale=alt.Scale(domain=names, range=colours(names))
+        "series:N", legend=None, scale=props(domain=names, range=colours(names))
     )  # fmt: skip
-    shape = alt.Shape("series:N", legend=None, scale=alt.Scale(domain=names, range=shapes(names)))
-    axis = alt.Axis(tickCount=4, gridColor=GRID)
+    shape = alt.Shape("series:N", legend=None, scale=props(domain=names, range=shapes(names)))
+    axis = props(tickCount=4, gridColor=GRID)
     if discrete:
-        axis = alt.Axis(tickMinStep=1, tickCount=4 if narrow else 10, format="d", gridColor=GRID)
+        axis = props(tickMinStep=1, tickCount=4 if narrow else 10, format="d", gridColor=GRID)
     base = alt.Chart(alt.Data(values=[dict(row) for row in rows])).encode(
         x=alt.X("x:Q", title=x_title, axis=axis), color=colour
     )
     highs = [float(row["high"]) for row in rows]
     top = max([1.0, *highs]) if rate else max(highs, default=1.0)
-    scale = alt.Scale(domain=[0, top], nice=not rate)
+    scale = props(domain=[0, top], nice=not rate)
     tips = [alt.Tooltip("series:N"), alt.Tooltip("x:Q", title=x_title),
             alt.Tooltip("mean:Q", format=".3f")]  # fmt: skip
     mean = alt.Y("mean:Q", title=y_title, scale=scale)

@@ -50,6 +50,9 @@ def knower(
         int,
         typer.Option(min=0, help="Most tasks each of one, two and three hops; 0: do not measure."),
     ] = 100,
+    max_tokens: Annotated[
+        int, typer.Option(min=1, help="Most tokens of a text that it is measured by.")
+    ] = 384,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a language model that knows its world in part, and measure what it knows.
@@ -90,7 +93,9 @@ def knower(
     measured: Measured | None = None
     if tasks:
         with working("asking …"):
-            measured = measure(made.model, made.tokenizer, made.knowledge, tasks=tasks)
+            measured = measure(
+                made.model, made.tokenizer, made.knowledge, tasks=tasks, max_tokens=max_tokens
+            )
     if as_json:
         print_json({**facts, **({} if measured is None else _record(measured))})
         return

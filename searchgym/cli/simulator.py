@@ -250,6 +250,7 @@ def measure(
         int | None, typer.Option(min=1, help="Documents written at once (default: all).")
     ] = None,
     temperature: Annotated[float, typer.Option(min=0, help="0: greedy.")] = 0.8,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a call.")] = 600,
     split: Split = "test",
     data_dir: DataDir = None,
     settings: Overrides = None,
@@ -264,7 +265,7 @@ def measure(
         generator = {"name": "transformers", "model": model}
         engine: Any = SimulatedEngine(
             generator, style=style, words=words, per_call=per_call, temperature=temperature,
-            corpus=made.corpus,
+            max_tokens=max_tokens, corpus=made.corpus,
         )  # fmt: skip
     with working("generating …"):
         stated = ask(engine, made.tasks, k=k)

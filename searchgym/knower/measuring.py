@@ -32,7 +32,6 @@ TASKS = {"simple": 100, "chain-2": 100, "chain-3": 100}
 TURN_TOKENS = 112
 """Largest number of tokens in a turn outside self-search: a thought of three facts, and an
 action."""
-GREEDY = Sampling(max_tokens=TURN_TOKENS, temperature=0.0)
 
 
 def questions_for(recipe: KnowerRecipe, most: int) -> dict[str, int]:
@@ -74,14 +73,15 @@ class Measured(NamedTuple):
     """Share of the self-search texts of one hop whose information states the right object."""
 
 
-def policy_of(generator: Generator) -> CausalLMPolicy:
+def policy_of(generator: Generator, max_tokens: int = TURN_TOKENS) -> CausalLMPolicy:
     """A knower as a greedy policy."""
-    return CausalLMPolicy(generator, "bare", sampling=GREEDY)
+    greedy = Sampling(max_tokens=max_tokens, temperature=0.0)
+    return CausalLMPolicy(generator, "bare", sampling=greedy)
 
 
-def self_search_agent(generator: Generator) -> SelfSearchAgent:
+def self_search_agent(generator: Generator, max_tokens: int = MAX_TOKENS) -> SelfSearchAgent:
     """A knower, greedy, as the agent of self-search episodes."""
-    return SelfSearchAgent(generator, sampling=Sampling(max_tokens=MAX_TOKENS, temperature=0.0))
+    return SelfSearchAgent(generator, sampling=Sampling(max_tokens=max_tokens, temperature=0.0))
 
 
 def measured_tasks(made: SearchEnv, knowledge: Knowledge) -> list[Task]:
@@ -104,12 +104,14 @@ def group_of(task: Task, knowledge: Knowledge) -> QuestionGroup:
 
 
 def measure(
-    model: Any, tokenizer: Any, knowledge: Knowledge, *, tasks: Mapping[str, int] = TASKS
-) -> Measured:
+    model: Any, tokenizer: Any, knowledge: Knowledge, *, tasks: Mapping[str, int] = TASKS,
+    max_tokens: int = MAX_TOKENS,
+) -> Measured:  # fmt: skip
     """Measure a knower on so many questions per family (``simple`` and ``chain-…``) of its world;
-    chains that may have been practised are left out."""
+    chains that may have been practised are left out. ``max_tokens`` bounds what it writes: a
+    self-search text, and a turn outside of one, which has ``TURN_TOKENS`` at most."""
     generator = TransformersGenerator(model, tokenizer)
-    policy = policy_of(generator)
+    policy = policy_of(generator, min(max_tokens, TURN_TOKENS))
     # the first turn decides (a search in the last one would not be run): reading is not taught
     made = knowledge.recipe.env(tasks=dict(tasks), k=1, max_turns=2, may_abstain=True)
     asked = measured_tasks(made, knowledge)
@@ -117,7 +119,7 @@ def measure(
     closed = evaluate(policy, made, tasks=asked, search_enabled=False).rows
     opened = evaluate(policy, made, tasks=asked).rows
     alone = knowledge.recipe.env(tasks=dict(tasks), engine="self", may_abstain=True)
-    rows, right = self_searched(generator, alone, asked)
+    rows, right = self_searched(self_search_agent(generator, max_tokens), alone, asked)
     return Measured(
         _by_group((groups[r.task_id], r.em) for r in closed),
         boundaries(opened, groups, knowledge),
@@ -145,11 +147,10 @@ def boundaries(
 
 
 def self_searched(
-    generator: Generator, made: SearchEnv, tasks: Sequence[Task]
+    agent: SelfSearchAgent, made: SearchEnv, tasks: Sequence[Task]
 ) -> tuple[list[Row], dict[str, bool]]:
     """Rows of self-search episodes, and task id → whether what the model wrote as information
     states an accepted answer."""
-    agent = self_search_agent(generator)
     episodes = run_episodes([episode_for(made, t, 0) for t in tasks], agent, made.toolbox)
     right = {}
     for episode in episodes:

@@ -9,6 +9,7 @@ the director of F was born").
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations
 from typing import NamedTuple
 
@@ -134,24 +135,43 @@ def _query(ctx: Context, chosen: list[Constraint], answer: int) -> str:
     return " ".join(words)
 
 
-def constraints(ctx: Context, entity: int) -> list[Constraint]:
-    """Stated facts about an entity that leave at least two candidates each."""
-    choices = []
+def constraints(ctx: Context, entity: int) -> tuple[Constraint, ...]:
+    """Stated facts about an entity that leave at least two candidates each.
+
+    They are worked out once: in a small world an entity is proposed many times.
+    """
+    kept = ctx.memo.setdefault("constraints", {})
+    if entity not in kept:
+        kept[entity] = tuple(_constraints(ctx, entity))
+    found: tuple[Constraint, ...] = kept[entity]
+    return found
+
+
+def _constraints(ctx: Context, entity: int) -> Iterator[Constraint]:
     for prop, facts in ctx.lookup.out(entity).items():
         if not ctx.invertible[prop]:
             continue
         for fact in facts:
-            others = frozenset(f.subject for f in ctx.lookup.subjects(prop, fact.object))
+            others = _candidates(ctx, prop, fact.object, True)
             if len(others) > 1 and ctx.stated(fact.id) and ctx.names.clear(fact.object):
-                choices.append(Constraint(fact.object, backward(fact), others))
+                yield Constraint(fact.object, backward(fact), others)
     for prop, facts in ctx.lookup.into(entity).items():
         if not both_sides(ctx.prop(prop).noun) or ctx.prop(prop).symmetric:
             continue
         for fact in facts:
-            others = frozenset(f.object for f in ctx.lookup.objects(fact.subject, prop))
+            others = _candidates(ctx, prop, fact.subject, False)
             if len(others) > 1 and ctx.stated(fact.id) and ctx.names.clear(fact.subject):
-                choices.append(Constraint(fact.subject, forward(fact), others))
-    return choices
+                yield Constraint(fact.subject, forward(fact), others)
+
+
+def _candidates(ctx: Context, prop: int, known: int, inverse: bool) -> frozenset[int]:
+    """What a property leads to from ``known``; one set for all entities that share it."""
+    kept = ctx.memo.setdefault("candidates", {})
+    if (prop, known, inverse) not in kept:
+        facts = ctx.lookup.subjects(prop, known) if inverse else ctx.lookup.objects(known, prop)
+        kept[prop, known, inverse] = frozenset(f.subject if inverse else f.object for f in facts)
+    found: frozenset[int] = kept[prop, known, inverse]
+    return found
 
 
 def necessary(choices: list[Constraint], answer: int) -> list[Constraint] | None:

@@ -8,7 +8,6 @@ a held-out phrase says, so that unseen wording stays unseen.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 import tomllib
@@ -99,14 +98,29 @@ def _checked(schema: Schema, where: str, data: Mapping[str, Any]) -> Schema:
 def variants(line: str) -> Iterator[str]:
     """Expand a line with choices in brackets into its variants, in order. ``ValueError`` for
     brackets that are nested or not closed, and for more than ``BOUND`` variants."""
+    options = _options(line)
+    for place in range(math.prod(map(len, options))):
+        yield _variant(options, place)
+
+
+def _options(line: str) -> list[list[str]]:
+    """The parts of a line, each with what may stand there."""
     parts = _CHOICE.split(line)
     if any(mark in part for part in parts[::2] for mark in "[]"):
         raise ValueError(f"brackets must close and cannot be nested: {line!r}")
     options = [part.split("|") if i % 2 else [part] for i, part in enumerate(parts)]
     if (number := math.prod(map(len, options))) > BOUND:
         raise ValueError(f"{number} variants are too many, at most {BOUND}: {line!r}")
-    for chosen in itertools.product(*options):
-        yield _SPACE_BEFORE.sub("", " ".join("".join(chosen).split()))
+    return options
+
+
+def _variant(options: list[list[str]], place: int) -> str:
+    """The variant at a place of the order, in which the last choice changes first."""
+    chosen = []
+    for choices in reversed(options):
+        place, i = divmod(place, len(choices))
+        chosen.append(choices[i])
+    return _SPACE_BEFORE.sub("", " ".join("".join(reversed(chosen)).split()))
 
 
 def near(one: str, other: str) -> float:
@@ -129,11 +143,12 @@ def _widened(phrases: Phrases, lines: Iterable[str], where: str) -> Phrases:
     added: list[str] = []
     for line in lines:
         try:
-            wordings = list(variants(line))
+            options = _options(line)
         except ValueError as error:
             raise WorldError(f"{where}: {error}") from None
-        order = stream(0, "variants", line).permutation(len(wordings))[:MOST]
-        for variant in (wordings[place] for place in sorted(order.tolist())):
+        number = math.prod(map(len, options))
+        order = stream(0, "variants", line).permutation(number)[:MOST]
+        for variant in (_variant(options, place) for place in sorted(order.tolist())):
             said = _words(variant)
             words = set(said)
             if said in taken or any(_shared(words, h) >= NEAR for h in heldout):

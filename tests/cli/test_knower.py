@@ -14,7 +14,8 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def small(out: Path) -> list[object]:
-    return ["knower", "--out", out, "--entities", 24, "--seed", 2, "--width", 16, "--steps", 12]
+    return ["knower", "--out", out, "--entities", 24, "--seed", 2, "--width", 16, "--steps", 12,
+            "--max-tokens", 60]  # fmt: skip
 
 
 def test_a_knower_is_made_measured_and_found_finished(cli: Cli, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_data_train_and_measure(cli: Cli, tmp_path: Path) -> None:
 
     measured = cli(
         "simulator", "measure", "encyclopedia", "--model", out, "-s", "world.entities=400",
-        "--tasks", 2, "--k", 1, "--words", 10, "--temperature", 0, "--json",
+        "--tasks", 2, "--k", 1, "--words", 10, "--temperature", 0, "--max-tokens", 60, "--json",
     )  # fmt: skip
     assert measured.code == 0, measured.err
     assert [row["kind"] for row in measured.json] == ["useful", "noisy"]

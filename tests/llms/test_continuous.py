@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -44,17 +45,23 @@ def drain(flow: Continuous, requests: list[GenRequest], every: int = 2) -> list[
     return answers
 
 
-@pytest.mark.parametrize("reuse", [0, 10_000])
-@pytest.mark.parametrize("kind", MANY_TURNS)
-def test_joining_and_leaving_changes_nothing(kind: str, reuse: int) -> None:
+@cache
+def answered_alone(kind: str) -> tuple[list[GenRequest], list[Any]]:
+    """Requests, and the answer to each where there is no other."""
     requests = some(14)
     for request in requests[:4]:  # next turns: what was asked, what was said, what is new
         (first,) = generator(kind).run([request])
         assert isinstance(first, Completion)
         prompt = (*request.prompt, *(first.ids or ()), 5, 6)
         requests.append(request._replace(prompt=prompt, key=99))
+    return requests, [generator(kind).run([r])[0] for r in requests]
+
+
+@pytest.mark.parametrize("reuse", [0, 10_000])
+@pytest.mark.parametrize("kind", MANY_TURNS)
+def test_joining_and_leaving_changes_nothing(kind: str, reuse: int) -> None:
+    requests, alone = answered_alone(kind)
     flowing = TransformersGenerator(model(kind), WORDS, reuse_tokens=reuse)
-    alone = [generator(kind).run([r])[0] for r in requests]
     for options, every in (({"slots": 64}, 2), ({"slots": 3}, 1), ({"slots": 1}, 1)):
         for a, b in zip(alone, drain(Continuous(flowing, **options), requests, every), strict=True):
             assert isinstance(a, Completion)

@@ -90,20 +90,21 @@ def taught() -> TrainableLM:
 
 
 def _used(part: Any) -> Iterator[str]:
-    """Names in a part of a recipe: a name, a table, or a list of either."""
+    """Names in a part of a recipe: a name, a table, or a list of either; of settings their keys."""
     if isinstance(part, list):
         for one in part:
             yield from _used(one)
+    elif isinstance(part, dict) and "use" not in part:
+        yield from part
     else:
-        yield part.get("use", "") if isinstance(part, dict) else part
+        yield part["use"] if isinstance(part, dict) else part
 
 
-def _recipes() -> Iterator[Any]:
-    """All recipes; slow are those whose loss, rollout, data rule and critic came before."""
+def recipes(*kinds: str) -> Iterator[Any]:
+    """All recipes; slow are those whose parts of these kinds all came before."""
     seen: set[tuple[str, str]] = set()
     for name in shipped():
         table = Recipe.of(name).table
-        kinds = ("loss", "rollout", "data", "critic")
         parts = {(kind, used) for kind in kinds if kind in table for used in _used(table[kind])}
         yield pytest.param(name, marks=[pytest.mark.slow] if parts <= seen else [])
         seen |= parts
@@ -114,7 +115,7 @@ def test_none_begins_with_it() -> None:
     assert success(*player(0)) < 0.4
 
 
-@pytest.mark.parametrize("name", list(_recipes()))
+@pytest.mark.parametrize("name", list(recipes("loss", "rollout", "data", "critic")))
 def test_every_recipe_learns_to_search(name: str) -> None:
     """In at most five seconds of an idle core (``tests/benchmarks/test_learning_time.py``, of two
     seeds, to the last step); twice that is allowed for here, where others compute beside it. A

@@ -82,11 +82,15 @@ def few_shot_prompt(role: Role) -> str:
 STYLES: dict[str, Callable[[Role], str]] = {"sft": sft_prompt, "prompt": few_shot_prompt}
 
 
+_NO_CONTROLS = dict.fromkeys((*range(32), 127), " ")
+"""Control characters, and a blank for each."""
+
+
 def _line(text: str, words: int, chars: int) -> str:
     """A text on one line, without what is no character and what would control the model, cut like
     search engines cut queries."""
     plain = text.encode("utf-8", "replace").decode("utf-8")
-    plain = "".join(" " if ord(c) < 32 or c == "\x7f" else c for c in plain)
+    plain = plain.translate(_NO_CONTROLS)
     return escape_controls(" ".join(plain.split()[:words])[:chars])
 
 

@@ -17,7 +17,6 @@ Holm (1979).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Literal, NamedTuple
@@ -110,14 +109,11 @@ def mean_interval(
 
 
 def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a proportion (Newcombe 1998), that of ``scipy.stats`` to 1e-15
-    without the second which that takes to import."""
-    hits = round(successes)
-    share, z = hits / n, NormalDist().inv_cdf(0.5 + 0.5 * level)
-    scale = 2 * (n + z**2)
-    centre = (2 * n * share + z**2) / scale
-    half = z / scale * math.sqrt(4 * n * share * (1 - share) + z**2)
-    return 0.0 if hits == 0 else centre - half, 1.0 if hits == n else centre + half
+    """Wilson's score interval of a proportion: ``scipy``'s, imported at the first call."""
+    from scipy.stats import binomtest
+
+    ends = binomtest(round(successes), n).proportion_ci(level, method="wilson")
+    return float(ends.low), float(ends.high)
 
 
 def _bootstrap(

@@ -15,7 +15,7 @@ from searchgym.policies.trainable import TrainableLM
 from searchgym.seeding import stream
 
 
-def made(layers: int = 4) -> Any:
+def made(layers: int = 3) -> Any:
     """A small Llama with random weights."""
     from transformers import AutoModelForCausalLM, LlamaConfig
 
@@ -41,14 +41,14 @@ def test_losses_are_those_of_the_plain_model_and_one_compilation_serves_all_laye
     plain = trained(made())
     counters.clear()
     model = made()
-    assert compile_layers(model, backend="aot_eager") == 4
+    assert compile_layers(model, backend="eager") == 3
     assert trained(model) == pytest.approx(plain, rel=1e-4)
-    assert 1 <= counters["stats"]["unique_graphs"] <= 3  # fewer than layers; one row is special
+    assert 1 <= counters["stats"]["unique_graphs"] <= 2  # fewer than layers; one row is special
 
 
 def test_passes_without_gradients_are_not_compiled() -> None:
     model = made()
-    compile_layers(model, backend="aot_eager")
+    compile_layers(model, backend="eager")
     counters.clear()
     with torch.no_grad():
         model(input_ids=torch.ones(2, 5, dtype=torch.long))
@@ -66,7 +66,7 @@ def test_a_model_without_layers_and_checkpointed_ones_are_refused() -> None:
 
 def test_weights_are_saved_and_copied_as_ever(tmp_path: Any) -> None:
     model = made()
-    compile_layers(model, backend="aot_eager")
+    compile_layers(model, backend="eager")
     model.save_pretrained(tmp_path)
     again = type(model).from_pretrained(tmp_path)
     assert all(

@@ -7,7 +7,7 @@ All layers of a model are of one kind, so one compilation serves them all.
 
 from __future__ import annotations
 
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 from ..errors import EngineError
@@ -40,17 +40,21 @@ def compile_layers(model: Any, backend: str = "inductor") -> int:
             "gradient_checkpointing, not both"
         )
     for layer in layers:
-        layer.forward = _compiled(layer.forward, backend)
+        kind: Any = type(layer)
+        layer.__class__ = _compiled(kind, backend)
     return len(layers)
 
 
-def _compiled(forward: Any, backend: str) -> Any:
+@cache
+def _compiled(kind: Any, backend: str) -> Any:
+    """A subclass, not a method of each layer, so that a copy of a layer computes with its own
+    weights."""
     import torch
 
-    fast = torch.compile(forward, dynamic=True, backend=backend)
+    fast = torch.compile(kind.forward, dynamic=True, backend=backend)
 
-    @wraps(forward)
-    def graded(*args: Any, **options: Any) -> Any:
-        return (fast if torch.is_grad_enabled() else forward)(*args, **options)
+    @wraps(kind.forward)
+    def forward(self: Any, *args: Any, **options: Any) -> Any:
+        return (fast if torch.is_grad_enabled() else kind.forward)(self, *args, **options)
 
-    return graded
+    return type(kind.__name__, (kind,), {"forward": forward, "__module__": kind.__module__})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -74,6 +75,20 @@ def test_weights_are_saved_and_copied_as_ever(tmp_path: Any) -> None:
     )
 
 
+def test_a_copy_computes_with_its_own_weights() -> None:
+    """As the body of a critic must."""
+    model, ids = made(), torch.ones(2, 5, dtype=torch.long)
+    compile_layers(model, backend="eager")
+    copied = copy.deepcopy(model)
+    with torch.no_grad():
+        for p in copied.parameters():
+            p.zero_()
+    assert not copied(input_ids=ids).logits.any()
+    copied(input_ids=ids).logits.sum().backward()
+    assert all(p.grad is None for p in model.parameters())
+    assert model(input_ids=ids).logits.any()
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_on_a_gpu_losses_are_those_of_the_plain_model() -> None:
     plain = trained(made().to("cuda"))
@@ -86,7 +101,7 @@ def test_a_model_in_training_compiles_its_layers_when_told() -> None:
     from searchgym.llms.small import train_tokenizer
 
     model = made(2)
-    before = model.model.layers[0].forward
+    before = type(model.model.layers[0])
     tokenizer = train_tokenizer(["a few words to learn from"] * 4, 280)
     TrainableLM(model, tokenizer, compile=True)
-    assert model.model.layers[0].forward != before
+    assert type(model.model.layers[0]) is not before

@@ -34,7 +34,6 @@ from searchgym.seeding import derive
 from searchgym.types import Failure, Task
 
 SETS = ("searchgym/NQ-v0", "searchgym/TriviaQA-v0")
-TEXT = Sampling(max_tokens=512)
 SHORT = Sampling(max_tokens=32, stop=("</answer>",))
 """Of an answer without thoughts or searches."""
 OPENED = "<answer>"
@@ -80,12 +79,18 @@ def closed_book(generator: TransformersGenerator, asked: Asked) -> list[str]:
     ]
 
 
-def written(generator: TransformersGenerator, asked: Asked, real: bool) -> list[str]:
+def written(
+    generator: TransformersGenerator, asked: Asked, real: bool, max_tokens: int
+) -> list[str]:
     """Self-search texts; ``real``: all results are the engine's."""
     writer = SimToReal(
-        generator, asked.engine if real else None, real="all" if real else 0, sampling=TEXT,
-        snippet_chars=420, max_searches=4,
-    )  # fmt: skip
+        generator,
+        asked.engine if real else None,
+        real="all" if real else 0,
+        sampling=Sampling(max_tokens),
+        snippet_chars=420,
+        max_searches=4,
+    )
     return ["" if isinstance(r, Failure) else r.text for r in writer.run(asked.prompts)]
 
 
@@ -108,6 +113,7 @@ def main(given: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--samples", type=int, default=32)
     parser.add_argument("--real-samples", type=int, default=8, help="with a real engine")
+    parser.add_argument("--max-tokens", type=int, default=512, help="of a self-search text")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(given)
@@ -122,7 +128,7 @@ def main(given: Sequence[str] | None = None) -> dict[str, Any]:
             if way == "closed book":
                 texts = closed_book(generator, asked)
             else:
-                texts = written(generator, asked, way == "sim-to-real")
+                texts = written(generator, asked, way == "sim-to-real", options.max_tokens)
             scores = asked.scores(texts)
             report[name][way] = {
                 "questions": len(asked.tasks), "samples": samples, "pass@k": curve(scores),

@@ -25,7 +25,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_report_has_every_way(model: Path, tmp_path: Path) -> None:
-    asked = [str(model), "--envs", "SearchQA-v0", "--questions", "3", "--samples", "4"]
+    asked = [str(model), "--envs", "SearchQA-v0", "--questions", "3", "--samples", "4",
+             "--max-tokens", "48"]  # fmt: skip
     report = self_search.main([*asked, "--real-samples", "2", "--out", str(tmp_path / "x.json")])
     assert json.loads((tmp_path / "x.json").read_text()) == report
     ways = report["SearchQA-v0"]

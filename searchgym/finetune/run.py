@@ -97,9 +97,7 @@ def teach(
         rows = demonstrate(out, recipe, lm, report=made)
         block_attention(lm.model)
         trainer = SftTrainer(lm.model, rows, config, training_dtype(lm.model.device))
-        table = asdict(recipe)
-        apart = ("rl", "sft", *(() if recipe.compile else ("compile",)))
-        about = {"recipe": {k: v for k, v in table.items() if k not in apart}}
+        about = {"recipe": {k: v for k, v in asdict(recipe).items() if k not in ("rl", "sft")}}
 
         def started() -> None:
             note_machine(out / SFT)

@@ -165,7 +165,7 @@ def _constraints(ctx: Context, entity: int) -> Iterator[Constraint]:
 
 
 def _candidates(ctx: Context, prop: int, known: int, inverse: bool) -> frozenset[int]:
-    """What a property leads to from ``known``; one set for all entities that share it."""
+    """Entities that a property leads to from ``known``; one set for all that share it."""
     kept = ctx.memo.setdefault("candidates", {})
     if (prop, known, inverse) not in kept:
         facts = ctx.lookup.subjects(prop, known) if inverse else ctx.lookup.objects(known, prop)

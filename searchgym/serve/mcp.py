@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from .. import __version__
@@ -28,8 +31,20 @@ _LONGEST_NAME = 256
 _INVALID_REQUEST, _PARSE_ERROR = -32600, -32700
 
 
+def _installed() -> bool:
+    """Return whether the package is there, in the version whose interface is used here."""
+    try:
+        return version("mcp").partition(".")[0] == "2"
+    except PackageNotFoundError:
+        return False
+
+
 class Mcp:
-    """The protocol's endpoint as an ASGI application; :meth:`run` must be entered around it."""
+    """The protocol's endpoint as an ASGI application; :meth:`run` must be entered around it.
+
+    The package is loaded when the first client of the protocol comes: it takes a third of a
+    server's start, and most servers never need it.
+    """
 
     def __init__(
         self,
@@ -38,36 +53,65 @@ class Mcp:
         settings: Settings,
         board: Board,
     ) -> None:
-        try:
-            from mcp.server.lowlevel import Server
-            from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-            from mcp.server.transport_security import TransportSecuritySettings
-        except ImportError as error:
-            raise MissingExtraError("the server's tools (mcp)", "serve") from error
-
+        if not _installed():
+            raise MissingExtraError("the server's tools (mcp)", "serve")
         self._answerer, self._corpus, self._board = answerer, corpus, board
         self._limits = settings.limits
         self._k = min(settings.default_k, _MOST_K)
         self._most_k = min(settings.limits.k, _MOST_K)
+        self._asked = asyncio.Event()
+        self._manager: asyncio.Future[Any]
+
+    def _make(self) -> Any:
+        from mcp.server.lowlevel import Server
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+        from mcp.server.transport_security import TransportSecuritySettings
+
         server = Server(
             "searchgym", version=__version__, on_list_tools=self._list, on_call_tool=self._call
         )
-        self._manager = StreamableHTTPSessionManager(
+        return StreamableHTTPSessionManager(
             server,
             stateless=True,
             json_response=True,
-            max_request_body_size=settings.limits.body_bytes,
+            max_request_body_size=self._limits.body_bytes,
             # foreign hosts and origins are refused before, for all routes (``HostCheck``)
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
 
-    def run(self) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
         """Return the context in which the application runs; it can be entered once only."""
-        return self._manager.run()
+        self._manager = asyncio.get_running_loop().create_future()
+        running = asyncio.create_task(self._run())
+        try:
+            yield
+        finally:
+            self._manager.cancel()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def _run(self) -> None:
+        """Wait for the first request, then run what answers them. One task must enter and leave
+        it, which is why no request does."""
+        await self._asked.wait()
+        try:
+            manager = await asyncio.to_thread(self._make)  # others are answered meanwhile
+        except Exception as error:
+            self._manager.set_exception(error)
+            return
+        async with manager.run():
+            self._manager.set_result(manager)
+            await asyncio.Event().wait()
+
+    async def _handle(self, scope: Scope, receive: Any, send: Any) -> None:
+        self._asked.set()
+        manager = await asyncio.shield(self._manager)  # a client that leaves cancels no other's
+        await manager.handle_request(scope, receive, send)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["method"] != "POST":
-            await self._manager.handle_request(scope, receive, send)
+            await self._handle(scope, receive, send)
             return
         body = await read_body(scope, receive, self._limits.body_bytes)
         if (wrong := _wrong(scope, body)) is not None:
@@ -85,7 +129,7 @@ class Mcp:
             given = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        await self._manager.handle_request(scope, again, send)
+        await self._handle(scope, again, send)
 
     async def _list(self, context: Any, params: Any) -> Any:
         from mcp.types import ListToolsResult, Tool

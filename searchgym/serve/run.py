@@ -115,9 +115,13 @@ def serve(
                     signal.signal(sig, handler)
 
     board.start()
-    app = build(board)
-    gc.collect()
-    gc.freeze()  # a corpus is millions of objects that no collection needs to look at again
+    gc.disable()  # nearly all that is made from here on stays
+    try:
+        app = build(board)
+        gc.collect()
+        gc.freeze()  # a corpus is millions of objects that no collection needs to look at again
+    finally:
+        gc.enable()
     config = uvicorn.Config(
         app, loop="auto", http=partial(BoundedProtocol, door=door),  # type: ignore[arg-type]
         ws="none", lifespan="on", access_log=False, log_level="warning", proxy_headers=False,

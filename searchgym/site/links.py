@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import os
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-_LOADS = {"img": "src", "script": "src", "iframe": "src", "source": "srcset", "object": "data"}
+from lxml import html  # type: ignore[import-untyped]
+
+_LOADED = "|".join(
+    (
+        "//link[@rel='stylesheet' or @rel='icon' or @rel='preload']/@href",
+        "//img/@src", "//script/@src", "//iframe/@src", "//source/@srcset", "//object/@data",
+    )
+)  # fmt: skip
 
 
-class _Page(HTMLParser):
+class _Page:
     """Ids and addresses of one page."""
 
     def __init__(self, text: str) -> None:
-        super().__init__()
-        self.ids: set[str] = set()
-        self.links: list[str] = []
-        self.loaded: list[str] = []
+        # lxml takes a tenth of the time of Python's own parser
+        tree = html.document_fromstring(text.encode(), parser=html.HTMLParser(encoding="utf-8"))
+        self.ids: set[str] = {*tree.xpath("//@id"), *tree.xpath("//@name")}
+        self.links: list[str] = tree.xpath("//a/@href")
+        self.loaded: list[str] = tree.xpath(_LOADED)
         """Addresses that a browser fetches by itself."""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = {name: value or "" for name, value in attrs}
-        self.ids |= {values[key] for key in ("id", "name") if key in values}
-        if tag == "a" and "href" in values:
-            self.links.append(values["href"])
-        if tag == "link" and values.get("rel") in ("stylesheet", "icon", "preload"):
-            self.loaded.append(values["href"])
-        if tag in _LOADS and _LOADS[tag] in values:
-            self.loaded.append(values[_LOADS[tag]])
 
 
 def broken(site: Path) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from searchgym.errors import DataError
 from searchgym.reports.page import report_of, save_report
 from tests.reports.conftest import EVIL
 
-from ..browser import Watched, accessible, browser, page
+from ..browser import Watched, accessible, browser
 
-__all__ = ["browser", "page"]  # fixtures
+__all__ = ["browser"]  # a fixture
 
+DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 LIVE = "n => document.querySelectorAll('figure.chart[data-live]').length === n"
 
 
@@ -33,32 +35,75 @@ def made(
     }
 
 
-def opened(page: Any, path: Path) -> Any:
+@contextmanager
+def opened(browser: Any, path: Path, size: dict[str, int]) -> Iterator[tuple[Any, list[str]]]:
+    """A page without a network, in the dark, and the addresses that it asks for."""
+    context = browser.new_context(viewport=size, color_scheme="dark")
+    page = context.new_page()
     page.set_default_timeout(60_000)  # a megabyte of charting library, on a machine that is busy
-    page.context.set_offline(True)
+    watched, asked = Watched(page), []
+    page.on("request", lambda r: asked.append(r.url))
+    context.set_offline(True)
     page.goto(path.as_uri())
     page.wait_for_function(LIVE, arg=page.locator("figure.chart").count())
-    return page
-
-
-@pytest.fixture(scope="module")
-def ladder(browser: Any, made: dict[str, Path]) -> Iterator[Any]:
-    """One open page for the tests that do not mind what others clicked there."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    watched = Watched(page)
-    yield opened(page, made["ladder"])
+    yield page, asked
     context.close()
     watched.check()
 
 
-@pytest.mark.parametrize("name", ["training", "evaluation", "ladder"])
+@pytest.fixture(scope="module")
+def at_desk(
+    browser: Any, made: dict[str, Path]
+) -> Iterator[Callable[[str], tuple[Any, list[str]]]]:
+    """The open page of a kind. It takes seconds to open, so tests share it and leave it as wide
+    and as scrolled as it was; what is sorted or pointed at does not matter to others."""
+    with ExitStack() as stack:
+        pages: dict[str, tuple[Any, list[str]]] = {}
+
+        def of(name: str) -> tuple[Any, list[str]]:
+            if name not in pages:
+                pages[name] = stack.enter_context(opened(browser, made[name], DESK))
+            return pages[name]
+
+        yield of
+
+
+@pytest.fixture(scope="module")
+def ladder(at_desk: Callable[[str], tuple[Any, list[str]]]) -> Any:
+    """The open page of a ladder."""
+    return at_desk("ladder")[0]
+
+
+def test_colours_follow_the_system_and_the_button(ladder: Any) -> None:
+    """First of the tests of this page: it was opened in the dark."""
+
+    def seen() -> list[str]:
+        script = """() => [getComputedStyle(document.body).backgroundColor,
+            getComputedStyle(document.querySelector('figure.chart svg text')).fill]"""
+        found: list[str] = ladder.evaluate(script)
+        return found
+
+    dark = seen()
+    ladder.locator("#colours").click()  # the system's → light
+    light = seen()
+    assert all(a != b for a, b in zip(dark, light, strict=True))
+    ladder.locator("#colours").click()  # → dark
+    assert seen() == dark
+    ladder.locator("#colours").click()  # → the system's
+    ladder.emulate_media(color_scheme="light")
+    assert seen() == light
+
+
+@pytest.mark.parametrize(
+    ("name", "schemes"),
+    [("training", ["light"]), ("evaluation", ["dark"]), ("ladder", ["light", "dark"])],
+)
 def test_a_page_opens_offline_and_is_accessible(
-    page: Any, made: dict[str, Path], name: str
+    at_desk: Callable[[str], tuple[Any, list[str]]], name: str, schemes: list[str]
 ) -> None:
-    asked: list[str] = []
-    page.on("request", lambda r: asked.append(r.url))
-    opened(page, made[name])
+    """In the scheme in which it is not looked at on a phone; the ladder's, which is short, and
+    whose parts are those of the others, in both."""
+    page, asked = at_desk(name)
     assert asked[0].startswith("file://")
     assert all(url.startswith("data:") for url in asked[1:])
     figures = page.locator("figure.chart").count()
@@ -71,25 +116,7 @@ def test_a_page_opens_offline_and_is_accessible(
         assert len(chart.locator("h3").inner_text().split()) >= 3, "a title is a finding"
         assert chart.locator("figcaption").inner_text()
     assert page.locator("table.sortable caption").count() == page.locator("table.sortable").count()
-    accessible(page)
-
-
-def test_colours_follow_the_system_and_the_button(page: Any, made: dict[str, Path]) -> None:
-    page.emulate_media(color_scheme="dark")
-    opened(page, made["ladder"])
-
-    def seen() -> list[str]:
-        script = """() => [getComputedStyle(document.body).backgroundColor,
-            getComputedStyle(document.querySelector('figure.chart svg text')).fill]"""
-        found: list[str] = page.evaluate(script)
-        return found
-
-    dark = seen()
-    page.locator("#colours").click()  # the system's → light
-    light = seen()
-    assert all(a != b for a, b in zip(dark, light, strict=True))
-    page.locator("#colours").click()  # → dark
-    assert seen() == dark
+    accessible(page, schemes)
 
 
 def test_tables_sort_by_number_and_say_so(ladder: Any) -> None:
@@ -120,8 +147,10 @@ def test_charts_answer_to_the_pointer(ladder: Any) -> None:
     assert "mean: " in told.inner_text()
 
 
-def test_pictures_and_data_can_be_saved(page: Any, made: dict[str, Path]) -> None:
-    opened(page, made["evaluation"])
+def test_pictures_and_data_can_be_saved(
+    at_desk: Callable[[str], tuple[Any, list[str]]],
+) -> None:
+    page, _ = at_desk("evaluation")
     figure = page.locator("figure.chart").first
     with page.expect_download() as png:
         figure.locator("[data-save=png]").click()
@@ -154,9 +183,9 @@ def test_without_scripts_the_page_is_whole(browser: Any, made: dict[str, Path]) 
     context.close()
 
 
-def test_it_prints(page: Any, made: dict[str, Path]) -> None:
+def test_it_prints(at_desk: Callable[[str], tuple[Any, list[str]]]) -> None:
+    page, _ = at_desk("training")
     page.emulate_media(color_scheme="dark")
-    opened(page, made["training"])
     page.emulate_media(media="print", color_scheme="dark")
     paper = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     assert paper == "rgb(255, 255, 255)", "on white, whatever the scheme"
@@ -168,31 +197,34 @@ def test_it_prints(page: Any, made: dict[str, Path]) -> None:
     assert page.pdf(format="A4")[:5] == b"%PDF-"
 
 
-PHONE = {"width": 390, "height": 844}
+@pytest.mark.parametrize(
+    ("name", "schemes"),
+    [("training", ["dark"]), ("evaluation", ["light"]), ("ladder", ["light", "dark"])],
+)
+def test_on_a_phone_nothing_is_cut(
+    browser: Any, made: dict[str, Path], name: str, schemes: list[str]
+) -> None:
+    with opened(browser, made[name], PHONE) as (page, _):
+        assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+        for figure in page.locator("figure.chart").all():
+            assert not figure.locator(".wide").is_visible()
+            box, around = figure.locator(".narrow svg").bounding_box(), figure.bounding_box()
+            assert box["width"] <= around["width"] + 0.5
+        assert page.locator(".bar").bounding_box()["height"] < 60, "one line"
+        table = page.locator(".scroll").first
+        table.evaluate("e => { e.scrollLeft = 200; }")
+        first = table.locator("tbody td").first.bounding_box()
+        assert first["x"] == pytest.approx(table.bounding_box()["x"], abs=1), "it stays in sight"
+        accessible(page, schemes)
+        if name == "ladder":
+            _widened(page)
 
 
-@pytest.mark.parametrize("name", ["training", "evaluation", "ladder"])
-def test_on_a_phone_nothing_is_cut(page: Any, made: dict[str, Path], name: str) -> None:
-    page.set_viewport_size(PHONE)
-    opened(page, made[name])
-    assert page.evaluate("() => document.documentElement.scrollWidth") == 390
-    for figure in page.locator("figure.chart").all():
-        assert not figure.locator(".wide").is_visible()
-        box, around = figure.locator(".narrow svg").bounding_box(), figure.bounding_box()
-        assert box["width"] <= around["width"] + 0.5
-    assert page.locator(".bar").bounding_box()["height"] < 60, "one line"
-    table = page.locator(".scroll").first
-    table.evaluate("e => { e.scrollLeft = 200; }")
-    first = table.locator("tbody td").first.bounding_box()
-    assert first["x"] == pytest.approx(table.bounding_box()["x"], abs=1), "it stays in sight"
-    accessible(page)
-
-
-def test_a_wider_window_brings_the_wide_charts_to_life(page: Any, made: dict[str, Path]) -> None:
-    page.set_viewport_size(PHONE)
-    opened(page, made["ladder"])
-    page.set_viewport_size({"width": 1280, "height": 900})
+def _widened(page: Any) -> None:
+    """A wider window brings the wide charts to life."""
     wide = page.locator("figure.chart .wide").first
+    assert wide.get_attribute("data-live") != "yes"
+    page.set_viewport_size(DESK)
     page.wait_for_function("() => document.querySelector('.wide').dataset.live === 'yes'")
     assert wide.locator("svg").bounding_box()["width"] > 600
 

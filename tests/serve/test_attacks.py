@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ..browser import wait_until
 from .conftest import PASSAGES, ServerProcess, Start
 
 pytestmark = pytest.mark.timeout(180)
@@ -192,7 +193,8 @@ def test_connections_are_limited_below_the_open_files(passage_file: Path, tmp_pa
         assert status(reply) == 503
         assert b"too_many_connections" in reply
         assert b"retry-after: 1" in reply
-        time.sleep(4)  # the silent ones have had their time
+        time.sleep(2)  # the silent ones' time
+        wait_until(lambda: server.client.get("/healthz").status_code == 200)
         assert server.post("/retrieve", {"query": "boats"})["result"]
         assert "connections turned away" in server.errors.read_text()
         assert "Traceback" not in server.errors.read_text()
@@ -335,7 +337,7 @@ def test_sigterm_loses_no_request_that_was_sent(
 
 
 # --- memory over time -----------------------------------------------------------------------------
-SOAK_S = float(os.environ.get("SEARCHGYM_SOAK_SECONDS", "10"))
+SOAK_S = float(os.environ.get("SEARCHGYM_SOAK_SECONDS", "4"))
 
 
 async def _load(host: str, port: int, until: float, number: int) -> int:
@@ -385,7 +387,10 @@ async def test_memory_is_flat_under_load(plain_server: ServerProcess) -> None:
     assert stats["in_flight"] == 0
     assert len(os.listdir(f"/proc/{server.process.pid}/fd")) <= files + 5
     grown = resident(server, "VmRSS") - before
-    assert grown < 8 * MEGABYTE, f"{grown / MEGABYTE:.1f} MB after {count} requests"
+    most = (
+        8 if SOAK_S > 10 else 3
+    )  # megabytes: as strict a request in a short test as in a long one
+    assert grown < most * MEGABYTE, f"{grown / MEGABYTE:.1f} MB after {count} requests"
 
 
 @pytest.fixture

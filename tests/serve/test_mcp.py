@@ -15,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
+from searchgym.serve.mcp import Mcp
 from searchgym.serve.settings import Settings
 
 from .conftest import DEFAULT, client_of
@@ -99,6 +100,22 @@ async def test_a_failing_engine_is_a_tool_error(corpus: Corpus) -> None:
         failed = await session.call_tool("search", {"query": "unavailable"})
         assert failed.is_error
         assert "on purpose" in failed.content[0].text  # type: ignore[union-attr]
+
+
+async def test_a_package_that_cannot_be_loaded_keeps_nobody_waiting(
+    engine: BM25Engine, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is loaded when the first client comes; searches go on."""
+
+    def broken(self: Mcp) -> None:
+        raise ImportError("no such module")
+
+    monkeypatch.setattr(Mcp, "_make", broken)
+    async with client_of(engine, corpus) as plain:
+        for _ in range(2):
+            reply = await plain.post("/mcp", json=HELLO)
+            assert (reply.status_code, reply.json()["error"]) == (500, "internal")
+        assert (await plain.post("/retrieve", json={"query": "boats"})).status_code == 200
 
 
 async def test_foreign_pages_are_refused(engine: BM25Engine, corpus: Corpus) -> None:

@@ -1,5 +1,6 @@
 // What the theme leaves out for people without a mouse or a screen: names of landmarks, and a way to
-// scroll wide tables and code by keyboard. The theme adds buttons later, hence the observer.
+// scroll wide tables and code by keyboard. The theme adds buttons later, hence the observer; what is
+// wide depends on the window, which may be narrowed, or turned.
 const mend = () => {
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
   document.querySelectorAll(".md-nav .md-nav, .md-code__nav").forEach((nav, i) => {
@@ -12,4 +13,5 @@ const mend = () => {
     if (part.scrollWidth > part.clientWidth) part.tabIndex = 0;
 };
 new MutationObserver(mend).observe(document.body, { childList: true, subtree: true });
+addEventListener("resize", mend);
 mend();

@@ -184,6 +184,7 @@ def test_a_trusted_file_is_refused_where_the_code_has_changed(
     module(tmp_path, "mine_c", "class C:\n    weight = 1\n", monkeypatch)
     sources = {"mine_c:C": source_digest(load_object("mine_c:C"))}
     assert named_sources({"reward": [{"use": "mine_c:C"}, "em"], "k": 3}) == sources
+    assert named_sources({"reward": {"em": 1.0, "mine_c:C": 0.5}}) == sources
     with registered_only(trust=True, sources=sources):  # type: ignore[arg-type]
         load_object("mine_c:C")
     module(tmp_path, "mine_c", "class C:\n    weight = 100\n", monkeypatch)

@@ -27,6 +27,7 @@ from ..evaluation.journal import trajectories_of
 from ..evaluation.metrics import Row, row_of
 from ..evaluation.result import EvalResult
 from ..evaluation.run import evaluate, settings_of
+from ..rewards.reward import Reward
 from ..scoring import SCORING_VERSION
 from ..types import Task, TurnRequest
 from ..utils.trust import registered_only
@@ -60,12 +61,13 @@ class _Recorded:
         return out
 
 
-def check_result(path: Path, *, rebuild: bool = True) -> Checked:
+def check_result(path: Path, *, rebuild: bool = True, trust: bool = False) -> Checked:
     """Check a result file with its trajectories.
 
     Args:
         path: The result's file, as ``searchgym eval … --out`` writes it.
         rebuild: Whether to build the environment and play the actions in it again.
+        trust: Import and run what the files name by import path, such as an own reward.
 
     Raises:
         EvaluationError: not a result file of this version.
@@ -82,7 +84,7 @@ def check_result(path: Path, *, rebuild: bool = True) -> Checked:
         wrong.append(f"{episodes.name} is missing: without its episodes a score cannot be checked")
         return Checked(tuple(right), tuple(wrong), tuple(untried))
     played = list(read_jsonl(episodes))
-    if bad := _replayed(path, result, played):
+    if bad := _replayed(path, result, played, trust):
         wrong += bad
     else:
         right.append(f"all {len(played)} trajectories, replayed, give these rows")
@@ -90,8 +92,8 @@ def check_result(path: Path, *, rebuild: bool = True) -> Checked:
         untried.append("the environment was not built")
     elif not wrong:
         try:
-            with registered_only(path):
-                env = _environment(result)
+            with registered_only(path, trust=trust):
+                env = _environment(result, trust)
                 bad = _played_again(env, result, played)
         except (SearchGymError, TypeError, ValueError) as error:
             untried.append(f"playing the actions in the environment: {error}")
@@ -125,7 +127,9 @@ def _of_the_file(path: Path, result: EvalResult) -> list[str]:
     return wrong
 
 
-def _replayed(path: Path, result: EvalResult, played: Sequence[Trajectory]) -> list[str]:
+def _replayed(
+    path: Path, result: EvalResult, played: Sequence[Trajectory], trust: bool
+) -> list[str]:
     """Rows of the file that its own episodes do not give."""
     rows = {row.task_id: row for row in result.rows}
     wrong = []
@@ -134,15 +138,15 @@ def _replayed(path: Path, result: EvalResult, played: Sequence[Trajectory]) -> l
     for trajectory in played:
         if trajectory.task_id not in rows:
             continue
-        with registered_only(path):
-            row = row_of(trajectory.replay(), trajectory.usage)
+        with registered_only(path, trust=trust):
+            row = row_of(trajectory.replay(trust=trust), trajectory.usage)
         if name := _differs(rows[trajectory.task_id], row, ("judge",)):
             there, here = getattr(rows[trajectory.task_id], name), getattr(row, name)
             wrong.append(f"{trajectory.task_id}: {name} {there!r} is stated, replayed {here!r}")
     return wrong
 
 
-def _environment(result: EvalResult) -> SearchEnv:
+def _environment(result: EvalResult, trust: bool) -> SearchEnv:
     """The environment of a result, from the keywords in its settings."""
     unusual = [k for k in ("class", "curriculum", "time_limit", "reward_transforms")
                if result.settings.get(k)]  # fmt: skip
@@ -150,7 +154,8 @@ def _environment(result: EvalResult) -> SearchEnv:
         raise EvaluationError(f"it has a {unusual[0]} of its own")
     keywords = dict(result.settings["environment"])
     keywords.pop("data_dir", None)
-    env = SearchEnv(**keywords, reward=result.settings["rules"]["reward"])
+    reward = Reward.from_json(result.settings["rules"]["reward"], trust=trust)
+    env = SearchEnv(**keywords, reward=reward)
     env.params.update(result.settings.get("params", {}))
     return env
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CardError, MissingExtraError, unknown
 from ..objects import bare_hint, own_folder
-from ..utils.trust import registered_only
+from ..utils.trust import named_sources, registered_only
 from .live import Screen, quiet_loading
 from .output import print_facts, print_json, say, working
 
@@ -157,13 +157,13 @@ def _run(plan: Plan, out: Path, seconds: float | None, log: Sequence[str], as_js
             with Screen(title, last, start) as screen, _collected_warnings() as collected:
                 stopped = _follow(trainer, screen, trackers, collected, seconds)
         except KeyboardInterrupt:
-            say(f"stopped at once: steps since the last checkpoint are lost; {_again(out)}")
+            say(f"stopped at once: steps since the last checkpoint are lost; {_again(plan, out)}")
             raise
         finally:
             trackers.close()
         trainer.processes.close()  # the rest is the main one's alone
         if stopped == "interrupted":
-            say(f"stopped and saved after step {trainer.steps} of {last}; {_again(out)}")
+            say(f"stopped and saved after step {trainer.steps} of {last}; {_again(plan, out)}")
             raise KeyboardInterrupt
         if main:
             _finish(trainer, plan, out, as_json)
@@ -177,8 +177,9 @@ def _last_row(trainer: Trainer, start: int) -> dict[int, dict[str, float]]:
     return {start - 1: {k: v for k, v in row.items() if isinstance(v, int | float)}}
 
 
-def _again(out: Path) -> str:
-    return f"go on with: searchgym train --resume --out {out}"
+def _again(plan: Plan, out: Path) -> str:
+    trust = " --trust" if named_sources(asdict(plan)) else ""
+    return f"go on with: searchgym train --resume --out {out}{trust}"
 
 
 def _follow(

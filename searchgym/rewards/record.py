@@ -57,7 +57,8 @@ def recorded_part(
     if not trust:
         raise CardError(
             f"the reward part {name!r} is code of its own ({use!r}), and a record may not say what "
-            "is run; pass the object (reward=…), or trust=True if you know where the record is from"
+            "is run; pass the object (reward=…), or trust=True (--trust) if you know where the "
+            "record is from"
         )
     return make_part(said, name=name)
 

@@ -98,8 +98,14 @@ class Plan:
                 "without them, which stands still: leave --lora out"
             )
         require_members_that_differ(recipe, sampling)
-        if recipe.needs("teacher_logp") and self.teacher is None:
-            raise CardError(f"recipe {self.recipe!r} learns from a teacher: add --teacher MODEL")
+        if recipe.needs("teacher_logp") != (self.teacher is not None):
+            raise CardError(
+                f"recipe {self.recipe!r} learns from no teacher: leave --teacher out"
+                if self.teacher is not None
+                else f"recipe {self.recipe!r} learns from a teacher: add --teacher MODEL"
+            )
+        if self.critic and not recipe.needs("value"):
+            raise CardError(f"recipe {self.recipe!r} reads no critic: leave out -s critic.…")
         check_roles(recipe, self.roles, None)
 
     @classmethod

@@ -23,7 +23,7 @@ from ..errors import CardError, DataError, EngineError
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.model_folder import sampling_of
 from ..policies.scoring import sampled_ids
-from ..policies.trainable import TrainableLM
+from ..policies.trainable import TrainableLM, checked_lm
 from ..types import Agent
 from ..utils.files import FolderLock
 from .agreement import require_agreement, tolerance
@@ -63,8 +63,8 @@ class Trainer:
     """Trains ``lm`` in place on the episodes of ``env``.
 
     Args:
-        env: An environment, wrapped or not, its id, or a Gymnasium spec. All its keywords hold: a
-            ``curriculum`` of it takes the place of a recipe's uniform choice of tasks.
+        env: An environment, wrapped or not, its id, or a Gymnasium spec. Its keywords hold, not the
+            recipe's ``env``; its ``curriculum`` takes the place of a uniform choice of tasks.
         recipe: A shipped recipe's name, a TOML file, a table or a :class:`Recipe`, which is copied.
         policy: Acts over the weights of ``lm``; by default ``lm.policy()``, whose prompt format is
             the one that the model's folder notes, else chat if it has a template, else plain text.
@@ -79,8 +79,8 @@ class Trainer:
             while :meth:`train` runs.
 
     Raises:
-        CardError: the recipe needs something or someone not given, or compares members of a group
-            where groups have one member or the temperature is 0.
+        CardError: ``lm`` is none, the recipe needs something or someone not given, or compares
+            members of a group where groups have one member or the temperature is 0.
         DataError: ``out`` holds a run with other settings, or another training is writing it.
     """
 
@@ -99,7 +99,7 @@ class Trainer:
         processes: SingleProcess | None = None,
         out: str | os.PathLike[str] | None = None,
     ) -> None:
-        env = search_env(env)
+        env, lm = search_env(env), checked_lm(lm)
         made = recipe.copy() if isinstance(recipe, Recipe) else Recipe.of(recipe)
         policy = lm.policy(sampling=sampling_of(made.sampling)) if policy is None else policy
         self.lm, self.policy = lm, policy

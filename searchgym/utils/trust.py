@@ -107,16 +107,16 @@ def source_digest(thing: Any) -> str | None:
 
 
 def named_sources(values: Any) -> dict[str, str]:
-    """Import path → source digest of every import path among the strings of plain containers that
-    has been loaded in this process: what a run's record keeps of its own parts."""
+    """Import path → source digest of every import path among the strings of plain containers, keys
+    included, that has been loaded in this process: what a run's record keeps of its own parts."""
     named: dict[str, str] = {}
     if isinstance(values, str):
         path = values.partition("+")[0]  # a dialect's options are appended to its name
         if path in _NAMED and (digest := source_digest(_NAMED[path])) is not None:
             named[path] = digest
     elif isinstance(values, Mapping):
-        for value in values.values():
-            named |= named_sources(value)
+        for name, value in values.items():  # {"mine:brevity": 0.1} weighs a part by its path
+            named |= named_sources(name) | named_sources(value)
     elif isinstance(values, Sequence):
         for value in values:
             named |= named_sources(value)

@@ -29,6 +29,7 @@ from searchgym.errors import EvaluationError
 from searchgym.evaluation.journal import trajectories_of
 from searchgym.evaluation.metrics import row_of
 from searchgym.evaluation.result import EvalResult
+from searchgym.utils import trust
 from tests.cli.conftest import SMALL, Cli
 
 ROOT = catalog("envs").parent
@@ -89,6 +90,23 @@ def test_an_honest_result_passes_and_joins_the_leaderboard(cli: Cli, submitted: 
     assert "world=" in row.command, "what is unlike the environment's own is in the command"
     shown = cli("leaderboard", submitted, "--all", "--set", row.set, "--json").json
     assert [r["method"] for r in shown] == ["rules"]
+
+
+def test_a_result_with_a_reward_of_ones_own_is_checked_by_trust(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_brevity.py").write_text(
+        "def brief(outcome):\n    return 1 / len(outcome.turns)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    own = ("-s", 'reward={"em": 1, "own_brevity:brief": 0.5}')
+    done = cli("eval", "SearchQA-v0", "-a", "rules", "-n", 4, "--out", "r", *SMALL, *own)
+    assert done.code == 0, done.err
+    trust._NAMED.clear()  # as in another process
+    refused = cli("verify", "r/rules.json")
+    assert refused.code == 2
+    assert "--trust" in refused.err
+    assert cli("verify", "r/rules.json", "--trust").code == 0
 
 
 def edited(path: Path, change: Callable[[Any], object]) -> None:

@@ -246,6 +246,8 @@ FIRST = min(path.stem for path in (ROOT / "agents" / "recipes").glob("*.toml"))
         (["train", "grpo", "--model", "W", "--log", "wandbb"], "Did you mean 'wandb'"),
         (["train", "grpo", "--model", "W", "--seed", 1, "--seed", 2], "one seed per folder"),
         (["train", "distillation", "--model", "W"], "add --teacher MODEL"),
+        (["train", "grpo", "--model", "W", "--teacher", "W"], "leave --teacher out"),
+        (["train", "grpo", "--model", "W", "-s", "critic.use=scalar"], "reads no critic"),
         (["train", "cosearch", "--model", "W"], "plays with a 'ranker', which is not given"),
         (["train", "ai_searchplanner", "--model", "W", "--role", "generator=./no"], "no config"),
         (["train", "cosearch", "--model", "W", "--role", "ranker"], "--role ROLE=MODEL or --role"),

@@ -3,11 +3,13 @@ more."""
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ import searchgym.rl.advantages
 from searchgym.cards import cards, load_object
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
+from searchgym.rl.critics.scalar import Critic
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.recipe_files import RecipeDoc, document, folder, is_path, read, shipped
 from searchgym.rl.slots.batch import Batch, Estimate
@@ -200,6 +203,46 @@ def test_mistakes_outside_the_slots_are_named() -> None:
     loaded = load_object(f"{type(make('advantage', 'grpo')).__module__}:GRPO")
     with pytest.raises(CardError, match="the slot 'advantage' holds an object, not a class: write"):
         Recipe.of({**plain, "advantage": loaded})
+
+
+def test_models_that_no_part_reads_are_refused() -> None:
+    lm, policy = player()
+    plain = {"advantage": "grpo", "loss": "reinforce"}
+    with pytest.raises(CardError, match="has a teacher, which no part of it reads"):
+        Trainer(setting(), lm, plain, policy=policy, teacher=lm)
+    with pytest.raises(CardError, match="has a critic, which no part of it reads: give none"):
+        Trainer(setting(), lm, plain, policy=policy, critic=Critic(lm))
+    with pytest.raises(CardError, match="has a critic, which no part of it reads: leave its"):
+        Trainer(setting(), lm, {**plain, "critic": {"use": "scalar"}}, policy=policy)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("steps", 1.5, "steps must be a whole number of at least 1, got 1.5"),
+        ("steps", True, "steps must be a whole number of at least 1, got True"),
+        ("seed", -1, "seed must be a whole number of at least 0, got -1"),
+        ("reset_optimizer", 1, "reset_optimizer must be true or false, got 1"),
+        ("lr", "x", "lr must be a finite number above 0, got 'x'"),
+        ("lr", math.nan, "lr must be a finite number above 0, got nan"),
+        ("lr", -1, "lr must be a finite number above 0, got -1"),
+        ("muon_lr", math.inf, "muon_lr must be a finite number of at least 0, got inf"),
+        ("max_norm", 0, "max_norm must be a number above 0, got 0"),
+        ("task", 3, "unknown training option 'task'. Did you mean 'tasks'"),
+    ],
+)
+def test_a_training_option_that_cannot_be_is_named(option: str, value: Any, says: str) -> None:
+    plain = {"advantage": "grpo", "loss": "reinforce"}
+    recipe = Recipe.of({**plain, "train": {option: value}})
+    with pytest.raises(CardError, match=says):
+        TrainConfig.of(recipe)
+    assert TrainConfig(max_norm=math.inf).max_norm == math.inf, "gradients as they are"
+
+
+def test_a_trainer_needs_a_language_model() -> None:
+    says = r"lm must be a TrainableLM, got 'tiny'; write TrainableLM\('tiny'\)"
+    with pytest.raises(CardError, match=says):
+        Trainer(setting(), "tiny", "grpo")  # type: ignore[arg-type]
 
 
 def test_a_policy_made_by_the_trainer_samples_as_the_recipe_says() -> None:

@@ -11,6 +11,7 @@ import functools
 import importlib
 import inspect
 import math
+import numbers
 import os
 import re
 import sys
@@ -18,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import CardError, unknown
+from .errors import CardError, SearchGymError, unknown
 from .utils.trust import check_allowed, remember
 
 _FOLDERS: list[str] = []
@@ -249,3 +250,13 @@ def is_number(value: object) -> bool:
     one)."""
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
     return plain and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def check_whole(
+    name: str, value: object, least: int, *, error: type[SearchGymError] = CardError
+) -> None:
+    """Raise ``error`` unless a value is a whole number of at least ``least`` (a truth value, which
+    Python counts as one, is none)."""
+    plain = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not plain or value < least:  # type: ignore[operator]
+        raise error(f"{name} must be a whole number of at least {least}, got {value!r:.80}")

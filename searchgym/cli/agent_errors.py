@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import EvaluationError, SearchGymError
+from ..errors import EpisodeError, EvaluationError, SearchGymError
 from ..evaluation.comparable import asked_differently, told
 from ..evaluation.result import EvalResult
 from .output import say
@@ -24,10 +24,13 @@ def agent_errors(name: str) -> Iterator[None]:
     """Turn an exception that an agent raises into one line; others pass.
 
     Raises:
-        EvaluationError: the agent raised, with the place in its own code.
+        EvaluationError: the agent raised, with the place in its own code, or returned what is no
+            text.
     """
     try:
         yield
+    except EpisodeError as error:
+        raise EvaluationError(f"agent {name!r}: {error}") from error
     except SearchGymError:
         raise
     except Exception as error:

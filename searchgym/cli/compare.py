@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,7 +41,7 @@ def compare(
 
     Refuses results whose settings differ in anything but the agent.
     """
-    from ..evaluation.comparable import asked_differently, told
+    from ..evaluation.comparable import NotComparable, asked_differently, told
     from ..evaluation.frontier import frontier, point
     from ..evaluation.intervals import holm
     from ..evaluation.power import power_note
@@ -50,7 +51,12 @@ def compare(
     if len(results) < 2:
         raise EvaluationError(f"got {len(results)} result; name two or more files")
     first, *others = loaded = [EvalResult.load(path) for path in results]
-    compared = [paired(other, first, metric, despite=despite or (), seed=seed) for other in others]
+    meant = despite or ()
+    try:
+        compared = [paired(other, first, metric, despite=meant, seed=seed) for other in others]
+    except NotComparable as error:
+        options = " ".join(f"--despite {shlex.quote(name)}" for name in error.names)
+        raise EvaluationError(f"{error.advice}: {options}") from None
     adjusted = holm([c.p for c in compared])
     worth = frontier([point(str(i), r.rows, metric, cost) for i, r in enumerate(loaded)])
     best = {p.name for p in worth}

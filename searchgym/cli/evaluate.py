@@ -59,7 +59,7 @@ def evaluate(
         int | None,
         typer.Option("--questions", "-n", min=1, help="Ask only so many, of all kinds alike."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Fixes every episode.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Fixes every episode.")] = 0,
     samples: Annotated[
         int,
         typer.Option(min=1, help="Play each question so often, with seed, seed + 1, …: pass@k."),

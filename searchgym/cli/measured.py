@@ -102,7 +102,8 @@ def _print_all(measured: Sequence[AgentResults]) -> None:
 
 
 def verdict(measured: Sequence[AgentResults]) -> str:
-    """One sentence: which agent leads in F1, and whether the next one is told apart from it."""
+    """One sentence: which agent leads in F1, and whether the next one is told apart from it; or
+    which are equal."""
     from ..evaluation.intervals import paired_interval
 
     bounds = [m for m in measured if _class(m).endswith(_KNOWS)]
@@ -119,6 +120,9 @@ def verdict(measured: Sequence[AgentResults]) -> str:
         told = f"{first.agent}: F1 {score:.2f}"
         if book := first.closed_book.get("f1"):
             told += f"; {book.mean:.2f} without searching"
+    elif len(equal := [m for m in ranked if _mean(m.first.means["f1"]) == score.mean]) > 1:
+        *others, last = (m.first.agent for m in equal)
+        told = f"{', '.join(others)} and {last} are equal, with F1 {score.mean:.2f}"
     else:
         second = ranked[1].first
         gap = paired_interval(first.values("f1"), second.values("f1"), seed=first.seed)

@@ -11,7 +11,7 @@ import typer
 
 from ..objects import is_path
 from .output import JsonFlag, examples, print_json, say, working
-from .targets import DataDir, Overrides, overrides
+from .targets import DataDir, overrides
 
 if TYPE_CHECKING:
     from ..corpora.corpus import Corpus
@@ -33,7 +33,12 @@ def search(
     engine: Annotated[str, typer.Option(help="An engine's name.")] = "bm25",
     full: Annotated[bool, typer.Option("--full", help="Show whole passages.")] = False,
     data_dir: DataDir = None,
-    settings: Overrides = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", "-s", metavar="KEY=VALUE", help="An option of the engine. Repeatable."
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Search documents: text, Markdown, HTML, PDF, Word, tables; in any language.
@@ -42,7 +47,8 @@ def search(
     [bold]--set[/bold] gives options of the engine: -s stemmer=german.
     """
     with working(f"reading {name} …"):
-        corpus, searches = searchable(name, {"name": engine, **overrides(settings)}, data_dir)
+        options = overrides(settings, example="stemmer=german")
+        corpus, searches = searchable(name, {"name": engine, **options}, data_dir)
     asked = [" ".join(query)] if query else None
     if as_json and asked is not None:
         print_json([_record(hit) for hit in searches.search(asked, k)[0]])

@@ -135,7 +135,7 @@ def transfer(
     run_name: Annotated[
         str, typer.Option("--run", help="The run's name in these files.")
     ] = "ladder",
-    seed: Annotated[int, typer.Option(help="Fixes questions and episodes.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Fixes questions and episodes.")] = 0,
     data_dir: DataDir = None,
     settings: Overrides = None,
     full: Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from ..errors import EpisodeError
 from ..tools import Toolbox
@@ -30,7 +31,8 @@ def run_episodes(
     episode's place is taken by the next one. ``progress`` is told how many have just finished.
 
     Raises:
-        EpisodeError: if the agent returns another number of texts than it was asked for.
+        EpisodeError: if the agent returns another number of texts than it was asked for, or
+            something besides texts.
     """
     waiting = iter(episodes)
     active: list[Episode] = []
@@ -54,12 +56,21 @@ def run_episodes(
 def step(episodes: Sequence[Episode], agent: Agent, toolbox: Toolbox) -> None:
     """One turn of every episode: one call of the agent, one of each tool."""
     requests = [request for e in episodes for request in e.requests()]
-    texts = agent.act(requests)
+    texts: Any = agent.act(requests)
+    if isinstance(texts, str) or not hasattr(texts, "__len__"):
+        raise EpisodeError(
+            f"the agent returned {type(texts).__name__} for {len(requests)} requests; a list of "
+            "texts is needed, one for each"
+        )
     if len(texts) != len(requests):
         raise EpisodeError(f"the agent returned {len(texts)} texts for {len(requests)} requests")
     for episode, text in zip(episodes, texts, strict=True):
-        if isinstance(text, Failure):
+        if isinstance(text, str):
+            episode.act(text)
+        elif isinstance(text, Failure):
             episode.fail(text)
         else:
-            episode.act(text)
+            raise EpisodeError(
+                f"the agent returned {type(text).__name__} for a request; a text is needed"
+            )
     run_tools(episodes, toolbox)

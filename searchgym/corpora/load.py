@@ -142,14 +142,12 @@ def load_questions(
     faults: list[str] = []
     records = _records(path, _QUESTION_COLUMNS)
     for where, record in map(plain_record, records) if is_parquet(path) else records:
-        if "id" not in record and "_id" not in record:
-            record["id"] = f"{path.name.split('.')[0]}-{where.number}"
         try:
             if _torn(record):
                 if skip_split_answers:
                     continue
                 raise DataError(f"{where}: 'answers' is a list torn into single characters")
-            task = task_of(record, where, split)
+            task = task_of(record, where, split, key=f"{path.name.split('.')[0]}-{where.number}")
             unique.check(task.id, where)
         except DataError as error:
             faults.append(str(error))
@@ -188,19 +186,22 @@ def passage_of(record: dict[str, Any], where: Line, name: str, url: str | None =
     return Passage(key, title, text, made)
 
 
-def task_of(record: dict[str, Any], where: Line, split: Split | None = None) -> Task:
-    """A task from one record; see ``load_questions``."""
+def task_of(
+    record: dict[str, Any], where: Line, split: Split | None = None, *, key: str | None = None
+) -> Task:
+    """A task from one record; see ``load_questions``. ``key``: its id where it has none."""
+    own_id = key is None or "id" in record or "_id" in record
     question = text_of(record, "question", where).strip()
     if not question:
         raise DataError(f"{where}: 'question' is empty")
-    key = next((name for name in _ANSWERS if name in record), "answers")
-    if isinstance(record.get(key), (int, float)) and key == "answer":
-        record = {**record, key: json.dumps(record[key])}
-    answers = _texts(record, key, where)
+    said = next((name for name in _ANSWERS if name in record), "answers")
+    if isinstance(record.get(said), (int, float)) and said == "answer":
+        record = {**record, said: json.dumps(record[said])}
+    answers = _texts(record, said, where)
     if not answers and "answer_items" in record:  # a list to be given whole (FanOutQA)
         answers = ("; ".join(_texts(record, "answer_items", where)),)
     if not any(answer.strip() for answer in answers):
-        raise DataError(f"{where}: no answer in {key!r}; a refusal is written as [{ABSTAIN!r}]")
+        raise DataError(f"{where}: no answer in {said!r}; a refusal is written as [{ABSTAIN!r}]")
     gold = "supporting_ids" if record.get("supporting_ids") else "evidence"
     evidence = _texts(record, gold, where) if record.get(gold) else ()
     hops = record.get("hops", 1)
@@ -210,7 +211,7 @@ def task_of(record: dict[str, Any], where: Line, split: Split | None = None) -> 
         raise DataError(f"{where}: 'hops' must be a whole number from 1, got {hops!r}")
     own = record.get("split")
     return Task(
-        id=id_of(record, where),
+        id=id_of(record, where) if own_id else str(key),
         question=question,
         answers=tuple(dict.fromkeys(a for a in answers if a.strip())),
         evidence=evidence,

@@ -6,6 +6,7 @@ chunk it is rendered in, and a world's facts never depend on its wording.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,8 @@ from .render_forms import (
 U64 = NDArray[np.uint64]
 # How often a sentence names its subject by name, short reference, pronoun (in eighths).
 _MODES = np.array([0, 0, 1, 1, 2, 2, 2, 2])
+MOST_DISTRACTORS = 100
+"""Maximum distractor sentences of a page: more would bury its facts, and take minutes to write."""
 
 
 class Chunk(NamedTuple):
@@ -56,8 +59,12 @@ class PageRenderer:
         phrasing: Phrasing = "train",
         distractors: int = 0,
     ) -> None:
-        if distractors < 0:
-            raise WorldError(f"distractors must be 0 or more sentences a page, got {distractors}")
+        whole = isinstance(distractors, Integral) and not isinstance(distractors, bool)
+        if not whole or not 0 <= distractors <= MOST_DISTRACTORS:
+            raise WorldError(
+                f"distractors must be a whole number of sentences a page from 0 to "
+                f"{MOST_DISTRACTORS}, got {distractors!r:.40}"
+            )
         schema = world.schema
         self._world = world
         self._key = np.uint64(derive(wording_seed, "wording", "pages"))

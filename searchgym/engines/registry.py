@@ -73,7 +73,8 @@ def build_engine(
 
 def _explained(name: str, error: str) -> str:
     """Say what is wrong with arguments; of missing ones, how they are given."""
-    if wrong := re.search(r"unexpected keyword argument '(\w+)'", error):
+    twice = "multiple values for argument"  # it gets corpus and world from us
+    if wrong := re.search(rf"(?:unexpected keyword argument|{twice}) '(\w+)'", error):
         return f"it has no option {wrong[1]!r}"
     if "missing" not in error:
         return error

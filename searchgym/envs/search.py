@@ -271,7 +271,10 @@ class SearchEnv(gym.Env[Any, str]):
     ) -> tuple[SearchEnv, Episode]:
         """The episode of a ``reset`` with these options, and the environment whose tools it calls:
         this one, or that of the split asked for."""
-        options = options or {}
+        if not isinstance(options := {} if options is None else options, Mapping):
+            raise CardError(
+                f"the options of reset are a table such as {{'task_id': …}}, got {options!r:.80}"
+            )
         for name in options:
             if name not in RESET_OPTIONS:
                 raise CardError(unknown("reset option", name, RESET_OPTIONS))

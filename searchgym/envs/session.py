@@ -10,7 +10,7 @@ from ..core.episode import Episode, run_tools
 from ..core.state import cut_hits
 from ..core.trajectory import evidence_recall
 from ..dialects.base import get_dialect
-from ..errors import EpisodeError, unknown
+from ..errors import DialectError, EpisodeError, unknown
 from ..types import Access, Action, Answer, Call, Failure, Page, Search, ToolResult, ToolSpec
 from .search import SearchEnv
 from .unwrap import search_env
@@ -21,6 +21,9 @@ METRICS = (
 )  # fmt: skip
 """Keys of ``Session.metrics``, the same however an episode ends. Those of the answer are 0 where
 none was given; ``evidence_recall`` is 0 where the task names no evidence."""
+
+_TAKES = {"search": "query", "access": "url"}
+"""The argument of each of ``OWN_ACTIONS``."""
 
 
 class Step(NamedTuple):
@@ -101,6 +104,8 @@ class Session:
     # --- acting -------------------------------------------------------------------------------
     def step(self, text: str) -> Step:
         """Let a text of the policy act, in the environment's dialect."""
+        if not isinstance(text, str):
+            raise TypeError(f"an action is a string, got {type(text).__name__}: {text!r:.80}")
         if self.done:
             return Step("", 0.0, True)
         self.episode.act(text)
@@ -111,29 +116,48 @@ class Session:
 
     def call(self, tool: str, args: Mapping[str, Any]) -> str:
         """Call a tool and return its result as plain text, without the dialect's wrapper: for
-        frameworks that wrap results themselves. A call that the rules forbid returns why.
+        frameworks that wrap results themselves. A call that the rules forbid, or one without the
+        arguments that the tool needs, takes a turn and returns why.
 
         Raises:
             EpisodeError: the dialect has no way to say the call; ``dialect="json_tools"`` has.
+            TypeError: ``args`` is no mapping.
         """
+        if not isinstance(args, Mapping):
+            raise TypeError(
+                "the arguments of a call are a mapping, e.g. {'query': 'river'}, got "
+                f"{type(args).__name__}: {args!r:.80}"
+            )
         if self.done:
             return ""
-        names = [spec.name for spec in self.tools]
-        if tool not in names:  # a turn like any other that is no action
-            self.step(json.dumps({"name": tool, "arguments": dict(args)}, default=str))
-            return unknown("tool", tool, names)
+        schemas = {spec.name: spec.parameters for spec in self.tools}
+        if tool not in schemas:
+            return self._refused(tool, args, unknown("tool", tool, schemas))
         action: Action
-        if tool == "search" and isinstance(args.get("query"), str):
-            action = Search((args["query"],))
-        elif tool == "access" and isinstance(args.get("url"), str):
-            action = Access(args["url"])
-        else:
+        if tool not in _TAKES:
             action = Call(tool, dict(args))
+        elif not isinstance(value := args.get(name := _TAKES[tool]), str):
+            from ..utils.arguments import argument_error
+
+            why = argument_error(schemas[tool], args) or f"the argument {name!r} is missing"
+            return self._refused(tool, args, f"{tool}: {why}")
+        else:
+            action = Search((value,)) if tool == "search" else Access(value)
         turns = len(self.episode.turns)
-        self.step(self._said(action))
+        try:
+            said = self._said(action)
+        except DialectError as error:  # an empty query, a number too large, …
+            return self._refused(tool, args, str(error))
+        self.step(said)
         turn = self.episode.turns[turns]
         shown = [self._plain(result) for result in turn.results]
         return "\n\n".join(shown) if shown else self.episode.delta.strip()
+
+    def _refused(self, tool: str, args: Mapping[str, Any], why: str) -> str:
+        """Take a turn like any other that is no action; returns ``why``."""
+        called = json.dumps({"name": tool, "arguments": dict(args)}, default=str)
+        self.step(called.replace("<", "\\u003c"))  # no tag within it acts
+        return why
 
     def answer(self, text: str) -> Step:
         """End the episode with an answer."""

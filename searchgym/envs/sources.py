@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from collections import OrderedDict
@@ -16,8 +17,7 @@ from weakref import WeakValueDictionary
 from ..cards import Card, card
 from ..corpora.corpus import KG_PREFIX, Corpus, GeneratedCorpus, is_files
 from ..curricula import TaskPool
-from ..errors import CardError
-from ..objects import check_options
+from ..errors import CardError, unknown
 from ..seeding import derive
 from ..types import SearchEngine, Task
 from ..worlds.world import World
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from .setup import Options
 
 SPLITS = ("train", "dev", "test")
+USUAL_SPLITS = ("train", "public")
+"""Splits of environments that name none: the option's default, and that of the real sets' cards."""
+OWN = "a corpus of your own"
+WORDING = ("distractors", "paraphrases", "phrasing", "seed")
+"""Options of ``wording``."""
 DEFAULT_TASKS: Mapping[str, Any] = {
     "simple": 100, "chain": 100, "comparison": 100, "intersection": 50, "at_most": True,
 }  # fmt: skip
@@ -60,12 +65,14 @@ def load_components(options: Options) -> Components:
     if (graphed := kg_source(source, options.data_dir)) is not None:
         return _asked_of_graph(graphed, options)
     if isinstance(source, Corpus):
-        _refuse_recipe(options)
+        _refuse_recipe(options, OWN)
+        _refuse_split(options)
         corpus, tasks = source, _own_tasks(options)
     elif isinstance(source, str) and is_files(source):
         from ..corpora.load import load_corpus
 
-        _refuse_recipe(options)
+        _refuse_recipe(options, OWN)
+        _refuse_split(options)
         corpus, tasks = load_corpus(source), _own_tasks(options)
     else:
         source_card = card("corpora", str(source))
@@ -73,10 +80,11 @@ def load_components(options: Options) -> Components:
             return _generated(source_card, options)
         from ..corpora.data import load_set
 
+        _refuse_recipe(options, "a real set")
         corpus, tasks = load_set(source_card.id, split=options.split, data_dir=options.data_dir)
         if options.tasks is not None:
             tasks = _own_tasks(options)
-    return Components(corpus, _chosen(tasks, options), _engine(options.engine, corpus), world)
+    return Components(corpus, _asked(tasks, options), _engine(options.engine, corpus), world)
 
 
 _BM25: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -134,20 +142,23 @@ def _asked_of_graph(corpus: KGCorpus, options: Options) -> Components:
     from ..kgs.questions import FAMILIES, ask_kg
     from ..tasks.families import wanted_families
 
+    _refuse_recipe(options, "a knowledge graph")
     engine = _engine(options.engine, corpus)
     if options.tasks is not None and not isinstance(options.tasks, Mapping):
-        return Components(corpus, _chosen(_own_tasks(options), options), engine, None)
+        _refuse_split(options)
+        return Components(corpus, _asked(_own_tasks(options), options), engine, None)
     if options.split not in SPLITS:
         raise CardError(f"split must be one of {', '.join(SPLITS)}, got {options.split!r}")
     counts = KG_TASKS if options.tasks is None else options.tasks
     wanted_of = {  # a family that no corpus has fails here, by name
-        family.name: number for family, number in wanted_families(counts, options.families)
+        family.name: number for family, number in wanted_families(counts)
     }
+    _check_families(options, wanted_of)
     proof = _engine("bm25", corpus)
     kept: list[Task] = []
     for family in FAMILIES:
         wanted = wanted_of.get(family, 0)
-        if wanted:
+        if wanted and (options.families is None or family in options.families):
             asked = ask_kg(corpus.graph, family, split=options.split)  # type: ignore[arg-type]
             kept += _found(asked, wanted, proof)
     return Components(corpus, _chosen(kept, options), engine, None)
@@ -212,13 +223,20 @@ def _own_tasks(options: Options) -> Sequence[Task]:
     )
 
 
-def _refuse_recipe(options: Options) -> None:
+def _refuse_recipe(options: Options, what: str) -> None:
     """``CardError`` for options of generated worlds over a corpus that is not generated."""
     for name in ("world", "wording"):
         if getattr(options, name) is not None:
-            raise CardError(
-                f"{name} changes how a world is generated; a corpus of your own takes no {name}="
-            )
+            raise CardError(f"{name} changes how a world is generated; {what} takes no {name}=")
+
+
+def _refuse_split(options: Options) -> None:
+    """``CardError`` for a split of questions that are one's own."""
+    if options.split not in USUAL_SPLITS:
+        raise CardError(
+            f"split chooses one of a card's worlds or question files; {OWN} takes no split=, "
+            f"got {options.split!r}; name a file of the questions you want with tasks="
+        )
 
 
 def _described(tasks: Any) -> str:
@@ -228,6 +246,20 @@ def _described(tasks: Any) -> str:
         if not isinstance(task, Task):
             return f"a {kind} that holds a {type(task).__name__}: {task!r:.80}"
     return kind
+
+
+def _check_families(options: Options, known: Iterable[str]) -> None:
+    """``CardError`` for a family to keep that is none of those there are."""
+    there = [*dict.fromkeys(known)] if options.families is not None else []
+    for family in options.families or ():
+        if family not in there:
+            raise CardError(unknown("task family", str(family), there))
+
+
+def _asked(tasks: Sequence[Task], options: Options) -> list[Task]:
+    """The tasks that the options keep of those that a file or a person gave."""
+    _check_families(options, (task.family for task in tasks))
+    return _chosen(tasks, options)
 
 
 def _chosen(tasks: Sequence[Task], options: Options) -> list[Task]:
@@ -257,6 +289,13 @@ def generate_world(corpus_card: Card, options: Options) -> GeneratedWorld:
         raise CardError(f"split must be one of {', '.join(SPLITS)}, got {options.split!r}")
     recipe = {**corpus_card.body.get("world", {}), **(options.world or {})}
     wording = {**corpus_card.body.get("wording", {}), **(options.wording or {})}
+    for what, given, known in (
+        ("world", recipe, {*inspect.signature(generate).parameters, "tasks", "twin"}),
+        ("wording", wording, {*WORDING}),
+    ):
+        for option in given:
+            if option not in known:
+                raise CardError(unknown(f"option of {what}", str(option), known))
     schema = load_schema(corpus_card.folder / recipe.pop("schema", "schema.toml"))
     seed = derive(_seed(recipe, "world"), "split", options.split)
     recipe.pop("tasks", None)
@@ -267,16 +306,13 @@ def generate_world(corpus_card: Card, options: Options) -> GeneratedWorld:
 
         schema = paraphrased(schema, corpus_card.folder / FILE)
     style = recipe.pop("twin", None)
-    check_options("world", generate, recipe | {"seed": seed}, given=1)
     world = generate(schema, seed=seed, **recipe)
     if style is not None:
         from ..worlds.twins import twin
 
         world = twin(world, style, seed=seed)
     name = f"{corpus_card.id}-{options.split}"
-    fixed = {"wording_seed": wording_seed, "phrasing": phrasing, "name": name}
-    check_options("wording", render, wording | fixed, given=1)
-    corpus = render(world, **fixed, **wording)
+    corpus = render(world, wording_seed=wording_seed, phrasing=phrasing, name=name, **wording)
     return GeneratedWorld(world, corpus, phrasing, seed, wording_seed)
 
 
@@ -317,7 +353,7 @@ def _indexed(corpus_card: Card, options: Options) -> tuple[GeneratedWorld, Searc
 def _generated(corpus_card: Card, options: Options) -> Components:
     from ..tasks.audit import verify
     from ..tasks.build import build_tasks
-    from ..tasks.families import unproved
+    from ..tasks.families import unproved, wanted_families
 
     data, proof = _indexed(corpus_card, options)
     engine = _engine(options.engine, data.corpus, data.world)
@@ -326,7 +362,8 @@ def _generated(corpus_card: Card, options: Options) -> Components:
     counts: Any = options.tasks if options.tasks is not None else default
     if not isinstance(counts, Mapping):
         tasks: Sequence[Task] = _own_tasks(options)
-        return Components(data.corpus, _chosen(tasks, options), engine, data.world)
+        return Components(data.corpus, _asked(tasks, options), engine, data.world)
+    _check_families(options, (family.name for family, _ in wanted_families(counts)))
     built = build_tasks(
         data.world, data.corpus, counts=counts, families=options.families, seed=data.seed,
         wording_seed=data.wording_seed, phrasing=data.phrasing, split=options.split,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..errors import EvaluationError
@@ -33,6 +33,15 @@ class Evaluated(Protocol):
     def scoring_version(self) -> int: ...
 
 
+class NotComparable(EvaluationError):
+    """Raised for results whose settings differ; ``names`` is what ``despite`` has to hold besides
+    for them to be compared, and ``advice`` all before it."""
+
+    def __init__(self, advice: str, names: Sequence[str]) -> None:
+        super().__init__(f"{advice}: despite={[*names]}")
+        self.advice, self.names = advice, names
+
+
 def differing(
     a: Mapping[str, Any], b: Mapping[str, Any], ignored: Collection[str] = IGNORED
 ) -> dict[str, tuple[Any, Any]]:
@@ -49,7 +58,7 @@ def differing(
 def check_comparable(
     a: Evaluated, b: Evaluated, despite: Collection[str] = (), metric: str = ""
 ) -> None:
-    """Raise ``EvaluationError`` naming what differs, unless it is (in) one of ``despite``.
+    """Raise ``NotComparable`` naming what differs, unless it is (in) one of ``despite``.
 
     ``despite``: dotted names, e.g. ``("rules.k", "versions")`` for results of two releases, or
     ``("search_enabled",)`` to compare with a closed book.
@@ -63,10 +72,11 @@ def check_comparable(
         differences["seed"] = (a.seed, b.seed)
     if not differences:
         return
-    raise EvaluationError(
+    many = len(differences) > SHOWN
+    raise NotComparable(
         f"not comparable: {a.agent} and {b.agent} were evaluated with different "
-        f"{told(differences)}; evaluate both alike, or say that the difference is "
-        f"meant: despite={sorted({name.split('.')[0] for name in differences})}"
+        f"{told(differences)}; evaluate both alike, or say that the difference is meant",
+        sorted({name.split(".")[0] if many else name for name in differences}),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from ..core.rules import TOKEN_COUNTERS
 from ..types import Agent, Failure, TurnRequest
@@ -23,7 +24,9 @@ class Meter:
         self._took: dict[str, dict[str, float]] = {}
 
     def act(self, requests: Sequence[TurnRequest], /) -> Sequence[str | Failure]:
-        texts = self.agent.act(requests)
+        texts: Any = self.agent.act(requests)
+        if not hasattr(texts, "__len__"):  # the episodes refuse it
+            return texts
         for request, text in zip(requests, texts, strict=False):  # the episodes refuse other sizes
             took = self._took.setdefault(request.episode_id, {})
             for name, n in self._turn(request, text).items():
@@ -37,7 +40,7 @@ class Meter:
 
     def _turn(self, request: TurnRequest, text: str | Failure) -> dict[str, float]:
         if self._count is not None:
-            written = 0 if isinstance(text, Failure) else self._count(text)
+            written = self._count(text) if isinstance(text, str) else 0  # not of a failure
             read = sum(self._count(segment.text) for segment in request.segments)
             return {"tokens_in": float(read), "tokens_out": float(written)}
         unknown = {"tokens_in": math.nan, "tokens_out": math.nan}

@@ -7,6 +7,7 @@ the paired-sample design", Biometrics 43 (1987), solved for the difference.
 
 from __future__ import annotations
 
+from math import inf
 from statistics import NormalDist
 
 from ..errors import EvaluationError
@@ -21,8 +22,8 @@ def detectable(
     questions: int, *, disagree: float = DISAGREE, level: float = 0.95, power: float = 0.8
 ) -> float:
     """The smallest true difference in accuracy, in [0, 1], that a two-sided paired test at
-    ``1 - level`` finds with probability ``power``. Capped at ``disagree``, beyond which no
-    difference is possible.
+    ``1 - level`` finds with probability ``power``. Infinite where it would lie above ``disagree``,
+    beyond which no difference is possible.
 
     Raises:
         EvaluationError: no questions, or a share that is not in (0, 1].
@@ -37,9 +38,8 @@ def detectable(
     n, q = questions, disagree
     p = n + b * b
     root = a * a * n * q - p * (a * a * q - b * b * q)
-    if root < 0:
-        return disagree
-    return min(disagree, (a * (n * q) ** 0.5 + root**0.5) / p)
+    difference = inf if root < 0 else (a * (n * q) ** 0.5 + root**0.5) / p
+    return difference if difference <= disagree else inf
 
 
 def power_note(questions: int, *, enough: float = ENOUGH) -> str | None:
@@ -52,11 +52,16 @@ def power_note(questions: int, *, enough: float = ENOUGH) -> str | None:
     needed = questions
     while detectable(needed) > enough:
         needed = int(needed * 1.05) + 1
+    told = (
+        f"no difference between two agents that disagree on {100 * DISAGREE:.0f} % of them can be "
+        "told apart reliably"
+        if difference == inf
+        else f"two agents must differ by about {100 * difference:.0f} points to be told apart four "
+        "times in five"
+    )
     return (
         f"{questions:,} questions are few: an accuracy near one half is known to ±{100 * half:.0f} "
-        f"points, and two agents must differ by about {100 * difference:.0f} points to be told "
-        f"apart four times in five; {100 * enough:.0f} points take about {_round(needed):,} "
-        "questions"
+        f"points, and {told}; {100 * enough:.0f} points take about {_round(needed):,} questions"
     )
 
 

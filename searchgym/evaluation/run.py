@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,8 @@ from ..curricula import Uniform
 from ..dialects.base import get_dialect
 from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
-from ..errors import EvaluationError
+from ..errors import CardError, EvaluationError
+from ..objects import check_whole
 from ..scoring import SCORING_VERSION
 from ..types import Agent, Task
 from .journal import Journal, discard, finished, trajectories_of
@@ -98,15 +100,22 @@ def evaluate(
     finished the interrupt goes on to the caller.
 
     Raises:
-        EvaluationError: no tasks, a task that occurs twice, ``out`` holds another run, or a worker
-            failed.
+        EvaluationError: no tasks, a task that occurs twice, a number that cannot be, ``out`` holds
+            another run, or a worker failed.
         DataError: the recorded trajectories are broken.
         EvaluationError: the environment's curriculum adapts to results.
-        CardError: ``params`` that cannot act here, or a wrapper that cannot be honoured.
+        CardError: no agent, ``params`` that cannot act here, or a wrapper that cannot be honoured.
+        EpisodeError: the agent returned something besides texts.
     """
+    for number, value, least in (("seed", seed, 0), ("batch", batch, 1), ("workers", workers, 1)):
+        check_whole(number, value, least, error=EvaluationError)
     env = search_env(env)
     env.params.update(params or {})
     enabled = env.search_enabled if search_enabled is None else search_enabled
+    if inspect.isclass(agent) and hasattr(agent, "act"):
+        raise CardError(
+            f"the agent is the class {agent.__name__}; give an object: {agent.__name__}()"
+        )
     if not isinstance(agent, Agent):
         agent = FunctionAgent(agent)
     chosen = list(env.tasks if tasks is None else tasks)

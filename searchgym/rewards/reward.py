@@ -26,6 +26,10 @@ PLAIN: Mapping[type, str] = {
 }  # fmt: skip
 """The standard part of turns that a kind of action earns, besides "evidence"."""
 
+LARGEST = 1e30
+"""Largest sum of a reward's weights, signs aside: training adds rewards up in float32, and
+intervals read their cubes."""
+
 
 class Reward:
     """A reward of episodes, immutable; make one with :meth:`of`. Default: exact match.
@@ -43,6 +47,9 @@ class Reward:
                     f"the {KIND} {name!r} is there twice; give one another name: "
                     "{'another': {'use': …, 'weight': 1}}"
                 )
+        if not sum(abs(part.weight) for part in self.parts) <= LARGEST:
+            given = ", ".join(f"{part.name}: {part.weight:g}" for part in self.parts)
+            raise CardError(f"weights of a reward add up to at most {LARGEST:g}, got {given}")
         if self.parts and all(part.gates for part in self.parts):
             raise CardError(
                 f"a gate multiplies what other parts earn, and there are none beside {names[0]!r}; "
@@ -62,8 +69,8 @@ class Reward:
                 returned.
 
         Raises:
-            CardError: an unknown part or option, a weight that is no finite number, a name that is
-                taken or occurs twice, or none of these.
+            CardError: an unknown part or option, a weight that is no finite number, weights that
+                are too large, a name that is taken or occurs twice, or none of these.
         """
         return spec if isinstance(spec, Reward) else cls(parts_of(spec))
 

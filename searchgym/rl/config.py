@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
-
-from ..errors import CardError
+from ..core.rules import checked_switch
+from ..errors import CardError, unknown
+from ..objects import check_whole, is_number
 from .recipe import Recipe
 
 
@@ -46,23 +47,34 @@ class TrainConfig:
     """Seed of tasks, sampling order and minibatches."""
 
     def __post_init__(self) -> None:
-        passes = (self.steps, self.tasks, self.epochs, self.minibatches)
-        if (
-            min(*passes, self.tokens, self.save_every) < 1
-            or not 0 < self.lr < np.inf
-            or not self.max_norm > 0
-            or self.save_rollouts < 0
-        ):
-            raise CardError(f"counts must be at least 1, lr and max_norm positive; got {self}")
-        if not 0 <= self.muon_lr < np.inf:
-            raise CardError(f"muon_lr must be at least 0, got {self.muon_lr}")
-        if self.agreement is not None and self.agreement <= 0:
-            raise CardError(f"agreement must be positive, got {self.agreement}")
+        for name in ("steps", "tasks", "epochs", "minibatches", "tokens", "save_every"):
+            check_whole(name, getattr(self, name), 1)
+        for name in ("save_rollouts", "seed"):
+            check_whole(name, getattr(self, name), 0)
+        checked_switch("reset_optimizer", self.reset_optimizer)
+        if not (is_number(self.lr) and self.lr > 0):
+            raise CardError(f"lr must be a finite number above 0, got {self.lr!r}")
+        if not (is_number(self.muon_lr) and self.muon_lr >= 0):
+            raise CardError(f"muon_lr must be a finite number of at least 0, got {self.muon_lr!r}")
+        if not (_may_be_infinite(self.max_norm) and self.max_norm > 0):
+            raise CardError(f"max_norm must be a number above 0, got {self.max_norm!r}")
+        least = self.agreement
+        if least is not None and not (_may_be_infinite(least) and least > 0):
+            raise CardError(f"agreement must be a number above 0 or None, got {least!r}")
 
     @classmethod
     def of(cls, recipe: Recipe, **changes: Any) -> TrainConfig:
-        """Build the recipe's options with ``changes``."""
-        try:
-            return cls(**{**recipe.train, **changes})
-        except TypeError as error:
-            raise CardError(f"training options: {error}") from error
+        """Build the recipe's options with ``changes``.
+
+        Raises:
+            CardError: an unknown option, or a value that cannot be.
+        """
+        options, known = {**recipe.train, **changes}, [field.name for field in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise CardError(unknown("training option", str(name), known))
+        return cls(**options)
+
+
+def _may_be_infinite(value: object) -> bool:
+    return is_number(value) or value == math.inf

@@ -38,7 +38,10 @@ def idle_options(recipe: Recipe, run: RunFacts, *, given_only: bool = False) -> 
 
 def warn_of_idle_options(recipe: Recipe, run: RunFacts) -> None:
     """Warn of each option that the recipe gives in vain, as an :class:`IdleOptionWarning`."""
-    for place, reason in idle_options(recipe, run, given_only=True).items():
+    idle = idle_options(recipe, run, given_only=True)
+    if recipe.critic and not recipe.needs("value"):
+        idle["critic"] = "no part of the recipe reads one"
+    for place, reason in idle.items():
         warnings.warn(f"{place} changes nothing: {reason}", IdleOptionWarning, stacklevel=3)
 
 

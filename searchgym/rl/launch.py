@@ -104,8 +104,6 @@ class Plan:
                 if self.teacher is not None
                 else f"recipe {self.recipe!r} learns from a teacher: add --teacher MODEL"
             )
-        if self.critic and not recipe.needs("value"):
-            raise CardError(f"recipe {self.recipe!r} reads no critic: leave out -s critic.…")
         check_roles(recipe, self.roles, None)
 
     @classmethod
@@ -127,6 +125,8 @@ class Plan:
                 }
         if moved := _table("reference", changes):
             table = {**table, "reference": {**table.get("reference", {}), **moved}}
+        if "critic" in changes and not Recipe.of(table).needs("value"):
+            raise CardError(f"recipe {recipe!r} reads no critic: leave out -s critic.…")
         rest: dict[str, Any] = {"load": _table("load", changes)}
         for name in ("critic", "sampling"):
             rest[name] = {**table.get(name, {}), **_table(name, changes)}

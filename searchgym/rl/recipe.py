@@ -120,9 +120,9 @@ class Recipe:
                 yield f.name, value
 
     def check(self, provided: frozenset[str]) -> None:
-        """``CardError`` naming the first need that neither a part nor ``provided`` meets, a teacher,
-        critic, reference or coefficient that no part reads, or a part that reads sampling
-        log-probabilities where another gives members without."""
+        """``CardError`` naming the first need that neither a part nor ``provided`` meets, what is
+        given and no part reads (a teacher, critic, reference or coefficient), or a part that reads
+        sampling log-probabilities where another gives members without."""
         there = provided | ALWAYS
         for _, part in self.parts():
             there |= part.provides
@@ -135,9 +135,10 @@ class Recipe:
                 )
         for name, who in LEARNT_FROM.items():
             if name in provided and not self.needs(name):
-                raise CardError(f"{UNREAD.format(who)}: give none, or take a recipe that reads one")
-        if self.critic and not self.needs("value"):
-            raise CardError(f"{UNREAD.format('critic')}: leave its table out")
+                raise CardError(
+                    f"the recipe learns from no {who}, and one is given: leave it out, or take a "
+                    "recipe that reads one"
+                )
         if self.reference and not self.needs("ref_logp"):
             raise CardError("the recipe's [reference] moves a reference that no part of it reads")
         if "clip_scale" in self.advantage.provides and not self.scales_clip:
@@ -213,7 +214,6 @@ class Recipe:
 
 LEARNT_FROM = {"teacher_logp": "teacher", "value": "critic"}
 """Models that a recipe may read besides the policy, by what they give."""
-UNREAD = "the recipe has a {}, which no part of it reads"
 ADVICE: Mapping[str, str] = {
     "ref_logp": "TrainableLM(…, reference=True) or lora=Lora() keeps a reference",
     "teacher_logp": "give the trainer a teacher",

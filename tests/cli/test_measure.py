@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,14 @@ def test_eval_is_reproducible_and_readable(cli: Cli) -> None:
     assert "evidence recall" in shown.out
     assert "23 questions are few" in shown.out + shown.err
     assert "Refusals" not in shown.out
+
+
+def test_equal_agents_are_told_as_such(cli: Cli) -> None:
+    agents = [x for name in ("one", "two", "three") for x in ("-a", f"{name}=majority")]
+    asked = ("eval", "SimpleQA-v0", *agents, "-n", 4, *SMALL)
+    assert re.search(r"^one, two and three are equal, with F1 \d\.\d\d", cli(*asked).out, re.M)
+    refused = cli(*asked, "--seed", -1)
+    assert (refused.code, "Invalid value for '--seed'" in refused.err) == (2, True)
 
 
 def test_refusals_are_shown_where_some_should_be(cli: Cli) -> None:
@@ -333,7 +342,9 @@ def test_results_of_different_settings_are_refused(cli: Cli, tmp_path: Path) -> 
     refused = cli("compare", *files)
     assert refused.code == 2
     assert "not comparable" in refused.err
-    assert "rules.k (3 and 1)" in " ".join(refused.err.split())
+    said = " ".join(refused.err.split())
+    assert "rules.k (3 and 1)" in said
+    assert said.endswith("is meant: --despite environment.k --despite rules.k")
     assert cli("compare", *files, "--despite", "rules.k", "--despite", "environment").code == 0
     alone = cli("compare", files[0])
     assert alone.code == 2

@@ -182,6 +182,10 @@ class Broken:
 def function(request):
     raise KeyError("missing")
 
+class Silent:
+    def act(self, requests):
+        return [None for _ in requests]
+
 class Unmade:
     def __init__(self, size):
         self.size = size + 1
@@ -199,9 +203,11 @@ def hungry(request):
         ("broken_agents:hungry", [], "the device is out of memory. Fewer episodes at a time"),
         ("broken_agents:Broken", [], r"raised ZeroDivisionError: division by zero (%s:4)"),
         ("broken_agents:function", [], r"raised KeyError: 'missing' (%s:7)"),
+        ("broken_agents:Silent", [],
+         "agent 'broken_agents:Silent': the agent returned NoneType for a request; a text is need"),
         ("broken_agents:Unmade", ["-A", "size=abc"], "cannot be made with size='abc'"),
     ],
-)
+)  # fmt: skip
 def test_an_agent_that_raises_is_one_line(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str,
     options_: list[str], says: str,

@@ -61,6 +61,17 @@ def test_files_and_sets_are_searched_too(cli: Cli, notes: Path, tmp_path: Path) 
     assert done.code == 2
 
 
+def test_options_are_those_of_the_engine(cli: Cli, notes: Path) -> None:
+    assert cli("search", notes, "ferries", "-s", "stemmer=english").code in (0, 1)
+    wrong = cli("search", notes, "ferry", "-s", "world.entities=1")
+    assert (wrong.code, "engine 'bm25': it has no option 'world'" in wrong.err) == (2, True)
+    bare = cli("search", notes, "ferry", "-s", "stemmer")
+    assert (bare.code, "for example --set stemmer=german" in bare.err) == (2, True)
+    told = cli("search", "--help").out
+    assert "An option of the engine" in told
+    assert "environment" not in told
+
+
 def test_a_snippet_shows_where_the_words_are() -> None:
     text = "word " * 100 + "the brown cheese of Oslo " + "tail " * 100
     assert "brown cheese" in snippet(text, "Brown cheeses?  cheese")

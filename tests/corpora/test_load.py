@@ -157,6 +157,9 @@ def test_questions_as_people_keep_them(tmp_path: Path) -> None:
     table.write_text("question,answer\nWho, me?,Ada\n", "utf-8")
     with pytest.raises(DataError, match="line 2: 3 columns, expected 2"):
         load_questions(table)
+    table.write_text("frage,antwort\nWho?,Ada\n", "utf-8")
+    with pytest.raises(DataError, match=r"no 'question'; it has 'frage', 'antwort' \(empty"):
+        load_questions(table)
 
 
 def test_broken_questions_are_named_together(tmp_path: Path) -> None:

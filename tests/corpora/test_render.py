@@ -125,8 +125,9 @@ def test_distractors_add_sentences_and_state_nothing(world: World) -> None:
     for e in range(0, len(noisy), 11):
         assert f"confused with {world.names[e]}." not in noisy[e].text
         assert f"compared {world.names[e]} with {world.names[e]}." not in noisy[e].text
-    with pytest.raises(WorldError, match="distractors must be 0 or more"):
-        render(world, distractors=-1)
+    for count in (-1, "x", True, 2.0, 101, 10**7):
+        with pytest.raises(WorldError, match=f"page from 0 to 100, got {count!r}$"):
+            render(world, distractors=count)  # type: ignore[arg-type]
     with pytest.raises(WorldError, match="unknown phrasing 'training'"):
         render(world, phrasing="training")  # type: ignore[arg-type]
 

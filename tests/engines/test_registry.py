@@ -28,6 +28,7 @@ def test_engines_by_name_options_path_and_instance() -> None:
         ("bm52", "unknown engine 'bm52'. Did you mean 'bm25'"),
         ({"k1": 1.0}, "needs the key 'name'"),
         ({"name": "bm25", "k3": 1.0}, "engine 'bm25': .*k3"),
+        ({"name": "bm25", "world": {}}, "engine 'bm25': it has no option 'world'"),
         ("recorded", 'engine \'recorded\': needs more .*"name": "recorded", "path": …'),
         ("graph", "needs a generated world"),
         ("searchgym.engines.bm25:Absent", "cannot load"),

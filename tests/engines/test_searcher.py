@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from searchgym.engines.searcher import Searcher
+from searchgym.errors import DataError, EngineError
 from tests.small import CORPUS
 
 
@@ -25,6 +26,34 @@ def test_what_is_no_corpus_is_refused(corpus: Any) -> None:
         Searcher(corpus)
 
 
-def test_a_text_is_not_a_list_of_texts() -> None:
-    with pytest.raises(TypeError, match=r"write search\(\['city'\]\)"):
-        Searcher(CORPUS).search("city")
+def test_a_bare_name_says_how_the_folder_here_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "whale.txt").write_text("A blue whale sings.")
+    says = "unknown real set 'mine'.* What lies here under that name is written ./mine"
+    with pytest.raises(DataError, match=f"{says}$"):
+        Searcher("mine")
+    with pytest.raises(DataError, match=f"{says}, as a text$"):
+        Searcher(Path("mine"))
+    assert len(Searcher("./mine").search(["whale"])[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        ("city", r"write search\(\['city'\]\)"),
+        (None, "takes a list of texts, got None"),
+        (["city", None], "takes a list of texts, got one that holds None"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused(texts: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        Searcher(CORPUS).search(texts)
+
+
+@pytest.mark.parametrize("k", [-1, 0, float("nan"), "3", 2.5, True])
+def test_a_number_of_hits_that_cannot_be_is_named(k: Any) -> None:
+    with pytest.raises(EngineError, match=f"k must be a whole number of at least 1, got {k!r}"):
+        Searcher(CORPUS).search(["city"], k)

@@ -122,7 +122,12 @@ def test_an_override_that_evaluation_would_not_call() -> None:
     ("options", "said"),
     [
         ({"world": {"entitis": 60}}, "option of world 'entitis'. Did you mean 'entities'"),
-        ({"wording": {"phrsing": "heldout"}}, "option of wording 'phrsing'"),
+        ({"world": {"foo": 1}}, "option of world 'foo'. Known: .*tasks, twin, "),
+        (
+            {"wording": {"phrsing": "heldout"}},
+            "option of wording 'phrsing'. Did you mean 'phrasing'. "
+            "Known: distractors, paraphrases, phrasing, seed$",
+        ),
         ({"engine": {"name": "bm25", "stemer": "x"}}, "it has no option 'stemer'"),
     ],
 )
@@ -131,12 +136,27 @@ def test_a_misspelt_option_of_a_world_or_an_engine(options: dict[str, Any], said
         SearchEnv(**{"world": {"entities": 60}, "tasks": {"simple": 2}, **options})
 
 
-@pytest.mark.parametrize("name", ["world", "wording"])
-def test_an_own_corpus_is_not_generated(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "value"), [("world", {"seed": 1}), ("wording", {"seed": 1}), ("split", "foo")]
+)
+def test_an_own_corpus_is_not_generated(name: str, value: Any) -> None:
     with pytest.raises(CardError, match=f"a corpus of your own takes no {name}="):
-        small(**{name: {"seed": 1}})
+        small(**{name: value})
+
+
+def test_a_split_that_a_card_brings_is_not_refused() -> None:
+    assert len(gym.make("NQ-v0", corpus=CORPUS, tasks=TASKS).unwrapped.tasks) == len(TASKS)
+
+
+@pytest.mark.parametrize("families", [["simpel"], ["simple", "simpel"]])
+def test_a_family_that_no_task_has_is_told(families: list[str]) -> None:
+    said = "unknown task family 'simpel'. Did you mean 'simple'. Known: "
+    with pytest.raises(CardError, match=f"{said}simple$"):
+        gym.make("SearchQA-v0", world={"entities": 60}, tasks={"simple": 2}, families=families)
+    with pytest.raises(CardError, match=f"{said}chain, simple$"):
+        small(families=families)
 
 
 def test_families_that_leave_no_task_are_told() -> None:
-    with pytest.raises(CardError, match=r"no task is left .* families \['nix'\]"):
-        gym.make("SearchQA-v0", world={"entities": 60}, tasks={"simple": 2}, families=["nix"])
+    with pytest.raises(CardError, match=r"no task is left .* families \[\]"):
+        small(families=[])

@@ -136,12 +136,17 @@ def test_a_misspelt_family_of_a_graphs_questions_is_named(tmp_path):
     path.write_text("Inception\tdirector\tChristopher Nolan\n", encoding="utf-8")
     with pytest.raises(searchgym.SearchGymError, match="unknown task family 'simpel'"):
         SearchEnv(corpus=f"kg:{path}", tasks={"simpel": 3})
+    with pytest.raises(searchgym.SearchGymError, match="a knowledge graph takes no wording="):
+        SearchEnv(corpus=f"kg:{path}", wording={"distractors": 1})
 
 
 def test_reset_options_are_checked():
     e = env()
     with pytest.raises(CardError, match="task id 't9'"):
         e.reset(options={"task_id": "t9"})
+    for wrong in (5, [], "t1"):
+        with pytest.raises(CardError, match=r"the options of reset are a table such as .* got "):
+            e.reset(options=wrong)
     with pytest.raises(CardError, match="Did you mean 'task_id'"):
         e.reset(options={"taskid": "t1"})
     with pytest.raises(CardError, match=r"'noise' .*got nan"):

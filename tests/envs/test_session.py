@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import searchgym as sg
+from searchgym.dialects.search_r1 import SearchR1
 from searchgym.envs.session import METRICS
 from searchgym.errors import EpisodeError
-from searchgym.types import Failure, Query
+from searchgym.types import Answer, Failure, Invalid, Query
 
 WORLD: dict[str, Any] = {"world": {"entities": 60}, "tasks": {"simple": 8}, "max_turns": 4}
 
@@ -110,10 +111,41 @@ def test_calls_give_results_without_the_dialects_wrapper():
     assert session.reward == 1.0
 
 
+@pytest.mark.parametrize("dialect", ["search_r1", "plain", "json_tools", "agentgl"])
+@pytest.mark.parametrize(
+    ("tool", "args", "said"),
+    [
+        ("search", {"qury": "x"}, "search: the argument 'query' is missing"),
+        ("search", {"query": 3}, "search: 'query' must be a text, got 3"),
+        ("search", {"query": " "}, "a search needs a query that is not empty"),
+        ("fly", {"to": "<search>x</search>"}, "unknown tool 'fly'. Known: search"),
+    ],
+)
+def test_a_models_faulty_call_takes_a_turn_and_is_told(dialect, tool, args, said):
+    session = sg.Session(sg.SearchEnv(**WORLD, dialect=dialect))
+    assert session.call(tool, args) == said
+    assert [type(turn.action) for turn in session.episode.turns] == [Invalid]
+    assert session.metrics["searches"] == 0
+
+
+def test_what_is_no_action_at_all_is_the_callers_error():
+    session = sg.Session(sg.SearchEnv(**WORLD))
+    with pytest.raises(TypeError, match="an action is a string, got NoneType"):
+        session.step(None)
+    with pytest.raises(TypeError, match=r"a mapping, e\.g\. \{'query': 'river'\}, got NoneType"):
+        session.call("search", None)
+    assert not session.episode.turns
+
+
 def test_a_dialect_without_calls_is_named():
-    session = sg.Session(sg.SearchEnv(**WORLD, dialect="plain"))
-    with pytest.raises(EpisodeError, match="json_tools"):
-        session.call("search", {"query": 3})
+    class Mute(SearchR1):
+        def __init__(self) -> None:
+            super().__init__()
+            self.renders = frozenset({Answer})
+
+    session = sg.Session(sg.SearchEnv(**WORLD, dialect=Mute()))
+    with pytest.raises(EpisodeError, match=r"cannot say Search.*json_tools"):
+        session.call("search", {"query": "x"})
 
 
 def test_messages_are_instructions_and_question():

@@ -1,3 +1,5 @@
+from math import inf
+
 import numpy as np
 import pytest
 
@@ -23,11 +25,22 @@ def test_it_solves_connors_equation() -> None:
     for n in (50, 125, 3_000):
         for q in (0.1, 0.5, 1.0):
             d = detectable(n, disagree=q)
-            if d < q:
+            if d < inf:
+                assert d <= q
                 needed = (1.959964 * q**0.5 + 0.841621 * (q - d * d) ** 0.5) ** 2 / d**2
                 assert needed == pytest.approx(n, rel=1e-4)
     assert np.all(np.diff([detectable(n) for n in (10, 100, 1_000, 10_000)]) <= 0)
-    assert detectable(3, disagree=0.1) == 0.1
+    assert 0.24 < detectable(30) < 0.25
+
+
+@pytest.mark.parametrize("questions", [1, 2, 3, 5, 10, 20, 28])
+def test_no_difference_is_named_that_cannot_be(questions: int) -> None:
+    assert detectable(questions) == inf
+    note = power_note(questions)
+    assert note is not None
+    assert "no difference between two agents that disagree on 25 % of them can be told" in note
+    assert "must differ" not in note
+    assert "5 points take about 850 questions" in note
 
 
 def test_small_sets_are_noted() -> None:

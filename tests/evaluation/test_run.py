@@ -2,6 +2,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.scripted import ConstantAgent, FirstHitAgent
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv
-from searchgym.errors import CardError, EvaluationError
+from searchgym.errors import CardError, EpisodeError, EvaluationError
 from searchgym.evaluation.comparable import differing
 from searchgym.evaluation.metrics import infra_by_searches, row_of
 from searchgym.evaluation.result import EvalResult, compare
@@ -145,6 +146,51 @@ def test_tasks_are_checked() -> None:
         row_of(episode_for(shared, TASKS[0], 0))
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("batch", 0), ("batch", 1.5), ("workers", 0), ("seed", -1), ("seed", "a"), ("seed", True)],
+)
+def test_numbers_that_cannot_be_are_named(name: str, value: Any) -> None:
+    says = rf"{name} must be a whole number of at least \d, got {value!r}"
+    with pytest.raises(EvaluationError, match=says):
+        evaluate(ConstantAgent(), _setting(), **{name: value})
+
+
+class _Returns:
+    """Returns whatever it was made with, or a list of it for each request."""
+
+    def __init__(self, value: Any, *, each: bool) -> None:
+        self.value, self.each = value, each
+
+    def act(self, requests: Sequence[TurnRequest], /) -> Any:
+        return [self.value] * len(requests) if self.each else self.value
+
+
+@pytest.mark.parametrize("counter", [None, "its own"])
+@pytest.mark.parametrize(
+    ("value", "each", "says"),
+    [
+        (None, True, "returned NoneType for a request; a text is needed"),
+        (3, True, "returned int for a request; a text is needed"),
+        (None, False, "returned NoneType for 3 requests; a list of texts is needed"),
+        ("yes", False, "returned str for 3 requests; a list of texts is needed"),
+        ([], False, "returned 0 texts for 3 requests"),
+    ],
+)
+def test_what_an_agent_returns_is_checked(
+    value: Any, each: bool, says: str, counter: str | None
+) -> None:
+    agent = _Returns(value, each=each)
+    agent.token_counter = counter  # type: ignore[attr-defined]
+    with pytest.raises(EpisodeError, match=f"the agent {says}"):
+        evaluate(agent, _setting())
+
+
+def test_a_class_is_not_an_agent_yet() -> None:
+    with pytest.raises(CardError, match=r"class ConstantAgent; give an object: ConstantAgent\(\)"):
+        evaluate(ConstantAgent, _setting())  # type: ignore[arg-type]
+
+
 class _Down:
     """An engine that is down for queries about Mira."""
 
@@ -223,7 +269,9 @@ def test_settings_that_differ_are_told_and_may_be_meant() -> None:
     shared, wide = _setting(k=2), _setting(k=3)
     a, b = evaluate(ConstantAgent("x"), shared), evaluate(FirstHitAgent(), wide, batch=1)
     assert differing(a.settings, b.settings) == {"environment.k": (2, 3), "rules.k": (2, 3)}
-    with pytest.raises(EvaluationError, match=r"rules\.k \(2 and 3\).*despite=\['environment', "):
+    with pytest.raises(
+        EvaluationError, match=r"k \(2 and 3\).*despite=\['environment.k', 'rules.k'\]$"
+    ):
         compare(a, b)
     assert compare(a, b, despite=("environment", "rules.k")).difference.n == 3
     closed = evaluate(FirstHitAgent(), wide, search_enabled=False)

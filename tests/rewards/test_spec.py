@@ -123,6 +123,8 @@ def test_overrides_reach_own_parts_by_their_names() -> None:
         ({"em": True}, "got True"),
         ({"em": float("nan")}, "got nan"),
         ({"em": float("inf")}, "got inf"),
+        ({"em": 1e308, "f1": -1e308}, r"add up to at most 1e\+30, got em: 1e\+308, f1: -1e\+308"),
+        ({"em": 1e31}, r"got em: 1e\+31"),
         (3, "a part's name, an import path, .* got 3"),
         (None, "got None"),
         (["em", 3], "got 3"),

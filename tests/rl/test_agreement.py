@@ -88,5 +88,5 @@ def test_limits() -> None:
     assert tolerance(torch.float32, single) == tolerance(torch.float64, single) == EXACT
     assert tolerance(torch.float32, SimpleNamespace(model=half)) == ROUNDED
     assert tolerance(torch.float32, object()) == EXACT, "not known: as the trainer's"
-    with pytest.raises(CardError, match="agreement must be positive"):
+    with pytest.raises(CardError, match=r"agreement must be a number above 0 or None, got 0\.0"):
         TrainConfig(agreement=0.0)

@@ -73,10 +73,13 @@ format: $(STAMP) ## Format the code and sort its imports
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-# Pages are tested in Debian's Chromium; where it is missing and cannot be installed, they fail.
+# Pages are tested in Debian's Chromium, without its window; where it is missing and cannot be
+# installed, they fail.
+APT_INSTALL := apt-get install -y -qq --no-install-recommends
 browser:
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
-		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } \
+	@command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null \
+		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+		&& { $(APT_INSTALL) chromium-headless-shell || $(APT_INSTALL) chromium; }; } \
 		|| echo "install Chromium: the tests of pages need it" >&2
 
 # pytest runs last, so that its own closing line is the last thing printed. One thread per worker:

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import CardError, EngineError, MissingExtraError
+from ..errors import EngineError, MissingExtraError
 from ..llms.caches import tokens_that_fit
 from ..llms.causal import loaded
 from ..llms.compiled import compile_layers
@@ -393,22 +393,6 @@ class TrainableLM:
                     value = value + layer.get_delta_weight("default").to(value.dtype)
                 made[name.replace(".base_layer.", ".")] = value.detach().to("cpu", copy=True)
         return made
-
-
-def checked_lm(lm: Any) -> TrainableLM:
-    """Return the language model that a training was given.
-
-    Raises:
-        CardError: it is something else.
-    """
-    if not isinstance(lm, TrainableLM):
-        text = isinstance(lm, str | os.PathLike)
-        model = repr(os.fspath(lm)) if text else "model, tokenizer"
-        raise CardError(
-            f"lm must be a TrainableLM, got {model if text else type(lm).__name__}; write "
-            f"TrainableLM({model})"
-        )
-    return lm
 
 
 def add_adapters(model: Any, lora: Lora, seed: int) -> Any:

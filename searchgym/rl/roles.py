@@ -1,4 +1,4 @@
-"""Roles of a training: who plays what a method asks for besides the policy.
+"""Roles of a training: the model in training, and who plays what a method asks for besides.
 
 A role is played by an agent, whose weights stay as they are and whose tokens are in no batch, or by
 the policy itself (``"shared"``), whose episodes in that role are members of the groups and train
@@ -7,10 +7,12 @@ the same weights. Losses and estimators may be kept to one role (``among``, ``by
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from ..errors import CardError, unknown
+from ..policies.trainable import TrainableLM
 from ..types import Agent
 from .recipe import Recipe
 from .slots.records import POLICY, SHARED, how_to_give
@@ -72,3 +74,19 @@ def settings_of_roles(roles: Mapping[str, Agent | str]) -> dict[str, str]:
         role: who if isinstance(who, str) else str(getattr(who, "fingerprint", type(who).__name__))
         for role, who in sorted(roles.items())
     }
+
+
+def checked_lm(lm: Any) -> TrainableLM:
+    """Return the language model that a training was given.
+
+    Raises:
+        CardError: it is something else.
+    """
+    if not isinstance(lm, TrainableLM):
+        text = isinstance(lm, str | os.PathLike)
+        model = repr(os.fspath(lm)) if text else "model, tokenizer"
+        raise CardError(
+            f"lm must be a TrainableLM, got {model if text else type(lm).__name__}; write "
+            f"TrainableLM({model})"
+        )
+    return lm

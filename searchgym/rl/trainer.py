@@ -23,7 +23,7 @@ from ..errors import CardError, DataError, EngineError
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.model_folder import sampling_of
 from ..policies.scoring import sampled_ids
-from ..policies.trainable import TrainableLM, checked_lm
+from ..policies.trainable import TrainableLM
 from ..types import Agent
 from ..utils.files import FolderLock
 from .agreement import require_agreement, tolerance
@@ -46,7 +46,7 @@ from .measures import (
 from .processes import SingleProcess
 from .recipe import Recipe, under_curriculum
 from .reference import MovingReference
-from .roles import check_roles
+from .roles import check_roles, checked_lm
 from .saved import ROLLOUTS, SavedRollouts
 from .slots.batch import Batch
 from .slots.protocols import Learner, Replay, RunFacts

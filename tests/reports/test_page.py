@@ -94,15 +94,10 @@ def test_colours_follow_the_system_and_the_button(ladder: Any) -> None:
     assert seen() == light
 
 
-@pytest.mark.parametrize(
-    ("name", "schemes"),
-    [("training", ["light"]), ("evaluation", ["dark"]), ("ladder", ["light", "dark"])],
-)
+@pytest.mark.parametrize("name", ["training", "evaluation", "ladder"])
 def test_a_page_opens_offline_and_is_accessible(
-    at_desk: Callable[[str], tuple[Any, list[str]]], name: str, schemes: list[str]
+    at_desk: Callable[[str], tuple[Any, list[str]]], name: str
 ) -> None:
-    """In the scheme in which it is not looked at on a phone; the ladder's, which is short, and
-    whose parts are those of the others, in both."""
     page, asked = at_desk(name)
     assert asked[0].startswith("file://")
     assert all(url.startswith("data:") for url in asked[1:])
@@ -116,7 +111,7 @@ def test_a_page_opens_offline_and_is_accessible(
         assert len(chart.locator("h3").inner_text().split()) >= 3, "a title is a finding"
         assert chart.locator("figcaption").inner_text()
     assert page.locator("table.sortable caption").count() == page.locator("table.sortable").count()
-    accessible(page, schemes)
+    accessible(page)
 
 
 def test_tables_sort_by_number_and_say_so(ladder: Any) -> None:
@@ -197,13 +192,8 @@ def test_it_prints(at_desk: Callable[[str], tuple[Any, list[str]]]) -> None:
     assert page.pdf(format="A4")[:5] == b"%PDF-"
 
 
-@pytest.mark.parametrize(
-    ("name", "schemes"),
-    [("training", ["dark"]), ("evaluation", ["light"]), ("ladder", ["light", "dark"])],
-)
-def test_on_a_phone_nothing_is_cut(
-    browser: Any, made: dict[str, Path], name: str, schemes: list[str]
-) -> None:
+@pytest.mark.parametrize("name", ["training", "evaluation", "ladder"])
+def test_on_a_phone_nothing_is_cut(browser: Any, made: dict[str, Path], name: str) -> None:
     with opened(browser, made[name], PHONE) as (page, _):
         assert page.evaluate("() => document.documentElement.scrollWidth") == 390
         for figure in page.locator("figure.chart").all():
@@ -215,7 +205,7 @@ def test_on_a_phone_nothing_is_cut(
         table.evaluate("e => { e.scrollLeft = 200; }")
         first = table.locator("tbody td").first.bounding_box()
         assert first["x"] == pytest.approx(table.bounding_box()["x"], abs=1), "it stays in sight"
-        accessible(page, schemes)
+        accessible(page)
         if name == "ladder":
             _widened(page)
 

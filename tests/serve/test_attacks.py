@@ -387,9 +387,7 @@ async def test_memory_is_flat_under_load(plain_server: ServerProcess) -> None:
     assert stats["in_flight"] == 0
     assert len(os.listdir(f"/proc/{server.process.pid}/fd")) <= files + 5
     grown = resident(server, "VmRSS") - before
-    most = (
-        8 if SOAK_S > 10 else 3
-    )  # megabytes: as strict a request in a short test as in a long one
+    most = 8 if SOAK_S > 10 else 3  # as strict a request in a short test as in a long one
     assert grown < most * MEGABYTE, f"{grown / MEGABYTE:.1f} MB after {count} requests"
 
 

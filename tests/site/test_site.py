@@ -114,12 +114,12 @@ STILL = """() => document.getAnimations().every(
 
 def test_pages_in_a_browser(page: Any, address: str) -> None:  # noqa: F811
     """No page pans sideways, in a wide window and as narrow as a phone; the main ones break none of
-    axe's rules in either scheme. What is seen at one width only, menus and search, is on every page
-    and looked at on the first in both schemes; on the others each scheme is, at a width of its
-    own. Each page is loaded once, on a phone or not by turns: to make its search ready takes longer
-    than to look at it."""
+    axe's rules in either scheme. What is seen on a phone only, menu and search, is on every page
+    and looked at on the first in both schemes; on the others the layout is, which has no scheme.
+    Each page is loaded once, on a phone or not by turns: to make its search ready takes longer than
+    to look at it."""
     for number, name in enumerate(MAIN):
-        looks = [(390, ["light"]), (1280, ["dark"])]
+        looks = [(390, ["light"]), (1280, ["light", "dark"])]
         for width, schemes in looks if number % 2 == 0 else reversed(looks):
             page.set_viewport_size({"width": width, "height": 900})
             if page.url != address + name:

@@ -177,7 +177,7 @@ def test_all_pages_are_accessible(page: Any, address: str, index: Index) -> None
     tokens, branch = key_of(index, agent="grpo"), key_of(index, agent="branches")
     one = listing(index, Filter.of({"agent": "rules"})).rows[0]["key"]
     paths = [
-        "/?agent=oracle&page=2", f"/episode/{one}?at=0", f"/episode/{branch}?tab=tree",
+        "/?page=3", f"/episode/{one}?at=0", f"/episode/{branch}?tab=tree",
         f"/episode/{one}?tab=raw", f"/episode/{tokens}?tab=tokens&by=advantage",
         f"/episode/{tokens}?tab=tokens&by=logp",
         f"/compare?a={one}&b={key_of(index, agent='oracle')}", "/changes?a=rules&b=oracle",

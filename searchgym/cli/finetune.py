@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,15 +62,19 @@ def run(
 
 
 def _taught(out: Path, recipe: FinetuneRecipe, seed: int, teach: Any) -> Any:
-    """The supervised stage, with a bar for the demonstrations and one for the training."""
+    """The supervised stage, with a bar for the demonstrations and one for the training; where
+    nobody watches a terminal, with a line per step instead."""
     first, last = recipe.demonstrations["seeds"]
     steps = recipe.config(seed).steps
+    watched = sys.stderr.isatty()
     with progress("demonstrations", last - first, "worlds") as bar, quiet_loading():
         done, training = 0, False
 
         def made(count: int) -> None:
             nonlocal done
             bar(count - done)
+            if not watched and done == 0:
+                say(f"making the demonstrations of {last - first} worlds")
             done = count
 
         def report(now: Progress) -> None:
@@ -79,6 +84,8 @@ def _taught(out: Path, recipe: FinetuneRecipe, seed: int, teach: Any) -> Any:
                 done, training = 0, True
             bar(now.step - done)
             done = now.step
+            if not watched:
+                say(f"step {now.step}/{steps} loss {now.loss:.3f} {now.seconds:.1f} s")
 
         return teach(out, recipe, seed=seed, made=made, report=report)
 

@@ -229,9 +229,14 @@ max_tokens = 8
     again = ["train", str(card), "--out", str(out), "-s", "sft.steps=2", "--json"]
     done = cli(*again)
     assert done.code == 0, done.err
+    assert "making the demonstrations of " in done.err  # no terminal: lines instead of a bar
+    assert "step 1/2 loss " in done.err
+    assert "step 2/2 loss " in done.err
     assert (out / "rl" / "rl.jsonl").exists()
     assert (out / "model" / "model.safetensors").exists()
-    assert cli(*again).code == 0  # all of it was done already
+    repeated = cli(*again)
+    assert repeated.code == 0, repeated.err
+    assert "loss" not in repeated.err  # all of it was done already
     played = cli("eval", "SearchQA-v0", "-a", str(card), "-n", "2", "--closed-book", "none",
                  "-s", 'world={"entities":200}', "-s", 'tasks={"simple":2}', "-s",
                  "max_turns=1", "--json")  # fmt: skip

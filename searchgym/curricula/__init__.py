@@ -22,7 +22,16 @@ does both.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .axes import AXES, Axis, DifficultyVector, TaskPool, blur, checked_difficulty, difficulty_of
+from .axes import (
+    AXES,
+    Axis,
+    DifficultyVector,
+    TaskPool,
+    blur,
+    checked_difficulty,
+    difficulty_of,
+    number_table,
+)
 from .base import CURRICULA, Curriculum, Driver, Uniform, make_curriculum, next_task
 
 if TYPE_CHECKING:
@@ -68,6 +77,7 @@ __all__ = [
     "difficulty_of",
     "make_curriculum",
     "next_task",
+    "number_table",
 ]
 
 

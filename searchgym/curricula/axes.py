@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from ..errors import CardError, unknown
 from ..types import Task
@@ -72,6 +72,19 @@ class DifficultyVector(TypedDict, total=False):
     turns: int
     tools: int
     cost: float
+
+
+def number_table(name: str, given: object) -> Mapping[str, Any]:
+    """The value of ``params`` or ``difficulty``: names and numbers, none for None.
+
+    Raises:
+        CardError: it is no table.
+    """
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    raise CardError(
+        f"{name} is a table of names and numbers such as {{'top_k': 2}}, got {given!r:.80}"
+    )
 
 
 def checked_difficulty(values: Mapping[str, object]) -> dict[str, float]:

@@ -17,7 +17,7 @@ import gymnasium as gym
 from ..core.episode import Episode, run_tools
 from ..core.rules import EpisodeConfig, Rules, checked_switch
 from ..corpora.corpus import Corpus
-from ..curricula import checked_difficulty, make_curriculum, next_task
+from ..curricula import checked_difficulty, make_curriculum, next_task, number_table
 from ..dialects.base import get_dialect
 from ..errors import CardError, EpisodeError, MissingExtraError, unknown
 from ..rewards import Outcome, Reward
@@ -74,7 +74,7 @@ class SearchEnv(gym.Env[Any, str]):
         self.setup: SearchSetup = load_setup(options)
         self.curriculum = make_curriculum(curriculum)
         self.search_enabled = checked_switch("search_enabled", search_enabled)
-        self.params = dict(params or {})
+        self.params = dict(number_table("params", params))
         self.time_limit: int | None = None
         """Turns after which an episode is truncated unannounced; set for ``TimeLimit``."""
         self.on_end: tuple[Callable[[Episode], object], ...] = ()
@@ -279,8 +279,8 @@ class SearchEnv(gym.Env[Any, str]):
             if name not in RESET_OPTIONS:
                 raise CardError(unknown("reset option", name, RESET_OPTIONS))
         where = self if options.get("split") is None else self.of_split(options["split"])
-        axes = checked_difficulty(options.get("difficulty") or {})
-        params = {**(options.get("params") or {}), **axes}
+        axes = checked_difficulty(number_table("difficulty", options.get("difficulty")))
+        params = {**number_table("params", options.get("params")), **axes}
         task_id, enabled = options.get("task_id"), options.get("search_enabled")
         task = None if task_id is None else where.task(task_id)
         if enabled is not None:

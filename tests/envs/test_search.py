@@ -147,6 +147,11 @@ def test_reset_options_are_checked():
     for wrong in (5, [], "t1"):
         with pytest.raises(CardError, match=r"the options of reset are a table such as .* got "):
             e.reset(options=wrong)
+        for name in ("params", "difficulty"):
+            with pytest.raises(CardError, match=f"{name} is a table of names and numbers .* got "):
+                e.reset(options={name: wrong})
+        with pytest.raises(CardError, match="params is a table of names and numbers such as"):
+            env(params=wrong)
     with pytest.raises(CardError, match="Did you mean 'task_id'"):
         e.reset(options={"taskid": "t1"})
     with pytest.raises(CardError, match=r"'noise' .*got nan"):

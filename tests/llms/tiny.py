@@ -6,7 +6,9 @@ visibly when positions, masks or caches are wrong.
 
 from __future__ import annotations
 
+import copy
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +51,13 @@ def tokenizer(size: int = 400) -> Any:
 
 
 def model(kind: str = "qwen2", vocabulary: int = 400, seed: int = 0, **changes: Any) -> Any:
-    """An untrained causal LM of a published architecture, in evaluation mode."""
+    """An untrained causal LM of a published architecture, in evaluation mode; a copy of one that
+    was made before, where there is one."""
+    return copy.deepcopy(_made(kind, vocabulary, seed, json.dumps(changes)))
+
+
+@cache
+def _made(kind: str, vocabulary: int, seed: int, changes: str) -> Any:
     import torch
     import transformers
 
@@ -66,7 +74,7 @@ def model(kind: str = "qwen2", vocabulary: int = 400, seed: int = 0, **changes: 
         "eos_token_id": 0,
         "pad_token_id": 0,
         "tie_word_embeddings": False,
-        **changes,
+        **json.loads(changes),
     }
     if kind == "lfm2":
         shape |= {"layer_types": ["conv", "full_attention"], "conv_L_cache": 4}

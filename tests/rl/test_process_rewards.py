@@ -143,6 +143,13 @@ def test_implicit_rewards_begin_at_0_and_their_loss_at_ln_2(group: Group, worker
     assert signal.fit(scored(group, [0.0] * 6)) == {"implicit_reward/pairs": 0.0}
 
 
+def gradients(signal: ImplicitReward) -> torch.Tensor:
+    """Those of the last fit."""
+    assert signal.model is not None
+    grads = [p.grad for p in signal.model.parameters()]
+    return torch.cat([grad.flatten() for grad in grads if grad is not None])
+
+
 def test_part_by_part_is_all_at_once(group: Group, workers: Workers) -> None:
     """The gradient by parts is DPO's own, written down in one piece."""
     small, whole = (ImplicitReward(lr=1e-3, tokens=n, max_norm=1e9) for n in (1, 65_536))
@@ -150,15 +157,13 @@ def test_part_by_part_is_all_at_once(group: Group, workers: Workers) -> None:
         for _ in range(2):
             signal.measure([group], workers)
             signal.fit(scored(group, REWARDS))
-    assert small.model is not None
-    assert whole.model is not None
-    torch.testing.assert_close(weights(small.model), weights(whole.model), atol=1e-5, rtol=0)
+    # Gradients, not weights: Adam divides one of 1e-9 by its own size, and its last digits decide.
+    torch.testing.assert_close(gradients(small), gradients(whole), atol=1e-6, rtol=1e-3)
     signal = ImplicitReward()
     signal.measure([group], workers)
-    assert signal.model is not None
     before = torch.tensor([signal._before[m.episode.config.episode_id] for m in group.members])
     signal.fit(scored(group, REWARDS))
-    by_parts = torch.cat([p.grad.flatten() for p in signal.model.parameters()])  # type: ignore[union-attr]
+    by_parts = gradients(signal)
     model = ImplicitReward()._of(workers.lm)
     rows = [row for m in group.members for row in m.rows]
     sums = 0.05 * (model.logp(rows).sum(1) - before)

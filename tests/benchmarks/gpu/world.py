@@ -1,4 +1,5 @@
-"""The environment of the rollouts and of the learning: SearchQA-v0 over BM25, as on a card."""
+"""The environment of the rollouts and of the learning: that of a card, with questions of several
+hops, whose episodes are longer."""
 
 from __future__ import annotations
 
@@ -11,6 +12,10 @@ from searchgym.envs.unwrap import search_env
 
 from .setting import CARD
 
+CHAINS = {
+    "k": 3, "max_turns": 5,
+    "tasks": {"chain-2": 200, "chain-3": 100, "comparison": 60, "at_most": True},
+}  # fmt: skip
 SMALL = {"world": {"entities": 60, "seed": 1100}, "tasks": {"chain-2": 12}}
 """Of a dry run."""
 
@@ -23,12 +28,12 @@ def card() -> dict[str, Any]:
 
 @cache
 def env(dry: bool, dialect: str | None = None) -> SearchEnv:
-    """The environment that the card trains in; a smaller world in a dry run."""
+    """The environment, in a smaller world in a dry run."""
     import gymnasium as gym
 
     import searchgym  # noqa: F401 (registers)
 
-    options = {**card()["set"]["env"], **(SMALL if dry else {})}
+    options = {**card()["set"]["env"], **CHAINS, **(SMALL if dry else {})}
     if dialect is not None:
         options["dialect"] = dialect
     return search_env(gym.make(card()["env"], **options))

@@ -129,6 +129,8 @@ def test_operations_of_a_pass() -> None:
     assert flops(model, [10, 20], 7) == expected
 
 
-def test_the_environment_is_the_cards() -> None:
+def test_the_environment_is_the_cards_with_more_hops() -> None:
     assert world.card()["recipe"] == "grpo"
-    assert world.env(True).rules.max_turns == world.card()["set"]["env"]["max_turns"]
+    rules = world.env(True).rules
+    assert rules.snippet_chars == world.card()["set"]["env"]["snippet_chars"]
+    assert rules.max_turns == world.CHAINS["max_turns"]

@@ -1,5 +1,5 @@
-"""The environment of the rollouts and of the learning: that of a card, with questions of several
-hops, whose episodes are longer."""
+"""The environment of the rollouts and of the learning: that of ``agents/smollm``, but with
+questions of several hops, whose episodes are longer."""
 
 from __future__ import annotations
 

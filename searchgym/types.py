@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
+from .seeding import derive
+
 Split = Literal["train", "dev", "test"]
 ABSTAIN = "unanswerable"
 """The canonical text of a refusal; ``searchgym.text.is_abstention`` accepts its variants."""
@@ -158,8 +160,8 @@ class Task:
 class CallContext(NamedTuple):
     """Context that travels with each outside call."""
 
-    key: int
-    """Random key, fixed by (episode seed, branch, context, turn, call, purpose)."""
+    seed: int
+    """Seed of :attr:`key`: the episode's, or one that stands for the call alone."""
     episode_id: str
     params: Mapping[str, float]
     """Difficulty parameters such as ``noise``; a curriculum drives them."""
@@ -170,6 +172,18 @@ class CallContext(NamedTuple):
     attempt: int = 0
     """Number of times that this call has failed before: a simulated outage may be over by the next
     try."""
+    place: tuple[int | str, ...] = ()
+    """Where in the episode: branch, context, turn, position of the call, tool."""
+
+    @property
+    def key(self) -> int:
+        """Random key, fixed by ``seed`` and ``place``; derived when it is read, which engines that
+        draw nothing never do."""
+        return derive(self.seed, *self.place) if self.place else self.seed
+
+    def keyed(self) -> CallContext:
+        """The context with :attr:`key` derived once, for who reads it many times."""
+        return CallContext(self.key, *self[1:-1]) if self.place else self
 
 
 class Query(NamedTuple):

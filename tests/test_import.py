@@ -98,4 +98,4 @@ sys.setprofile(None)
 assert "searchgym.core.episode" in entered and "searchgym.engines.bm25" in entered
 print(len(entered))
 """
-    assert int(python(code)) <= 15
+    assert int(python(code)) <= 12

@@ -16,7 +16,6 @@ from ..dialects.base import Dialect, Opening
 from ..errors import EpisodeError, RewardError
 from ..rewards.outcome import Outcome, measures
 from ..rewards.part import number
-from ..seeding import derive
 from ..tools.base import Toolbox, state_text, with_own_state
 from ..types import (
     Access,
@@ -179,15 +178,18 @@ class Episode(EpisodeState):
         else:  # asks a service as a search does, so it counts as a query
             tool, arguments = action.tool, [action.args]
             self.queries += 1
-        config, turn, active = self.config, len(self.turns), self.contexts.active
+        config = self.config
+        here = (config.branch, self.contexts.active, len(self.turns))
         states = self._tool_state
         kept = states.get(self._state_keys.get(tool, tool)) if states else None
         task = config.task if tool in self._rules.needs_task else None
         calls = []
         for i, given in enumerate(arguments):
-            key = derive(config.seed, config.branch, active, turn, i, tool)
             state = None if kept is None else json.loads(kept)
-            context = CallContext(key, config.episode_id, config.params, state, task)
+            place = (*here, i, tool)
+            context = CallContext(
+                config.seed, config.episode_id, config.params, state, task, place=place
+            )
             calls.append(ToolCall(tool, given, i, context))
         self.pending = self._calls = tuple(calls)
         self._results = [None] * len(calls)

@@ -142,7 +142,7 @@ class AgentGL(TagDialect):
 
     def _docs(self, hits: Ranking) -> str:
         tail = self._tail
-        return "\n".join([f"{i}{tail(hit.passage)}" for i, hit in enumerate(hits, 1)])
+        return "\n".join([f"{i}{tail[hit.passage]}" for i, hit in enumerate(hits, 1)])
 
     def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:
         return self._wrap(

@@ -63,7 +63,7 @@ class ASearcher(TagDialect):
         if not hits:
             return "No search results are found."
         tail = self._tail
-        return "\n\n".join([f"[Doc {i}{tail(hit.passage)}" for i, hit in enumerate(hits, 1)])
+        return "\n\n".join([f"[Doc {i}{tail[hit.passage]}" for i, hit in enumerate(hits, 1)])
 
     def _wrap(self, body: str) -> str:
         return f"\n\n<information>\n{body}\n</information>\n<think>\n"

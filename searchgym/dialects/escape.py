@@ -157,39 +157,38 @@ def one_line(text: str) -> str:
     return text.replace("\n", " ") if "\n" in text else text
 
 
-class PassageCache:
+class PassageCache(dict[Passage, str]):
     """Remembers what ``write`` made of a passage; forgets the long unused, holds at most ``size``.
 
-    Two generations instead of an exact LRU: a hit costs one look-up and no bookkeeping. Long
-    results are not kept, so memory is bounded by ``size * longest`` characters.
+    ``cache[passage]`` writes what is not there. Two generations instead of an exact LRU: a hit is
+    a plain look-up. Long results are not kept, so memory is bounded by ``size * longest``
+    characters.
     """
 
-    __slots__ = ("_half", "_longest", "_old", "_write", "_young")
+    __slots__ = ("_half", "_longest", "_old", "_write")
 
     def __init__(
         self, write: Callable[[Passage], str], *, size: int = 65_536, longest: int = 4_096
     ) -> None:
+        super().__init__()
         self._write = write
         self._half = max(1, size // 2)
         self._longest = longest
-        self._young: dict[Passage, str] = {}
         self._old: dict[Passage, str] = {}
 
     def __len__(self) -> int:
-        return len(self._young) + len(self._old)
+        return super().__len__() + len(self._old)
 
-    def __call__(self, passage: Passage) -> str:
+    def __missing__(self, passage: Passage) -> str:
         # Keyed by value: Python keeps each string's hash, and equal objects compare by identity
         # first, so this is as fast as an id and can never confuse two passages.
-        text = self._young.get(passage)
-        if text is not None:
-            return text
         text = self._old.get(passage)
         if text is None:
             text = self._write(passage)
             if len(text) > self._longest:
                 return text
-        if len(self._young) >= self._half:
-            self._old, self._young = self._young, {}
-        self._young[passage] = text
+        if super().__len__() >= self._half:
+            self._old = dict(self)
+            self.clear()
+        self[passage] = text
         return text

@@ -250,7 +250,7 @@ class JsonTools(Described):
 
     def _docs(self, hits: Ranking) -> str:
         tail = self._tail
-        return ", ".join([f'{{"rank": {i}, {tail(hit.passage)}' for i, hit in enumerate(hits, 1)])
+        return ", ".join([f'{{"rank": {i}, {tail[hit.passage]}' for i, hit in enumerate(hits, 1)])
 
     def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:
         docs = self._docs

@@ -142,7 +142,7 @@ class Plain(Described):
 
     def _rows(self, hits: Ranking) -> list[str]:
         tail = self._tail
-        return [f"  {i}{tail(hit.passage)}" for i, hit in enumerate(hits, 1)]
+        return [f"  {i}{tail[hit.passage]}" for i, hit in enumerate(hits, 1)]
 
     def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:
         blocks = []

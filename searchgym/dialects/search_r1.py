@@ -83,7 +83,7 @@ class SearchR1(TagDialect):
 
     def _docs(self, hits: Ranking) -> str:
         tail = self._tail
-        return "".join([f"Doc {i}{tail(hit.passage)}" for i, hit in enumerate(hits, 1)]).strip()
+        return "".join([f"Doc {i}{tail[hit.passage]}" for i, hit in enumerate(hits, 1)]).strip()
 
     def _wrap(self, body: str) -> str:
         return f"\n\n<information>{body}</information>\n\n"

@@ -198,7 +198,9 @@ class TagDialect(Described, ABC):
 
     def _read(self, text: str, tag: Tag, opened: int, closed: int, cut: int) -> Parsed:
         start, end = trim(text, opened + tag.size, closed)
-        content = clean(text[start:end]).strip()
+        content = text[start:end]
+        if not content.isprintable():  # nearly every turn's is
+            content = clean(content).strip()
         spans = self._thoughts(text, opened)
         kind = tag.kind
         if not content:

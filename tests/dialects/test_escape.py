@@ -105,8 +105,8 @@ def test_cache_is_bounded_and_keeps_what_is_used() -> None:
 
     cache = PassageCache(write, size=20, longest=50)
     for i in range(1_000):
-        assert cache(_passage(i)) == f"{i}xxxxx"
-        assert cache(_passage(0)) == "0xxxxx"  # used all along, never forgotten
+        assert cache[_passage(i)] == f"{i}xxxxx"
+        assert cache[_passage(0)] == "0xxxxx"  # used all along, never forgotten
         assert len(cache) <= 20
     assert written.count("0") == 1
     assert len(written) == 1_000
@@ -121,8 +121,8 @@ def test_cache_forgets_the_long_and_never_mixes_up() -> None:
 
     cache = PassageCache(write, longest=50)
     for _ in range(2):
-        assert cache(_passage(1, 51)) == "x" * 51
+        assert cache[_passage(1, 51)] == "x" * 51
     assert (len(written), len(cache)) == (2, 0)
     for size in (3, 4, 3, 4):  # same id, other text
-        assert cache(_passage(1, size)) == "x" * size
+        assert cache[_passage(1, size)] == "x" * size
     assert len(written) == 4

@@ -189,7 +189,7 @@ def test_the_same_bytes_in_any_batching(made: Any) -> None:
     assert [told(engine.run([q])[0]) for q in queries] == [told(r) for r in whole]
     again = DegradedEngine(BM25Engine(corpus), corpus, world, **EVERYTHING)
     assert repr(again.run(queries)) == repr(whole)
-    other = [q._replace(ctx=q.ctx._replace(key=q.ctx.key + 1)) for q in queries]
+    other = [q._replace(ctx=q.ctx._replace(seed=q.ctx.seed + 1)) for q in queries]
     assert repr(engine.run(other)) != repr(whole)
     pages = engine.pages(CorpusPages(corpus))
     urls = [h.passage.url for r in whole if not isinstance(r, Failure) for h in r]
@@ -388,7 +388,7 @@ def test_what_search_shows_is_what_opens(made: Any) -> None:
     for query in asked(corpus, 40, k=8):
         (ranking,) = engine.run([query])
         assert not isinstance(ranking, Failure)
-        context = query.ctx._replace(key=99)  # another call of the same episode
+        context = query.ctx._replace(seed=99)  # another call of the same episode
         found = pages.run([PageRequest(h.passage.url, context) for h in ranking])
         for hit, page in zip(ranking, found, strict=True):
             assert page is not None

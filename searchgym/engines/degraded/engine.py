@@ -110,6 +110,7 @@ class DegradedEngine:
         rates = [self.rates.under(query.ctx.params) for query in batch]
         if not any(map(any, rates)):
             return list(run_batch(self.inner, batch))
+        batch = [Query(text, k, ctx.keyed()) for text, k, ctx in batch]
         answers: list[Any] = [None] * len(batch)
         seconds = [0.0] * len(batch)
         asked: list[Query] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,8 @@ SHARES = {
     "unanswerable": 0.125,
 }  # fmt: skip
 """Families of a generated world's questions, relative to ``--tasks``."""
+LINE_EVERY = 10
+"""Steps of a training per line where no terminal shows a bar."""
 
 
 def _keywords(
@@ -191,6 +194,7 @@ def train(
     from ..llms.sft_data import file_digest, pretrained, read_pairs, untrained
 
     with working("loading …"):
+        from ..llms.precision import training_dtype
         from ..llms.sft import FINE_TUNING, Progress, SftConfig, SftTrainer, encode
         from ..llms.sft import train as run
 
@@ -204,9 +208,13 @@ def train(
             seed=seed,
             **{k: v for k, v in changes.items() if v is not None},
         )
-        trainer = SftTrainer(made, encode(tokenizer, pairs, config.max_tokens), config)
+        examples = encode(tokenizer, pairs, config.max_tokens)
+        # a small model gains nothing by bfloat16, and comes out alike on every processor without
+        precision = {} if tiny else {"dtype": training_dtype(made.device)}
+        trainer = SftTrainer(made, examples, config, **precision)
     about = {"data": file_digest(data), "from": model or "nothing"}
     last: list[Progress] = []
+    watched = sys.stderr.isatty()
     with progress("training", config.steps, "steps") as advance:
         done = 0
 
@@ -215,6 +223,8 @@ def train(
             advance(now.step - done)
             done = now.step
             last[:] = [now]
+            if not watched and now.step % LINE_EVERY == 0:
+                say(f"step {now.step}/{config.steps} loss {now.loss:.3f} {now.seconds:.1f} s")
 
         run(trainer, tokenizer, out, about=about, save_every=save_every, report=report)
     facts = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import nullcontext
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,7 +52,7 @@ def _split(name: str, split: str | None) -> str:
         "searchgym corpus index notes/ --out runs/notes -s k1=1.2 -s b=0.75 -s stemmer=null",
         "searchgym corpus index hotpotqa --engine dense --index hnsw --out runs/dense",
         "searchgym corpus index hotpotqa --engine dense --out runs/e5 -s model=intfloat/e5-base-v2",
-        "searchgym corpus index wiki18 --engine tantivy --out runs/wiki18 -s threads=2",
+        "searchgym corpus index wiki18 --engine bm25_disk --out runs/wiki18",
     )
 )
 def index(
@@ -60,7 +61,7 @@ def index(
         Path,
         typer.Option(help="Folder of the index. bm25 replaces an older one, dense continues it."),
     ],
-    engine: Annotated[str, typer.Option(help="bm25, dense or tantivy.")] = "bm25",
+    engine: Annotated[str, typer.Option(help="bm25, dense or bm25_disk.")] = "bm25",
     kind: Annotated[
         str | None,
         typer.Option("--index", help="Dense only: flat (the default), ivf, ivfpq or hnsw."),
@@ -75,22 +76,23 @@ def index(
     [bold]--set[/bold] gives arguments of the engine. BM25: k1, b, stemmer, stopwords, method,
     fields. Dense: the encoder's (model, preset, pooling, max_length, device, …), the index's
     (nlist, nprobe, m, nbits, links, ef_construction, ef_search, depth), shard and threads.
-    Tantivy, which keeps passages and index on disk: stemmer, stopwords, lowercase and threads.
+    bm25_disk, which keeps passages and index on disk: k1, b, stemmer, stopwords, lowercase,
+    unicode.
 
     A dense build that was interrupted or killed goes on where it was: run the command again.
     Environments use an index by engine={"name": "dense", "index": "FOLDER"}.
-    An index of Tantivy holds its passages: searchgym serve FOLDER needs nothing else.
+    An index of bm25_disk holds its passages: searchgym serve FOLDER needs nothing else.
     """
     import time
 
     from .sources import corpus as load
 
-    if engine not in (known := ("bm25", "dense", "tantivy")):
+    if engine not in (known := ("bm25", "dense", "bm25_disk")):
         raise EngineError(unknown("engine with an index", engine, known))
     if kind is not None and engine != "dense":
         raise EngineError(f"--index {kind} needs --engine dense; {engine} has one kind of index")
-    if engine == "tantivy":
-        about = _index_tantivy(name, _split(name, split), data_dir, out, overrides(settings))
+    if engine == "bm25_disk":
+        about = _index_on_disk(name, _split(name, split), data_dir, out, overrides(settings))
         _print(f"Index of {name}", about, as_json)
         return
     with working(f"reading {name} …"):
@@ -120,27 +122,25 @@ def _index_bm25(passages: Corpus, out: Path, kind: str, options: dict[str, Any])
     return {"fingerprint": engine.fingerprint}
 
 
-def _index_tantivy(
+def _index_on_disk(
     name: str, split: str, data_dir: Path | None, out: Path, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Index passages as they are read: none of them stays in memory."""
     import time
 
-    from ..engines.analysis import Analyser
-    from ..engines.tantivy import TantivyEngine, build
+    from ..engines.on_disk import DiskBM25Engine, build
     from .sources import stream
 
-    threads = options.pop("threads", 1)
     try:
-        analyser = Analyser(**options)
+        signature(build).bind(out, (), **options)
     except TypeError as error:
-        raise EngineError(f"engine 'tantivy': {error}") from error
+        raise EngineError(f"engine 'bm25_disk': {error}") from error
     start = time.perf_counter()
     passages = stream(name, split, data_dir)
-    known = len(passages) if isinstance(passages, Sized) else None
-    with progress(f"indexing {name}", known, "passages") as advance:
-        build(out, _counted(passages, advance), analyser, threads=threads)
-    made = TantivyEngine.open(out, **options)
+    size = len(passages) if isinstance(passages, Sized) else None
+    with progress(f"indexing {name}", size, "passages") as advance:
+        build(out, _counted(passages, advance), **options)
+    made = DiskBM25Engine(out)
     return {
         "corpus": name,
         "passages": len(made),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from ..corpora.corpus import Corpus
-    from ..engines.tantivy import TantivyEngine
+    from ..engines.on_disk import DiskBM25Engine
     from ..serve.metrics import Board
     from ..serve.settings import Settings
     from ..worlds.world import World
@@ -138,7 +138,7 @@ def serve(
 
         serve_env(context, name, host, port, settings, mcp)
         return 0
-    from ..engines.tantivy import is_index
+    from ..engines.on_disk import is_index
     from ..serve.hosts import is_loopback
     from ..serve.limits import Limits
     from ..serve.metrics import Board
@@ -148,9 +148,9 @@ def serve(
     from .search import is_documents
 
     if is_index(name):
-        if engine not in ("bm25", "tantivy"):
-            raise SearchGymError(f"{name} is an index of tantivy: leave --engine {engine} out")
-        engine = "tantivy"
+        if engine not in ("bm25", "bm25_disk"):
+            raise SearchGymError(f"{name} is an index of bm25_disk: leave --engine {engine} out")
+        engine = "bm25_disk"
     given = overrides(settings)
     if wrong := sorted(set(given) - {"engine"}):
         raise SearchGymError(f"--set takes engine options here, like engine.k1=1.2; got {wrong[0]}")
@@ -200,14 +200,14 @@ def run_worker() -> None:
 
 def _builder(source: Mapping[str, Any], settings: Settings) -> Callable[[Board], FastAPI]:
     def build(board: Board) -> FastAPI:
-        from ..engines.tantivy import is_index
+        from ..engines.on_disk import is_index
         from ..serve.app import build_app
         from .search import is_documents
 
         data_dir = Path(source["data_dir"]) if source["data_dir"] else None
         if is_index(source["corpus"]):
             engine = _stored(source)
-            return build_app(engine, engine.passages, settings, board=board, method="tantivy")
+            return build_app(engine, engine.passages, settings, board=board, method="bm25_disk")
         name = source["engine"]["name"]
         if source["index"] is None and is_documents(source["corpus"]):
             corpus, engine = _documents(source)
@@ -221,17 +221,17 @@ def _builder(source: Mapping[str, Any], settings: Settings) -> Callable[[Board],
     return build
 
 
-def _stored(source: Mapping[str, Any]) -> TantivyEngine:
-    """Open an index that holds its passages (``searchgym corpus index --engine tantivy``)."""
-    from ..engines.tantivy import TantivyEngine
+def _stored(source: Mapping[str, Any]) -> DiskBM25Engine:
+    """Open an index that holds its passages (``searchgym corpus index --engine bm25_disk``)."""
+    from ..engines.on_disk import DiskBM25Engine
 
     options = {k: v for k, v in source["engine"].items() if k != "name"}
     if source["index"] is not None:
         raise SearchGymError(f"{source['corpus']} is an index itself: leave --index out")
     try:
-        return TantivyEngine.open(source["corpus"], **options)
+        return DiskBM25Engine(source["corpus"], **options)
     except TypeError as error:
-        raise SearchGymError(f"engine 'tantivy': {error}") from error
+        raise SearchGymError(f"engine 'bm25_disk': {error}") from error
 
 
 def _documents(source: Mapping[str, Any]) -> tuple[Corpus, Any]:

@@ -24,6 +24,7 @@ def best_of_all(
     terms: NDArray[np.int32],
     weights: NDArray[np.float32],
     starts: NDArray[np.int64],
+    order: NDArray[np.float32],
     data: NDArray[np.float32],
     indices: NDArray[np.int32],
     indptr: NDArray[np.int64],
@@ -48,7 +49,7 @@ def best_of_all(
     high = np.empty(k, np.uint32)
     for q in range(starts.shape[0] - 1):
         here = slice(starts[q], starts[q + 1])
-        n = by_largest(terms[here], weights[here], largest, own, weight, bound)
+        n = by_largest(terms[here], weights[here], order[here], largest, own, weight, bound)
         n_seen = 0
         for i in range(n):
             w = weight[i]

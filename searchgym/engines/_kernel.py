@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 MOST = 10
 """Hits per query up to which skipping pays: beyond, little can be skipped."""
+NONE = np.zeros(0, np.float32)
+"""No order of its own, or no floor."""
 _SLACK = np.float32(1.00001)  # covers the rounding of the bounds, never that of the scores
 _HOPE = np.float32(0.4)  # of all bounds' sum: about what the k-th best document has in the end
 _PROBE_PRICE = 4  # a probe reads each document seen, at a fraction of the price of adding a posting
@@ -104,28 +106,35 @@ def _look_up(
 def by_largest(
     terms: NDArray[np.int32],
     weights: NDArray[np.float32],
+    order: NDArray[np.float32],
     largest: NDArray[np.float32],
     own: NDArray[np.int32],
     weight: NDArray[np.float32],
     bound: NDArray[np.float32],
 ) -> int:
     """Put a query's terms, the largest possible score first, into the last three; returns how many
-    there are. Scores are summed in this order, whatever k is."""
+    there are. Scores are summed in this order, whatever k is. ``order``: the scores to order by,
+    where they are not the bounds themselves, else empty."""
     n = 0
+    given = order.shape[0] > 0
+    rank = np.empty(terms.shape[0], np.float32)
     for t in range(terms.shape[0]):  # insertion sort
         term = terms[t]
         if term < 0:
             continue
         most = weights[t] * largest[term]
+        key = order[t] if given else most
         i = n
-        while i > 0 and (bound[i - 1] < most or (bound[i - 1] == most and own[i - 1] > term)):
+        while i > 0 and (rank[i - 1] < key or (rank[i - 1] == key and own[i - 1] > term)):
             own[i] = own[i - 1]
             weight[i] = weight[i - 1]
             bound[i] = bound[i - 1]
+            rank[i] = rank[i - 1]
             i -= 1
         own[i] = term
         weight[i] = weights[t]
         bound[i] = most
+        rank[i] = key
         n += 1
     return n
 
@@ -135,6 +144,8 @@ def best_k(
     terms: NDArray[np.int32],
     weights: NDArray[np.float32],
     starts: NDArray[np.int64],
+    order: NDArray[np.float32],
+    floor: NDArray[np.float32],
     data: NDArray[np.float32],
     indices: NDArray[np.int32],
     indptr: NDArray[np.int64],
@@ -149,7 +160,8 @@ def best_k(
     """Write each query's best documents, best first, ties by position; for k of at most ``MOST``.
 
     ``terms[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
-    ``weights``: how often each counts. The next six are ``bm25_index.BM25Index``'s.
+    ``weights``: how often each counts. ``order``: see :func:`by_largest`. ``floor`` (Q,) or empty:
+    scores that documents must reach. The next six are ``bm25_index.BM25Index``'s.
     ``scores`` (documents,) must be all zero and is left so; ``seen`` (documents + 1,) is scratch.
     ``out_docs`` (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places stay so.
     """
@@ -168,14 +180,14 @@ def best_k(
     candidates = np.empty(scores.shape[0] + 1, np.int32)
     for q in range(starts.shape[0] - 1):
         here = slice(starts[q], starts[q + 1])
-        n = by_largest(terms[here], weights[here], largest, own, weight, bound)
+        n = by_largest(terms[here], weights[here], order[here], largest, own, weight, bound)
         rest[n] = np.float32(0.0)
         for i in range(n - 1, -1, -1):
             rest[i] = rest[i + 1] + bound[i]
 
         n_seen = 0
         done = 0
-        threshold = np.float32(0.0)
+        threshold = floor[q] if floor.shape[0] > 0 else np.float32(0.0)
         while done < n and threshold <= rest[done] * _SLACK:
             w = weight[done]
             for p in range(indptr[own[done]], indptr[own[done] + 1]):

@@ -157,27 +157,12 @@ class BM25Engine:
         scores = np.zeros((len(texts), k), dtype=np.float32)
         if not k or not len(texts):
             return docs, scores
-        rows = [self._ids.of(text) for text in texts]
-        weights: NDArray[np.float32] | None = None
-        if max(map(len, rows)) > _LONG_QUERY:
-            rows, weights = _weighted(rows)
-        starts = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum([len(row) for row in rows], out=starts[1:])
-        terms = np.array(list(itertools.chain.from_iterable(rows)), dtype=np.int32)
-        if weights is None:
-            weights = np.ones(len(terms), dtype=np.float32)
+        terms, weights, starts = flattened([self._ids.of(text) for text in texts])
         work = partial(self._fill, terms, weights)
         if self.threads == 1 or len(texts) < 4 * self.threads:
             work(starts, docs, scores)
-            return docs, scores
-        edges = np.linspace(0, len(texts), self.threads + 1).astype(int).tolist()
-        with ThreadPoolExecutor(self.threads) as pool:
-            parts = [
-                pool.submit(work, starts[lo : hi + 1], docs[lo:hi], scores[lo:hi])
-                for lo, hi in itertools.pairwise(edges)
-            ]
-            for part in parts:
-                part.result()
+        else:
+            in_threads(self.threads, work, starts, docs, scores)
         return docs, scores
 
     def warm_up(self) -> None:
@@ -195,21 +180,21 @@ class BM25Engine:
         docs: NDArray[np.int32],
         scores: NDArray[np.float32],
     ) -> None:
-        most, best_k = _kernel()
+        most, none, best_k = _kernel()
         n, index = len(self._passages), self._index
         try:
-            seen_scores, seen = self._scratch.pop()
+            scratch = self._scratch.pop()
         except IndexError:
-            seen_scores, seen = np.zeros(n, np.float32), np.zeros(n + 1, np.int32)
+            scratch = np.zeros(n, np.float32), np.zeros(n + 1, np.int32)
         columns = (index.data, index.indices, index.indptr, index.largest)
         if docs.shape[1] <= most:
             bitmaps = (index.rows, index.marks)
-            best_k(terms, weights, starts, *columns, *bitmaps, seen_scores, seen, docs, scores)
+            best_k(terms, weights, starts, none, none, *columns, *bitmaps, *scratch, docs, scores)
         else:
             from ._exhaustive import best_of_all
 
-            best_of_all(terms, weights, starts, *columns, seen_scores, seen, docs, scores)
-        self._scratch.append((seen_scores, seen))
+            best_of_all(terms, weights, starts, none, *columns, *scratch, docs, scores)
+        self._scratch.append(scratch)
 
     # --- disk ---------------------------------------------------------------------------------
     def save(self, directory: str | Path) -> None:
@@ -274,11 +259,12 @@ def _choose(corpus: Corpus, stemmer: str | None) -> tuple[bool, str | None]:
 
 
 @cache
-def _kernel() -> tuple[int, Callable[..., None]]:
-    """The kernel for few hits and the most that are few, imported once: numba is heavy."""
-    from ._kernel import MOST, best_k
+def _kernel() -> tuple[int, NDArray[np.float32], Callable[..., None]]:
+    """The most hits that are few, an empty array and the kernel for few hits, imported once: numba
+    is heavy."""
+    from ._kernel import MOST, NONE, best_k
 
-    return MOST, best_k
+    return MOST, NONE, best_k
 
 
 @contextmanager
@@ -301,6 +287,40 @@ def _collecting_later(objects: int) -> Iterator[None]:
 def _fingerprint(digest: str, settings: Mapping[str, Any]) -> str:
     shown = json.dumps(settings, sort_keys=True)
     return f"bm25:{digest}:{hashlib.sha256(shown.encode()).hexdigest()[:16]}"
+
+
+def flattened(
+    rows: list[list[int]],
+) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+    """Term numbers of queries in a row, how often each counts, and where each query starts."""
+    weights: NDArray[np.float32] | None = None
+    if max(map(len, rows)) > _LONG_QUERY:
+        rows, weights = _weighted(rows)
+    starts = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in rows], out=starts[1:])
+    terms = np.array(list(itertools.chain.from_iterable(rows)), dtype=np.int32)
+    if weights is None:
+        weights = np.ones(len(terms), dtype=np.float32)
+    return terms, weights, starts
+
+
+def in_threads(
+    threads: int,
+    work: Callable[[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]], object],
+    starts: NDArray[np.int64],
+    docs: NDArray[np.int32],
+    scores: NDArray[np.float32],
+) -> None:
+    """Do the work of some queries in each thread: ``work`` gets their starts and their places in
+    the answers."""
+    edges = np.linspace(0, len(docs), threads + 1).astype(int).tolist()
+    with ThreadPoolExecutor(threads) as pool:
+        parts = [
+            pool.submit(work, starts[lo : hi + 1], docs[lo:hi], scores[lo:hi])
+            for lo, hi in itertools.pairwise(edges)
+        ]
+        for part in parts:
+            part.result()
 
 
 def _weighted(rows: list[list[int]]) -> tuple[list[list[int]], NDArray[np.float32]]:

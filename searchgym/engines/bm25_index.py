@@ -132,14 +132,14 @@ def _pack(
     filled = np.flatnonzero(np.diff(indptr))
     if len(filled):
         largest[filled] = np.maximum.reduceat(data, indptr[filled])
-    rows, marks = _marks(indices, indptr, n_docs)
+    rows, marks = bitmaps(indices, indptr, n_docs)
     return BM25Index(
         _frozen(data), _frozen(indices), _frozen(indptr), _frozen(largest), _frozen(rows),
         _frozen(marks), vocabulary,
     )  # fmt: skip
 
 
-def _marks(
+def bitmaps(
     indices: NDArray[np.int32], indptr: NDArray[np.int64], n_docs: int
 ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
     """Bitmaps of long columns: one passage is found in constant time (``BM25Index.marks``)."""

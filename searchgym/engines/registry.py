@@ -16,7 +16,7 @@ Maker = Callable[..., SearchEngine]
 
 ENGINES: dict[str, str | Maker] = {
     "bm25": "searchgym.engines.bm25:make",
-    "tantivy": "searchgym.engines.tantivy:make",
+    "bm25_disk": "searchgym.engines.on_disk:make",
     "graph": "searchgym.engines.graph:make",
     "dense": "searchgym.engines.dense:make",
     "hybrid": "searchgym.engines.hybrid:make",

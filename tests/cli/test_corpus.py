@@ -38,18 +38,18 @@ def test_index_then_search_through_the_index(cli: Cli, files: Path) -> None:
     assert found["digest"] == made.json["digest"]
 
 
-def test_an_index_of_tantivy_holds_its_passages(cli: Cli, files: Path) -> None:
-    from searchgym.engines.tantivy import TantivyEngine
+def test_an_index_on_disk_holds_its_passages(cli: Cli, files: Path) -> None:
+    from searchgym.engines.on_disk import DiskBM25Engine
 
     named = files / "passages.jsonl", "--out", files / "index"
-    made = cli("corpus", "index", *named, "--engine", "tantivy", "-s", "stemmer=null", "--json")
-    engine = TantivyEngine.open(files / "index")
+    made = cli("corpus", "index", *named, "--engine", "bm25_disk", "-s", "stemmer=null", "--json")
+    engine = DiskBM25Engine(files / "index")
     assert made.json["digest"] == engine.passages.digest
     assert [passage.id for passage in engine.passages] == ["a", "b"]
-    again = cli("corpus", "index", *named, "--engine", "tantivy")
+    again = cli("corpus", "index", *named, "--engine", "bm25_disk")
     assert again.code == 2
     assert "holds files already" in again.err
-    wrong = cli("corpus", "index", *named, "--engine", "tantivy", "-s", "nlist=4")
+    wrong = cli("corpus", "index", *named, "--engine", "bm25_disk", "-s", "nlist=4")
     assert wrong.code == 2
     assert "nlist" in wrong.err
 

@@ -96,8 +96,13 @@ def _dense(kind: str) -> Callable[[Place], Spec]:
     return spec
 
 
-def _tantivy(place: Place) -> Spec:
-    return {"name": "tantivy", "index": str(place.folder / "index"), "threads": 2}
+def _on_disk(shard: int) -> Callable[[Place], Spec]:
+    def spec(place: Place) -> Spec:
+        return {
+            "name": "bm25_disk", "index": str(place.folder / "index"), "threads": 2, "shard": shard
+        }  # fmt: skip
+
+    return spec
 
 
 def _graph(mode: str) -> Callable[[Place], Spec]:
@@ -166,8 +171,8 @@ _EXACT = _LOCAL | {"exact", "finds"}
 
 ENTRIES: dict[str, Entry] = {
     "bm25": Entry(lambda place: "bm25", _EXACT),
-    "tantivy": Entry(lambda place: "tantivy", _EXACT),
-    "tantivy:folder": Entry(_tantivy, _EXACT),
+    "bm25_disk": Entry(_on_disk(1 << 18), _EXACT),
+    "bm25_disk:shards": Entry(_on_disk(16), _EXACT),
     "graph": Entry(lambda place: "graph", frozenset({"own", "ordered", "pure"})),
     **{f"graph:{mode}": Entry(_graph(mode), frozenset({"ordered", "pure"})) for mode in MODES},
     "dense": Entry(_dense("flat"), _EXACT | {"total"}),

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from searchgym.cli.main import run
-from searchgym.engines.analysis import Analyser
-from searchgym.engines.tantivy import TantivyEngine, build
+from searchgym.engines.on_disk import DiskBM25Engine, build
 from searchgym.serve.run import bind
 from searchgym.serve.settings import Settings
 
@@ -50,16 +49,16 @@ def test_what_cannot_be_served_is_one_clear_line(
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of tantivy, which holds its passages."""
+    """An index of bm25_disk, which holds its passages."""
     folder = tmp_path_factory.mktemp("stored") / "index"
-    build(folder, iter(CORPUS), Analyser())
+    build(folder, iter(CORPUS))
     return folder
 
 
 def test_an_index_that_holds_its_passages_is_served(stored: Path, start: Start) -> None:
     server = start(stored)
-    assert f"serving {stored} with tantivy" in server.line
-    (wanted,) = TantivyEngine.open(stored).search([CORPUS[1].text], 2)
+    assert f"serving {stored} with bm25_disk" in server.line
+    (wanted,) = DiskBM25Engine(stored).search([CORPUS[1].text], 2)
     found = server.post("/retrieve", {"queries": [CORPUS[1].text], "topk": 2})
     assert [hit["id"] for hit in found["result"][0]] == [hit.passage.id for hit in wanted]
     page = server.post("/access", {"urls": [CORPUS[1].url]})

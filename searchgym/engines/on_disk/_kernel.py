@@ -1,0 +1,114 @@
+"""Compiled BM25 retrieval over shards. Importing this module imports numba.
+
+One shard after the other is searched as a whole index is (``engines._kernel``). Its scores fit into
+the processor's cache, and what the shards before it found must be reached, so that later ones read
+less. Scores are summed in one order in all of them, that of the terms' largest scores anywhere: the
+result equals that of one index of all passages, bit for bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from .._exhaustive import best_of_all
+from .._kernel import MOST, best_k
+
+
+@njit(nogil=True, cache=True)
+def _column(terms: NDArray[np.int32], low: int, high: int, number: int) -> int:
+    """The column of a term among ``low:high``, whose terms ascend; −1 where it has none."""
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if terms[middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and terms[low] == number else -1
+
+
+@njit(nogil=True, cache=True)
+def _merge(
+    docs: NDArray[np.int32],
+    scores: NDArray[np.float32],
+    new_docs: NDArray[np.int32],
+    new_scores: NDArray[np.float32],
+    base: int,
+) -> None:
+    """Keep the best of two rankings (k,) in the first; ties are the first one's."""
+    if new_docs[0] < 0:
+        return
+    k = docs.shape[0]
+    old_docs, old_scores = docs.copy(), scores.copy()
+    i = j = 0
+    for place in range(k):
+        old = i < k and old_docs[i] >= 0
+        new = j < k and new_docs[j] >= 0
+        if old and not (new and new_scores[j] > old_scores[i]):
+            docs[place], scores[place] = old_docs[i], old_scores[i]
+            i += 1
+        elif new:
+            docs[place], scores[place] = new_docs[j] + base, new_scores[j]
+            j += 1
+        else:
+            break
+
+
+@njit(nogil=True, cache=True)
+def best_of_shards(
+    numbers: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    starts: NDArray[np.int64],
+    most: NDArray[np.float32],
+    shards: NDArray[np.int64],
+    terms: NDArray[np.int32],
+    data: NDArray[np.float32],
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    largest: NDArray[np.float32],
+    rows: NDArray[np.int32],
+    marks: NDArray[np.uint64],
+    shard: int,
+    scores: NDArray[np.float32],
+    seen: NDArray[np.int32],
+    out_docs: NDArray[np.int32],
+    out_scores: NDArray[np.float32],
+) -> None:
+    """Write each query's best documents, best first, ties by position.
+
+    ``numbers[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
+    ``weights``: how often each counts. The next eight are ``files.ARRAYS``'s, ``shard`` the
+    passages of a shard. ``scores`` (shard,) must be all zero and is left so; ``seen`` (shard + 1,)
+    is scratch. ``out_docs`` (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places
+    stay so.
+    """
+    queries, k = out_docs.shape
+    order = np.zeros(numbers.shape[0], np.float32)
+    for t in range(numbers.shape[0]):
+        if numbers[t] >= 0:
+            order[t] = weights[t] * most[numbers[t]]
+    columns = np.empty(numbers.shape[0], np.int32)
+    floor = np.zeros(queries, np.float32)
+    docs = np.empty((queries, k), np.int32)
+    best = np.empty((queries, k), np.float32)
+    for s in range(shards.shape[0] - 1):
+        for t in range(numbers.shape[0]):
+            columns[t] = _column(terms, shards[s], shards[s + 1], numbers[t])
+        docs[:] = -1
+        best[:] = 0
+        if k <= MOST:
+            best_k(
+                columns, weights, starts, order, floor, data, indices, indptr, largest, rows,
+                marks, scores, seen, docs, best,
+            )  # fmt: skip
+        else:
+            best_of_all(
+                columns, weights, starts, order, data, indices, indptr, largest, scores, seen,
+                docs, best,
+            )  # fmt: skip
+        for q in range(queries):
+            _merge(out_docs[q], out_scores[q], docs[q], best[q], s * shard)
+            if out_docs[q, k - 1] >= 0:
+                floor[q] = out_scores[q, k - 1]

@@ -1,0 +1,256 @@
+"""Building an index on disk from a stream of passages, none of which stays in memory.
+
+The stream is read once. Each shard of passages is written when it is full, with term frequencies
+where the scores will be; these are known when all passages are, and written last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import tempfile
+from array import array
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...corpora.corpus import Corpus
+from ...errors import EngineError
+from ...objects import is_number
+from ...types import Passage
+from ..analysis import Analyser, as_text
+from ..bm25 import analyser_of
+from ..bm25_index import bitmaps
+from .files import ABOUT, ARRAYS, FORMAT, PASSAGES, SHARD, digest_of, file_of, key_of
+
+_LONGEST, _REMEMBERED = 64, 1 << 21
+"""Length and number of words whose terms are remembered."""
+
+
+def build(
+    folder: str | Path,
+    passages: Iterable[Passage],
+    *,
+    k1: float = 0.9,
+    b: float = 0.4,
+    stemmer: str | None = "porter",
+    stopwords: str | Iterable[str] | None = "lucene",
+    lowercase: bool = True,
+    unicode: bool = False,
+    shard: int = SHARD,
+) -> None:
+    """Index a stream of passages into a folder, which appears whole or not at all.
+
+    Args:
+        folder: Folder to write; empty or absent.
+        passages: Passages with different ids. Ties are ordered as they come: by id, if they are a
+            corpus.
+        k1: Saturation of term frequency, at least 0.
+        b: Share of length normalisation, 0 to 1.
+        stemmer: Analysis, with the next three, as of ``BM25Engine``.
+        stopwords: See above.
+        lowercase: See above.
+        unicode: See above.
+        shard: Passages that are searched together.
+
+    Raises:
+        EngineError: impossible options, the folder holds something, the stream is empty, or an id
+            occurs twice.
+    """
+    if not (is_number(k1) and k1 >= 0 and is_number(b) and 0 <= b <= 1 and shard >= 1):
+        raise EngineError(
+            f"BM25 needs k1 ≥ 0, 0 ≤ b ≤ 1 and shard ≥ 1, got k1={k1!r}, b={b!r}, shard={shard!r}"
+        )
+    words = stopwords if isinstance(stopwords, str) else sorted(stopwords or ())
+    settings = {
+        "k1": float(k1), "b": float(b), "stemmer": stemmer, "stopwords": words,
+        "lowercase": lowercase, "unicode": unicode,
+    }  # fmt: skip
+    analyser = analyser_of(unicode, stemmer, words, lowercase=lowercase)
+    folder = Path(folder)
+    if folder.exists() and any(folder.iterdir()):
+        raise EngineError(f"{folder} holds files already; choose an empty folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        with ExitStack() as files:
+            written = _Writer(staging, files, analyser, shard)
+            for passage in passages:
+                written.add(passage)
+            written.flush()
+        about = written.finish(float(k1), float(b))
+        own = passages.digest if isinstance(passages, Corpus) else None
+        about |= {"format": FORMAT, "settings": settings, "digest": own or about["digest"]}
+        (staging / ABOUT).write_text(json.dumps(about), encoding="ascii")
+        os.replace(staging, folder)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)  # gone already unless something failed
+
+
+class _Numbers(dict[str, int]):
+    """Word → number of its term, by first appearance; −1 for words that are not indexed."""
+
+    def __init__(self, analyser: Analyser) -> None:
+        super().__init__()
+        self._term, self.vocabulary = analyser.term, dict[str, int]()
+
+    def __missing__(self, word: str) -> int:
+        term = self._term(word)
+        known = self.vocabulary
+        number = -1 if term is None else known.setdefault(term, len(known))
+        if len(word) <= _LONGEST and len(self) < _REMEMBERED:
+            self[word] = number
+        return number
+
+
+class _Writer:
+    """The files of an index while they are written."""
+
+    def __init__(self, folder: Path, files: ExitStack, analyser: Analyser, shard: int) -> None:
+        self.folder, self.analyser, self.shard = folder, analyser, shard
+        self.numbers = _Numbers(analyser)
+        self.hash = hashlib.sha256()
+        self.places, self.keys = array("q", [0]), array("Q")
+        self.lengths, self.row = array("i"), array("i")
+        self.columns = array("q", [0])
+        """Columns written before each shard."""
+        self.postings = 0
+        self.holding = np.zeros(0, np.int64)
+        """Passages that hold each term."""
+        self._files: dict[str, BinaryIO] = {
+            name: files.enter_context((folder / file_of(name)).open("wb"))
+            for name in ("data", "indices", "indptr", "terms")
+        }
+        self._passages = files.enter_context((folder / PASSAGES).open("wb"))
+        self._write("indptr", np.zeros(1, np.int64))
+
+    def add(self, passage: Passage) -> None:
+        line = json.dumps(passage).encode("ascii")
+        self._passages.write(line)
+        self.places.append(self.places[-1] + len(line))
+        for kind, text in (("id", passage.id), ("url", passage.url), ("title", passage.title)):
+            self.keys.append(key_of(kind, text))
+        for piece in passage:
+            self.hash.update(piece.encode("utf-8", "surrogatepass") + b"\0")
+        words = self.analyser.split(as_text((passage.title, passage.text)))
+        row = [number for number in map(self.numbers.__getitem__, words) if number >= 0]
+        self.row.extend(row)
+        self.lengths.append(len(row))
+        if len(self.lengths) % self.shard == 0:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the shard that has been read: its columns in ascending order of terms, with term
+        frequencies for scores."""
+        first = self.shard * (len(self.columns) - 1)
+        lengths = np.asarray(self.lengths[first:], np.int64)
+        if not len(lengths):
+            return
+        pairs = np.asarray(self.row, np.int64) * self.shard
+        pairs += np.repeat(np.arange(len(lengths)), lengths)
+        del self.row[:]
+        pairs, times = np.unique(pairs, return_counts=True)
+        of = pairs // self.shard
+        starts = np.flatnonzero(np.diff(of, prepend=-1))
+        terms, ends = of[starts], np.append(starts, len(of))[1:]
+        holding = np.zeros(len(self.numbers.vocabulary), np.int64)
+        holding[: len(self.holding)] = self.holding
+        holding[terms] += ends - starts
+        self.holding = holding
+        self._write("data", times.astype(np.float32))
+        self._write("indices", (pairs % self.shard).astype(np.int32))
+        self._write("indptr", self.postings + ends)
+        self._write("terms", terms.astype(np.int32))
+        self.postings += len(pairs)
+        self.columns.append(self.columns[-1] + len(terms))
+
+    def finish(self, k1: float, b: float) -> dict[str, Any]:
+        """Write scores and what else follows from all passages; return the facts of the index."""
+        count = len(self.lengths)
+        if not count:
+            raise EngineError("there is no passage to index")
+        shard = min(self.shard, count)
+        keys = np.asarray(self.keys, np.uint64)
+        if len(np.unique(keys[::3])) < count:
+            raise EngineError("an id of a passage occurs twice; ids must differ")
+        order = np.argsort(keys, kind="stable")
+        hashes = np.array([key_of("term", t) for t in self.numbers.vocabulary], np.uint64)
+        numbers = np.argsort(hashes, kind="stable")
+        words = hashes[numbers]
+        if (words[1:] == words[:-1]).any():
+            raise EngineError("two words have one digest of 64 bits")
+        self._save("places", np.asarray(self.places, np.int64))
+        self._save("keys", keys[order])
+        self._save("owners", (order // 3).astype(np.int32))
+        self._save("words", words)
+        self._save("numbers", numbers.astype(np.int32))
+        self._save("shards", np.asarray(self.columns, np.int64))
+        self._score(k1, b, shard)
+        sizes = {
+            name: (self.folder / file_of(name)).stat().st_size // np.dtype(kind).itemsize
+            for name, kind in ARRAYS.items()
+        }
+        digests = {name: digest_of(self.folder / file_of(name)) for name in ARRAYS}
+        return {
+            **sizes, "passages": count, "shard": shard, "sha256": digests,
+            "digest": self.hash.hexdigest()[:16],
+        }  # fmt: skip
+
+    def _score(self, k1: float, b: float, shard: int) -> None:
+        """Turn term frequencies into Lucene's BM25, as bm25s computes it to the bit."""
+        count = len(self.lengths)
+        lengths = np.asarray(self.lengths, np.int64)
+        idf = _idf(self.holding, count)
+        norm = k1 * ((1 - b) + b * lengths / (lengths.mean() or 1.0))
+        most = np.zeros(len(idf), np.float32)
+        indptr = np.fromfile(self.folder / file_of("indptr"), np.int64)
+        terms = np.fromfile(self.folder / file_of("terms"), np.int32)
+        bitmapped = 0
+        with (
+            (self.folder / file_of("data")).open("r+b") as data,
+            (self.folder / file_of("indices")).open("rb") as indices,
+            ExitStack() as files,
+        ):
+            out = {
+                name: files.enter_context((self.folder / file_of(name)).open("wb"))
+                for name in ("largest", "rows", "marks")
+            }
+            for at, (low, high) in enumerate(zip(self.columns, self.columns[1:], strict=False)):
+                edges = indptr[low : high + 1] - indptr[low]
+                size, start = int(edges[-1]), data.tell()
+                times = np.fromfile(data, np.float32, size)
+                places = np.fromfile(indices, np.int32, size)
+                weight = np.repeat(idf[terms[low:high]], np.diff(edges))
+                here = norm[at * self.shard :][places]
+                scores = (weight * (times / (here + times))).astype(np.float32)
+                data.seek(start)
+                scores.tofile(data)
+                data.seek(start + 4 * size)
+                largest = np.maximum.reduceat(scores, edges[:-1]) if size else scores
+                most[terms[low:high]] = np.maximum(most[terms[low:high]], largest)
+                rows, marks = bitmaps(places, edges, shard)
+                rows[rows >= 0] += bitmapped
+                bitmapped += len(marks)
+                for name, made in (("largest", largest), ("rows", rows), ("marks", marks)):
+                    made.tofile(out[name])
+        self._save("most", most)
+
+    def _write(self, name: str, values: NDArray[Any]) -> None:
+        values.astype(ARRAYS[name], copy=False).tofile(self._files[name])
+
+    def _save(self, name: str, values: NDArray[Any]) -> None:
+        values.astype(ARRAYS[name], copy=False).tofile(self.folder / file_of(name))
+
+
+def _idf(holding: NDArray[np.int64], passages: int) -> NDArray[np.float32]:
+    """Lucene's inverse document frequency of each term."""
+    different, which = np.unique(holding, return_inverse=True)
+    values = [math.log(1 + (passages - n + 0.5) / (n + 0.5)) for n in different.tolist()]
+    return np.array(values, np.float32)[which]

@@ -1,0 +1,198 @@
+"""BM25 over an index on disk: exact, in shards, without the passages in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...batching import text_and_k
+from ...corpora.corpus import Corpus
+from ...errors import EngineError
+from ...types import Hit, Query, Ranking
+from ...worlds.world import World
+from ..analysis import TermIds
+from ..bm25 import analyser_of, flattened, in_threads
+from .build import build
+from .files import is_index, key_of, open_arrays, read_about
+from .stored import StoredCorpus
+
+
+class DiskBM25Engine:
+    """Lexical search with passages and index on disk: the rankings of ``BM25Engine``, bit for bit.
+
+    Rankings hold at most k hits with positive scores, never increasing; ties are in the order in
+    which passages were indexed, by id if they were a corpus. Opening reads the index once, two to
+    three seconds per gigabyte, to see that it is what was built.
+
+    Args:
+        index: Folder that :func:`build` wrote.
+        corpus: The passages, where they are in memory anyway; else they are read from the folder.
+        threads: Threads among which a batch's queries are divided.
+
+    Raises:
+        EngineError: the index is absent or altered, or was built from another corpus.
+    """
+
+    needs_task = False
+    in_memory = False
+
+    def __init__(
+        self, index: str | Path, corpus: Corpus | None = None, *, threads: int = 1
+    ) -> None:
+        if threads < 1:
+            raise EngineError(f"threads must be at least 1, got {threads}")
+        folder = Path(index)
+        about = read_about(folder)
+        if corpus is not None and about["digest"] != corpus.digest:
+            raise EngineError(
+                f"the index in {folder} was not built from corpus {corpus.name!r} as it is now "
+                f"(index {about['digest']}, corpus {corpus.digest}): build it in another folder"
+            )
+        arrays = open_arrays(folder, about)
+        self.settings: dict[str, Any] = about["settings"]
+        self.threads = threads
+        try:
+            analysis = {k: v for k, v in self.settings.items() if k not in ("k1", "b")}
+            self.analyser = analyser_of(**analysis)
+        except TypeError as error:
+            raise EngineError(f"no readable BM25 index in {folder}: {error}") from error
+        self.passages = corpus if corpus is not None else (
+            StoredCorpus(folder, arrays, about["digest"])
+        )  # fmt: skip
+        self._shard = int(about["shard"])
+        self._ids = TermIds(self.analyser, _Vocabulary(arrays["words"], arrays["numbers"]))
+        self._arrays = [
+            arrays[name]
+            for name in (
+                "most", "shards", "terms", "data", "indices", "indptr", "largest", "rows", "marks",
+            )
+        ]  # fmt: skip
+        self._scratch: list[tuple[NDArray[np.float32], NDArray[np.int32]]] = []
+        shown = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
+        self.fingerprint = f"bm25_disk:{about['digest']}:{shown[:16]}"
+
+    def __len__(self) -> int:
+        return len(self.passages)
+
+    def cache_key(self, request: Query, /) -> bytes | None:
+        """Query text and k: the engine is pure in them."""
+        return text_and_k(request)
+
+    def run(self, batch: Sequence[Query], /) -> list[Ranking]:
+        """Answer every query in order; each may have its own k."""
+        rankings: list[Ranking] = [()] * len(batch)
+        for k in sorted({query.k for query in batch}):
+            rows = [i for i, query in enumerate(batch) if query.k == k]
+            for i, ranking in zip(rows, self.search([batch[i].text for i in rows], k), strict=True):
+                rankings[i] = ranking
+        return rankings
+
+    def search(self, texts: Sequence[str], k: int) -> list[Ranking]:
+        """One ranking per text; ``k ≤ 0`` gives no hits."""
+        docs, scores = self.search_positions(texts, k)
+        read = self.passages
+        return [
+            tuple([Hit(read[doc], score) for doc, score in zip(*row, strict=True) if doc >= 0])
+            for row in zip(docs.tolist(), scores.tolist(), strict=True)
+        ]
+
+    def search_positions(
+        self, texts: Sequence[str], k: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Places and scores of the best hits, both of shape (len(texts), min(k, passages)).
+
+        Places beyond a query's hits hold position −1 and score 0.
+        """
+        k = max(0, min(k, len(self)))
+        docs = np.full((len(texts), k), -1, dtype=np.int32)
+        scores = np.zeros((len(texts), k), dtype=np.float32)
+        if not k or not len(texts):
+            return docs, scores
+        terms, weights, starts = flattened([self._ids.of(text) for text in texts])
+        work = partial(self._fill, terms, weights)
+        if self.threads == 1 or len(texts) < 2 * self.threads:
+            work(starts, docs, scores)
+        else:
+            in_threads(self.threads, work, starts, docs, scores)
+        return docs, scores
+
+    def _fill(
+        self,
+        terms: NDArray[np.int32],
+        weights: NDArray[np.float32],
+        starts: NDArray[np.int64],
+        docs: NDArray[np.int32],
+        scores: NDArray[np.float32],
+    ) -> None:
+        from ._kernel import best_of_shards
+
+        kernel: Any = best_of_shards
+        size = self._shard
+        try:
+            scratch = self._scratch.pop()
+        except IndexError:
+            scratch = np.zeros(size, np.float32), np.zeros(size + 1, np.int32)
+        part = slice(starts[0], starts[-1])  # each thread looks its own terms up
+        kernel(
+            terms[part], weights[part], starts - starts[0], *self._arrays, size, *scratch, docs,
+            scores,
+        )  # fmt: skip
+        self._scratch.append(scratch)
+
+
+class _Vocabulary(Mapping[str, int]):
+    """Term → number, by the digests of terms: millions of them need no memory."""
+
+    def __init__(self, words: NDArray[np.uint64], numbers: NDArray[np.int32]) -> None:
+        self._words, self._numbers = words, numbers
+
+    def __getitem__(self, term: str) -> int:
+        key = np.uint64(key_of("term", term))
+        at = int(np.searchsorted(self._words, key))
+        if at == len(self._words) or self._words[at] != key:
+            raise KeyError(term)
+        return int(self._numbers[at])
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __iter__(self) -> Any:
+        raise TypeError("terms are kept as digests: they can be looked up, not listed")
+
+
+def make(
+    corpus: Corpus,
+    world: World | None,
+    *,
+    index: str | None = None,
+    threads: int = 1,
+    **options: Any,
+) -> DiskBM25Engine:
+    """Build for the registry; ``index``: a folder that :func:`build` wrote, or that it is to write
+    from the corpus, with ``options``."""
+    if index is None:
+        raise EngineError(
+            "engine 'bm25_disk' needs a folder for its index: {'name': 'bm25_disk', 'index': "
+            "'FOLDER'}; in memory, 'bm25' gives the same rankings"
+        )
+    signature(build).bind(index, corpus, **options)  # a TypeError names what build does not take
+    if not is_index(index):
+        build(index, corpus, **options)
+    made = DiskBM25Engine(index, corpus, threads=threads)
+    if isinstance(words := options.get("stopwords"), Iterable) and not isinstance(words, str):
+        options["stopwords"] = sorted(words)
+    wrong = {k: v for k, v in options.items() if made.settings.get(k, v) != v}
+    if wrong:
+        raise EngineError(
+            f"the index in {index} was built with {made.settings}, not with {wrong}: leave these "
+            "options out, or build it in another folder"
+        )
+    return made

@@ -118,9 +118,11 @@ def evaluate(
     ]
     if out is not None and len({file_stem(entry.name) for entry in entries}) < len(entries):
         raise EvaluationError(f"two of the agents {', '.join(agent)} would share one file")
+    from ..evaluation.play import tasks_within
+
     with working(f"building {env} …"):
         shared = make_search_env(env, settings)
-    tasks = spread(shared.tasks, questions)
+    tasks = spread(tasks_within(shared), questions)
     players = _players(entries, shared, tasks)
     measured: list[AgentResults] = []
     for entry, player in players:
@@ -170,8 +172,10 @@ class Entrant:
     questions: int | None
 
     def __call__(self) -> tuple[Agent, SearchEnv]:
+        from ..evaluation.play import tasks_within
+
         shared = make_search_env(self.env, self.settings)
-        tasks = spread(shared.tasks, self.questions)
+        tasks = spread(tasks_within(shared), self.questions)
         player = contestant(self.made_of, self.options)(shared, tasks)
         if player is None:
             raise CardError(f"agent {self.name!r} needs gold queries, which {self.env} lacks")
@@ -272,12 +276,13 @@ def _baselines(
     env: str, questions: int | None, seed: int, settings: list[str] | None, as_json: bool
 ) -> None:
     from ..evaluation.baselines import baselines
+    from ..evaluation.play import tasks_within
 
     with working(f"building {env} …"):
         shared = make_search_env(env, settings)
     with progress("baselines", unit="episodes") as advance:
         table = baselines(
-            shared, tasks=spread(shared.tasks, questions), seed=seed, progress=advance
+            shared, tasks=spread(tasks_within(shared), questions), seed=seed, progress=advance
         )
     if as_json:
         print_json(table)

@@ -40,7 +40,8 @@ class Row(NamedTuple):
     evidence_recall: float
     """Share of the gold passages that were shown; NaN where the task names none."""
     searches: int
-    """Queries run (parallel ones count one by one)."""
+    """Queries run (parallel ones count one by one) and calls of other tools, as ``max_queries``
+    counts them."""
     turns: int
     invalid: int
     """Turns that were not a legal action."""

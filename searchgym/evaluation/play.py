@@ -16,6 +16,7 @@ from ..core.episode import Episode
 from ..core.rollout import run_episodes
 from ..core.trajectory import Trajectory, to_line
 from ..curricula import Uniform
+from ..curricula.axes import TaskPool, difficulty_of
 from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
 from ..errors import EvaluationError, SearchGymError
@@ -58,6 +59,16 @@ def episode_for(
     place. ``CardError`` for ``params`` that cannot act in the environment."""
     key = derive(seed, "evaluate", task.id)
     return env.start(key, task=task, params=params, search_enabled=search_enabled)
+
+
+def tasks_within(env: SearchEnv, tasks: Sequence[Task] | None = None) -> list[Task]:
+    """The tasks (default: the environment's) that the axes ``hops``, ``branches`` and ``blur`` of
+    its parameters leave, as a reset would.
+
+    Raises:
+        CardError: they leave none, or a task does not say where it stands.
+    """
+    return list(TaskPool(env.tasks if tasks is None else tasks).within(difficulty_of(env.params)))
 
 
 def questions_of(env: SearchEnv, tasks: Sequence[Task]) -> list[Question]:

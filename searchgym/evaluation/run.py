@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from ..errors import CardError, EvaluationError
 from ..objects import check_whole
 from ..scoring import SCORING_VERSION
 from ..types import Agent, Task
+from ..utils.trust import own_code, own_sources
 from .journal import Journal, discard, finished, trajectories_of
 from .machine import note_machine, versions
 from .meter import own_counter
@@ -35,6 +37,7 @@ from .play import (
     play,
     play_in_processes,
     questions_of,
+    tasks_within,
     usage_of,
 )
 from .result import EvalResult
@@ -59,7 +62,7 @@ def evaluate(
     batch: int = 256,
     search_enabled: bool | None = None,
     progress: Callable[[int], object] | None = None,
-    out: Path | None = None,
+    out: str | os.PathLike[str] | None = None,
     fresh: bool = False,
     retry_lost: bool = False,
     workers: int = 1,
@@ -94,7 +97,8 @@ def evaluate(
         build: Makes agent and environment in each process, if they cannot be sent there
             themselves.
         options: Options the agent was made with, for the record.
-        params: Difficulty over the environment's: ``{"noise": 0.3}``.
+        params: Difficulty over the environment's: ``{"noise": 0.3}``. ``hops``, ``branches`` and
+            ``blur`` leave tasks out, as they do at a reset.
 
     On Ctrl-C the finished questions are kept: the result says ``complete=False``. Where none has
     finished the interrupt goes on to the caller.
@@ -121,6 +125,7 @@ def evaluate(
     chosen = list(env.tasks if tasks is None else tasks)
     if not chosen:
         raise EvaluationError("there are no tasks to evaluate on")
+    chosen = tasks_within(env, chosen)
     if len({task.id for task in chosen}) != len(chosen):
         raise EvaluationError("a task occurs twice; every question is asked once")
     questions = questions_of(env, chosen)
@@ -132,9 +137,10 @@ def evaluate(
     if out is None:
         rows: dict[str, Row] = {}
         return _played(result, agent, env, questions, rows, None, progress, workers, build)
+    path = Path(out)
     if fresh:
-        discard(out)
-    stored = finished(out, result)
+        discard(path)
+    stored = finished(path, result)
     if stored is not None and not (retry_lost and stored.infra_errors):
         if progress is not None:
             progress(len(chosen))
@@ -144,15 +150,15 @@ def evaluate(
         "reward": env.rules.reward,
         "reward_transforms": env.reward_transforms,
     }
-    with Journal(trajectories_of(out), **how) as journal:
+    with Journal(trajectories_of(path), **how) as journal:
         journal.check(chosen)
         if retry_lost:
             journal.forget([k for k, row in journal.rows.items() if row.infra_error])
         # a continuation can tell that it is this run, and what is there stays readable
         known = tuple(journal.rows[t.id] for t in chosen if t.id in journal.rows)
-        replace(result, rows=known).save(out)
+        replace(result, rows=known).save(path)
         if len(known) < len(chosen):
-            note_machine(out.parent)
+            note_machine(path.parent)
         if progress is not None:
             progress(len(journal.rows))
         played = _played(
@@ -160,7 +166,7 @@ def evaluate(
         )
         if played.complete:
             journal.sort([task.id for task in chosen])
-        played.save(out)
+        played.save(path)
     return played
 
 
@@ -264,6 +270,7 @@ def settings_of(
             "fingerprint": _plain(getattr(agent, "fingerprint", None)),
             "sampling": _sampling(agent),
             "prompt": _plain(getattr(agent, "prompt_format", None)),
+            **_own(agent),
         },
         "batch": batch,
         "versions": versions(),
@@ -280,8 +287,23 @@ def _beyond_keywords(env: SearchEnv) -> dict[str, Any]:
         "curriculum": None if isinstance(env.curriculum, Uniform) else _described(env.curriculum),
         "time_limit": env.time_limit,
         "reward_transforms": [name_of(function) for function in env.reward_transforms],
+        "sources": own_code(env),
     }
     return {name: _plain(value) for name, value in changed.items() if value}
+
+
+def _own(agent: Agent) -> dict[str, Any]:
+    """Digests of an agent's code, where it is not ours; and, where the agent has no fingerprint,
+    the plain arguments of its constructor that it keeps by their names."""
+    plain = (str, int, float, bool, list, tuple, dict, type(None))
+    made: dict[str, Any] = {}
+    if getattr(agent, "fingerprint", None) is None:
+        for name, parameter in inspect.signature(type(agent)).parameters.items():
+            kept = getattr(agent, name, parameter.default)
+            if isinstance(kept, plain) and kept != parameter.default:
+                made[name] = _plain(kept)
+    code = own_sources(getattr(agent, "function", agent))
+    return {name: value for name, value in (("made", made), ("sources", code)) if value}
 
 
 def _described(curriculum: Any) -> list[Any]:

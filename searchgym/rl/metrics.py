@@ -53,7 +53,8 @@ RL: Mapping[str, Metric] = {
         "at least `em`", "as `em`",
     ),
     "searches": Metric(
-        "searches per episode", "mean over episodes of queries run", "searches",
+        "searches per episode", "mean over episodes of queries run and calls of other tools",
+        "searches",
         "not near 0 where tasks need searching",
         "falls to 0 (warning `no_search`): tasks are answerable from memory, or searching costs "
         "too much",

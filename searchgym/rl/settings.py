@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ..llms.prompts import weights_digest
 from ..policies.trainable import REFERENCE
+from ..utils.trust import own_code
 from .roles import settings_of_roles
 
 FREE = ("steps", "save_every", "save_rollouts")
@@ -49,8 +50,12 @@ def settings_of(run: TrainerState) -> dict[str, dict[str, Any]]:
         },
         "env": {
             "tasks": _digest([[task.id, task.question, *task.answers] for task in env.tasks]),
-            "rules": _digest(asdict(env.rules)),
+            "rules": _digest(env.rules.to_json()),
             "engine": getattr(env.engine, "fingerprint", type(env.engine).__name__),
+            "search_enabled": env.search_enabled,
+            "params": dict(env.params),
+            "time_limit": env.time_limit,
+            "own code": own_code(env),
         },
         "model": {"frozen": weights_digest(_frozen_weights(run.lm, run.reference is not None))},
         **({"roles": settings_of_roles(run.roles)} if run.roles else {}),

@@ -123,6 +123,37 @@ def named_sources(values: Any) -> dict[str, str]:
     return named
 
 
+def own_sources(values: Any) -> dict[str, str]:
+    """Name → source digest of all in plain containers that is not SearchGym's: import paths that
+    have been loaded (:func:`named_sources`), functions, classes and objects."""
+    if isinstance(values, str):
+        return named_sources(values)
+    if isinstance(values, Mapping):
+        return own_sources([*values.keys(), *values.values()])
+    if isinstance(values, (list, tuple, set, frozenset)):
+        return {name: one for value in values for name, one in own_sources(value).items()}
+    while isinstance(values, functools.partial):
+        values = values.func
+    kind = values if inspect.isclass(values) or inspect.isroutine(values) else type(values)
+    module = getattr(kind, "__module__", None) or ""
+    if module.partition(".")[0] in ("searchgym", "builtins", ""):
+        return {}
+    digest = source_digest(kind)
+    return {} if digest is None else {f"{module}:{kind.__qualname__}": digest}
+
+
+CODE = ("tools", "dialect", "instructions", "families", "tasks")
+"""Keywords of an environment, besides its reward, that may name code. (An engine has a
+fingerprint.)"""
+
+
+def own_code(env: Any) -> dict[str, str]:
+    """Name → source digest of an environment's class, parts and wrappers that are not ours."""
+    parts = [env.setup.keywords.get(name) for name in CODE]
+    measures = [part.measure for part in env.rules.reward.own]
+    return own_sources([type(env), *parts, *measures, *env.reward_transforms])
+
+
 def check_sources(sources: Mapping[str, str], origin: str | os.PathLike[str]) -> None:
     """``CardError`` if a part that was loaded in this process has other source code than recorded
     in ``origin``."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import linecache
 import os
 import random
 import signal
@@ -200,6 +202,41 @@ def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
     out.write_text("{", "utf-8")
     with pytest.raises(EvaluationError, match="not an evaluation result"):
         evaluate(FirstHitAgent(), _setting(k=3), out=out)
+
+
+def test_another_agent_of_the_same_class_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "a.json"
+    evaluate(RandomAgent(), _setting(), out=out)
+    assert "made" not in EvalResult.load(out).settings["agent"]
+    with pytest.raises(EvaluationError, match=r"agent\.made\.seed \(null and 5\)"):
+        evaluate(RandomAgent(seed=5), _setting(), out=out)
+
+
+def test_agents_and_tools_whose_code_has_changed_are_refused(tmp_path: Path) -> None:
+    """Ours are known by their version; others by their source."""
+    own = tmp_path / "own_parts_of_a_test.py"
+    sys.path.insert(0, str(tmp_path))
+    try:
+        for at, (agent, tool) in enumerate([("x", "a"), ("y", "a"), ("x", "b")]):
+            own.write_text(
+                f"def agent(prompt):\n    return '<answer> {agent} </answer>'\n"
+                f"def look(word: str) -> str:\n    'Look a word up.'\n    return '{tool}'\n"
+            )
+            importlib.invalidate_caches()
+            sys.modules.pop(own.stem, None)
+            linecache.clearcache()
+            made = importlib.import_module(own.stem)
+            env = _setting(tools=["search", made.look], dialect="json_tools")
+            if not at:
+                evaluate(made.agent, env, out=str(tmp_path / "r.json"))
+                evaluate(made.agent, env, out=str(tmp_path / "r.json"))
+                continue
+            changed = r"agent\.sources" if agent == "y" else r"sources\."
+            with pytest.raises(EvaluationError, match=changed):
+                evaluate(made.agent, env, out=str(tmp_path / "r.json"))
+    finally:
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop(own.stem, None)
 
 
 @pytest.mark.parametrize("complete", [True, False])

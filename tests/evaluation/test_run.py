@@ -291,3 +291,13 @@ def test_difficulty_acts_and_is_recorded() -> None:
         compare(easy, hard)
     with pytest.raises(CardError, match="noise"):
         evaluate(FirstHitAgent(), _setting(), params={"noise": 0.5})
+
+
+def test_axes_that_choose_tasks_choose_them_here_too() -> None:
+    tasks = [replace(task, hops=hops) for task, hops in zip(TASKS, (1, 2), strict=True)]
+    env = SearchEnv(corpus=CORPUS, tasks=tasks, params={"hops": 1})
+    assert [row.hops for row in evaluate(FirstHitAgent(), env).rows] == [1]
+    assert [row.hops for row in evaluate(FirstHitAgent(), env, tasks=tasks).rows] == [1]
+    assert len(evaluate(FirstHitAgent(), env, params={"hops": 2}).rows) == 2
+    with pytest.raises(CardError, match="no task is within hops 1"):
+        evaluate(FirstHitAgent(), env, tasks=tasks[1:])

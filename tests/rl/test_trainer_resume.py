@@ -14,15 +14,17 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.policies.trainable import Lora
 from searchgym.rl.log import LOG
-from searchgym.rl.trainer import CHECKPOINT, Trainer
+from searchgym.rl.recipe import Recipe
+from searchgym.rl.trainer import CHECKPOINT, TrainConfig, Trainer
 from searchgym.utils.state_file import read_state
 from tests.rl.colours import player, setting
 from tests.rl.killed import STEPS, main
 from tests.rl.test_learning import recipes, trained
-from tests.rl.test_trainer import trainer, weights
+from tests.rl.test_trainer import LR, trainer, weights
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
@@ -199,3 +201,31 @@ def test_checkpoints_know_what_they_were_trained_over(tmp_path: Path) -> None:
     fewer.setup.tasks = setting().tasks[:-1]
     with pytest.raises(DataError, match=r"other settings \(env.tasks\)"):
         Trainer(fewer, model, "grpo", again.config, policy=policy, out=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"reward": {"em": 50}}, "env.rules"),
+        ({"search_enabled": False}, "env.search_enabled"),
+        ({"params": {"turns": 1}}, "env.params"),
+        ({"reward": lambda outcome: 2.0}, "env.own code"),
+    ],
+)
+def test_checkpoints_know_what_was_paid_and_how_hard_it_was(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    """Also of a reward that no import path leads to, which can be trained with."""
+    own = "own code" in said
+    first = {"reward": lambda outcome: 1.0} if own else {}
+
+    def begun(steps: int, options: dict[str, Any]) -> Trainer:
+        lm, policy = player(0)
+        env = SearchEnv(**{**setting().setup.keywords, **options})
+        config = TrainConfig.of(Recipe.of("grpo"), steps=steps, tasks=2, lr=LR)
+        return Trainer(env, lm, "grpo", config, policy=policy, out=tmp_path)
+
+    list(begun(1, first).train())
+    assert begun(2, first).steps == 1
+    with pytest.raises(DataError, match=said):
+        begun(2, changes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ...types import Search
 from ..lookups import well_formed
 from ..outcome import Outcome
 
@@ -33,7 +34,7 @@ class Ikea:
     def final(self, outcome: Outcome) -> float:
         if not well_formed(outcome) or any(_PSEUDO_TAG.search(t.text) for t in outcome.turns):
             return self.malformed
-        searches = outcome.searches
+        searches = sum(len(t.calls) for t in outcome.turns if isinstance(t.action, Search))
         if outcome.em == 1.0:
             return 1.0 + self.bonus * max(0.0, 1.0 - searches / self.most)
         return self.tried if searches else 0.0

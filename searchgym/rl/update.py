@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ..errors import EngineError
+from ..errors import CardError, EngineError
 from ..llms.optimizers import optimizers_of, set_rate
 from ..policies.rows import TrainingRow
 from ..policies.trainable import TrainableLM
@@ -183,6 +183,11 @@ def total_loss(
     metrics: dict[str, float | Mean] = {}
     for loss in recipe.loss:
         value, stats = loss(output, batch, totals, coef)
+        if value.ndim:
+            raise CardError(
+                f"the loss {loss.name!r} gave a tensor of shape {tuple(value.shape)}; expected one "
+                "number: sum it over tokens and divide by totals"
+            )
         total = total + coef.get(loss.name, loss.weight) * value
         metrics |= loss_metrics(loss.name, stats)
     return total, metrics

@@ -266,3 +266,19 @@ def test_advantages_of_another_shape_are_refused() -> None:
     run = Trainer(setting(), lm, table, TrainConfig(steps=1, tasks=2), policy=policy)
     with pytest.raises(CardError, match=r"Short.estimate gave advantages of shape \(3,\)"):
         list(run.train())
+
+
+class PerTrajectory(type(make("loss", "reinforce"))):  # type: ignore[misc]
+    """A loss of each trajectory instead of their sum."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        loss, stats = super().__call__(*arguments)
+        return loss.repeat(3), stats
+
+
+def test_a_loss_that_is_no_number_is_refused() -> None:
+    lm, policy = player()
+    table = {"advantage": "grpo", "loss": PerTrajectory()}
+    run = Trainer(setting(), lm, table, TrainConfig(steps=1, tasks=2), policy=policy)
+    with pytest.raises(CardError, match=r"gave a tensor of shape \(3,\); expected one number"):
+        list(run.train())

@@ -64,6 +64,8 @@ def read_about(folder: Path) -> dict[str, Any]:
         counts = [about[name] for name in ("passages", "shard", *ARRAYS)]
         if not all(type(count) is int and count >= 0 for count in counts) or min(counts[:2]) < 1:
             raise ValueError("it counts no passages")
+        if about["shard"] > about["passages"]:
+            raise ValueError("a shard holds more passages than there are")
         settings = about["settings"]
         if not isinstance(settings, dict) or not isinstance(about["digest"], str):
             raise TypeError("it does not say what it was built from")

@@ -54,7 +54,7 @@ def print_ladder(
     """
     from rich.console import Console
 
-    out = console or Console(highlight=False)
+    out = console or Console(highlight=False, emoji=False)
     agents = [a for a in table.agents if any((r, a) in table.results for r in table.rungs)]
     shown = [a for a in agents if a not in hidden] or agents
     columns = _columns(table, shown, _half)

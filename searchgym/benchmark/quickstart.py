@@ -85,7 +85,7 @@ def quickstart(
     """
     from rich.console import Console
 
-    out = console or Console(highlight=False)
+    out = console or Console(highlight=False, emoji=False)
     folder = Path(out_dir)
     chosen = recipe or quick_recipe()
     trainer = SeedTrainer(chosen, folder)
@@ -186,8 +186,8 @@ def _bar(out: Console, *more: Any) -> Any:
     )
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn(), *more,
-        TextColumn("left"), TimeRemainingColumn(compact=True),
+        TextColumn("{task.description}", markup=False), BarColumn(bar_width=20),
+        TaskProgressColumn(), *more, TextColumn("left"), TimeRemainingColumn(compact=True),
     )  # fmt: skip
     return Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
 

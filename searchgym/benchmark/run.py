@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from ..agents.function import FunctionAgent, form_of
 from ..envs.search import SearchEnv
 from ..errors import EvaluationError
 from ..evaluation.machine import note_machine
@@ -21,8 +23,10 @@ from .table import TransferTable
 Maker = Callable[[SearchEnv, Sequence[Task]], Agent | None]
 """Function that makes an agent for a rung, or None where it cannot play (an oracle without gold
 queries)."""
-Contender = Agent | Maker | Sequence[Agent | Maker]
-"""An agent or its maker; several: the same recipe trained with several seeds."""
+Player = Agent | Maker | Callable[[Any], Any]
+"""An agent, its maker, or a function that plays (``searchgym.agents.function``)."""
+Contender = Player | Sequence[Player]
+"""Who climbs; several: the same recipe trained with several seeds."""
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], Any]]]
 """Progress display, used as ``with progress(label, total) as advance: advance(n)``."""
 
@@ -48,7 +52,8 @@ def transfer(
     """Evaluate every agent on every rung, on the same questions; cheap rungs first.
 
     Args:
-        agents: Agents by name, or one, which is called by its class.
+        agents: Agents by name, or one, which is called by its class; a function that plays, by its
+            own name. Makers are called with each rung's environment and questions.
         rungs: Environments (wrapped or not, ids or specs) or :class:`Rung` objects, in any order.
         out_dir: Keeps results.
         seed: Fixes every episode, and which questions a capped rung asks.
@@ -65,9 +70,11 @@ def transfer(
 
     Raises:
         EvaluationError: no agents, or two rungs of one name.
+        CardError: a function that is neither an agent nor a maker of one.
     """
     if not isinstance(agents, Mapping):
-        agents = {type(agents).__name__: agents}
+        named = agents if callable(agents) and form_of(agents) is not None else type(agents)
+        agents = {getattr(named, "__name__", type(agents).__name__): agents}
     rungs = rungs_of(rungs)
     if not agents or not rungs:
         raise EvaluationError(f"got {len(agents)} agents and {len(rungs)} rungs; need one of each")
@@ -118,12 +125,26 @@ def transfer(
 
 
 def _members(contender: Contender, shared: SearchEnv, tasks: Sequence[Task]) -> list[Agent]:
-    if isinstance(contender, Sequence):
+    if isinstance(contender, Sequence) and not isinstance(contender, str):
         return [agent for one in contender for agent in _members(one, shared, tasks)]
     if isinstance(contender, Agent):
         return [contender]
-    made = contender(shared, tasks)
+    function: Callable[..., Any] = contender
+    if form_of(function) is not None or not _is_maker(function, shared, tasks):
+        return [FunctionAgent(function)]  # of another form, it says which there are
+    made: Agent | None = function(shared, tasks)
     return [] if made is None else [made]
+
+
+def _is_maker(function: Callable[..., Any], shared: SearchEnv, tasks: Sequence[Task]) -> bool:
+    """Check whether a function takes what a maker is called with."""
+    try:
+        inspect.signature(function).bind(shared, tasks)
+    except TypeError:
+        return False
+    except ValueError:  # builtins have no signature
+        return True
+    return True
 
 
 def _finished(

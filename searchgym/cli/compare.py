@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import EvaluationError
+from ..errors import EvaluationError, unknown
 from .measured import spoken
 from .output import JsonFlag, console, examples, plus_minus, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from ..evaluation.result import EvalResult
 
 AGAINST = "against"
 
@@ -52,6 +56,7 @@ def compare(
         raise EvaluationError(f"got {len(results)} result; name two or more files")
     first, *others = loaded = [EvalResult.load(path) for path in results]
     meant = despite or ()
+    _require_settings(meant, loaded)
     try:
         compared = [paired(other, first, metric, despite=meant, seed=seed) for other in others]
     except NotComparable as error:
@@ -112,6 +117,42 @@ def compare(
         say(textwrap.fill(note, console().width))
     for pair, differs in unlike.items():
         say(f"{pair} were asked differently: {told(differs)}; -A sets it for all agents of an eval")
+
+
+def _require_settings(names: Sequence[str], results: Sequence[EvalResult]) -> None:
+    """Refuse a name that is no setting, or part of one, that results may have.
+
+    Raises:
+        EvaluationError: naming the nearest settings.
+    """
+    if not names:
+        return
+    from dataclasses import fields
+
+    from ..envs.setup import Options
+    from ..evaluation.comparable import IGNORED
+
+    known = {*IGNORED, "seed", "scoring.version", *_BEYOND_KEYWORDS}
+    known |= {f"environment.{field.name}" for field in fields(Options)}
+    for result in results:
+        known |= {*_dotted(result.settings)}
+    for name in names:
+        if name not in known:
+            raise EvaluationError(f"--despite: {unknown('setting', name, known)}")
+
+
+_BEYOND_KEYWORDS = (
+    "class", "params", "curriculum", "time_limit", "reward_transforms", "sources",
+)  # fmt: skip
+"""Settings that results name only where an environment has them (``evaluation.run``)."""
+
+
+def _dotted(settings: Mapping[str, Any], before: str = "") -> Iterator[str]:
+    """The dotted names of settings, and of the tables that they stand in."""
+    for key, value in settings.items():
+        yield (name := f"{before}{key}")
+        if isinstance(value, Mapping):
+            yield from _dotted(value, f"{name}.")
 
 
 def add_to(app: typer.Typer) -> None:

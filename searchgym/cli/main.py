@@ -46,7 +46,7 @@ from . import (
 )
 from .help import arrange
 from .libraries import quiet_libraries
-from .output import examples, plain_warnings
+from .output import examples, plain_warnings, print_anything
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -129,6 +129,7 @@ def run(arguments: list[str] | None = None) -> None:
     with suppress(FileNotFoundError):  # somebody deleted the folder
         also_look_in(os.getcwd())  # mine:agent is mine.py of this folder; last, it shadows nothing
     plain_warnings()
+    print_anything()
     try:
         result: Any = build()(arguments, standalone_mode=False, prog_name="searchgym")
     except KeyboardInterrupt:

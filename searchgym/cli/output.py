@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -49,7 +50,7 @@ def console(*, stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or os.environ.get("COLUMNS") else PIPED_WIDTH
-    return Console(stderr=stderr, width=width, highlight=False)
+    return Console(stderr=stderr, width=width, highlight=False, emoji=False)
 
 
 def say(text: str) -> None:
@@ -62,6 +63,13 @@ def say(text: str) -> None:
             for line in text.split("\n")
         )
     print(text, file=sys.stderr)
+
+
+def print_anything() -> None:
+    """Let the output take every text: what its encoding has no bytes for, such as half of a pair of
+    surrogates in a passage, is written as JSON does, ``\\ud800``."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def plain_warnings() -> None:
@@ -296,9 +304,11 @@ def progress(label: str, total: int | None = None, unit: str = "") -> Iterator[P
 @contextmanager
 def working(label: str) -> Iterator[None]:
     """A spinner on the error channel around work of unknown length."""
+    from rich.text import Text
+
     out = console(stderr=True)
     if not out.is_terminal:
         yield
         return
-    with out.status(label):
+    with out.status(Text(label)):  # a name's brackets and colons are no markup
         yield

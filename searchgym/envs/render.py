@@ -111,7 +111,7 @@ def print_turn(episode: Episode) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    console = Console(width=WIDTH + 8, highlight=False)
+    console = Console(width=WIDTH + 8, highlight=False, emoji=False)
     segments = episode.contexts.segments
     new = segments
     if episode.turns:

@@ -369,15 +369,19 @@ class SearchEnv(gym.Env[Any, str]):
         return other
 
     def snapshot(self) -> dict[str, Any]:
-        """The current episode as JSON values."""
-        return self.episode.snapshot()
+        """The current episode as JSON values, and where it is played: its split."""
+        return self._playing.recorded(self.episode)
 
     def restore(self, snapshot: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Continue an episode from its snapshot, without any outside call. Reward parts and a
-        dialect of one's own are this environment's."""
-        self._episode = episode = self.restored(snapshot)
-        self._playing, self._printed = self, None
-        return self.observe(episode), step_info(episode)
+        """Continue an episode from its snapshot, in the split that it was taken in, without any
+        outside call. Reward parts and a dialect of one's own are this environment's.
+
+        Raises:
+            EpisodeError: the snapshot's task is none of this environment's.
+        """
+        self._playing, self._episode = self.continued(snapshot)
+        self._printed = None
+        return self.observe(self._episode), step_info(self._episode)
 
     def set_params(self, **params: float) -> None:
         """Difficulty parameters from the next reset on."""
@@ -403,3 +407,44 @@ class SearchEnv(gym.Env[Any, str]):
             snapshot, dialect=get_dialect(self.rules.dialect), reward=self.rules.reward,
             reward_transforms=self.reward_transforms,
         )  # fmt: skip
+
+    def recorded(self, episode: Episode) -> dict[str, Any]:
+        """Return the snapshot of an episode that calls this environment's tools: it tells the
+        split, and whether the task is none of the environment's but was given by ``start``."""
+        listed = self._lists(episode.config.task)
+        return {
+            **episode.snapshot(), "split": self.setup.options.split, "own_task": not listed,
+        }  # fmt: skip
+
+    def continued(self, snapshot: Mapping[str, Any]) -> tuple[SearchEnv, Episode]:
+        """The environment whose tools a snapshot's episode calls, as :meth:`begin` says it, and the
+        episode. A snapshot of ``Episode.snapshot`` tells no split: it is this environment's.
+
+        Raises:
+            EpisodeError: the task is none of the environment's, so that its tools would search
+                passages that do not answer it.
+        """
+        episode, split = self.restored(snapshot), snapshot.get("split")
+        try:
+            where = self if split is None else self.of_split(split)
+        except CardError as error:
+            raise EpisodeError(
+                f"the snapshot was taken in the split {split!r:.80}, which cannot be had here: "
+                f"{error}"
+            ) from error
+        task = episode.config.task
+        if not where._lists(task) and not snapshot.get("own_task"):
+            raise EpisodeError(
+                f"the snapshot's task {task.id!r}, {task.question!r:.80}, is none of this "
+                f"environment's {len(where.tasks):,}; restore it in an environment made with the "
+                "same world, corpus, tasks and split, or read it with Episode.restore(snapshot)"
+            )
+        return where, episode
+
+    def _lists(self, task: Task) -> bool:
+        """Check whether a task is one of the environment's: id, question and answers."""
+        place = self.setup.components.places.get(task.id)
+        if place is None:
+            return False
+        known = self.tasks[place]
+        return (known.question, [*known.answers]) == (task.question, [*task.answers])

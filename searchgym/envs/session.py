@@ -212,12 +212,17 @@ class Session:
         return {name: measures.get(name, float(parts.get(name, 0.0))) for name in METRICS}
 
     def snapshot(self) -> dict[str, Any]:
-        """The episode as JSON values; :meth:`restore` continues it."""
-        return self.episode.snapshot()
+        """The episode as JSON values, with its split; :meth:`restore` continues it."""
+        return self.env.recorded(self.episode)
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Continue the episode of a snapshot, without any outside call."""
-        self.episode = self.env.restored(snapshot)
+        """Continue the episode of a snapshot, in the split that it was taken in, without any
+        outside call.
+
+        Raises:
+            EpisodeError: the snapshot's task is none of the environment's.
+        """
+        self.env, self.episode = self.env.continued(snapshot)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"env": self.env, "episode": self.snapshot()}

@@ -12,13 +12,14 @@ import numpy as np
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
+from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
 from ..core.episode import Episode, run_tools
 from ..core.oracle import oracle_texts
 from ..curricula import Curriculum
 from ..errors import CardError, EpisodeError
-from ..objects import load_object
+from ..objects import check_whole, load_object
 from ..types import Failure, ToolCall, ToolResult, TurnRequest
 from .info import step_info
 from .search import SearchEnv
@@ -39,6 +40,9 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
     batch. Slot i is seeded with ``seed + i``. All of Gymnasium's autoreset modes work; in
     ``DISABLED`` mode reset finished slots with ``reset(options={"reset_mask": mask})``.
 
+    ``max_episode_steps`` truncates episodes after so many turns, as ``TimeLimit`` does; -1 and None
+    do not.
+
     ``gc_freeze`` (default) moves what exists once the environment is built out of the garbage
     collector's sight (``gc.freeze``): a thousand slots make so many records that Python would
     otherwise walk the whole corpus and every loaded module every few steps, 0.1 s each time.
@@ -54,6 +58,7 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         render_mode: str | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         gc_freeze: bool = True,
+        max_episode_steps: int | None = None,
         **options: Any,
     ) -> None:
         if num_envs < 1:
@@ -69,6 +74,7 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         self.autoreset_mode = _autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
         self.env = SearchEnv(**options) if env is None else env.copy()
+        self.env.time_limit = _limited(self.env.time_limit, max_episode_steps)
         require_hooks(self.env)
         self.single_action_space = FreeText(MAX_TEXT)
         self.single_observation_space = self.env.observation_space
@@ -379,6 +385,7 @@ def _vectorised(
     autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     gc_freeze: bool = True,
     render_mode: str | None = None,
+    max_episode_steps: int | None = None,
     **options: Any,
 ) -> VectorEnv[Any, Any, Any]:
     """A vector environment of what ``make`` makes: ours where its episodes come from the hooks of
@@ -392,7 +399,25 @@ def _vectorised(
         else:
             return SearchVectorEnv(
                 num_envs, env=env, autoreset_mode=autoreset_mode, gc_freeze=gc_freeze,
-                render_mode=render_mode,
+                render_mode=render_mode, max_episode_steps=max_episode_steps,
             )  # fmt: skip
+    limit = _limited(None, max_episode_steps)
     rest = [partial(make, **options, render_mode=render_mode) for _ in range(num_envs - 1)]
-    return SyncVectorEnv([lambda: first, *rest], autoreset_mode=_autoreset_mode(autoreset_mode))
+    makers: list[Callable[[], gym.Env[Any, Any]]] = [lambda: first, *rest]
+    return SyncVectorEnv(
+        [partial(_within, limit, one) for one in makers],
+        autoreset_mode=_autoreset_mode(autoreset_mode),
+    )
+
+
+def _within(limit: int | None, make: Callable[[], gym.Env[Any, Any]]) -> gym.Env[Any, Any]:
+    return make() if limit is None else TimeLimit(make(), limit)
+
+
+def _limited(limit: int | None, steps: int | None) -> int | None:
+    """The shorter of an environment's own limit and the ``max_episode_steps`` that Gymnasium hands
+    to vector environments; -1, as in ``gym.make``, asks for none."""
+    if steps is None or steps == -1:
+        return limit
+    check_whole("max_episode_steps", steps, 1)
+    return steps if limit is None else min(limit, steps)

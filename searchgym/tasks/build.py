@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..corpora.corpus import GeneratedCorpus
-from ..errors import TaskError
+from ..errors import SearchGymError, TaskError
 from ..seeding import stream
 from ..text import normalise_answer
 from ..types import Task
@@ -61,7 +61,7 @@ def build_tasks(
 
     Raises:
         TaskError: an unknown family or phrasing; the world is too small for ``counts`` (it says how
-            many tasks were possible).
+            many tasks were possible); a family that raises, or gives what is no task.
     """
     ctx = Context(world, corpus)
     Voice(ctx, phrasing, wording_seed)  # a wrong phrasing fails before any work
@@ -102,8 +102,14 @@ def _drafts(
     drafts: list[Draft | Task] = []
     failed = turn = 0
     while len(drafts) < number:
-        draft = kind.propose(ctx, rng, turn)
+        try:
+            draft = kind.propose(ctx, rng, turn)
+        except SearchGymError:
+            raise
+        except Exception as error:  # whatever it is: the family is named, the cause kept
+            raise _failed(kind.name, f"at its turn {turn}", error) from error
         if draft is not None:
+            _require_draft(draft, kind.name, turn)
             key = normalise_answer(draft.answers[0])
             if isinstance(draft, Task):
                 signature: object = ("question", draft.question)
@@ -124,11 +130,36 @@ def _drafts(
     return drafts
 
 
+def _failed(family: str, when: str, error: Exception) -> TaskError:
+    return TaskError(
+        f"the task family {family!r} failed {when}: {type(error).__name__}: {error}; a family that "
+        "finds no question returns None"
+    )
+
+
+def _require_draft(draft: object, family: str, turn: int) -> None:
+    """Refuse what is neither a draft nor a task that can be asked and scored."""
+    if not isinstance(draft, Draft | Task):
+        raise TaskError(
+            f"the task family {family!r} gave {type(draft).__name__} at its turn {turn} where a "
+            f"Task, a Draft or None was expected: {draft!r:.80}"
+        )
+    if isinstance(draft, Task):
+        from .taskset import checked_tasks  # most families give drafts
+
+        checked_tasks([replace(draft, id=f"{family}-{turn}")])
+
+
 def _question(
     ctx: Context, draft: Draft, phrasing: str, wording_seed: int, key: str, taken: set[str]
 ) -> str:
     for attempt in range(REWORDINGS):
-        question = draft.render(Voice(ctx, phrasing, wording_seed, key, attempt))
+        try:
+            question = draft.render(Voice(ctx, phrasing, wording_seed, key, attempt))
+        except SearchGymError:
+            raise
+        except Exception as error:
+            raise _failed(draft.family, f"to word {key}", error) from error
         if question not in taken:
             return question
     raise TaskError(

@@ -17,8 +17,8 @@ def checked_tasks(tasks: Sequence[Task]) -> Sequence[Task]:
     """The tasks, if each can be asked and scored.
 
     Raises:
-        TaskError: an id that is no text or occurs twice, an empty question, or answers that are not
-            some texts.
+        TaskError: an id that is no text or occurs twice, an empty question, answers that are not
+            some texts, or items that are not lists of some texts.
     """
     seen: dict[str, int] = {}
     for place, task in enumerate(tasks):
@@ -35,7 +35,21 @@ def checked_tasks(tasks: Sequence[Task]) -> Sequence[Task]:
                 f"{where}: answers must be a tuple of at least one text, e.g. ('Paris',), got "
                 f"{task.answers!r:.80}"
             )
+        if not isinstance(task.items, tuple | list) or not all(map(_are_forms, task.items)):
+            raise TaskError(
+                f"{where}: 'items' must be a list of lists of accepted forms, e.g. "
+                f"(('Paris',), ('Rome', 'Roma')), got {task.items!r:.80}"
+            )
     return tasks
+
+
+def _are_forms(forms: object) -> bool:
+    """Check whether an item is given by its accepted forms; a text would be its letters."""
+    return (
+        isinstance(forms, tuple | list)
+        and bool(forms)
+        and all(isinstance(form, str) for form in forms)
+    )
 
 
 class TaskSet(Sequence[Task]):

@@ -15,7 +15,7 @@ from typing import Any, cast
 from ..errors import CardError
 from ..objects import from_spec
 from ..types import ToolSpec
-from .base import FunctionTool, Tool, Toolbox, ToolContext, ToolProtocol
+from .base import FunctionTool, Tool, Toolbox, ToolContext, ToolProtocol, require_answers
 from .retrieval import AccessTool, SearchTool
 
 __all__ = [
@@ -99,6 +99,9 @@ def _checked(tool: Any) -> ToolProtocol:
             f"{type(tool).__name__} is no tool: it needs 'spec', a ToolSpec, and 'run' (derive "
             "from searchgym.tools.Tool and override use)"
         )
+    for method in ("use", "run"):
+        if (own := getattr(tool, method, None)) is not None:
+            require_answers(own, f"{type(tool).__name__}.{method}")
     if not _NAME.fullmatch(spec.name) or spec.name in _ACTIONS:
         raise CardError(
             f"a tool's name is letters, digits, '_', '.' and '-', and none of "

@@ -42,6 +42,15 @@ class ToolProtocol(Protocol):
     def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]: ...
 
 
+SHOWN = {
+    "search": "a tool called 'search' shows hits and no text: return ToolResult(hits=…), or give "
+    "it another name (an engine of your own is searched by engine=… or SearchTool(engine))",
+    "access": "a tool called 'access' shows a page and no text: return "
+    "ToolResult(meta={'page': Page(…)}), or give it another name",
+}
+"""Names of tools whose results dialects show in a form of their own → what is wrong with a text."""
+
+
 class Tool:
     """Base class of tools: set ``spec`` and override :meth:`use`.
 
@@ -95,9 +104,16 @@ class Tool:
             ) from error
         if isinstance(answer, str):
             answer = ToolResult((answer,))
-        if isinstance(answer, ToolResult) and self.cost:
-            return answer._replace(cost=answer.cost + self.cost)
-        return answer
+        elif isinstance(answer, Failure):
+            return answer
+        elif not isinstance(answer, ToolResult):
+            raise EngineError(
+                f"the tool {call.tool!r} returned {type(answer).__name__} where a text, a "
+                f"ToolResult or a Failure was expected: {answer!r:.80}"
+            )
+        if call.tool in SHOWN and answer.parts and not (answer.hits or "page" in answer.meta):
+            raise EngineError(f"{SHOWN[call.tool]}; it returned the text {answer.parts[0]!r:.80}")
+        return answer._replace(cost=answer.cost + self.cost) if self.cost else answer
 
 
 class Toolbox:
@@ -140,7 +156,8 @@ class FunctionTool(Tool):
 
     Raises:
         CardError: a parameter has no annotation, or one that is not ``str``, ``int``, ``float``,
-            ``bool``, ``dict``, ``list[…]``, ``Literal[…]`` or one of them ``| None``.
+            ``bool``, ``dict``, ``list[…]``, ``Literal[…]`` or one of them ``| None``; a function
+            that is ``async`` or yields, or one called "search" or "access" that returns a text.
     """
 
     def __init__(self, function: Callable[..., Any], *, cost: float = 0.0) -> None:
@@ -154,6 +171,9 @@ class FunctionTool(Tool):
             parameters = inspect.signature(function).parameters
         except (NameError, TypeError, ValueError) as error:
             raise CardError(f"{name} cannot be a tool: {error}") from error
+        require_answers(inner, name)
+        if name in SHOWN and not _may_be_result(hints.get("return", Any)):
+            raise CardError(f"{name} cannot be a tool: {SHOWN[name]}")
         fixed = getattr(function, "keywords", {})
         properties, required = {}, []
         for parameter in parameters.values():
@@ -174,7 +194,34 @@ class FunctionTool(Tool):
     def use(self, args: Mapping[str, Any], state: Any) -> str | ToolResult | Failure:
         extra = {"state": state} if self._stateful else {}
         value = self.function(**args, **extra)
-        return value if isinstance(value, str | ToolResult | Failure) else str(value)
+        if isinstance(value, str | ToolResult | Failure) or inspect.isawaitable(value):
+            return value  # type: ignore[return-value]  # what is awaited is no answer: refused
+        return str(value)
+
+
+def require_answers(function: Callable[..., Any], name: str) -> None:
+    """Refuse a function that gives something to wait for in place of an answer.
+
+    Raises:
+        CardError: it is ``async``, or yields.
+    """
+    for called in (function, getattr(function, "__call__", None)):  # noqa: B004 (an object's own)
+        asynchronous = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
+        if asynchronous or inspect.isgeneratorfunction(called):
+            kind = "async" if asynchronous else "a generator (it yields)"
+            raise CardError(
+                f"{name} cannot be a tool: it is {kind}; a tool is called and returns its answer: "
+                "write it with def and return"
+                + (", and call asyncio.run(…) within it" if asynchronous else "")
+            )
+
+
+def _may_be_result(hint: Any) -> bool:
+    """Whether what an annotation allows may be a ``ToolResult``."""
+    if hint in (Any, object):
+        return True
+    inner = typing.get_args(hint)
+    return any(map(_may_be_result, inner)) if inner else hint is ToolResult
 
 
 _KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}

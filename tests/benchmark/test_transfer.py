@@ -13,7 +13,7 @@ from searchgym.agents.scripted import ConstantAgent, FirstHitAgent, RandomAgent
 from searchgym.benchmark import Rung, generated_rungs, oracle, real_rungs, smoke_rung, transfer
 from searchgym.benchmark.report import save_report
 from searchgym.benchmark.training import Learned
-from searchgym.errors import EvaluationError
+from searchgym.errors import CardError, EvaluationError
 from searchgym.evaluation.result import SCHEMA_VERSION, EvalResult
 from searchgym.types import TurnRequest
 from tests.small import CORPUS, TASKS
@@ -51,6 +51,20 @@ def test_table_by_hand() -> None:
     assert contrast.difference.mean == pytest.approx(-0.25)
     assert 0 < contrast.p <= contrast.p_holm <= 1
     assert table.questions("small") == 2
+
+
+def test_a_function_climbs_as_it_is_evaluated() -> None:
+    def born(prompt: str) -> str:
+        return "<answer>Quell</answer>"
+
+    table = transfer(born, [SMALL])
+    assert table.agents == ("born",)
+    assert table.cell("small", "born", "em").mean == 0.5  # type: ignore[union-attr]
+    both = transfer({"it": born, "seeds": [born, ConstantAgent("x")]}, [SMALL])
+    assert both.each_seed("small", "seeds", "em") == [0.5, 0.0]
+    for no_agent in (lambda text: text, "rules"):
+        with pytest.raises(CardError, match="whose one parameter is called 'requests'"):
+            transfer({"it": no_agent}, [SMALL])  # type: ignore[dict-item]
 
 
 def test_oracle_sits_out_where_nothing_is_known() -> None:

@@ -346,6 +346,11 @@ def test_results_of_different_settings_are_refused(cli: Cli, tmp_path: Path) -> 
     assert "rules.k (3 and 1)" in said
     assert said.endswith("is meant: --despite environment.k --despite rules.k")
     assert cli("compare", *files, "--despite", "rules.k", "--despite", "environment").code == 0
+    for name in ("class", "environment.tasks", "rules.dialect", "scoring.version"):  # all there are
+        assert "not comparable" in cli("compare", *files, "--despite", name).err
+    wrong = cli("compare", *files, "--despite", "rule.k")
+    assert wrong.code == 2
+    assert "--despite: unknown setting 'rule.k'. Did you mean 'rules.k'" in wrong.err
     alone = cli("compare", files[0])
     assert alone.code == 2
     assert "name two or more" in alone.err

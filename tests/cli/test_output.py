@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from searchgym.cli.output import cell, say
+from searchgym.cli.output import (
+    cell,
+    console,
+    print_facts,
+    print_lines,
+    print_markdown,
+    print_table,
+    say,
+    working,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,3 +51,21 @@ def test_a_line_breaks_between_words_where_the_terminal_ends(
     monkeypatch.delenv("COLUMNS")
     say(words)  # a pipe has no end
     assert capsys.readouterr().err == words + "\n"
+
+
+def test_a_word_between_colons_is_no_picture(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = ":fire: at :100:"
+    print_table(said, [{said: said}])
+    print_facts(said, {said: said})
+    print_lines([(said, said)])
+    print_markdown(said)
+    console().print(said)
+    out = capsys.readouterr().out
+    assert out.count(":fire:") == out.count(":100:") == 10, out
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal
+    monkeypatch.setenv("TERM", "xterm")
+    with working("reading [b] :fire: …"):
+        pass
+    assert "reading [b] :fire: …" in capsys.readouterr().err

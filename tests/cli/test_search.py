@@ -77,3 +77,14 @@ def test_a_snippet_shows_where_the_words_are() -> None:
     assert "brown cheese" in snippet(text, "Brown cheeses?  cheese")
     assert snippet(text, "cheese").startswith("… ")
     assert snippet("short", "nothing") == "short"
+
+
+@pytest.mark.parametrize("more", [(), ("--full",), ("--json",)])
+def test_half_a_pair_of_surrogates_is_printed(cli: Cli, tmp_path: Path, more: list[str]) -> None:
+    passages = tmp_path / "p.jsonl"
+    passages.write_text('{"id": "1", "title": "x", "text": "\\ud800 apple é"}\n')
+    done = cli("search", passages, "apple", *more)
+    assert done.code == 0, done.err
+    assert "\\ud800 apple é" in done.out
+    if more == ("--json",):
+        assert done.json[0]["text"] == "\ud800 apple é"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 from pathlib import Path
@@ -16,7 +17,7 @@ from searchgym.envs.checker import MALFORMED, check_env, same
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.setup import load_setup
 from searchgym.envs.stack import stack_infos
-from searchgym.envs.vector import SearchVectorEnv
+from searchgym.envs.vector import SearchVectorEnv, _vectorised
 from searchgym.errors import CardError, EpisodeError
 from searchgym.types import Failure
 
@@ -200,6 +201,58 @@ def test_snapshots_and_pickles_continue_alike():
         assert same(results[0], results[2])
 
 
+WORLD = {"world": {"entities": 300}, "tasks": {"simple": 8}}
+
+
+def test_a_snapshot_goes_on_in_the_split_it_was_taken_in():
+    e = SearchEnv(**WORLD)
+    e.reset(seed=3, options={"split": "test"})
+    action, snapshot = e.oracle()[0], json.loads(json.dumps(e.snapshot()))
+    session = searchgym.Session(SearchEnv(**WORLD))
+    others = [SearchEnv(**WORLD), SearchEnv(**WORLD, split="test")]
+    seen = e.step(action)
+    for other in (e, *others):
+        other.restore(snapshot)
+        assert same(other.step(action), seen)
+    session.restore(snapshot)
+    assert session.step(action).text == seen[4]["delta"]
+
+
+def test_a_snapshot_without_a_split_goes_on_where_its_task_is():
+    e = SearchEnv(**WORLD)
+    e.reset(seed=3, options={"split": "test"})
+    before = e.episode.snapshot()  # as snapshots were written before they told the split
+    assert e.of_split("test").restore(before)[1]["turn"] == 0
+    with pytest.raises(EpisodeError, match="none of this environment's 8; restore it in"):
+        e.restore(before)
+
+
+def test_a_snapshot_of_another_world_is_refused():
+    e = SearchEnv(**WORLD)
+    e.reset(seed=3)
+    for other in (SearchEnv(**{**WORLD, "world": {"entities": 300, "seed": 9}}), env()):
+        with pytest.raises(EpisodeError, match="none of this environment's"):
+            other.restore(e.snapshot())
+        with pytest.raises(EpisodeError, match="none of this environment's"):
+            searchgym.Session(other).restore(e.snapshot())
+    e.reset(seed=3, options={"split": "test"})
+    with pytest.raises(EpisodeError, match="taken in the split 'test', which cannot be had here"):
+        env().restore(e.snapshot())
+
+
+def test_a_task_that_start_was_given_is_restored():
+    class Own(SearchEnv):
+        def start(self, key, *, task=None, **how):
+            return super().start(key, task=searchgym.Task("own", "Who?", ("Quell",)), **how)
+
+    e = Own(**OWN)
+    e.reset(seed=0)
+    snapshot = json.loads(json.dumps(e.snapshot()))
+    e.step("<search>Quell</search>")
+    e.restore(snapshot)
+    assert e.step("<answer>Quell</answer>")[1] == 1.0
+
+
 def test_renderings_show_the_question_the_hits_and_the_verdict(capsys):
     e = env(render_mode="ansi")
     e.reset(seed=0, options={"task_id": "t1"})
@@ -351,6 +404,15 @@ def test_the_dialect_is_made_able_to_say_what_the_rules_offer():
     assert env(dialect="json_tools", delegate=True).rules.dialect == "json_tools"
 
 
+def test_human_mode_prints_texts_as_they_are(capsys):
+    asked = searchgym.Task("q", "What does :fire: mean in [bold]?", (":100:",))
+    e = env(render_mode="human", tasks=[asked])
+    e.reset(seed=0)
+    assert "What does :fire: mean in [bold]?" in capsys.readouterr().out
+    e.step("<answer>:100:</answer>")
+    assert "RIGHT: ':100:'" in capsys.readouterr().out
+
+
 def test_human_mode_prints_nothing_twice(capsys):
     e = env(render_mode="human")
     e.reset(seed=0, options={"task_id": "t1"})
@@ -367,3 +429,39 @@ def test_human_mode_prints_nothing_twice(capsys):
     e.restore(snapshot)
     e.render()  # what another process has printed is not on this screen
     assert capsys.readouterr().out.count("In which town") == 1
+
+
+def test_a_registered_limit_of_steps_holds_in_vectors():
+    gym.register(
+        "OwnLimit-v0", entry_point="searchgym.envs.search:SearchEnv",
+        vector_entry_point="searchgym.envs.vector:SearchVectorEnv", max_episode_steps=2,
+        kwargs=OWN,
+    )  # fmt: skip
+    try:
+        single, both = gym.make("OwnLimit-v0"), gym.make_vec("OwnLimit-v0", 2)
+        single.reset(seed=0)
+        both.reset(seed=0)
+        for turn in range(2):
+            over = single.step("<search>Aldor</search>")[2:4]
+            *_, terminated, truncated, _ = both.step(["<search>Aldor</search>"] * 2)
+            assert (bool(terminated[0]), bool(truncated[0])) == over == (False, turn == 1)
+        free = gym.make_vec("OwnLimit-v0", max_episode_steps=-1)
+        assert free.env.time_limit is None
+        with pytest.raises(CardError, match="max_episode_steps must be a whole number of at least"):
+            gym.make_vec("OwnLimit-v0", max_episode_steps=0)
+    finally:
+        del gym.registry["OwnLimit-v0"]
+
+
+def test_a_subclass_with_a_step_of_its_own_keeps_the_limit_in_vectors():
+    both = _vectorised(Stepping, 2, max_episode_steps=1)
+    both.reset(seed=0)
+    assert both.step(["<search>Aldor</search>"] * 2)[3].tolist() == [True, True]
+
+
+class Stepping(SearchEnv):
+    def __init__(self, **keywords):
+        super().__init__(**{**OWN, **keywords})
+
+    def step(self, action):
+        return super().step(action)

@@ -73,3 +73,18 @@ class Every:
     def propose(self, ctx: Any, rng: Any, turn: int) -> Task | None:
         passage = ctx.corpus[turn % len(ctx.corpus)]
         return Task("", f"{self.word} {turn}: which page is this?", (passage.title,), (passage.id,))
+
+
+def raising(ctx: Context, rng: np.random.Generator, turn: int) -> Task | None:
+    """Cannot ask at all."""
+    raise ValueError("no pages")
+
+
+def texts(ctx: Context, rng: np.random.Generator, turn: int) -> Any:
+    """Gives questions that are no tasks."""
+    return f"Question {turn}?"
+
+
+def unanswered(ctx: Context, rng: np.random.Generator, turn: int) -> Task:
+    """Gives a task without an answer."""
+    return Task("", f"Question {turn}?", ())

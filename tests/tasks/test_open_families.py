@@ -144,6 +144,19 @@ def test_what_a_foreign_task_needs_must_be_in_the_corpus() -> None:
 
 
 # --- worlds that hold fewer -----------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("family", "said"),
+    [
+        (mine.raising, "'raising' failed at its turn 0: ValueError: no pages"),
+        (mine.texts, "'texts' gave str at its turn 0 where a Task, a Draft or None was expected"),
+        (mine.unanswered, "task 'unanswered-0' .* answers must be a tuple of at least one text"),
+    ],
+)
+def test_a_family_that_cannot_ask_is_named(family: Any, said: str) -> None:
+    with pytest.raises(TaskError, match=said):
+        SearchEnv(**SMALL, tasks={family: 2})
+
+
 def test_a_small_world_under_the_default_environment_gives_what_it_holds() -> None:
     with pytest.warns(UserWarning, match=r"asked for 100 tasks of family 'count', .* only \d+"):
         env = gym.make("SearchQA-v0", **SMALL).unwrapped

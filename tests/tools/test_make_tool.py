@@ -22,7 +22,7 @@ from searchgym.envs.info import step_info
 from searchgym.errors import CardError, EngineError
 from searchgym.tools import TOOLS, Tool, ToolContext, make_tool, make_toolbox
 from searchgym.tools.base import MAX_STATE, FunctionTool
-from searchgym.types import Call, Passage, Task, ToolResult, ToolSpec
+from searchgym.types import Call, Failure, Hit, Passage, Search, Task, ToolResult, ToolSpec
 from tests.kgs.random_graphs import generated
 from tests.small import CORPUS, TASKS
 
@@ -121,6 +121,104 @@ def test_a_tool_called_search_takes_a_query() -> None:
 
     with pytest.raises(CardError, match="'query'"):
         make_tool(Odd, context())
+
+
+def test_a_function_called_search_or_access_shows_no_text() -> None:
+    def search(query: str) -> str:
+        return "never shown"
+
+    def access(url: str) -> list[str]:
+        return ["never shown"]
+
+    with pytest.raises(
+        CardError, match=r"'search' shows hits and no text: return ToolResult\(hits"
+    ):
+        make_tool(search, context())
+    with pytest.raises(CardError, match="'access' shows a page and no text"):
+        make_tool(access, context())
+
+
+def test_a_tool_called_search_shows_hits() -> None:
+    def search(query: str) -> ToolResult | Failure:
+        return ToolResult(hits=(Hit(CORPUS[2], 1.0),))
+
+    e, toolbox = begin(search)
+    e.act(get_dialect(e.config.rules.dialect).render_action(Search(("Quell",))))
+    run_tools([e], toolbox)
+    assert "4,120 people" in e.delta
+
+    def unsaid(query: str):  # type: ignore[no-untyped-def]
+        return "never shown"
+
+    unsaid.__name__ = "search"
+    e, toolbox = begin(unsaid)
+    e.act(get_dialect(e.config.rules.dialect).render_action(Search(("Quell",))))
+    with pytest.raises(EngineError, match=r"shows hits and no text.*it returned the text 'never"):
+        run_tools([e], toolbox)
+
+
+async def later(word: str) -> str:
+    return word
+
+
+async def one_by_one(word: str) -> Any:
+    yield word
+
+
+def yielding(word: str) -> Any:
+    yield word
+
+
+class Later(mine.Put):
+    async def use(self, args: Any, state: Any) -> str:  # type: ignore[override]
+        return "late"
+
+
+class Callable_:
+    async def __call__(self, word: str) -> str:
+        return word
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (later, "later cannot be a tool: it is async"),
+        (one_by_one, "one_by_one cannot be a tool: it is async"),
+        (yielding, r"yielding cannot be a tool: it is a generator \(it yields\)"),
+        (functools.partial(later, word="x"), "later cannot be a tool: it is async"),
+        (Later, "Later.use cannot be a tool: it is async"),
+        (Callable_(), "Callable_ cannot be a tool"),
+    ],
+    ids=label,
+)
+def test_a_tool_answers_when_it_is_called(spec: Any, said: str) -> None:
+    with pytest.raises(CardError, match=said):
+        make_tool(spec, context())
+
+
+def test_a_wrapped_coroutine_is_no_answer() -> None:
+    waiting = later("x")
+
+    def wrapped(word: str) -> Any:
+        return waiting
+
+    e, toolbox = begin(wrapped)
+    with pytest.raises(EngineError, match="'wrapped' returned coroutine where a text"):
+        call(e, toolbox, "wrapped", word="x")
+    waiting.close()
+
+
+@pytest.mark.parametrize("given", [None, 5, b"x", ["a"]], ids=label)
+def test_what_use_returns_is_a_text_a_result_or_a_failure(given: Any) -> None:
+    class Odd(mine.Put):
+        cost = 0.5
+
+        def use(self, args: Any, state: Any) -> Any:
+            return given
+
+    e, toolbox = begin(Odd)
+    with pytest.raises(EngineError, match=f"the tool 'put' returned {type(given).__name__} where"):
+        call(e, toolbox, "put", item="x")
 
 
 @pytest.mark.parametrize(

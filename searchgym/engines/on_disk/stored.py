@@ -32,6 +32,8 @@ class StoredCorpus(Corpus):
         self._owners = arrays["owners"]
         with (folder / PASSAGES).open("rb") as file:
             self._file = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        if hasattr(mmap, "MADV_RANDOM"):  # else 128 kB are read for each passage, and the index
+            self._file.madvise(mmap.MADV_RANDOM)  # loses its place in memory to them
 
     def __len__(self) -> int:
         return len(self._places) - 1

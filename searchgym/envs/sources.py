@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from ..cards import Card, card
 from ..corpora.corpus import KG_PREFIX, Corpus, GeneratedCorpus, is_files
 from ..curricula import TaskPool
-from ..errors import CardError, TaskError, unknown
+from ..errors import CardError, unknown
 from ..seeding import derive
 from ..types import SearchEngine, Task
 from ..worlds.world import World
@@ -67,14 +67,13 @@ def load_components(options: Options) -> Components:
     if isinstance(source, Corpus):
         _refuse_recipe(options, OWN)
         _refuse_split(options)
-        corpus, tasks = source, _found_in(source, _own_tasks(options), options)
+        corpus, tasks = source, _own_tasks(options)
     elif isinstance(source, str) and is_files(source):
         from ..corpora.load import load_corpus
 
         _refuse_recipe(options, OWN)
         _refuse_split(options)
-        corpus = load_corpus(source)
-        tasks = _found_in(corpus, _own_tasks(options), options)
+        corpus, tasks = load_corpus(source), _own_tasks(options)
     else:
         source_card = card("corpora", str(source))
         if source_card.body["kind"] == "world":
@@ -222,31 +221,6 @@ def _own_tasks(options: Options) -> Sequence[Task]:
         "a corpus of your own needs questions: tasks='questions.jsonl' or tasks=[Task(…), …]; a "
         f"real set brings its own with tasks=None; got {_described(options.tasks)}"
     )
-
-
-_SEARCHED_HERE = ("bm25", "bm25_disk", "dense", "graph")
-"""Engines whose hits are passages of the environment's corpus and of no other."""
-
-
-def _found_in(corpus: Corpus, tasks: Sequence[Task], options: Options) -> Sequence[Task]:
-    """The tasks, if their gold passages are in the corpus that is searched; what a service, an
-    engine of one's own or a language model gives is not known here.
-
-    Raises:
-        TaskError: naming the first question that asks for a passage which no search can show.
-    """
-    engine = options.engine
-    name = engine.get("name") if isinstance(engine, Mapping) else engine
-    if not isinstance(name, str) or name not in _SEARCHED_HERE:
-        return tasks
-    for task in tasks:
-        if absent := [passage for passage in task.evidence if passage not in corpus]:
-            raise TaskError(
-                f"question {task.id!r}: passage {absent[0]!r} is not in the corpus "
-                f"{corpus.name!r}, whose first is {corpus[0].id!r}; supporting_ids (of a Task, "
-                "evidence) are ids of its passages: correct them, or leave them out"
-            )
-    return tasks
 
 
 def _refuse_recipe(options: Options, what: str) -> None:

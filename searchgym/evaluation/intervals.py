@@ -17,6 +17,7 @@ Holm (1979).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Literal, NamedTuple
@@ -145,6 +146,8 @@ def _bca_levels(x: Floats, means: Floats, tail: float) -> list[float]:
     edge = 0.5 / len(means)
     bias = normal.inv_cdf(min(max(below, edge), 1 - edge))
     centred = x - mean
+    # cubes of 1e-117 are 0 and those of 1e150 infinite: a power of two changes nothing else
+    centred = np.ldexp(centred, -math.frexp(np.abs(centred).max())[1])
     acceleration = float((centred**3).sum() / (6 * (centred**2).sum() ** 1.5))
     levels = []
     for z in (normal.inv_cdf(tail), normal.inv_cdf(1 - tail)):

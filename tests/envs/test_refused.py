@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -40,10 +38,6 @@ def small(**options: Any) -> SearchEnv:
             r"forms, e.g. \(\('Paris',\), \('Rome",
         ),
         (Task("b", "Who?", ("Bo; Cy",), items="Bo"), "of accepted forms, .* got 'Bo'"),  # type: ignore[arg-type]
-        (
-            Task("b", "Who?", ("Bo",), ("p2", "d9")),
-            "question 'b': passage 'd9' is not in the corpus",
-        ),
     ],
 )
 def test_a_task_that_cannot_be_asked_or_scored(task: Task, said: str) -> None:
@@ -54,26 +48,6 @@ def test_a_task_that_cannot_be_asked_or_scored(task: Task, said: str) -> None:
 def test_items_are_lists_of_accepted_forms() -> None:
     whole = Task("b", "Who are they?", ("Bo; Cy",), items=(("Bo", "Bob"), ("Cy",)))
     assert small(tasks=[whole]).task("b").items == whole.items
-
-
-def test_a_question_file_names_passages_of_the_corpus(tmp_path: Path) -> None:
-    passages, asked = tmp_path / "passages.jsonl", tmp_path / "questions.jsonl"
-    passages.write_text('{"id": "d1", "title": "A", "text": "Aldor is a town."}\n')
-    line = {"id": "q1", "question": "What is Aldor?", "answers": ["a town"]}
-    asked.write_text(json.dumps({**line, "supporting_ids": ["d1"]}) + "\n")
-    own = {"corpus": str(passages), "tasks": str(asked)}
-    assert SearchEnv(**own).tasks[0].evidence == ("d1",)
-    asked.write_text(json.dumps({**line, "supporting_ids": ["d9"]}) + "\n")
-    with pytest.raises(TaskError, match=r"'q1': passage 'd9' is not in .*, whose first is 'd1'"):
-        SearchEnv(**own)
-
-
-def test_an_engine_of_ones_own_may_find_passages_that_are_elsewhere() -> None:
-    elsewhere = Task("b", "Who?", ("Bo",), ("d9",))
-    engine = small().engine
-    assert small(tasks=[elsewhere], engine=engine).tasks == [elsewhere]
-    served = {"name": "remote", "url": "http://127.0.0.1:9/retrieve"}
-    assert small(tasks=[elsewhere], engine=served).tasks == [elsewhere]
 
 
 def test_a_list_that_holds_something_else_says_what() -> None:

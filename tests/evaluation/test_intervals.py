@@ -112,6 +112,14 @@ def test_an_interval_holds_its_mean_and_stays_inside(x: list[float], seed: int) 
     assert interval == mean_interval(x, unit=True, seed=seed, resamples=300)
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e-117, 1e150, 1e300])
+def test_the_size_of_the_numbers_does_not_matter(size: float) -> None:
+    usual = mean_interval([0.0, 1.0, 3.0, 4.0], resamples=300)
+    interval = mean_interval([0.0, size, 3 * size, 4 * size], resamples=300)
+    assert interval.low == pytest.approx(usual.low * size)
+    assert interval.high == pytest.approx(usual.high * size)
+
+
 def _coverage(draw, truth: float, method: str, trials: int = 300) -> float:
     hit = 0
     for trial in range(trials):

@@ -16,9 +16,9 @@ from tests.rl.colours import player, setting
 
 
 @cache
-def run(seed: int, steps: int = 15) -> tuple[list[dict[str, float]], torch.Tensor]:
+def run(seed: int, steps: int = 20) -> tuple[list[dict[str, float]], torch.Tensor]:
     lm, policy = player(seed)
-    config = Config(steps=steps, tasks=4, group=6, epochs=2, lr=5e-3, seed=seed)
+    config = Config(steps=steps, tasks=4, group=6, epochs=2, lr=2e-3, seed=seed)
     metrics = list(grpo(setting(), lm, policy, config))
     return metrics, torch.cat([p.detach().flatten() for p in lm.parameters()])
 

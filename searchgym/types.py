@@ -173,7 +173,7 @@ class CallContext(NamedTuple):
     """Number of times that this call has failed before: a simulated outage may be over by the next
     try."""
     place: tuple[int | str, ...] = ()
-    """Where in the episode: branch, context, turn, position of the call, tool."""
+    """Place in the episode: branch, context, turn, position of the call, tool."""
 
     @property
     def key(self) -> int:

@@ -26,7 +26,7 @@ queries)."""
 Player = Agent | Maker | Callable[[Any], Any]
 """An agent, its maker, or a function that plays (``searchgym.agents.function``)."""
 Contender = Player | Sequence[Player]
-"""Who climbs; several: the same recipe trained with several seeds."""
+"""A player that climbs; several: the same recipe trained with several seeds."""
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], Any]]]
 """Progress display, used as ``with progress(label, total) as advance: advance(n)``."""
 

@@ -6,6 +6,7 @@ import gc
 import hashlib
 import itertools
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -36,7 +37,72 @@ _FEW = 100
 """Hits that are made before Python's garbage collector would look at them once."""
 
 
-class BM25Engine:
+class Lexical(ABC):
+    """Base of BM25 engines: batches of queries become term numbers, which :meth:`_fill` ranks."""
+
+    needs_task = False
+    threads: int
+    """Threads among which a large batch is divided."""
+    _size: int
+    """Number of passages."""
+    _ids: TermIds
+
+    def cache_key(self, request: Query, /) -> bytes | None:
+        """Query text and k: the engine is pure in them."""
+        return text_and_k(request)
+
+    def run(self, batch: Sequence[Query], /) -> list[Ranking]:
+        """Answer every query in order; each may have its own k."""
+        if not batch:
+            return []
+        first = batch[0].k
+        if all(query.k == first for query in batch):
+            return self.search([query.text for query in batch], first)
+        rankings: list[Ranking] = [()] * len(batch)
+        for k in sorted({query.k for query in batch}):
+            rows = [i for i, query in enumerate(batch) if query.k == k]
+            for i, ranking in zip(rows, self.search([batch[i].text for i in rows], k), strict=True):
+                rankings[i] = ranking
+        return rankings
+
+    @abstractmethod
+    def search(self, texts: Sequence[str], k: int) -> list[Ranking]:
+        """One ranking per text; ``k ≤ 0`` gives no hits."""
+
+    def search_positions(
+        self, texts: Sequence[str], k: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Positions and scores of the best hits, both of shape (len(texts), min(k, passages)).
+
+        Places beyond a query's hits hold position −1 and score 0.
+        """
+        k = max(0, min(k, self._size))
+        docs = np.full((len(texts), k), -1, dtype=np.int32)
+        scores = np.zeros((len(texts), k), dtype=np.float32)
+        if not k or not len(texts):
+            return docs, scores
+        terms, weights, starts = flattened([self._ids.of(text) for text in texts])
+        work = partial(self._fill, terms, weights)
+        if self.threads == 1 or len(texts) < 4 * self.threads:
+            work(starts, docs, scores)
+        else:
+            in_threads(self.threads, work, starts, docs, scores)
+        return docs, scores
+
+    @abstractmethod
+    def _fill(
+        self,
+        terms: NDArray[np.int32],
+        weights: NDArray[np.float32],
+        starts: NDArray[np.int64],
+        docs: NDArray[np.int32],
+        scores: NDArray[np.float32],
+    ) -> None:
+        """Write the best hits of queries, which are given as ``flattened`` gives them; ``docs``
+        (Q, k) holds −1, ``scores`` (Q, k) 0."""
+
+
+class BM25Engine(Lexical):
     """Lexical search (Robertson and Zaragoza, 2009) with exact ties.
 
     Rankings hold at most k hits with positive scores, never increasing, ties by passage id; the
@@ -50,7 +116,6 @@ class BM25Engine:
     unknown names or an empty corpus.
     """
 
-    needs_task = False
     in_memory = True
     """Answers without I/O and may be timed by trying: servers need not hand it to a thread."""
 
@@ -81,7 +146,7 @@ class BM25Engine:
             raise EngineError(f"threads must be at least 1, got {threads}")
         if not len(corpus):
             raise EngineError(f"corpus {corpus.name!r} is empty: there is nothing to search")
-        self.corpus = corpus
+        self.corpus, self._size = corpus, len(corpus)
         self.threads = threads
         usual = pattern == WORD and lowercase
         if unicode and not usual:
@@ -107,25 +172,6 @@ class BM25Engine:
         self._passages = np.empty(len(corpus), object)
         self._passages[:] = list(corpus)
 
-    # --- Service ------------------------------------------------------------------------------
-    def cache_key(self, request: Query, /) -> bytes | None:
-        """Query text and k: the engine is pure in them."""
-        return text_and_k(request)
-
-    def run(self, batch: Sequence[Query], /) -> list[Ranking]:
-        """Answer every query in order; each may have its own k."""
-        if not batch:
-            return []
-        first = batch[0].k
-        if all(query.k == first for query in batch):
-            return self.search([query.text for query in batch], first)
-        rankings: list[Ranking] = [()] * len(batch)
-        for k in sorted({query.k for query in batch}):
-            rows = [i for i, query in enumerate(batch) if query.k == k]
-            for i, ranking in zip(rows, self.search([batch[i].text for i in rows], k), strict=True):
-                rankings[i] = ranking
-        return rankings
-
     # --- plain calls --------------------------------------------------------------------------
     def search(self, texts: Sequence[str], k: int) -> list[Ranking]:
         """One ranking per text; ``k ≤ 0`` gives no hits."""
@@ -144,26 +190,6 @@ class BM25Engine:
                     self._passages[docs].tolist(), scores.tolist(), counts, strict=True
                 )
             ]
-
-    def search_positions(
-        self, texts: Sequence[str], k: int
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Corpus positions and scores of the best hits, both of shape (len(texts), min(k, corpus)).
-
-        Places beyond a query's hits hold position −1 and score 0.
-        """
-        k = max(0, min(k, len(self._passages)))
-        docs = np.full((len(texts), k), -1, dtype=np.int32)
-        scores = np.zeros((len(texts), k), dtype=np.float32)
-        if not k or not len(texts):
-            return docs, scores
-        terms, weights, starts = flattened([self._ids.of(text) for text in texts])
-        work = partial(self._fill, terms, weights)
-        if self.threads == 1 or len(texts) < 4 * self.threads:
-            work(starts, docs, scores)
-        else:
-            in_threads(self.threads, work, starts, docs, scores)
-        return docs, scores
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from numba's disk cache, before the first query."""

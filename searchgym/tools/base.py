@@ -217,7 +217,7 @@ def require_answers(function: Callable[..., Any], name: str) -> None:
 
 
 def _may_be_result(hint: Any) -> bool:
-    """Whether what an annotation allows may be a ``ToolResult``."""
+    """Check whether what an annotation allows may be a ``ToolResult``."""
     if hint in (Any, object):
         return True
     inner = typing.get_args(hint)

@@ -24,14 +24,19 @@ QUERIES = ["w0 w1", "w0", "w7 w30 w31", "w2 w3 w5 w50"]
 Kept = tuple[Path, Corpus, list[Ranking]]
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
-    """A saved index with long columns (they have bitmaps), its corpus, and what it answers."""
+def common_words() -> Corpus:
+    """3,000 passages of eight of sixty words, some of which are in most."""
     draw = random.Random(3)
     words = [f"w{i}" for i in range(60)]
     share = [1 / (i + 1) for i in range(60)]
     texts = [" ".join(draw.choices(words, share, k=8)) for _ in range(3000)]
-    corpus = Corpus("c", [Passage(f"{i:05}", "", t, f"u:{i}") for i, t in enumerate(texts)])
+    return Corpus("c", [Passage(f"{i:05}", "", t, f"u:{i}") for i, t in enumerate(texts)])
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """A saved index with long columns (they have bitmaps), its corpus, and what it answers."""
+    corpus = common_words()
     engine = BM25Engine(corpus)
     folder = tmp_path_factory.mktemp("index") / "index"
     engine.save(folder)

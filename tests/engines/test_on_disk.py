@@ -23,7 +23,7 @@ from searchgym.errors import EngineError
 from searchgym.types import Passage, Ranking
 
 from ..small import CORPUS
-from .test_bm25_forged import put
+from .test_bm25_forged import common_words, put
 
 TEXTS = st.text("ab é\ud800", max_size=6)
 PASSAGES_ = st.lists(
@@ -38,11 +38,7 @@ Kept = tuple[Path, Corpus]
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     """An index of five shards with long columns (they have bitmaps), and its corpus."""
-    draw = random.Random(3)
-    words = [f"w{i}" for i in range(60)]
-    share = [1 / (i + 1) for i in range(60)]
-    texts = [" ".join(draw.choices(words, share, k=8)) for _ in range(3000)]
-    corpus = Corpus("c", [Passage(f"{i:05}", "", t, f"u:{i}") for i, t in enumerate(texts)])
+    corpus = common_words()
     folder = tmp_path_factory.mktemp("index") / "index"
     build(folder, iter(corpus), shard=SHARD)
     return folder, corpus

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -13,19 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...batching import text_and_k
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
-from ...types import Hit, Query, Ranking
+from ...types import Hit, Ranking
 from ...worlds.world import World
 from ..analysis import TermIds
-from ..bm25 import analyser_of, flattened, in_threads
+from ..bm25 import Lexical, analyser_of
 from .build import build
 from .files import is_index, key_of, open_arrays, read_about
 from .stored import StoredCorpus
 
 
-class DiskBM25Engine:
+class DiskBM25Engine(Lexical):
     """Lexical search with passages and index on disk: the rankings of ``BM25Engine``, bit for bit.
 
     Rankings hold at most k hits with positive scores, never increasing; ties are in the order in
@@ -41,7 +39,6 @@ class DiskBM25Engine:
         EngineError: the index is absent or altered, or was built from another corpus.
     """
 
-    needs_task = False
     in_memory = False
 
     def __init__(
@@ -67,7 +64,7 @@ class DiskBM25Engine:
         self.passages = corpus if corpus is not None else (
             StoredCorpus(folder, arrays, about["digest"])
         )  # fmt: skip
-        self._shard = int(about["shard"])
+        self._size, self._shard = len(self.passages), int(about["shard"])
         self._ids = TermIds(self.analyser, _Vocabulary(arrays["words"], arrays["numbers"]))
         self._arrays = [
             arrays[name]
@@ -82,19 +79,6 @@ class DiskBM25Engine:
     def __len__(self) -> int:
         return len(self.passages)
 
-    def cache_key(self, request: Query, /) -> bytes | None:
-        """Query text and k: the engine is pure in them."""
-        return text_and_k(request)
-
-    def run(self, batch: Sequence[Query], /) -> list[Ranking]:
-        """Answer every query in order; each may have its own k."""
-        rankings: list[Ranking] = [()] * len(batch)
-        for k in sorted({query.k for query in batch}):
-            rows = [i for i, query in enumerate(batch) if query.k == k]
-            for i, ranking in zip(rows, self.search([batch[i].text for i in rows], k), strict=True):
-                rankings[i] = ranking
-        return rankings
-
     def search(self, texts: Sequence[str], k: int) -> list[Ranking]:
         """One ranking per text; ``k ≤ 0`` gives no hits."""
         docs, scores = self.search_positions(texts, k)
@@ -103,26 +87,6 @@ class DiskBM25Engine:
             tuple([Hit(read[doc], score) for doc, score in zip(*row, strict=True) if doc >= 0])
             for row in zip(docs.tolist(), scores.tolist(), strict=True)
         ]
-
-    def search_positions(
-        self, texts: Sequence[str], k: int
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Places and scores of the best hits, both of shape (len(texts), min(k, passages)).
-
-        Places beyond a query's hits hold position −1 and score 0.
-        """
-        k = max(0, min(k, len(self)))
-        docs = np.full((len(texts), k), -1, dtype=np.int32)
-        scores = np.zeros((len(texts), k), dtype=np.float32)
-        if not k or not len(texts):
-            return docs, scores
-        terms, weights, starts = flattened([self._ids.of(text) for text in texts])
-        work = partial(self._fill, terms, weights)
-        if self.threads == 1 or len(texts) < 2 * self.threads:
-            work(starts, docs, scores)
-        else:
-            in_threads(self.threads, work, starts, docs, scores)
-        return docs, scores
 
     def _fill(
         self,

@@ -22,6 +22,9 @@ METRICS = (
 """Keys of ``Session.metrics``, the same however an episode ends. Those of the answer are 0 where
 none was given; ``evidence_recall`` is 0 where the task names no evidence."""
 
+_ROLES = {"instructions": "system", "question": "user"}
+"""Who says the parts of an episode's beginning in a chat."""
+
 _TAKES = {"search": "query", "access": "url"}
 """The argument of each of ``OWN_ACTIONS``."""
 
@@ -83,11 +86,13 @@ class Session:
     @property
     def messages(self) -> list[dict[str, str]]:
         """The beginning as chat messages: the instructions as ``system``, the question as
-        ``user``."""
+        ``user``. A whole prompt (``instructions`` with ``{question}``, or a published one) is the
+        user's alone."""
         start = self.episode.contexts.segments[:2]
         return [
-            {"role": role, "content": segment.text.strip()}
-            for role, segment in zip(("system", "user"), start, strict=True)
+            {"role": _ROLES[segment.kind], "content": segment.text.strip()}
+            for segment in start
+            if segment.kind in _ROLES
         ]
 
     @property

@@ -59,8 +59,8 @@ def search_task(
     one_row(inner)
     samples = []
     for task in islice(inner.tasks, limit):
-        system, user = (clean(m["content"]) for m in Session(inner, task.id).messages)
-        messages = [ChatMessageSystem(content=system)] if system else []
+        *before, user = (clean(m["content"]) for m in Session(inner, task.id).messages)
+        messages = [ChatMessageSystem(content=system) for system in before if system]
         samples.append(
             Sample(id=task.id, input=[*messages, ChatMessageUser(content=user)], metadata={})
         )

@@ -70,10 +70,11 @@ class SearchGymTaskset(vf.Taskset[SearchGymTask, SearchGymTasksetConfig]):
         """Yield each task with its instructions and question."""
         env, clean = made(self.config), harmless(self.config.tokenizer)
         for task in env.tasks:
-            system, user = (clean(m["content"]) for m in Session(env, task.id).messages)
+            *system, user = (clean(m["content"]) for m in Session(env, task.id).messages)
             data = SearchGymData(
-                id=task.id, name=task.id, task_id=task.id, prompt=user, system_prompt=system or None
-            )
+                id=task.id, name=task.id, task_id=task.id, prompt=user,
+                system_prompt="".join(system) or None,
+            )  # fmt: skip
             yield SearchGymTask(data, self.config.task)
 
 

@@ -156,6 +156,15 @@ def test_messages_are_instructions_and_question():
     assert [tool.name for tool in session.tools] == ["search"]
 
 
+@pytest.mark.parametrize("prompt", ["Answer in a word. {question} Begin.", "search_r1"])
+def test_a_whole_prompt_is_one_message_of_the_users(prompt):
+    session = sg.Session(sg.SearchEnv(**WORLD, instructions=prompt))
+    (user,) = session.messages
+    assert user == {"role": "user", "content": session.prompt.strip()}
+    session.step("<search>river</search>")
+    assert session.messages == [user]
+
+
 def test_a_searcher_finds_what_environments_find():
     env = sg.SearchEnv(**WORLD)
     searcher = sg.Searcher(env.corpus)

@@ -11,7 +11,18 @@ from ..core.state import cut_hits
 from ..core.trajectory import evidence_recall
 from ..dialects.base import get_dialect
 from ..errors import DialectError, EpisodeError, unknown
-from ..types import Access, Action, Answer, Call, Failure, Page, Search, ToolResult, ToolSpec
+from ..types import (
+    Access,
+    Action,
+    Answer,
+    Call,
+    Failure,
+    Invalid,
+    Page,
+    Search,
+    ToolResult,
+    ToolSpec,
+)
 from .search import SearchEnv
 from .unwrap import search_env
 
@@ -55,7 +66,8 @@ class Session:
         episode_id: The episode's name; by default made from ``key``.
 
     Raises:
-        CardError: an unknown task, ``params`` that cannot act, or a wrapper without effect here.
+        CardError: an unknown task, ``params`` that cannot act, a ``key`` or ``search_enabled`` of
+            another kind, or a wrapper without effect here.
     """
 
     def __init__(
@@ -138,16 +150,18 @@ class Session:
         schemas = {spec.name: spec.parameters for spec in self.tools}
         if tool not in schemas:
             return self._refused(tool, args, unknown("tool", tool, schemas))
-        action: Action
-        if tool not in _TAKES:
-            action = Call(tool, dict(args))
-        elif not isinstance(value := args.get(name := _TAKES[tool]), str):
+        name = _TAKES.get(tool)
+        if name is None or not isinstance(args.get(name), str):
             from ..utils.arguments import argument_error
 
-            why = argument_error(schemas[tool], args) or f"the argument {name!r} is missing"
-            return self._refused(tool, args, f"{tool}: {why}")
-        else:
-            action = Search((value,)) if tool == "search" else Access(value)
+            why = argument_error(schemas[tool], args)
+            if name is not None:
+                why = why or f"the argument {name!r} is missing"
+            if why is not None:
+                return self._refused(tool, args, f"{tool}: {why}")
+        action: Action = Call(tool, dict(args))
+        if name is not None:
+            action = Search((args[name],)) if tool == "search" else Access(args[name])
         turns = len(self.episode.turns)
         try:
             said = self._said(action)
@@ -155,6 +169,8 @@ class Session:
             return self._refused(tool, args, str(error))
         self.step(said)
         turn = self.episode.turns[turns]
+        if isinstance(turn.action, Invalid):
+            return turn.action.reason
         shown = [self._plain(result) for result in turn.results]
         return "\n\n".join(shown) if shown else self.episode.delta.strip()
 
@@ -165,7 +181,14 @@ class Session:
         return why
 
     def answer(self, text: str) -> Step:
-        """End the episode with an answer."""
+        """End the episode with an answer.
+
+        Raises:
+            TypeError: it is no text.
+            DialectError: it is empty.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"an answer is a string, got {type(text).__name__}: {text!r:.80}")
         return Step("", 0.0, True) if self.done else self.step(self._said(Answer(text)))
 
     def _said(self, action: Action) -> str:

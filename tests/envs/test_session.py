@@ -13,7 +13,7 @@ import searchgym as sg
 from searchgym.dialects.search_r1 import SearchR1
 from searchgym.envs.session import METRICS
 from searchgym.errors import EpisodeError
-from searchgym.types import Answer, Failure, Invalid, Query
+from searchgym.types import Answer, Call, Failure, Invalid, Query
 
 WORLD: dict[str, Any] = {"world": {"entities": 60}, "tasks": {"simple": 8}, "max_turns": 4}
 
@@ -128,12 +128,26 @@ def test_a_models_faulty_call_takes_a_turn_and_is_told(dialect, tool, args, said
     assert session.metrics["searches"] == 0
 
 
+@pytest.mark.parametrize("dialect", ["search_r1", "plain", "json_tools", "json_tools+native"])
+def test_a_call_that_is_refused_is_told_without_the_dialects_wrapper(dialect):
+    tools = ("search", "calculator")
+    session = sg.Session(sg.SearchEnv(**WORLD, dialect=dialect, tools=tools, max_queries=1))
+    missing = session.call("calculator", {"x": "1+1"})
+    assert missing == "calculator: the argument 'expression' is missing"
+    assert session.call("calculator", {"expression": "1+1"}) == "2"
+    assert session.call("search", {"query": "x"}) == "the query budget allows 0 more"
+    assert [turn.action.__class__ for turn in session.episode.turns] == [Invalid, Call, Invalid]
+
+
 def test_what_is_no_action_at_all_is_the_callers_error():
     session = sg.Session(sg.SearchEnv(**WORLD))
     with pytest.raises(TypeError, match="an action is a string, got NoneType"):
         session.step(None)
     with pytest.raises(TypeError, match=r"a mapping, e\.g\. \{'query': 'river'\}, got NoneType"):
         session.call("search", None)
+    for answer in (None, 7):
+        with pytest.raises(TypeError, match=f"an answer is a string, got .*{answer}"):
+            session.answer(answer)
     assert not session.episode.turns
 
 

@@ -71,6 +71,11 @@ def restore(
         CardError: a part of the reward that is neither registered, given nor trusted, or whose
             source has changed.
     """
+    if not isinstance(snapshot, Mapping):
+        raise EpisodeError(
+            "a snapshot is a table, as snapshot() returns it or json.loads reads it, got "
+            f"{type(snapshot).__name__}: {snapshot!r:.80}"
+        )
     if snapshot.get("version") != SNAPSHOT_VERSION:
         raise EpisodeError(
             f"snapshot version {snapshot.get('version')!r}, expected {SNAPSHOT_VERSION}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import gymnasium as gym
@@ -181,13 +182,19 @@ class SearchEnv(gym.Env[Any, str]):
             episode_id: Its name; by default made from ``key``.
 
         Raises:
-            CardError: a difficulty axis out of range, or one that cannot act here.
+            CardError: a difficulty axis out of range, or one that cannot act here; a ``key`` that
+                is no whole number, ``params`` that are no table, a ``search_enabled`` that is
+                neither true nor false.
         """
+        if not isinstance(key, Integral) or isinstance(key, bool):
+            raise CardError(f"key must be a whole number, got {key!r:.80}")
+        if search_enabled is not None:
+            search_enabled = checked_switch("search_enabled", search_enabled)
         task, merged = next_task(
             self.curriculum,
             self.setup.pool,
             derive(key, "task"),
-            over={**self.params, **(params or {})},
+            over={**self.params, **number_table("params", params)},
             task=task,
         )
         rules = self.setup.rules

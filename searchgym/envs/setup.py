@@ -170,6 +170,9 @@ class SearchSetup:
         try:
             return self.components.places[task_id]
         except (KeyError, TypeError):
+            if not isinstance(task_id, str):
+                got = f"{type(task_id).__name__}: {task_id!r:.80}"
+                raise CardError(f"a task is named by its id, a text, got {got}") from None
             known = self.components.places
             raise CardError(unknown_id("task id", str(task_id), known)) from None
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ..agents.function import FunctionAgent
-from ..core.rules import name_of
-from ..curricula import Uniform
+from ..core.rules import checked_switch, name_of
+from ..curricula import Uniform, number_table
 from ..dialects.base import get_dialect
 from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
@@ -104,8 +104,8 @@ def evaluate(
     finished the interrupt goes on to the caller.
 
     Raises:
-        EvaluationError: no tasks, a task that occurs twice, a number that cannot be, ``out`` holds
-            another run, or a worker failed.
+        EvaluationError: no tasks, what is no task, a task that occurs twice, a number that cannot
+            be, ``out`` holds another run, or a worker failed.
         DataError: the recorded trajectories are broken.
         EvaluationError: the environment's curriculum adapts to results.
         CardError: no agent, ``params`` that cannot act here, or a wrapper that cannot be honoured.
@@ -114,8 +114,10 @@ def evaluate(
     for number, value, least in (("seed", seed, 0), ("batch", batch, 1), ("workers", workers, 1)):
         check_whole(number, value, least, error=EvaluationError)
     env = search_env(env)
-    env.params.update(params or {})
-    enabled = env.search_enabled if search_enabled is None else search_enabled
+    env.params.update(number_table("params", params))
+    enabled = env.search_enabled
+    if search_enabled is not None:
+        enabled = checked_switch("search_enabled", search_enabled)
     if inspect.isclass(agent) and hasattr(agent, "act"):
         raise CardError(
             f"the agent is the class {agent.__name__}; give an object: {agent.__name__}()"
@@ -123,6 +125,12 @@ def evaluate(
     if not isinstance(agent, Agent):
         agent = FunctionAgent(agent)
     chosen = list(env.tasks if tasks is None else tasks)
+    for task in chosen:
+        if not isinstance(task, Task):
+            raise EvaluationError(
+                f"tasks are Task objects, got {type(task).__name__}: {task!r:.80}; "
+                "env.unwrapped.task(id) gives the one of an id"
+            )
     if not chosen:
         raise EvaluationError("there are no tasks to evaluate on")
     chosen = tasks_within(env, chosen)

@@ -12,7 +12,7 @@ import pytest
 import searchgym as sg
 from searchgym.dialects.search_r1 import SearchR1
 from searchgym.envs.session import METRICS
-from searchgym.errors import EpisodeError
+from searchgym.errors import CardError, EpisodeError
 from searchgym.types import Answer, Call, Failure, Invalid, Query
 
 WORLD: dict[str, Any] = {"world": {"entities": 60}, "tasks": {"simple": 8}, "max_turns": 4}
@@ -149,6 +149,28 @@ def test_what_is_no_action_at_all_is_the_callers_error():
         with pytest.raises(TypeError, match=f"an answer is a string, got .*{answer}"):
             session.answer(answer)
     assert not session.episode.turns
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"key": "a"}, "key must be a whole number, got 'a'"),
+        ({"key": 1.5}, r"key must be a whole number, got 1\.5"),
+        ({"params": "k"}, "params is a table of names and numbers"),
+        ({"search_enabled": "no"}, "search_enabled must be true or false, got 'no'"),
+        ({"task_id": 0}, "a task is named by its id, a text, got int: 0"),
+    ],
+)
+def test_an_argument_of_another_kind_is_named(arguments, said):
+    with pytest.raises(CardError, match=said):
+        sg.Session(sg.SearchEnv(**WORLD), **arguments)
+
+
+@pytest.mark.parametrize("snapshot", [None, "x", []])
+def test_what_is_no_snapshot_is_told(snapshot):
+    session = sg.Session(sg.SearchEnv(**WORLD))
+    with pytest.raises(EpisodeError, match=f"a snapshot is a table.*{type(snapshot).__name__}"):
+        session.restore(snapshot)
 
 
 def test_a_dialect_without_calls_is_named():

@@ -142,8 +142,22 @@ def test_tasks_are_checked() -> None:
         evaluate(ConstantAgent(), shared, tasks=[])
     with pytest.raises(EvaluationError, match="occurs twice"):
         evaluate(ConstantAgent(), shared, tasks=[TASKS[0], TASKS[0]])
+    with pytest.raises(EvaluationError, match=r"Task objects, got str: 't1'; .*task\(id\)"):
+        evaluate(ConstantAgent(), shared, tasks=["t1"])
     with pytest.raises(EvaluationError, match="has not ended"):
         row_of(episode_for(shared, TASKS[0], 0))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({"search_enabled": "no"}, "search_enabled must be true or false, got 'no'"),
+        ({"params": "k"}, "params is a table of names and numbers"),
+    ],
+)
+def test_arguments_of_another_kind_are_named(keywords: dict[str, Any], said: str) -> None:
+    with pytest.raises(CardError, match=said):
+        evaluate(ConstantAgent(), _setting(), **keywords)
 
 
 @pytest.mark.parametrize(

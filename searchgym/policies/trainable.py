@@ -398,6 +398,8 @@ class TrainableLM:
 def add_adapters(model: Any, lora: Lora, seed: int) -> Any:
     """Add adapters to the layers of ``model`` in place; returns PEFT's wrapper around it. Global
     random number generators are left alone."""
+    if not isinstance(lora, Lora):
+        raise EngineError(f"lora must be a Lora such as Lora(rank=16), got {lora!r:.80}")
     try:
         import peft
     except ImportError as error:
@@ -406,10 +408,7 @@ def add_adapters(model: Any, lora: Lora, seed: int) -> Any:
 
     targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
     config = peft.LoraConfig(
-        r=lora.rank,
-        lora_alpha=lora.alpha,
-        target_modules=targets,
-        task_type="CAUSAL_LM",
+        r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM"
     )
     device = model.device
     # the model's own GPU and no other: each that is touched is started, at some 400 MB

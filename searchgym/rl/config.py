@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -74,6 +75,23 @@ class TrainConfig:
             if name not in known:
                 raise CardError(unknown("training option", str(name), known))
         return cls(**options)
+
+    @classmethod
+    def given(cls, config: TrainConfig | None, recipe: Recipe) -> TrainConfig:
+        """Return the options that a training was given; without any, the recipe's.
+
+        Raises:
+            CardError: it is something else, such as a table.
+        """
+        if config is None:
+            return cls.of(recipe)
+        if not isinstance(config, cls):
+            options = "(…)" if not isinstance(config, Mapping) else "(**options)"
+            raise CardError(
+                f"config must be a TrainConfig, got {type(config).__name__}: {config!r:.80}; "
+                f"write TrainConfig{options}"
+            )
+        return config
 
 
 def _may_be_infinite(value: object) -> bool:

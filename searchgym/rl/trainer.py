@@ -105,7 +105,7 @@ class Trainer:
         self.lm, self.policy = lm, policy
         self.teacher, self.critic, self.rollouts = teacher, critic, rollouts
         self.recipe, self.env = under_curriculum(made, env)
-        self.config = config or TrainConfig.of(self.recipe)
+        self.config = TrainConfig.given(config, self.recipe)
         self.roles = dict(roles or {})
         check_roles(self.recipe, self.roles, lm)
         there = {

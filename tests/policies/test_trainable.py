@@ -330,6 +330,9 @@ def test_adapters_begin_by_seed_and_touch_no_global_generator(
     torch.manual_seed(6)
     for name, value in lm(lora=Lora(4)).state_dict().items():
         assert torch.equal(value, first[name])
+    for wrong in (16, {"rank": 16}):
+        with pytest.raises(EngineError, match=r"lora must be a Lora such as Lora\(rank=16\), got"):
+            lm(lora=wrong)
     with pytest.raises(EngineError, match="adapters cannot be added"):
         lm(lora=Lora(4, targets=("nothing_like_it",)))
 

@@ -246,6 +246,17 @@ def test_a_trainer_needs_a_language_model() -> None:
         Trainer(setting(), "tiny", "grpo")  # type: ignore[arg-type]
 
 
+def test_a_trainers_options_are_a_train_config() -> None:
+    recipe = Recipe.of({"advantage": "grpo", "loss": "reinforce", "train": {"steps": 3}})
+    assert TrainConfig.given(None, recipe) == TrainConfig(steps=3)
+    assert TrainConfig.given(TrainConfig(steps=5), recipe).steps == 5
+    says = (
+        r"config must be a TrainConfig, got dict: \{'steps': 1\}; write TrainConfig\(\*\*options\)"
+    )
+    with pytest.raises(CardError, match=says):
+        TrainConfig.given({"steps": 1}, recipe)  # type: ignore[arg-type]
+
+
 def test_a_policy_made_by_the_trainer_samples_as_the_recipe_says() -> None:
     lm, policy = player()
     table = {"advantage": "grpo", "loss": "reinforce", "sampling": {"max_tokens": 9}}

@@ -106,20 +106,26 @@ class SearchVecEnv(VecEnv):
     def _some(self, values: Sequence[Any], indices: Any) -> list[Any]:
         return [values[i] for i in self._get_indices(indices)]
 
+    def _has(self, name: str) -> Any:
+        """The object that has an attribute: the candidates' wrapper, or else the environment whose
+        episodes all slots play."""
+        return self.envs if hasattr(self.envs, name) else self.envs.search_envs.env
+
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """An attribute that all slots share; of ``action_masks``, the method itself."""
-        where = self if attr_name == "action_masks" else self.envs
+        """An attribute that all slots share, such as ``tasks``; of ``action_masks``, the method
+        itself."""
+        where = self if attr_name == "action_masks" else self._has(attr_name)
         return self._some([getattr(where, attr_name)] * self.num_envs, indices)
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Set an attribute that all slots share, hence of all slots only.
+        """Set an attribute that all slots share, such as ``params``, hence of all slots only.
 
         Raises:
             CardError: of some slots.
         """
         if indices is not None and len(self._some(range(self.num_envs), indices)) < self.num_envs:
             raise CardError(f"all slots share one environment; set {attr_name!r} of all of them")
-        setattr(self.envs, attr_name, value)
+        setattr(self._has(attr_name), attr_name, value)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any

@@ -55,6 +55,18 @@ def test_reset_options_reach_each_slot():
     assert [info["task_id"] for info in envs.reset_infos] == ids[:2]
 
 
+def test_attributes_are_those_of_the_environment_that_all_slots_play():
+    envs = sb3.vec_env(scene(), 2, max_actions=40)
+    assert [len(tasks) for tasks in envs.get_attr("tasks")] == [len(scene().tasks)] * 2
+    envs.set_attr("params", {"top_k": 1})
+    assert envs.get_attr("params") == [{"top_k": 1}] * 2
+    envs.reset()
+    assert [episode.config.params for episode in envs.envs.search_envs.episodes] == [
+        {"top_k": 1}
+    ] * 2
+    assert envs.get_attr("menu") == [envs.envs.menu] * 2
+
+
 def test_what_would_be_wrong_is_refused():
     with pytest.raises(CardError, match="SameStep"):
         sb3.SearchVecEnv(VectorCandidateActions(gym.make_vec("SearchQA-v0", 2)))

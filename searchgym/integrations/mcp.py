@@ -21,12 +21,12 @@ from .. import __version__
 from ..envs.search import SearchEnv
 from ..envs.session import Session
 from ..envs.unwrap import search_env
-from ..errors import EpisodeError, MissingExtraError, SearchGymError
+from ..errors import EpisodeError, MissingExtraError, SearchGymError, unknown
 from ..seeding import derive
 from .text import harmless
 from .trl import native, one_row
 
-_RESET = {
+_RESET: dict[str, Any] = {
     "type": "object",
     "properties": {
         "task_id": {"type": "string", "description": "Which task; by default any."},
@@ -84,7 +84,7 @@ class EpisodeServer:
         tools = [Tool(name="reset", description="Begin an episode.", input_schema=_RESET)]
         tools += [
             Tool(name=t.name, description=t.description, input_schema=_of_episode(t.parameters))
-            for t in self.env.rules.tools
+            for t in (self.env.rules.tools if self.env.search_enabled else ())
         ]
         ends = "End the episode with an answer; tells what it was paid."
         return ListToolsResult(
@@ -116,6 +116,9 @@ class EpisodeServer:
 
     def _act(self, tool: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         if tool == "reset":
+            for name in arguments:
+                if name not in _RESET["properties"]:
+                    raise EpisodeError(unknown("argument of reset", name, _RESET["properties"]))
             return self._reset(**arguments)
         session = self._sessions.get(str(arguments.pop("episode", "")))
         if session is None:
@@ -129,10 +132,8 @@ class EpisodeServer:
             return f"{result}\n\n{text}".strip(), structured
         return result, {"done": False, "turns_left": session.episode.turns_left}
 
-    def _reset(
-        self, task_id: str | None = None, seed: int | None = None
-    ) -> tuple[str, dict[str, Any]]:
-        number = next(self._resets) if seed is None else int(seed)
+    def _reset(self, task_id: str | None = None, seed: Any = None) -> tuple[str, dict[str, Any]]:
+        number = next(self._resets) if seed is None else _whole(seed)
         key = derive(number, "mcp", "luck" if seed is None else "seed")
         name = secrets.token_hex(8)
         session = self._sessions[name] = Session(self.env, task_id or None, key=key)
@@ -152,6 +153,17 @@ class EpisodeServer:
         return f"The episode is over. {said}", {
             "done": True, "reward": reward, "metrics": session.metrics,
         }  # fmt: skip
+
+
+def _whole(seed: Any) -> int:
+    """The seed as a number; models write it as a text, too."""
+    try:
+        number = int(seed)
+        if not isinstance(seed, float) or number == seed:
+            return number
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise EpisodeError(f"seed must be a whole number, got {seed!r:.80}")
 
 
 def _of_episode(parameters: Mapping[str, Any]) -> dict[str, Any]:

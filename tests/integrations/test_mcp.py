@@ -58,6 +58,23 @@ def test_equal_seeds_begin_equal_episodes_and_others_differ():
     assert len(set(tasks)) > 1
 
 
+def test_arguments_of_reset_that_cannot_be_are_named():
+    calls = [("reset", {"seed": "abc"}), ("reset", {"seed": 1.5}), ("reset", {"sed": 1})]
+    _, (*told, text) = conversation(EpisodeServer(ENV), *calls, ("reset", {"seed": "7"}))
+    assert [one.content[0].text for one in told] == [
+        "seed must be a whole number, got 'abc'",
+        "seed must be a whole number, got 1.5",
+        "unknown argument of reset 'sed'. Did you mean 'seed'? Known: seed, task_id",
+    ]
+    assert all(one.is_error for one in told)
+    assert text.structured_content["done"] is False
+
+
+def test_closed_book_episodes_offer_no_tools():
+    names, _ = conversation(EpisodeServer(scene(search_enabled=False)), ("reset", {}))
+    assert names == ["reset", "answer"]
+
+
 def test_episodes_are_apart():
     first, second = ENV.tasks[:2]
     server = EpisodeServer(ENV)

@@ -61,8 +61,7 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         max_episode_steps: int | None = None,
         **options: Any,
     ) -> None:
-        if num_envs < 1:
-            raise CardError(f"num_envs must be at least 1, got {num_envs}")
+        check_whole("num_envs", num_envs, 1)
         if render_mode not in (None, "ansi"):
             raise CardError(f"a vector environment renders 'ansi' only, got {render_mode!r}")
         if env is not None and options:
@@ -108,10 +107,15 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Begin new episodes in all slots, or where ``options["reset_mask"]`` is true.
 
-        Other options are those of ``SearchEnv.reset``. A list or tuple of ``num_envs`` values gives
-        each slot its own: ``{"task_id": ["a", "b"]}``; ``None`` leaves a slot as without it.
+        Other options are those of ``SearchEnv.reset``. A list, tuple or array of ``num_envs``
+        values gives each slot its own: ``{"task_id": ["a", "b"]}``, or ``{"task_id":
+        infos["task_id"]}``; ``None`` leaves a slot as without it.
         """
-        options = dict(options or {})
+        if not isinstance(options := {} if options is None else options, Mapping):
+            raise CardError(
+                f"the options of reset are a table such as {{'task_id': …}}, got {options!r:.80}"
+            )
+        options = dict(options)
         mask = self._mask(options.pop("reset_mask", None))
         seeds = self._seeds(seed)
         each = self._options(options)
@@ -125,6 +129,7 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         """The reset options of every slot."""
         each: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for name, value in options.items():
+            value = value.tolist() if isinstance(value, np.ndarray) else value
             values = value if isinstance(value, (list, tuple)) else [value] * self.num_envs
             if len(values) != self.num_envs:
                 raise CardError(
@@ -152,9 +157,11 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
             return [None] * self.num_envs
         if isinstance(seed, (int, np.integer)):
             return [int(seed) + i for i in range(self.num_envs)]
+        if isinstance(seed, str) or not isinstance(seed, (Sequence, np.ndarray)):
+            raise TypeError(f"seed is a whole number, or one for each slot, got {seed!r:.80}")
         if len(seed) != self.num_envs:
             raise ValueError(f"got {len(seed)} seeds for {self.num_envs} environments")
-        return seed
+        return [int(one) if isinstance(one, np.integer) else one for one in seed]
 
     def _begin(
         self, i: int, seed: int | None = None, options: Mapping[str, Any] | None = None

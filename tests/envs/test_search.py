@@ -107,6 +107,25 @@ def test_a_wrong_action_moves_no_slot():
     both.step(["<search>Aldor</search>", "<search>Quell</search>"])
 
 
+def test_the_tasks_and_seeds_of_slots_may_be_arrays():
+    vector = SearchVectorEnv(2, **OWN)
+    tasks = vector.reset(seed=np.arange(5, 7))[1]["task_id"]
+    assert list(tasks) == list(vector.reset(seed=[5, 6])[1]["task_id"])
+    wanted = np.array([TASKS[1].id, TASKS[0].id], dtype=object)
+    assert list(vector.reset(options={"task_id": wanted})[1]["task_id"]) == list(wanted)
+
+
+def test_vector_arguments_of_another_kind_are_named():
+    with pytest.raises(CardError, match="num_envs must be a whole number of at least 1, got '3'"):
+        SearchVectorEnv("3", **OWN)
+    vector = SearchVectorEnv(2, **OWN)
+    for seed in (1.5, "12"):
+        with pytest.raises(TypeError, match="seed is a whole number, or one for each slot, got "):
+            vector.reset(seed=seed)
+    with pytest.raises(CardError, match=r"the options of reset are a table such as .*, got \[1\]"):
+        vector.reset(options=[1])
+
+
 def test_it_passes_its_own_checker():
     check_env(env())
     check_env(env(tools=("search", "access"), dialect="asearcher", reward={"f1": 1.0}))

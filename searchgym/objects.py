@@ -183,7 +183,7 @@ def check_options(
     """Raise ``CardError`` for an option that ``make`` does not take, or one that it needs.
 
     ``given``: positional arguments that it gets besides. ``complete=False``: the rest of its
-    arguments comes when it is called.
+    arguments comes when it is called; a function's that have no default are then no options.
     """
     try:
         parameters = list(inspect.signature(make).parameters.values())[given:]
@@ -193,10 +193,16 @@ def check_options(
     if not any(p.kind is p.VAR_KEYWORD for p in parameters):
         for name in options:
             if name not in named:
-                raise CardError(unknown(f"option of {what}", str(name), named))
+                later = inspect.isroutine(make) and not complete
+                known = [n for n, p in named.items() if not later or _has_default(p)]
+                raise CardError(unknown(f"option of {what}", str(name), known))
     lacking = [n for n, p in named.items() if p.default is p.empty and n not in options]
     if lacking and complete:
         raise CardError(f"{what} needs {', '.join(map(repr, lacking))}; options: {sorted(named)}")
+
+
+def _has_default(parameter: inspect.Parameter) -> bool:
+    return parameter.default is not parameter.empty or parameter.kind is parameter.KEYWORD_ONLY
 
 
 def check_fits(

@@ -72,6 +72,8 @@ def test_a_function_is_the_object_itself_with_its_options_bound() -> None:
     assert bound("anything") == 0.5
     with pytest.raises(CardError, match=r"'wieght'. Did you mean 'weight'"):
         from_spec("reward", {"use": "brevity", "wieght": 0.5}, KNOWN)
+    with pytest.raises(CardError, match=r"'words'\. Known: weight$"):  # the outcome is no option
+        from_spec("reward", {"use": "brevity", "words": 3}, KNOWN)
     with pytest.raises(CardError, match="is a function, and a part is a class with speak"):
         from_spec("part", "brevity", KNOWN, accepts=["speak"])
 

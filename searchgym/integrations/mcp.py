@@ -47,7 +47,8 @@ class EpisodeServer:
     """Plays episodes for clients of the protocol.
 
     Args:
-        env: An environment, wrapped or not, its id, or a Gymnasium spec.
+        env: An environment, wrapped or not, its id, or a Gymnasium spec. Its dialect and
+            instructions are not used: the client says how calls are written.
         tokenizer: Name or folder of the tokenizer of the clients' model, if one is known: no
             string of its special tokens is left in results.
 

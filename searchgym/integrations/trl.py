@@ -28,12 +28,14 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
 from ..core.episode import Episode
 from ..core.rollout import run_episodes
+from ..dialects.published import PUBLISHED
 from ..envs.search import SearchEnv
 from ..envs.session import Session
 from ..envs.unwrap import search_env
@@ -135,8 +137,8 @@ def environment(env: Any, tokenizer: Any, *, seed: int = 0) -> Factory:
     """Return a factory for ``GRPOTrainer(environment_factory=…)``.
 
     Args:
-        env: An environment, wrapped or not, its id, or a Gymnasium spec. Its dialect is not used:
-            the chat template says how calls are written.
+        env: An environment, wrapped or not, its id, or a Gymnasium spec. Its dialect and
+            instructions are not used: the chat template says how calls are written.
         tokenizer: The model's. No string of its special tokens reaches the model in a result.
         seed: Seed of everything random in the episodes but the model's sampling.
 
@@ -293,7 +295,16 @@ def rollout_reward(
 # --- parts --------------------------------------------------------------------------------------
 def native(env: SearchEnv) -> SearchEnv:
     """Return the environment in the dialect of frameworks that call tools and wrap results by
-    themselves."""
+    themselves; ``instructions``, which are written for another dialect, are left out, with a
+    warning where they are one's own."""
+    told = env.rules.instructions
+    if told is not None and told not in PUBLISHED:
+        warnings.warn(
+            "the environment's own instructions are not used where a framework calls its tools: "
+            f"{told!r:.60}; write them into the model's system prompt, and make the environment "
+            "without instructions",
+            stacklevel=3,
+        )
     return env.under(dialect="json_tools+native", instructions=None)
 
 

@@ -70,6 +70,11 @@ def test_arguments_of_reset_that_cannot_be_are_named():
     assert text.structured_content["done"] is False
 
 
+def test_instructions_of_ones_own_are_left_out_with_a_warning():
+    with pytest.warns(UserWarning, match="own instructions are not used .*: 'Be brief.'; write"):
+        EpisodeServer(scene(instructions="Be brief."))
+
+
 def test_closed_book_episodes_offer_no_tools():
     names, _ = conversation(EpisodeServer(scene(search_enabled=False)), ("reset", {}))
     assert names == ["reset", "answer"]

@@ -53,6 +53,10 @@ def open_regular(path: Path) -> IO[bytes]:
     raise DataError(f"{path} is {kind}, not a file; save what it gives in a file first")
 
 
+class NotUTF8Error(DataError):
+    """Raised for a file of records in another encoding than UTF-8."""
+
+
 class Line(NamedTuple):
     """The place where something was read; ``str()`` of it begins every error message."""
 
@@ -71,8 +75,9 @@ def is_tsv(path: Path) -> bool:
 def read_lines(path: Path) -> Iterator[tuple[Line, str]]:
     """Non-blank lines of a UTF-8 text file, gzipped if its name ends in ``.gz``.
 
-    ``DataError`` if the file is absent, not UTF-8 or no regular file, its compression is broken, a
-    line is longer than ``MAX_LINE``, or it unpacks to far more than its size.
+    ``DataError`` if the file is absent, not UTF-8 (``NotUTF8Error``) or no regular file, its
+    compression is broken, a line is longer than ``MAX_LINE``, or it unpacks to far more than its
+    size.
     """
     number, size = 0, 0
     try:
@@ -96,7 +101,9 @@ def read_lines(path: Path) -> Iterator[tuple[Line, str]]:
     except FileNotFoundError:
         raise DataError(f"{path} does not exist") from None
     except UnicodeDecodeError as error:
-        raise DataError(f"{Line(path, number)}: not UTF-8 text ({error.reason})") from None
+        raise NotUTF8Error(
+            f"{Line(path, number)}: not UTF-8 text ({error.reason}); save the file as UTF-8"
+        ) from None
     except (EOFError, zlib.error, OSError) as error:
         raise DataError(f"{path}, after line {number}: cannot be read: {error}") from error
 

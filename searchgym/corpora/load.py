@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -17,12 +18,15 @@ from ..errors import DataError
 from ..types import ABSTAIN, Passage, Split, Task
 from .corpus import Corpus
 from .lines import (
+    MAX_LINE,
     Line,
+    NotUTF8Error,
     Unique,
     id_of,
     is_array,
     is_tsv,
     missing,
+    open_regular,
     read_array,
     read_csv,
     read_json,
@@ -109,6 +113,15 @@ def holds_documents(path: Path) -> bool:
     if path.is_dir():
         return True
     ending = Path(path.name.lower().removesuffix(".gz")).suffix
+    try:
+        return _holds_no_records(path, ending)
+    except NotUTF8Error:  # documents may be in any encoding, records are in UTF-8
+        if path.suffix.lower() not in (".csv", ".txt"):
+            raise
+        return not _head_of_records(path, ending)
+
+
+def _holds_no_records(path: Path, ending: str) -> bool:
     if ending in (".csv", ".json"):
         records = read_csv(path) if ending == ".csv" else read_array(path)
         first = next(iter(records), (None, {"id": "", "text": ""}))[1]
@@ -116,6 +129,16 @@ def holds_documents(path: Path) -> bool:
     if ending == ".txt":  # passages a line each have tabs
         return "\t" not in next(iter(read_lines(path)), (None, ""))[1]
     return ending in (".md", ".markdown", ".rst", ".html", ".htm", ".pdf", ".docx")
+
+
+def _head_of_records(path: Path, ending: str) -> bool:
+    """Return whether the first line of a text that is not UTF-8 says that passages follow."""
+    with open_regular(path) as file:
+        head = file.readline(MAX_LINE).replace(b"\0", b"").decode("latin-1")
+    if ending == ".txt":
+        return "\t" in head
+    columns = set(re.findall(r"\w+", head.lower()))
+    return bool({"id", "_id"} & columns and {"text", "contents"} & columns)
 
 
 def load_questions(

@@ -99,6 +99,33 @@ def test_a_single_file_is_a_corpus(notes: Path, name: str) -> None:
     assert [(p.title, p.text) for p in alone] == [(p.title, p.text) for p in whole]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "encoding"),
+    [
+        ("brücke.txt", "Die Brücke ist 120 Meter lang, größer als die alte.\n", "cp1252"),
+        ("brücke.txt", "Die Brücke ist 120 Meter lang.\n", "utf-16"),
+        ("leute.csv", "name;town\nAnna Müller;Köln\nJon Berg;Oslo\n", "cp1252"),
+    ],
+)
+def test_a_single_document_may_be_in_another_encoding(
+    name: str, text: str, encoding: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(text.encode(encoding))
+    whole, alone = load_documents(tmp_path), load_corpus(tmp_path / name)
+    assert [(p.id, p.text) for p in alone] == [(p.id, p.text) for p in whole]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("p.csv", "id;text\n1;Köln\n"), ("p.txt", "1\tKöln liegt am Rhein\n")]
+)
+def test_records_in_another_encoding_are_told_to_be_saved(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(text.encode("cp1252"))
+    with pytest.raises(DataError, match=rf"{name}, line \d: not UTF-8 .*; save the file as UTF-8"):
+        load_corpus(tmp_path / name)
+
+
 def test_no_text_is_taken_for_a_heading(tmp_path: Path) -> None:
     """A line above a code fence or a rule is text; headings of one name are two."""
     (tmp_path / "a.md").write_text(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import DataError, MissingExtraError
 from ..types import Passage
 from ..utils.user_cache import cache_folder
 from .corpus import Corpus
-from .lines import Line, Unique, id_of, read_json, read_lines, text_of
-from .load import load_corpus, load_questions
+from .lines import Line, Unique, id_of, read_lines, text_of
+from .load import evidence_of, load_corpus, read_queries
 
 
 class Topics(NamedTuple):
@@ -36,27 +37,32 @@ def load_topics(corpus: Corpus, queries: str | Path, qrels_file: str | Path | No
 
     Args:
         corpus: The passages.
-        queries: JSON lines with ``_id`` (or ``id``) and ``text`` (or ``question``), or any file of
-            questions that ``load_questions`` reads.
-        qrels_file: BEIR's or TREC's judgements; None: the questions' evidence, each of grade 1.
+        queries: Records with ``_id`` (or ``id``) and ``text`` (or ``question``), in any file that
+            ``read_queries`` reads; answers are not needed.
+        qrels_file: BEIR's or TREC's judgements; None: the passages that the queries'
+            ``supporting_ids`` name, each of grade 1.
 
     Raises:
         DataError: with file and line; or nothing is judged.
     """
+    texts: dict[str, str] = {}
+    gold: dict[str, tuple[str, ...]] = {}
+    for key, where, record, text in _queries(Path(queries)):
+        texts[key] = text
+        if qrels_file is None and (named := evidence_of(record, where)):
+            gold[key] = named
+            if absent := [p for p in named if p not in corpus]:
+                raise DataError(f"{where}: passage {absent[0]!r} is not in the corpus")
+    if not texts:
+        raise DataError(f"{queries}: no queries")
     if qrels_file is None:
-        tasks = {task.id: task for task in load_questions(queries)}
-        asked = {key: task for key, task in tasks.items() if task.evidence}
-        if not asked:
+        if not gold:
             raise DataError(f"{queries}: no question names its 'supporting_ids': give --qrels FILE")
-        for key, task in asked.items():
-            if absent := [p for p in task.evidence if p not in corpus]:
-                raise DataError(f"{queries}, {key!r}: passage {absent[0]!r} is not in the corpus")
         return Topics(
             corpus,
-            {key: task.question for key, task in asked.items()},
-            {key: dict.fromkeys(task.evidence, 1) for key, task in asked.items()},
+            {key: texts[key] for key in gold},
+            {key: dict.fromkeys(named, 1) for key, named in gold.items()},
         )
-    texts = _queries(Path(queries))
     qrels: dict[str, dict[str, int]] = {}
     for where, query, passage, grade in _judgements(Path(qrels_file)):
         if query not in texts:
@@ -115,16 +121,18 @@ def load_ir_dataset(name: str) -> Topics:
     )
 
 
-def _queries(path: Path) -> dict[str, str]:
-    if not path.name.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
-        return {task.id: task.question for task in load_questions(path)}
-    texts: dict[str, str] = {}
+def _queries(path: Path) -> Iterator[tuple[str, Line, dict[str, Any], str]]:
+    """Id, place, record and text of each query; those of other files than JSON lines may lack an
+    id, and are called by the file's name and the line."""
+    lines = path.name.removesuffix(".gz").endswith((".jsonl", ".ndjson"))
     unique = Unique()
-    for where, record in read_json(path):
-        key = id_of(record, where)
+    for where, record in read_queries(path):
+        own_id = lines or "id" in record or "_id" in record
+        key = id_of(record, where) if own_id else f"{path.name.split('.')[0]}-{where.number}"
         unique.check(key, where)
-        texts[key] = text_of(record, "text" if "text" in record else "question", where)
-    return texts
+        names = ("text", "question") if lines else ("question", "text")
+        name = next((name for name in names if name in record), "question")
+        yield key, where, record, text_of(record, name, where).strip()
 
 
 def _judgements(path: Path) -> list[tuple[Line, str, str, int]]:

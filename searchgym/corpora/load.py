@@ -225,8 +225,6 @@ def task_of(
         answers = ("; ".join(_texts(record, "answer_items", where)),)
     if not any(answer.strip() for answer in answers):
         raise DataError(f"{where}: no answer in {said!r}; a refusal is written as [{ABSTAIN!r}]")
-    gold = "supporting_ids" if record.get("supporting_ids") else "evidence"
-    evidence = _texts(record, gold, where) if record.get(gold) else ()
     hops = record.get("hops", 1)
     if isinstance(hops, str) and hops.isdigit():
         hops = int(hops)
@@ -237,7 +235,7 @@ def task_of(
         id=id_of(record, where) if own_id else str(key),
         question=question,
         answers=tuple(dict.fromkeys(a for a in answers if a.strip())),
-        evidence=evidence,
+        evidence=evidence_of(record, where),
         queries=_texts(record, "queries", where) if record.get("queries") else (),
         family=text_of(record, "family", where) if record.get("family") else "real",
         hops=hops,
@@ -246,6 +244,24 @@ def task_of(
         meta={k: v for k, v in record.items() if k not in _TASK_KEYS},
         items=_items(record, where),
     )
+
+
+def evidence_of(record: dict[str, Any], where: Line) -> tuple[str, ...]:
+    """The gold passages that a record of a question names, in hop order."""
+    gold = "supporting_ids" if record.get("supporting_ids") else "evidence"
+    return _texts(record, gold, where) if record.get(gold) else ()
+
+
+def read_queries(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
+    """Records of queries, which need no answers: JSON lines, a JSON array, CSV, TSV, or parquet as
+    in ``load_questions``. TSV rows are ``id, text``, or ``id, question, answers``, unless a header
+    says otherwise.
+
+    Raises:
+        DataError: with file and line.
+    """
+    records = _records(path, {**_QUESTION_COLUMNS, 2: ("id", "text")})
+    return map(plain_record, records) if is_parquet(path) else records
 
 
 def _records(

@@ -116,6 +116,28 @@ def test_questions_with_evidence_are_judgements(cli: Cli, tmp_path: Path) -> Non
         load_topics(corpus, tmp_path / "none.csv", None)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("q.csv", "id,question\n1,tart\n2,pie\n"),
+        ("q.csv", "id,text\n1,tart\n2,pie\n"),
+        ("q.json", '[{"id": 1, "text": "tart"}, {"id": 2, "text": "pie"}]'),
+        ("q.tsv", "1\ttart\n2\tpie\n"),
+        ("q.tsv", "id\ttext\n1\ttart\n2\tpie\n"),
+    ],
+)
+def test_queries_need_no_answers(name: str, text: str, tmp_path: Path) -> None:
+    corpus = Corpus("c", [Passage("a", "", "apple pie", "a"), Passage("b", "", "pear tart", "b")])
+    (tmp_path / name).write_text(text)
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n1\tb\t1\n")
+    topics = load_topics(corpus, tmp_path / name, tmp_path / "qrels.tsv")
+    assert (topics.queries, topics.qrels) == ({"1": "tart"}, {"1": {"b": 1}})
+    with pytest.raises(DataError, match="no question names its 'supporting_ids': give --qrels"):
+        load_topics(corpus, tmp_path / name, None)
+    (tmp_path / "gold.csv").write_text("id,question,supporting_ids\n1,tart,b\n2,pie,\n")
+    assert load_topics(corpus, tmp_path / "gold.csv", None) == topics
+
+
 def test_a_collection_of_ir_datasets_is_measured(
     tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,9 +63,9 @@ def retrieve(
         searches = build_engine({**named, **overrides(settings)}, topics.corpus)
     with progress("searching", len(topics.qrels)) as advance:
         retrieval = measure_retrieval(topics, searches, k=k, progress=advance)
+    _print(retrieval, topics, str(named["name"]), as_json)
     if out is not None:
         say(f"wrote {write_run(out, retrieval.run)}")
-    _print(retrieval, topics, str(named["name"]), as_json)
 
 
 def _print(retrieval: Retrieval, topics: Topics, engine: str, as_json: bool) -> None:
@@ -79,10 +79,14 @@ def _print(retrieval: Retrieval, topics: Topics, engine: str, as_json: bool) -> 
         return
     rows = [{"measure": n, "mean [95 % interval]": str(v)} for n, v in retrieval.means.items()]
     print_table(
-        f"{engine} on {retrieval.corpus}: {facts['queries']:,} queries, "
-        f"{facts['passages']:,} passages",
+        f"{engine} on {retrieval.corpus}: {_counted(facts['queries'], 'query', 'queries')}, "
+        f"{_counted(facts['passages'], 'passage', 'passages')}",
         rows,
     )
+
+
+def _counted(number: int, one: str, more: str) -> str:
+    return f"{number:,} {one if number == 1 else more}"
 
 
 def _topics(

@@ -121,7 +121,10 @@ def _number(kind: Callable[[str], N], text: str, where: str) -> N:
 
 def _id(text: str) -> str:
     if text.split() != [text]:
-        raise DataError(f"{text!r} cannot stand in a TREC file: empty, or with white space")
+        raise DataError(
+            f"{text!r} cannot stand in a TREC file, whose fields white space parts: give it "
+            "another id (a passage of a document is called by its file: rename the file)"
+        )
     return text
 
 

@@ -138,6 +138,21 @@ def test_queries_need_no_answers(name: str, text: str, tmp_path: Path) -> None:
     assert load_topics(corpus, tmp_path / "gold.csv", None) == topics
 
 
+def test_a_run_that_cannot_be_written_is_measured_all_the_same(cli: Cli, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "my pie.md").write_text("An apple pie.")
+    (tmp_path / "q.csv").write_text("id,question,supporting_ids\n1,pie,my pie.md#00000\n")
+    asked = ["retrieve", notes, "--queries", tmp_path / "q.csv"]
+    done = cli(*asked, "--out", tmp_path / "r.run")
+    assert done.code == 2
+    assert "1 query, 1 passage\n" in done.out
+    assert "nDCG@10" in done.out
+    assert "'my pie.md#00000' cannot stand in a TREC file" in done.err
+    assert "rename the file" in done.err
+    assert not (tmp_path / "r.run").exists()
+
+
 def test_a_collection_of_ir_datasets_is_measured(
     tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from ..corpora.documents import DocumentCorpus, load_documents
 from ..corpora.documents.folder import MAX_FILE_BYTES, WORDS
 from ..corpora.documents.remembered import RememberedFiles
 from ..errors import EngineError
+from ..objects import check_whole
 from ..types import SearchEngine
 from ..utils.user_cache import cache_folder, used
 from .kept import KeptTerms, KeptVectors
@@ -109,7 +110,8 @@ class FolderIndex:
 
         told = json.dumps(options, sort_keys=True, default=str)
         folder = self._cache / f"bm25-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
-        threads = int(options.get("threads", 1))
+        threads = options.get("threads", 1)
+        check_whole("threads of the engine", threads, 1, error=EngineError)
         if (folder / "index.json").is_file():
             try:
                 return BM25Engine.load(folder, self.corpus, threads=threads)

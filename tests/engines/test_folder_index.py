@@ -20,6 +20,7 @@ from searchgym.engines.dense import DenseEngine, make
 from searchgym.engines.dense.encoder import SentenceEncoder
 from searchgym.engines.folders import FolderIndex
 from searchgym.engines.kept import KeptTerms, KeptVectors
+from searchgym.errors import EngineError
 from searchgym.types import Passage
 from tests.engines.tiny import tiny_encoder
 
@@ -167,6 +168,13 @@ def test_a_change_of_the_same_size_within_a_clock_tick_is_seen(tmp_path: Path) -
     os.utime(notes / "a.md", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     assert index.refresh()
     assert index.corpus[0].text == "mango"
+
+
+@pytest.mark.parametrize("threads", ["abc", "2", 0, 1.5])
+def test_threads_that_are_no_number_are_told(tmp_path: Path, threads: object) -> None:
+    (tmp_path / "a.md").write_text("apple")
+    with pytest.raises(EngineError, match=r"threads of the engine must be .*, got "):
+        FolderIndex(tmp_path, {"name": "bm25", "threads": threads}, cache=tmp_path / ".cache")
 
 
 def test_a_dense_folder_encodes_what_changed(tmp_path: Path, encoder: SentenceEncoder) -> None:

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from ..worlds.world import World
 
 
+_NOT_PROVED = {
+    "corpus": "--corpus", "engine": "--engine", "turns": "--turns", "questions": "--questions",
+    "shown": "--list", "out": "--out", "data_dir": "--data-dir",
+}  # fmt: skip
+"""Options that --prove has no use for, by the parameter's name."""
+
+
 def audit(
+    context: typer.Context,
     name: Annotated[
         str,
         typer.Argument(
@@ -73,9 +81,17 @@ def audit(
     from .evaluate import spread
     from .transfer import json_or_text
 
+    given = {option: flag for option, flag in _NOT_PROVED.items() if _is_given(context, option)}
     if prove:
+        if given:
+            raise DataError(
+                f"{' and '.join(given.values())} cannot stand with --prove, which asks BM25 for "
+                "fresh tasks of a generated world; it takes --count, -k, --split, --set and --json"
+            )
         _prove(name, split or "train", count, k, settings, as_json)
         return
+    if _is_given(context, "count"):
+        raise DataError(f"--count {count} is for --prove; of other questions, --questions N")
     if out is not None and out.suffix not in (".json", ".csv"):
         raise DataError(f"--out {out}: give a .json or .csv file")
     with working(f"reading {name} …"):
@@ -111,6 +127,15 @@ def _material(
 
         if corpus is None:
             raise DataError(f"{name} needs passages: --corpus FILE, FOLDER or a set's name")
+        if settings:
+            raise DataError(
+                f"--set {settings[0]} is for an environment's questions, and {name} is a file; "
+                'options of the engine: --engine \'{"name": "bm25", "k1": 1.2}\''
+            )
+        if split is not None and corpus_card(corpus) is None:
+            raise DataError(
+                f"--split {split} chooses among a card's; neither {name} nor {corpus} has one"
+            )
         return load(corpus, split or "public", data_dir), None, load_questions(name)
     try:
         card = corpus_card(name)
@@ -125,6 +150,12 @@ def _material(
     if corpus is None:
         return shared.corpus, shared.world, list(shared.tasks)
     return load(corpus, split or "public", data_dir), None, list(shared.tasks)
+
+
+def _is_given(context: typer.Context, option: str) -> bool:
+    """Return whether a person typed an option."""
+    source = context.get_parameter_source(option)  # an enumeration of typer's own click
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _known_environment(name: str, error: CardError) -> None:

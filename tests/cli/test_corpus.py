@@ -107,6 +107,23 @@ def test_audit_of_ones_own_questions(cli: Cli, files: Path, tmp_path: Path) -> N
     assert (typo.code, "hotpotqa" in typo.err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["-s", "max_tasks=1"], "--set max_tasks=1 is for an environment's questions"),
+        (["--split", "dev"], "--split dev chooses among a card's"),
+        (["--count", 5], "--count 5 is for --prove"),
+        (["--prove", "--out", "x.csv"], "--corpus and --out cannot stand with --prove"),
+    ],
+)
+def test_audit_names_options_it_has_no_use_for(
+    cli: Cli, files: Path, more: list[object], said: str
+) -> None:
+    questions, passages = files / "questions.jsonl", files / "passages.jsonl"
+    done = cli("audit", questions, "--corpus", passages, *more)
+    assert (done.code, said in done.err) == (2, True), done.err
+
+
 def test_audit_of_an_environment(cli: Cli) -> None:
     done = cli("audit", "MultiHopQA-v0", *SMALL, "--turns", 4)
     assert done.code == 0, done.err

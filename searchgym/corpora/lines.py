@@ -114,7 +114,10 @@ def read_json(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{where}: not valid JSON: {error}") from None
+            ending = Path(path.name.removesuffix(".gz")).suffix
+            known = ending in (".json", ".jsonl", ".ndjson")
+            other = "" if known else f" (a file that ends in {ending!r} is read as JSON lines)"
+            raise DataError(f"{where}: not valid JSON: {error}{other}") from None
         if not isinstance(record, dict):
             raise DataError(f"{where}: expected a JSON object, got {type(record).__name__}")
         yield where, record

@@ -293,8 +293,19 @@ def _texts(record: dict[str, Any], key: str, where: Line) -> tuple[str, ...]:
     if isinstance(value, str):
         value = _parse_list(value)
     if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
-        raise DataError(f"{where}: {key!r} must be a list of texts, got {str(value)[:80]!r}")
+        raise DataError(
+            f"{where}: {key!r} must be a list of texts, got {value!r:.80}{_in_quotes(value)}"
+        )
     return tuple(value)
+
+
+def _in_quotes(value: Any) -> str:
+    """Say how to write numbers that were given for texts."""
+    values = value if isinstance(value, list | tuple) else [value]
+    if not values or not all(isinstance(v, str | int | float) for v in values):
+        return ""
+    texts = [v if isinstance(v, str) else json.dumps(v) for v in values]
+    return f"; in quotes they are texts: {json.dumps(texts, ensure_ascii=False):.80}"
 
 
 def _parse_list(text: str) -> list[Any]:

@@ -162,6 +162,25 @@ def test_questions_as_people_keep_them(tmp_path: Path) -> None:
         load_questions(table)
 
 
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [(3776, 'got 3776; in quotes they are texts: \\["3776"\\]'),
+     ([1, "b"], 'texts: \\["1", "b"\\]'),
+     ({"a": 1}, "got {'a': 1}$"), ([None], r"got \[None\]$")],
+)  # fmt: skip
+def test_answers_that_are_numbers_are_told_how_to_be_written(
+    answers: object, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=said):
+        load_questions(write(tmp_path / "q.jsonl", {"question": "?", "answers": answers}))
+
+
+def test_a_file_of_an_unknown_kind_is_told_to_be_read_as_json(tmp_path: Path) -> None:
+    (tmp_path / "q.xlsx").write_bytes(b"PK\x03\x04")
+    with pytest.raises(DataError, match=r"a file that ends in '.xlsx' is read as JSON lines"):
+        load_questions(tmp_path / "q.xlsx")
+
+
 def test_broken_questions_are_named_together(tmp_path: Path) -> None:
     path = write(tmp_path / "q.jsonl", {"question": "a"}, GOOD, {"answer": "b"}, GOOD)
     with pytest.raises(DataError) as raised:

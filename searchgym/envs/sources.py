@@ -75,7 +75,7 @@ def load_components(options: Options) -> Components:
         _refuse_split(options)
         corpus, tasks = load_corpus(source), _own_tasks(options)
     else:
-        source_card = card("corpora", str(source))
+        source_card = _card_of(source)
         if source_card.body["kind"] == "world":
             return _generated(source_card, options)
         from ..corpora.data import load_set
@@ -85,6 +85,15 @@ def load_components(options: Options) -> Components:
         if options.tasks is not None:
             tasks = _own_tasks(options)
     return Components(corpus, _asked(tasks, options), _engine(options.engine, corpus), world)
+
+
+def _card_of(source: Any) -> Card:
+    """The card that ``corpus`` names; ``CardError`` says how a path object is written."""
+    if isinstance(source, os.PathLike):
+        path = os.fspath(source)
+        text = path if "/" in path else f"./{path}"
+        raise CardError(f"corpus is a text, got {source!r}; write corpus={text!r}")
+    return card("corpora", str(source))
 
 
 _BM25: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -240,7 +249,10 @@ def _refuse_split(options: Options) -> None:
 
 
 def _described(tasks: Any) -> str:
-    """Name the kind of what was given as tasks, and of a list the first that is none."""
+    """Name the kind of what was given as tasks, by an environment's card too, and of a list the
+    first that is none."""
+    if isinstance(tasks, Mapping):
+        return f"numbers per family ({', '.join(map(str, tasks))}), which a generated world asks"
     kind = type(tasks).__name__
     for task in tasks if isinstance(tasks, Sequence) else ():
         if not isinstance(task, Task):

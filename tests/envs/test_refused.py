@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -53,6 +54,19 @@ def test_items_are_lists_of_accepted_forms() -> None:
 def test_a_list_that_holds_something_else_says_what() -> None:
     with pytest.raises(CardError, match="a list that holds a str: 'Who is it"):
         small(tasks=[TASKS[0], "Who is it?"])
+
+
+def test_counts_of_a_card_are_no_questions_of_ones_own() -> None:
+    said = r"got numbers per family \(simple, .*\), which a generated world asks"
+    with pytest.raises(CardError, match=said):
+        gym.make("SearchQA-v0", corpus=CORPUS)
+
+
+def test_a_path_object_is_told_how_to_be_written(tmp_path: Path) -> None:
+    with pytest.raises(CardError, match=r"corpus is a text, .*write corpus='./notes'"):
+        small(corpus=Path("notes"))
+    with pytest.raises(CardError, match=f"write corpus='{tmp_path}'"):
+        small(corpus=tmp_path)
 
 
 @pytest.mark.parametrize("value", ["no", 0, None])

@@ -6,9 +6,13 @@ make them read and write other memory. One pass over all numbers, as fast as mem
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from ._postings import Law, idf_of, score_of
 
 FAULTS = ("", "indptr", "rows", "indices", "data", "largest", "marks")
 """Faults, of which :func:`fault` returns the position: the first array that is wrong."""
@@ -16,9 +20,10 @@ FAULTS = ("", "indptr", "rows", "indices", "data", "largest", "marks")
 
 @njit(nogil=True, cache=True)
 def fault(
-    data: NDArray[np.float32],
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int64],
+    law: Law,
+    data: NDArray[Any],
+    indices: NDArray[Any],
+    indptr: NDArray[Any],
     largest: NDArray[np.float32],
     rows: NDArray[np.int32],
     marks: NDArray[np.uint64],
@@ -27,7 +32,8 @@ def fault(
     """Return 0 for an index that ``bm25_index.BM25Index`` describes, else a place in ``FAULTS``.
 
     Lengths and types are taken to be right: indptr (terms + 1,), largest and rows (terms,), data
-    and indices (postings,), marks (long, ⌈passages / 64⌉, 2).
+    and indices (postings,), marks (long, ⌈passages / 64⌉, 2), and the numbers of ``law``
+    (``_postings.Law``).
     """
     if indptr[0] != 0 or indptr[-1] != data.shape[0]:
         return 1
@@ -38,14 +44,17 @@ def fault(
             return 2
     for t in range(rows.shape[0]):
         before = -1
+        idf = idf_of(data, law, t)
         most = np.float32(0.0)
         for p in range(indptr[t], indptr[t + 1]):
-            if indices[p] <= before or indices[p] >= passages:
+            doc = int(indices[p])
+            if doc <= before or doc >= passages:
                 return 3
-            before = indices[p]
-            if not (data[p] > 0 and np.isfinite(data[p])):
+            before = doc
+            score = score_of(data, p, idf, law, doc)
+            if not (score > 0 and np.isfinite(score)):
                 return 4
-            most = max(most, data[p])
+            most = max(most, score)
         if largest[t] != most:
             return 5
         row = rows[t]
@@ -55,8 +64,8 @@ def fault(
                 if marks[row, block, 1] != np.uint64(p - indptr[t]):
                     return 6
                 word = np.uint64(0)
-                while p < indptr[t + 1] and indices[p] >> 6 == block:
-                    word |= np.uint64(1) << np.uint64(indices[p] & 63)
+                while p < indptr[t + 1] and np.int64(indices[p]) >> 6 == block:
+                    word |= np.uint64(1) << np.uint64(np.int64(indices[p]) & 63)
                     p += 1
                 if marks[row, block, 0] != word:
                     return 6

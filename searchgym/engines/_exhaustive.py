@@ -8,11 +8,14 @@ are ordered as the numbers are, above the complement of the position. Ties are i
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from ._kernel import by_largest
+from ._postings import Law, idf_of, score_of
 
 _LEVELS = 4096
 _LOW = np.uint64(0xFFFFFFFF)
@@ -25,9 +28,10 @@ def best_of_all(
     weights: NDArray[np.float32],
     starts: NDArray[np.int64],
     order: NDArray[np.float32],
-    data: NDArray[np.float32],
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int64],
+    law: Law,
+    data: NDArray[Any],
+    indices: NDArray[Any],
+    indptr: NDArray[Any],
     largest: NDArray[np.float32],
     scores: NDArray[np.float32],
     seen: NDArray[np.int32],
@@ -53,12 +57,13 @@ def best_of_all(
         n_seen = 0
         for i in range(n):
             w = weight[i]
+            own_idf = idf_of(data, law, own[i])
             for p in range(indptr[own[i]], indptr[own[i] + 1]):
                 doc = np.uint32(indices[p])
                 score = scores[doc]
                 seen[n_seen] = doc  # kept only if new; no branch, it could not be predicted
                 n_seen += score == 0.0
-                scores[doc] = score + w * data[p]
+                scores[doc] = score + w * score_of(data, p, own_idf, law, doc)
         most = np.float32(0.0)
         for j in range(n_seen):
             doc = np.uint32(seen[j])

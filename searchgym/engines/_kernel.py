@@ -12,14 +12,20 @@ by position, and does not read what cannot matter (MaxScore; Turtle and Flood, 1
 The result equals the exhaustive one (``_exhaustive``, which is faster where more than ``MOST`` hits
 are asked for), bit for bit, because every score is summed in the same order either way.
 
+A posting holds its score, or what the score follows from (``_postings``).
+
 ``cache=True`` keeps the machine code on disk: compilation is waited for once per installation.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from ._postings import Law, idf_of, score_of
 
 MOST = 10
 """Hits per query up to which skipping pays: beyond, little can be skipped."""
@@ -67,8 +73,10 @@ def _look_up(
     first: int,
     last: int,
     row: int,
-    data: NDArray[np.float32],
-    indices: NDArray[np.int32],
+    idf: float,
+    law: Law,
+    data: NDArray[Any],
+    indices: NDArray[Any],
     marks: NDArray[np.uint64],
 ) -> None:
     """Add what the list ``first:last`` gives these documents to their scores.
@@ -89,7 +97,7 @@ def _look_up(
             before = (((before + (before >> np.uint64(4))) & _BYTES) * _ONES) >> np.uint64(56)
             there = (word >> place) & one
             at = np.uint64(first) + there * (marks[row, block, 1] + before)
-            scores[doc] += weight * data[at] * np.float32(there)
+            scores[doc] += weight * score_of(data, at, idf, law, doc) * np.float32(there)
         return
     for j in range(docs.shape[0]):
         doc = np.uint32(docs[j])
@@ -99,7 +107,7 @@ def _look_up(
             spot += half * int(np.uint32(indices[np.uint64(spot + half)]) <= doc)
             length -= half
         if length == 1 and np.uint32(indices[np.uint64(spot)]) == doc:
-            scores[doc] += weight * data[np.uint64(spot)]
+            scores[doc] += weight * score_of(data, np.uint64(spot), idf, law, doc)
 
 
 @njit(nogil=True, cache=True)
@@ -146,9 +154,10 @@ def best_k(
     starts: NDArray[np.int64],
     order: NDArray[np.float32],
     floor: NDArray[np.float32],
-    data: NDArray[np.float32],
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int64],
+    law: Law,
+    data: NDArray[Any],
+    indices: NDArray[Any],
+    indptr: NDArray[Any],
     largest: NDArray[np.float32],
     rows: NDArray[np.int32],
     marks: NDArray[np.uint64],
@@ -161,7 +170,8 @@ def best_k(
 
     ``terms[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
     ``weights``: how often each counts. ``order``: see :func:`by_largest`. ``floor`` (Q,) or empty:
-    scores that documents must reach. The next six are ``bm25_index.BM25Index``'s.
+    scores that documents must reach; where there is one, nothing is probed for a better one.
+    ``law``: see ``_postings``. The next six are ``bm25_index.BM25Index``'s.
     ``scores`` (documents,) must be all zero and is left so; ``seen`` (documents + 1,) is scratch.
     ``out_docs`` (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places stay so.
     """
@@ -188,18 +198,21 @@ def best_k(
         n_seen = 0
         done = 0
         threshold = floor[q] if floor.shape[0] > 0 else np.float32(0.0)
+        given = threshold > 0
         while done < n and threshold <= rest[done] * _SLACK:
             w = weight[done]
+            own_idf = idf_of(data, law, own[done])
             for p in range(indptr[own[done]], indptr[own[done] + 1]):
                 doc = np.uint32(indices[p])
                 score = scores[doc]
                 seen[n_seen] = doc  # kept only if new; no branch, it could not be predicted
                 n_seen += score == 0.0
-                scores[doc] = score + w * data[p]
+                scores[doc] = score + w * score_of(data, p, own_idf, law, doc)
             done += 1
             # Probe where it can succeed and where the next list costs more than the attempt.
             if (
-                done == n
+                given
+                or done == n
                 or n_seen < k
                 or _HOPE * rest[0] < rest[done]
                 or _PROBE_PRICE * (indptr[own[done] + 1] - indptr[own[done]]) < n_seen
@@ -214,7 +227,7 @@ def best_k(
                 t = own[i]
                 _look_up(
                     probe_docs[:count], scores, weight[i], indptr[t], indptr[t + 1], rows[t],
-                    data, indices, marks,
+                    idf_of(data, law, t), law, data, indices, marks,
                 )  # fmt: skip
             complete = 0
             for j in range(count):
@@ -234,14 +247,19 @@ def best_k(
                 kept += (scores[doc] + rest[i]) * _SLACK >= threshold
             left = kept
             t, w = own[i], weight[i]
+            own_idf = idf_of(data, law, t)
             first, last = indptr[t], indptr[t + 1]
             if _LOOK_UP_PRICE * left < last - first:
-                _look_up(candidates[:left], scores, w, first, last, rows[t], data, indices, marks)
+                _look_up(
+                    candidates[:left], scores, w, first, last, rows[t], own_idf, law, data,
+                    indices, marks,
+                )  # fmt: skip
             else:
                 for p in range(first, last):
                     doc = np.uint32(indices[p])
                     score = scores[doc]
-                    scores[doc] = score + w * data[p] * np.float32(score > 0.0)
+                    more = w * score_of(data, p, own_idf, law, doc)
+                    scores[doc] = score + more * np.float32(score > 0.0)
         count = 0
         for j in range(left):
             score = scores[np.uint32(candidates[j])]

@@ -28,6 +28,7 @@ from .analysis import WORD, Analyser, TermIds
 from .bm25_index import FIELDS, METHODS, BM25Index, build_index, load_index, read_about, save_index
 
 if TYPE_CHECKING:
+    from ._postings import Law
     from .kept import KeptTerms
 
 _LONG_QUERY = 256
@@ -206,20 +207,33 @@ class BM25Engine(Lexical):
         docs: NDArray[np.int32],
         scores: NDArray[np.float32],
     ) -> None:
-        most, none, best_k = _kernel()
+        most, none, stored, best_k = _kernel()
         n, index = len(self._passages), self._index
         try:
             scratch = self._scratch.pop()
         except IndexError:
             scratch = np.zeros(n, np.float32), np.zeros(n + 1, np.int32)
+        columns: tuple[NDArray[Any], ...]
         columns = (index.data, index.indices, index.indptr, index.largest)
         if docs.shape[1] <= most:
             bitmaps = (index.rows, index.marks)
-            best_k(terms, weights, starts, none, none, *columns, *bitmaps, *scratch, docs, scores)
+            best_k(
+                terms,
+                weights,
+                starts,
+                none,
+                none,
+                stored,
+                *columns,
+                *bitmaps,
+                *scratch,
+                docs,
+                scores,
+            )
         else:
             from ._exhaustive import best_of_all
 
-            best_of_all(terms, weights, starts, none, *columns, *scratch, docs, scores)
+            best_of_all(terms, weights, starts, none, stored, *columns, *scratch, docs, scores)
         self._scratch.append(scratch)
 
     # --- disk ---------------------------------------------------------------------------------
@@ -285,12 +299,13 @@ def _choose(corpus: Corpus, stemmer: str | None) -> tuple[bool, str | None]:
 
 
 @cache
-def _kernel() -> tuple[int, NDArray[np.float32], Callable[..., None]]:
-    """The most hits that are few, an empty array and the kernel for few hits, imported once: numba
-    is heavy."""
+def _kernel() -> tuple[int, NDArray[np.float32], Law, Callable[..., None]]:
+    """The most hits that are few, an empty array, the law of stored scores and the kernel for few
+    hits, imported once: numba is heavy."""
     from ._kernel import MOST, NONE, best_k
+    from ._postings import STORED
 
-    return MOST, NONE, best_k
+    return MOST, NONE, STORED, best_k
 
 
 @contextmanager

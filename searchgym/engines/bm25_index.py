@@ -37,7 +37,9 @@ _FILES = (*(f"{name}.npy" for name in _ARRAYS), _VOCABULARY)
 _HEADER = 128
 """Bytes of an array's file before its numbers."""
 _BLOCK = 64
-"""Passages per bitmap word. A list with fewer postings than there are words gets no bitmap."""
+"""Passages per bitmap word."""
+_LONG = 64
+"""A list of one posting for so many passages, or of more, has a bitmap."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,15 +142,17 @@ def _pack(
 
 
 def bitmaps(
-    indices: NDArray[np.int32], indptr: NDArray[np.int64], n_docs: int
+    indices: NDArray[Any], indptr: NDArray[Any], n_docs: int, long: int = _LONG
 ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
-    """Bitmaps of long columns: one passage is found in constant time (``BM25Index.marks``)."""
+    """Bitmaps of columns that hold one of ``long`` passages, or more: one passage is found in
+    constant time (``BM25Index.marks``)."""
     words = -(-n_docs // _BLOCK)
-    long = np.flatnonzero(np.diff(indptr) >= max(1, words))
+    least = max(1, -(-n_docs // long))
+    filled = np.flatnonzero(np.diff(indptr) >= least)
     rows = np.full(len(indptr) - 1, -1, np.int32)
-    rows[long] = np.arange(len(long))
-    marks = np.zeros((len(long), words, 2), np.uint64)
-    for row, term in enumerate(long.tolist()):
+    rows[filled] = np.arange(len(filled))
+    marks = np.zeros((len(filled), words, 2), np.uint64)
+    for row, term in enumerate(filled.tolist()):
         there = np.zeros((words, _BLOCK), np.bool_)
         there.ravel()[indices[indptr[term] : indptr[term + 1]]] = True
         marks[row, :, 0] = np.packbits(there, bitorder="little").view("<u8")
@@ -240,6 +244,7 @@ def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> BM
 def _check_arrays(arrays: Mapping[str, NDArray[Any]], terms: int, passages: int) -> None:
     """``ValueError`` naming the first array that is not as ``BM25Index`` says."""
     from ._check import FAULTS, fault
+    from ._postings import STORED
 
     words = -(-passages // _BLOCK)
     shapes = {
@@ -256,7 +261,7 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]], terms: int, passages: int)
         if not wanted:
             raise ValueError(f"{name} has the shape {array.shape} and the type {array.dtype}")
     check: Any = fault
-    if wrong := check(*(arrays[name] for name in _ARRAYS), passages):
+    if wrong := check(STORED, *(arrays[name] for name in _ARRAYS), passages):
         raise ValueError(f"{FAULTS[wrong]} holds impossible numbers")
 
 

@@ -126,6 +126,15 @@ def test_an_index_keeps_the_options_it_was_built_with(tmp_path: Path) -> None:
         build_engine("bm25_disk", CORPUS)
 
 
+@pytest.mark.parametrize(("times", "width"), [(255, 1), (256, 2), (65_535, 2), (65_536, 4)])
+def test_a_word_may_stand_any_number_of_times(tmp_path: Path, times: int, width: int) -> None:
+    corpus = Corpus("c", [Passage("1", "", "w1 " * times, "u"), Passage("2", "w1 w2", "w3", "v")])
+    build(tmp_path / "index", corpus)
+    assert json.loads((tmp_path / "index" / "searchgym.json").read_text())["width"] == width
+    found = DiskBM25Engine(tmp_path / "index").search(["w1 w2", "w1"], 2)
+    assert found == BM25Engine(corpus).search(["w1 w2", "w1"], 2)
+
+
 def test_other_languages_are_read_as_in_memory(tmp_path: Path) -> None:
     corpus = Corpus(
         "c", [Passage("1", "东京", "东京是日本的首都", "u"), Passage("2", "b", "c", "v")]
@@ -139,7 +148,7 @@ def test_ids_must_differ_and_nothing_is_left(tmp_path: Path) -> None:
     for passages, said in (([*CORPUS, CORPUS[0]], "occurs twice"), ([], "no passage")):
         with pytest.raises(EngineError, match=said):
             build(tmp_path / "index", passages)
-    for wrong in ({"k1": -1.0}, {"b": 2.0}, {"shard": 0}, {"stemmer": "x"}):
+    for wrong in ({"k1": -1.0}, {"b": 2.0}, {"shard": 0}, {"shard": 65537}, {"stemmer": "x"}):
         with pytest.raises(EngineError):
             build(tmp_path / "index", CORPUS, **wrong)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
@@ -208,16 +217,23 @@ def test_a_file_with_other_bytes_is_an_error_or_gives_the_same_hits(
 FORGED: dict[str, tuple[str, Callable[[np.ndarray[Any, Any]], None]]] = {
     "indices beyond a shard": ("indices", put(SHARD, 17)),
     "indices beyond the last passage": ("indices", put(3000 - 4 * SHARD, -1)),
-    "indices below": ("indices", put(-1, 0)),
-    "indptr far": ("indptr", put(10**12, 5)),
+    "indices falling": ("indices", lambda a: put(a[5], 6)(a)),
+    "indptr far": ("indptr", put(10**9, 5)),
     "indptr falling": ("indptr", lambda a: put(a[7] + 1, 6)(a)),
-    "data nan": ("data", put(np.nan, 3)),
+    "data zero": ("data", put(0, 3)),
+    "idf nan": ("idf", put(np.nan, 0)),
+    "norms nan": ("norms", put(np.nan, 5)),
+    "norms below": ("norms", put(-0.5, 5)),
+    "norms so large that nothing scores": ("norms", put(1e300, 5)),
     "largest zero": ("largest", put(0.0, slice(None))),
     "rows beyond": ("rows", put(10**6, 0)),
     "marks all set": ("marks", put(2**64 - 1, slice(None))),
     "shards beyond": ("shards", put(10**6, -1)),
     "shards falling": ("shards", put(10**6, 1)),
     "shards late": ("shards", put(1, 0)),
+    "postings beyond": ("postings", put(10**9, -1)),
+    "postings falling": ("postings", put(10**9, 1)),
+    "postings late": ("postings", put(1, 0)),
     "terms beyond": ("terms", put(10**6, 3)),
     "terms below": ("terms", put(-1, 0)),
     "terms twice": ("terms", lambda a: put(a[3], 4)(a)),
@@ -266,7 +282,8 @@ def test_other_lengths_are_refused_though_signed(
     "change",
     [
         {"format": 1}, {"passages": 0}, {"passages": 2999}, {"passages": 3001}, {"shard": 0},
-        {"shard": 699}, {"shard": 10**9}, {"shard": "x"}, {"settings": None}, {"settings": {}},
+        {"shard": 699}, {"shard": 10**9}, {"shard": "x"}, {"width": 2}, {"width": 3},
+        {"width": None}, {"settings": None}, {"settings": {}},
         {"settings": {"pattern": "(a+)+$"}}, {"settings": {"unicode": 1, "stemmer": 3}},
         {"digest": 3}, {"sha256": None}, {"sha256": {}}, {"data": -1}, {"keys": 10**15},
     ],

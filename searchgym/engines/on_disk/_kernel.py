@@ -8,25 +8,28 @@ result equals that of one index of all passages, bit for bit.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from .._exhaustive import best_of_all
 from .._kernel import MOST, best_k
+from .._postings import Law
 
 
 @njit(nogil=True, cache=True)
-def _column(terms: NDArray[np.int32], low: int, high: int, number: int) -> int:
-    """The column of a term among ``low:high``, whose terms ascend; −1 where it has none."""
-    end = high
+def _column(terms: NDArray[np.int32], number: int) -> int:
+    """The place of a term among a shard's, which ascend; −1 where it has none."""
+    low, high = 0, terms.shape[0]
     while low < high:
         middle = (low + high) >> 1
         if terms[middle] < number:
             low = middle + 1
         else:
             high = middle
-    return low if low < end and terms[low] == number else -1
+    return low if low < terms.shape[0] and terms[low] == number else -1
 
 
 @njit(nogil=True, cache=True)
@@ -63,10 +66,11 @@ def best_of_shards(
     starts: NDArray[np.int64],
     most: NDArray[np.float32],
     shards: NDArray[np.int64],
-    terms: NDArray[np.int32],
-    data: NDArray[np.float32],
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int64],
+    postings: NDArray[np.int64],
+    law: Law,
+    data: NDArray[Any],
+    indices: NDArray[np.uint16],
+    indptr: NDArray[np.int32],
     largest: NDArray[np.float32],
     rows: NDArray[np.int32],
     marks: NDArray[np.uint64],
@@ -79,11 +83,12 @@ def best_of_shards(
     """Write each query's best documents, best first, ties by position.
 
     ``numbers[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
-    ``weights``: how often each counts. The next eight are ``files.ARRAYS``'s, ``shard`` the
-    passages of a shard. ``scores`` (shard,) must be all zero and is left so; ``seen`` (shard + 1,)
-    is scratch. ``out_docs`` (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places
-    stay so.
+    ``weights``: how often each counts. ``law``: the ``terms``, ``idf`` and ``norms`` of
+    ``files.ARRAYS``, whose arrays stand beside it; ``shard``: passages of a shard. ``scores``
+    (shard,) must be all zero and is left so; ``seen`` (shard + 1,) is scratch. ``out_docs``
+    (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places stay so.
     """
+    terms, idf, norms = law
     queries, k = out_docs.shape
     order = np.zeros(numbers.shape[0], np.float32)
     for t in range(numbers.shape[0]):
@@ -94,19 +99,23 @@ def best_of_shards(
     docs = np.empty((queries, k), np.int32)
     best = np.empty((queries, k), np.float32)
     for s in range(shards.shape[0] - 1):
+        here = slice(shards[s], shards[s + 1])
+        held = slice(postings[s], postings[s + 1])
+        own = (terms[here], idf, norms[s * shard : (s + 1) * shard])
+        edges = indptr[shards[s] + s : shards[s + 1] + s + 1]
         for t in range(numbers.shape[0]):
-            columns[t] = _column(terms, shards[s], shards[s + 1], numbers[t])
+            columns[t] = _column(own[0], numbers[t])
         docs[:] = -1
         best[:] = 0
         if k <= MOST:
             best_k(
-                columns, weights, starts, order, floor, data, indices, indptr, largest, rows,
-                marks, scores, seen, docs, best,
+                columns, weights, starts, order, floor, own, data[held], indices[held], edges,
+                largest[here], rows[here], marks, scores, seen, docs, best,
             )  # fmt: skip
         else:
             best_of_all(
-                columns, weights, starts, order, data, indices, indptr, largest, scores, seen,
-                docs, best,
+                columns, weights, starts, order, own, data[held], indices[held], edges,
+                largest[here], scores, seen, docs, best,
             )  # fmt: skip
         for q in range(queries):
             _merge(out_docs[q], out_scores[q], docs[q], best[q], s * shard)

@@ -1,12 +1,13 @@
 """Building an index on disk from a stream of passages, none of which stays in memory.
 
-The stream is read once. Each shard of passages is written when it is full, with term frequencies
-where the scores will be; these are known when all passages are, and written last.
+The stream is read once. Each shard of passages is written when it is full; what depends on all
+passages, such as how much a term can score at most, is written last.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -28,10 +29,24 @@ from ...types import Passage
 from ..analysis import Analyser, as_text
 from ..bm25 import analyser_of
 from ..bm25_index import bitmaps
-from .files import ABOUT, ARRAYS, FORMAT, PASSAGES, SHARD, digest_of, file_of, key_of
+from .files import (
+    ABOUT,
+    ARRAYS,
+    FORMAT,
+    LONG,
+    PASSAGES,
+    SHARD,
+    WIDTHS,
+    digest_of,
+    file_of,
+    key_of,
+    kind_of,
+)
 
 _LONGEST, _REMEMBERED = 64, 1 << 21
 """Length and number of words whose terms are remembered."""
+_TIMES = "times.tmp"
+"""Term frequencies until the largest is known, and with it the type that holds them all."""
 
 
 def build(
@@ -64,9 +79,10 @@ def build(
         EngineError: impossible options, the folder holds something, the stream is empty, or an id
             occurs twice.
     """
-    if not (is_number(k1) and k1 >= 0 and is_number(b) and 0 <= b <= 1 and shard >= 1):
+    if not (is_number(k1) and k1 >= 0 and is_number(b) and 0 <= b <= 1 and 1 <= shard <= SHARD):
         raise EngineError(
-            f"BM25 needs k1 ≥ 0, 0 ≤ b ≤ 1 and shard ≥ 1, got k1={k1!r}, b={b!r}, shard={shard!r}"
+            f"BM25 needs k1 ≥ 0, 0 ≤ b ≤ 1 and a shard of 1 to {SHARD} passages, got k1={k1!r}, "
+            f"b={b!r}, shard={shard!r}"
         )
     words = stopwords if isinstance(stopwords, str) else sorted(stopwords or ())
     settings = {
@@ -121,15 +137,17 @@ class _Writer:
         self.lengths, self.row = array("i"), array("i")
         self.columns = array("q", [0])
         """Columns written before each shard."""
-        self.postings = 0
+        self.postings = array("q", [0])
+        """Postings written before each shard."""
         self.holding = np.zeros(0, np.int64)
         """Passages that hold each term."""
         self._files: dict[str, BinaryIO] = {
             name: files.enter_context((folder / file_of(name)).open("wb"))
-            for name in ("data", "indices", "indptr", "terms")
+            for name in ("indices", "indptr", "terms")
         }
+        self._times = files.enter_context((folder / _TIMES).open("wb"))
+        self.most_times = 0
         self._passages = files.enter_context((folder / PASSAGES).open("wb"))
-        self._write("indptr", np.zeros(1, np.int64))
 
     def add(self, passage: Passage) -> None:
         line = json.dumps(passage).encode("ascii")
@@ -147,8 +165,7 @@ class _Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Write the shard that has been read: its columns in ascending order of terms, with term
-        frequencies for scores."""
+        """Write the shard that has been read: its columns in ascending order of terms."""
         first = self.shard * (len(self.columns) - 1)
         lengths = np.asarray(self.lengths[first:], np.int64)
         if not len(lengths):
@@ -159,20 +176,23 @@ class _Writer:
         pairs, times = np.unique(pairs, return_counts=True)
         of = pairs // self.shard
         starts = np.flatnonzero(np.diff(of, prepend=-1))
-        terms, ends = of[starts], np.append(starts, len(of))[1:]
+        terms, edges = of[starts], np.append(starts, len(of))
+        if len(of) > np.iinfo(ARRAYS["indptr"]).max:
+            raise EngineError(f"{len(lengths)} passages have {len(of):,} words; set shard lower")
         holding = np.zeros(len(self.numbers.vocabulary), np.int64)
         holding[: len(self.holding)] = self.holding
-        holding[terms] += ends - starts
+        holding[terms] += np.diff(edges)
         self.holding = holding
-        self._write("data", times.astype(np.float32))
-        self._write("indices", (pairs % self.shard).astype(np.int32))
-        self._write("indptr", self.postings + ends)
-        self._write("terms", terms.astype(np.int32))
-        self.postings += len(pairs)
+        self.most_times = max(self.most_times, int(times.max(initial=0)))
+        times.astype(np.uint32).tofile(self._times)
+        self._write("indices", pairs % self.shard)
+        self._write("indptr", edges)
+        self._write("terms", terms)
+        self.postings.append(self.postings[-1] + len(pairs))
         self.columns.append(self.columns[-1] + len(terms))
 
     def finish(self, k1: float, b: float) -> dict[str, Any]:
-        """Write scores and what else follows from all passages; return the facts of the index."""
+        """Write what follows from all passages; return the facts of the index."""
         count = len(self.lengths)
         if not count:
             raise EngineError("there is no passage to index")
@@ -192,54 +212,60 @@ class _Writer:
         self._save("words", words)
         self._save("numbers", numbers.astype(np.int32))
         self._save("shards", np.asarray(self.columns, np.int64))
-        self._score(k1, b, shard)
+        self._save("postings", np.asarray(self.postings, np.int64))
+        lengths = np.asarray(self.lengths, np.int64)
+        norms = k1 * ((1 - b) + b * lengths / (lengths.mean() or 1.0))
+        idf = _idf(self.holding, count)
+        self._save("norms", norms)
+        self._save("idf", idf)
+        width = next(n for n in WIDTHS if self.most_times < 256**n)
+        self._bounds(idf, norms, width, shard)
         sizes = {
-            name: (self.folder / file_of(name)).stat().st_size // np.dtype(kind).itemsize
-            for name, kind in ARRAYS.items()
+            name: (self.folder / file_of(name)).stat().st_size // kind_of(name, width).itemsize
+            for name in ARRAYS
         }
         digests = {name: digest_of(self.folder / file_of(name)) for name in ARRAYS}
         return {
-            **sizes, "passages": count, "shard": shard, "sha256": digests,
+            **sizes, "passages": count, "shard": shard, "width": width, "sha256": digests,
             "digest": self.hash.hexdigest()[:16],
         }  # fmt: skip
 
-    def _score(self, k1: float, b: float, shard: int) -> None:
-        """Turn term frequencies into Lucene's BM25, as bm25s computes it to the bit."""
-        count = len(self.lengths)
-        lengths = np.asarray(self.lengths, np.int64)
-        idf = _idf(self.holding, count)
-        norm = k1 * ((1 - b) + b * lengths / (lengths.mean() or 1.0))
+    def _bounds(
+        self, idf: NDArray[np.float32], norms: NDArray[np.float64], width: int, shard: int
+    ) -> None:
+        """Write the term frequencies, ``width`` bytes each, the largest score of each column and of
+        each term, and the bitmaps."""
         most = np.zeros(len(idf), np.float32)
-        indptr = np.fromfile(self.folder / file_of("indptr"), np.int64)
-        terms = np.fromfile(self.folder / file_of("terms"), np.int32)
+        indptr, terms = (
+            np.fromfile(self.folder / file_of(name), ARRAYS[name]) for name in ("indptr", "terms")
+        )
         bitmapped = 0
         with (
-            (self.folder / file_of("data")).open("r+b") as data,
+            (self.folder / _TIMES).open("rb") as told,
             (self.folder / file_of("indices")).open("rb") as indices,
             ExitStack() as files,
         ):
             out = {
                 name: files.enter_context((self.folder / file_of(name)).open("wb"))
-                for name in ("largest", "rows", "marks")
+                for name in ("data", "largest", "rows", "marks")
             }
-            for at, (low, high) in enumerate(zip(self.columns, self.columns[1:], strict=False)):
-                edges = indptr[low : high + 1] - indptr[low]
-                size, start = int(edges[-1]), data.tell()
-                times = np.fromfile(data, np.float32, size)
-                places = np.fromfile(indices, np.int32, size)
+            for at, (low, high) in enumerate(itertools.pairwise(self.columns)):
+                edges = indptr[low + at : high + at + 1]
+                size = int(edges[-1])
+                times = np.fromfile(told, np.uint32, size)
+                places = np.fromfile(indices, ARRAYS["indices"], size)
                 weight = np.repeat(idf[terms[low:high]], np.diff(edges))
-                here = norm[at * self.shard :][places]
+                here = norms[at * self.shard :][places]
                 scores = (weight * (times / (here + times))).astype(np.float32)
-                data.seek(start)
-                scores.tofile(data)
-                data.seek(start + 4 * size)
                 largest = np.maximum.reduceat(scores, edges[:-1]) if size else scores
                 most[terms[low:high]] = np.maximum(most[terms[low:high]], largest)
-                rows, marks = bitmaps(places, edges, shard)
+                rows, marks = bitmaps(places, edges, shard, LONG)
                 rows[rows >= 0] += bitmapped
                 bitmapped += len(marks)
+                times.astype(kind_of("data", width)).tofile(out["data"])
                 for name, made in (("largest", largest), ("rows", rows), ("marks", marks)):
                     made.tofile(out[name])
+        (self.folder / _TIMES).unlink()
         self._save("most", most)
 
     def _write(self, name: str, values: NDArray[Any]) -> None:

@@ -66,12 +66,10 @@ class DiskBM25Engine(Lexical):
         )  # fmt: skip
         self._size, self._shard = len(self.passages), int(about["shard"])
         self._ids = TermIds(self.analyser, _Vocabulary(arrays["words"], arrays["numbers"]))
-        self._arrays = [
-            arrays[name]
-            for name in (
-                "most", "shards", "terms", "data", "indices", "indptr", "largest", "rows", "marks",
-            )
-        ]  # fmt: skip
+        law = arrays["terms"], arrays["idf"], arrays["norms"]
+        columns = ("data", "indices", "indptr", "largest", "rows", "marks")
+        shards = arrays["most"], arrays["shards"], arrays["postings"]
+        self._arrays = *shards, law, *map(arrays.__getitem__, columns)
         self._scratch: list[tuple[NDArray[np.float32], NDArray[np.int32]]] = []
         shown = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
         self.fingerprint = f"bm25_disk:{about['digest']}:{shown[:16]}"

@@ -14,29 +14,42 @@ from numpy.typing import NDArray
 from ...errors import EngineError
 
 ABOUT, PASSAGES = "searchgym.json", "passages.bin"
-FORMAT = 3
+FORMAT = 4
 ARRAYS: Mapping[str, Any] = {
-    "data": np.float32, "indices": np.int32, "indptr": np.int64, "largest": np.float32,
-    "rows": np.int32, "marks": np.uint64, "shards": np.int64, "terms": np.int32,
-    "most": np.float32, "words": np.uint64, "numbers": np.int32, "places": np.int64,
-    "keys": np.uint64, "owners": np.int32,
+    "data": np.uint8, "indices": np.uint16, "indptr": np.int32, "largest": np.float32,
+    "rows": np.int32, "marks": np.uint64, "shards": np.int64, "postings": np.int64,
+    "terms": np.int32, "idf": np.float32, "norms": np.float64, "most": np.float32,
+    "words": np.uint64, "numbers": np.int32, "places": np.int64, "keys": np.uint64,
+    "owners": np.int32,
 }  # fmt: skip
-"""Arrays and their types. The first six are a ``bm25_index.BM25Index`` whose columns are the terms
-of one shard after the other, with places within the shard. ``shards`` (shards + 1,): where each
-one's columns begin; ``terms`` (columns,): the number of each column's term, ascending within a
-shard. ``most`` (terms,): the largest score of each term. ``words`` (terms,): digests of the terms,
+"""Arrays and their types. The first six are one ``bm25_index.BM25Index`` a shard, one after the
+other; its columns are the terms of the shard, and ``data`` are term frequencies, so that a posting
+takes three bytes (:func:`kind_of`). ``shards`` and ``postings`` (shards + 1,): where each shard's
+columns and postings begin. ``terms`` (columns,): the number of each column's term, ascending within
+a shard. ``idf`` (terms,) and ``norms`` (passages,): see ``_postings.Law``. ``most`` (terms,): the
+largest score of each term. ``words`` (terms,): digests of the terms,
 ascending, and ``numbers`` their numbers. ``places`` (passages + 1,): where each passage begins in
 the file of passages. ``keys`` (3 × passages,): digests of ids, URLs and titles, ascending, and
 ``owners`` their passages."""
-SHARD = 1 << 18
-"""Passages of a shard: their scores are kept near the processor while they are added up."""
+SHARD = 1 << 16
+"""Passages of a shard: as many as two bytes can tell apart."""
+WIDTHS = (1, 2, 4)
+"""Bytes of a term frequency, of which an index has the fewest that hold its largest."""
 BLOCK = 64
 """Passages per bitmap word, as in ``bm25_index``."""
+LONG = 16
+"""A column of one posting for so many passages, or of more, has a bitmap. Fewer than in memory:
+bitmaps of rarer terms take three times as much room and save four per cent of the time."""
 
 
 def file_of(name: str) -> str:
     """Return the name of an array's file."""
     return f"{name}.bin"
+
+
+def kind_of(name: str, width: int) -> np.dtype[Any]:
+    """Return the type of an array's numbers; ``width``: bytes of a term frequency."""
+    return np.dtype(f"u{width}" if name == "data" else ARRAYS[name])
 
 
 def key_of(kind: str, text: str) -> int:
@@ -64,8 +77,10 @@ def read_about(folder: Path) -> dict[str, Any]:
         counts = [about[name] for name in ("passages", "shard", *ARRAYS)]
         if not all(type(count) is int and count >= 0 for count in counts) or min(counts[:2]) < 1:
             raise ValueError("it counts no passages")
-        if about["shard"] > about["passages"]:
-            raise ValueError("a shard holds more passages than there are")
+        if about["shard"] > min(about["passages"], SHARD):
+            raise ValueError("a shard holds more passages than can be")
+        if about["width"] not in WIDTHS:
+            raise ValueError(f"its frequencies have {about['width']!r} bytes")
         settings = about["settings"]
         if not isinstance(settings, dict) or not isinstance(about["digest"], str):
             raise TypeError("it does not say what it was built from")
@@ -86,12 +101,10 @@ def open_arrays(folder: Path, about: Mapping[str, Any]) -> dict[str, NDArray[Any
     """
     try:
         arrays = {}
-        for name, kind in ARRAYS.items():
-            path = folder / file_of(name)
+        for name in ARRAYS:
+            path, kind = folder / file_of(name), kind_of(name, about["width"])
             size = path.stat().st_size
-            if size != about[name] * np.dtype(kind).itemsize or digest_of(path) != about[
-                "sha256"
-            ].get(name):
+            if size != about[name] * kind.itemsize or digest_of(path) != about["sha256"].get(name):
                 raise ValueError(f"{path.name} is not what was saved")
             arrays[name] = _mapped(path, kind, about[name])
         words = -(-about["shard"] // BLOCK)
@@ -126,33 +139,29 @@ def _mapped(path: Path, kind: Any, length: int) -> NDArray[Any]:
 
 def _fault(arrays: Mapping[str, NDArray[Any]], passages: int, shard: int) -> str:
     """The first array that is not as ``ARRAYS`` says; empty if all are."""
-    from .._check import FAULTS, fault
-
-    shards, terms, columns = arrays["shards"], arrays["terms"], len(arrays["terms"])
-    count, known = -(-passages // shard), len(arrays["words"])
+    columns, known, count = len(arrays["terms"]), len(arrays["words"]), -(-passages // shard)
     lengths = {
-        "shards": count + 1, "indptr": columns + 1, "largest": columns, "rows": columns,
-        "indices": len(arrays["data"]), "most": known, "numbers": known, "places": passages + 1,
-        "keys": 3 * passages, "owners": 3 * passages,
+        "shards": count + 1, "postings": count + 1, "indptr": columns + count, "largest": columns,
+        "rows": columns, "indices": len(arrays["data"]), "idf": known, "norms": passages,
+        "most": known, "numbers": known, "places": passages + 1, "keys": 3 * passages,
+        "owners": 3 * passages,
     }  # fmt: skip
     for name, length in lengths.items():
         if len(arrays[name]) != length:
             return name
-    check: Any = fault
-    index = [arrays[name] for name in ("data", "indices", "indptr", "largest", "rows", "marks")]
-    if wrong := check(*index, shard):
-        return FAULTS[wrong]
-    if shards[0] != 0 or shards[-1] != columns or (np.diff(shards) < 0).any():
-        return "shards"
-    last = arrays["indptr"][shards[-2]]
-    if (arrays["indices"][last:] >= passages - (count - 1) * shard).any():
-        return "indices"
-    rising = np.diff(terms) > 0
-    rising[shards[1:-1][(shards[1:-1] > 0) & (shards[1:-1] < columns)] - 1] = True
-    if not rising.all() or ((terms < 0) | (terms >= known)).any():
-        return "terms"
-    if not np.isfinite(arrays["most"]).all():
-        return "most"
+    for name, last in (("shards", columns), ("postings", len(arrays["data"]))):
+        edges = arrays[name]
+        if edges[0] != 0 or edges[-1] != last or (np.diff(edges) < 0).any():
+            return name
+    norms = arrays["norms"]
+    if not (np.isfinite(norms) & (norms >= 0)).all():
+        return "norms"
+    for name in ("idf", "most"):
+        if not np.isfinite(arrays[name]).all():
+            return name
+    for at in range(count):
+        if wrong := _fault_in_shard(arrays, at, shard, min(shard, passages - at * shard)):
+            return wrong
     if (arrays["words"][1:] <= arrays["words"][:-1]).any():
         return "words"
     if ((arrays["numbers"] < 0) | (arrays["numbers"] >= known)).any():
@@ -163,3 +172,20 @@ def _fault(arrays: Mapping[str, NDArray[Any]], passages: int, shard: int) -> str
         return "keys"
     owners = arrays["owners"]
     return "owners" if ((owners < 0) | (owners >= passages)).any() else ""
+
+
+def _fault_in_shard(arrays: Mapping[str, NDArray[Any]], at: int, shard: int, passages: int) -> str:
+    """The first array that is wrong in one shard, which holds so many passages."""
+    from .._check import FAULTS, fault
+
+    here, held = (slice(*arrays[name][at : at + 2].tolist()) for name in ("shards", "postings"))
+    terms = arrays["terms"][here]
+    if ((terms < 0) | (terms >= len(arrays["idf"]))).any() or (terms[1:] <= terms[:-1]).any():
+        return "terms"
+    law = (terms, arrays["idf"], arrays["norms"][at * shard : (at + 1) * shard])
+    edges = arrays["indptr"][here.start + at : here.stop + at + 1]
+    index = *(arrays[n][held] for n in ("data", "indices")), edges, *(
+        arrays[n][here] for n in ("largest", "rows")
+    )  # fmt: skip
+    check: Any = fault
+    return FAULTS[check(law, *index, arrays["marks"], passages)]

@@ -8,14 +8,16 @@ are over seeds and questions. Nothing here demands that growing noise wins, only
 taught something.
 
 The engine is a folder that ``searchgym simulator train`` wrote, named by ``SEARCHGYM_SIMULATOR``.
-What it has written is kept in a file, so that equal searches are written once. A model of 135
-million parameters plays it for some hours on two cores; what there is, is taken up again.
+All runs go on side by side, so that the model writes for all of them at once. What it has written
+is kept in a file: equal searches are written once, and an interrupted benchmark begins again with
+what there is. With a model of 135 million parameters it takes hours of a core.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,9 +30,11 @@ from searchgym.candidates.features import FeatureBuilder
 from searchgym.curricula import make_curriculum
 from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.crossed import crossed_interval
+from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.seeding import derive
 
 from .curriculum_learner import EPISODES, Learner
+from .shared_generator import Shared
 from .table import show
 from .test_curriculum_pays import verdict
 
@@ -91,15 +95,20 @@ def measured(learner: Learner, env: SearchEnv, params: dict[str, float]) -> Any:
     return f1, np.array([e.queries for e in episodes])
 
 
-def trained(spec: dict[str, Any], seed: int, played: dict[str, Any]) -> Run:
+def learner(seed: int, played: dict[str, Any]) -> Learner:
+    return Learner(setting(played, "train", TRAIN), FeatureBuilder(None), seed, UPDATES)
+
+
+def trained(learner: Learner, spec: dict[str, Any], played: dict[str, Any]) -> Run:
     """Train by one way of setting the noise, and measure on every rung before and after."""
     engines: dict[str, dict[str, Any]] = {"simulated": played, "bm25": {"name": "bm25"}}
     worlds = {name: setting(engine, "dev", HELD_OUT) for name, engine in engines.items()}
-    learner = Learner(setting(played, "train", TRAIN), FeatureBuilder(None), seed, UPDATES)
     before: dict[str, NDArray[np.float64]] = {}
     for update in learner.train(make_curriculum(spec)):
         if update < 0:
             before = {n: measured(learner, worlds[e], p)[0] for n, (e, p) in RUNGS.items()}
+        elif (update + 1) % 10 == 0:
+            print(f"{spec['use']} {spec.get('params', '')} seed {learner.seed}: {update + 1}")
     assert learner.samples == UPDATES * EPISODES
     ends = {n: measured(learner, worlds[e], p) for n, (e, p) in RUNGS.items()}
     return Run(
@@ -116,10 +125,19 @@ def test_growing_noise_against_constant_noise(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     folder = Path(os.environ.get("SEARCHGYM_FIGURES", tmp_path))
     played = {
-        "name": "simulated", "generator": {"name": "transformers", "model": model}, "words": 16,
-        "temperature": 0.0, "max_tokens": 160, "cache": str(folder / "simulated.sqlite"),
+        "name": "simulated", "words": 16, "temperature": 0.0, "max_tokens": 160,
+        "generator": Shared(TransformersGenerator(model, dtype="bfloat16")),
+        "cache": str(folder / "simulated.sqlite"),
     }  # fmt: skip
-    runs = {how: [trained(spec, seed, played) for seed in SEEDS] for how, spec in WAYS.items()}
+    learners = {how: [learner(seed, played) for seed in SEEDS] for how in WAYS}
+    with ThreadPoolExecutor(
+        len(WAYS) * len(SEEDS), initializer=torch.set_num_threads, initargs=(1,)
+    ) as pool:
+        going = {
+            how: [pool.submit(trained, one, WAYS[how], played) for one in part]
+            for how, part in learners.items()
+        }
+        runs = {how: [run.result() for run in part] for how, part in going.items()}
     kept = {
         how: [{"f1": {n: f1.tolist() for n, f1 in r.after.items()}, "searches": r.searches}
               for r in part] for how, part in runs.items()

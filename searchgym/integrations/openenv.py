@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
+from itertools import count
 from typing import Any
 
 from ..core.episode import Episode, run_tools
@@ -88,6 +90,7 @@ class OpenEnvEnvironment(Environment):
         seconds: Seconds of a query where steps may be taken on the server's event loop
             (:func:`seconds_per_query`); ``None`` takes all of them in threads.
         threads: Where the others are taken; by default asyncio's own, which are few.
+        luck: Numbers of episodes that begin without a seed. Sessions that share it differ.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -99,18 +102,20 @@ class OpenEnvEnvironment(Environment):
         *,
         seconds: float | None = None,
         threads: Executor | None = None,
+        luck: Iterator[int] | None = None,
     ) -> None:
         super().__init__()
         self._env, self._playing = env, env
         self._seconds, self._threads = seconds, threads
         self._harmless = harmless(tokenizer)
         self._episode: Episode | None = None
-        self._resets = 0
+        self._luck = count() if luck is None else luck
 
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, **options: Any
     ) -> SearchObservation:
-        """Begin an episode. Equal seeds begin equal ones; without, each differs from the last.
+        """Begin an episode. Equal seeds begin equal ones; without, each differs from the others,
+        also from those of the app's other sessions.
 
         Raises:
             CardError: an option that is none of ``task_id``, ``split``, ``index``, ``params``,
@@ -119,8 +124,8 @@ class OpenEnvEnvironment(Environment):
         if "index" in options:
             split, index = options.get("split"), options.pop("index")
             options["task_id"] = self.get_task(split or self._env.setup.options.split, index)["id"]
-        self._resets += 1
-        key = derive(0, "openenv", self._resets) if seed is None else derive(seed, "openenv")
+        source = (next(self._luck), "luck") if seed is None else (seed,)
+        key = derive(*source, "openenv")
         self._playing, self._episode = self._env.begin(key, options)
         return self._observation(None)
 
@@ -280,8 +285,11 @@ def app(env: Any, *, tokenizer: Any = None, max_sessions: int = 64) -> Any:
     """
     inner = search_env(env)
     seconds, threads = seconds_per_query(inner), ThreadPoolExecutor(max_sessions)
+    made = partial(
+        OpenEnvEnvironment, inner, tokenizer, seconds=seconds, threads=threads, luck=count()
+    )
     return create_app(
-        lambda: OpenEnvEnvironment(inner, tokenizer, seconds=seconds, threads=threads),
+        made,
         SearchAction,
         SearchObservation,
         env_name="searchgym",

@@ -103,6 +103,15 @@ def test_equal_seeds_begin_equal_episodes(url):
         assert state.turns_left == 4
 
 
+def test_sessions_without_seeds_begin_other_episodes(url):
+    begun = []
+    for _ in range(2):
+        with client(url) as env:
+            begun.append([env.reset().observation.text for _ in range(4)])
+    assert begun[0] != begun[1]
+    assert len({text for one in begun for text in one}) > 1
+
+
 def test_no_answer_is_told_before_the_end(url):
     with client(url) as env:
         for task in ENV.tasks:

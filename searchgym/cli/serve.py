@@ -14,7 +14,7 @@ import typer
 from ..errors import SearchGymError
 from ..objects import also_look_in
 from .output import examples, say, working
-from .targets import DataDir, Overrides, overrides
+from .targets import DataDir, overrides
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -121,7 +121,16 @@ def serve(
         bool, typer.Option("--mcp", help="CORPUS is an environment: serve episodes over MCP.")
     ] = False,
     data_dir: DataDir = None,
-    settings: Overrides = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            "-s",
+            metavar="KEY=VALUE",
+            help="Set an option of the engine (engine.k1=1.2) or, with --openenv and --mcp, of the "
+            "environment (world.entities=2000). Repeatable.",
+        ),
+    ] = None,
 ) -> int:
     """Serve searches over HTTP to any agent that speaks a /retrieve dialect.
 

@@ -162,8 +162,9 @@ def play_in_processes(
                 except (EOFError, ConnectionError):
                     crew[connection].join()
                     raise EvaluationError(
-                        f"a worker died (exit code {crew[connection].exitcode}, perhaps out of "
-                        "memory); what was finished is kept, start again to go on"
+                        f"a worker died (exit code {crew[connection].exitcode}): out of memory, or "
+                        "the script that asks for workers does so without 'if __name__ == "
+                        '"__main__":\'; what was finished is kept, start again to go on'
                     ) from None
                 if kind == "finished":
                     finished(value)

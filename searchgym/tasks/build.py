@@ -31,6 +31,10 @@ STALL = 60
 REWORDINGS = 50
 
 
+class FewerTasks(UserWarning):
+    """Warns of a world that holds fewer tasks of a family than were asked for."""
+
+
 def build_tasks(
     world: World,
     corpus: GeneratedCorpus,
@@ -77,7 +81,7 @@ def build_tasks(
             )
             if not counts.get(AT_MOST, False):
                 raise TaskError(f"{short}; ask for fewer or generate a larger world")
-            warnings.warn(short, stacklevel=2)
+            warnings.warn(short, FewerTasks, stacklevel=2)
         for i, draft in enumerate(drafts):
             task_id = f"{id_prefix}-{kind.name}-{i}"
             if isinstance(draft, Task):

@@ -10,7 +10,7 @@ taught something.
 The engine is a folder that ``searchgym simulator train`` wrote, named by ``SEARCHGYM_SIMULATOR``.
 All runs go on side by side, so that the model writes for all of them at once. What it has written
 is kept in a file: equal searches are written once, and an interrupted benchmark begins again with
-what there is. With a model of 135 million parameters it takes hours of a core.
+what there is. With a model of 135 million parameters it takes about an hour of a core.
 """
 
 from __future__ import annotations

@@ -81,6 +81,8 @@ class DiskBM25Engine(Lexical):
         """One ranking per text; ``k ≤ 0`` gives no hits."""
         docs, scores = self.search_positions(texts, k)
         read = self.passages
+        if isinstance(read, StoredCorpus):
+            read.fetch(np.unique(docs[docs >= 0]).tolist())
         return [
             tuple([Hit(read[doc], score) for doc, score in zip(*row, strict=True) if doc >= 0])
             for row in zip(docs.tolist(), scores.tolist(), strict=True)

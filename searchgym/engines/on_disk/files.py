@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,10 @@ BLOCK = 64
 LONG = 16
 """A column of one posting for so many passages, or of more, has a bitmap. Fewer than in memory:
 bitmaps of rarer terms take three times as much room and save four per cent of the time."""
+
+
+SCATTERED = ("indptr", "largest", "rows", "terms", "words", "numbers", "keys", "owners", "places")
+"""Arrays in which single numbers are looked up."""
 
 
 def file_of(name: str) -> str:
@@ -100,19 +105,25 @@ def open_arrays(folder: Path, about: Mapping[str, Any]) -> dict[str, NDArray[Any
         EngineError: one was altered.
     """
     try:
-        arrays = {}
+        arrays: dict[str, NDArray[Any]] = {}
+        maps: dict[str, mmap.mmap] = {}
         for name in ARRAYS:
             path, kind = folder / file_of(name), kind_of(name, about["width"])
             size = path.stat().st_size
             if size != about[name] * kind.itemsize or digest_of(path) != about["sha256"].get(name):
                 raise ValueError(f"{path.name} is not what was saved")
-            arrays[name] = _mapped(path, kind, about[name])
+            if size:
+                with path.open("rb") as file:
+                    maps[name] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            arrays[name] = np.frombuffer(maps.get(name, b""), kind)
         words = -(-about["shard"] // BLOCK)
         arrays["marks"] = arrays["marks"].reshape(-1, words, 2)
         if wrong := _fault(arrays, about["passages"], about["shard"]):
             raise ValueError(f"{wrong} holds impossible numbers")
         if (folder / PASSAGES).stat().st_size != arrays["places"][-1]:
             raise ValueError(f"{PASSAGES} is not what was saved")
+        for name, mapped in maps.items():
+            _keep_less(name, mapped)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise EngineError(
             f"the BM25 index in {folder} is damaged ({error}): build it again"
@@ -126,15 +137,13 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _mapped(path: Path, kind: Any, length: int) -> NDArray[Any]:
-    """A read-only array, mapped if it holds anything."""
-    array: NDArray[Any] = (
-        np.asarray(np.memmap(path, kind, mode="r", shape=(length,)))
-        if length
-        else np.zeros(0, kind)
-    )
-    array.setflags(write=False)
-    return array
+def _keep_less(name: str, mapped: mmap.mmap) -> None:
+    """Let go of what was read for checking; of ``SCATTERED`` arrays, read single pages from now on:
+    most of their numbers belong to rare terms, and would push others out of memory."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
+        if name in SCATTERED:
+            mapped.madvise(mmap.MADV_RANDOM)
 
 
 def _fault(arrays: Mapping[str, NDArray[Any]], passages: int, shard: int) -> str:

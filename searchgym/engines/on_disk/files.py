@@ -39,10 +39,8 @@ WIDTHS = (1, 2, 4)
 BLOCK = 64
 """Passages per bitmap word, as in ``bm25_index``."""
 LONG = 16
-"""A column of one posting for so many passages, or of more, has a bitmap. Fewer than in memory:
-bitmaps of rarer terms take three times as much room and save four per cent of the time."""
-
-
+"""A column of one posting for so many passages, or of more, has a bitmap. Those of terms half as
+frequent would take three times as much room and save an eighth of the time."""
 SCATTERED = ("indptr", "largest", "rows", "terms", "words", "numbers", "keys", "owners", "places")
 """Arrays in which single numbers are looked up."""
 

@@ -171,7 +171,7 @@ _EXACT = _LOCAL | {"exact", "finds"}
 
 ENTRIES: dict[str, Entry] = {
     "bm25": Entry(lambda place: "bm25", _EXACT),
-    "bm25_disk": Entry(_on_disk(1 << 18), _EXACT),
+    "bm25_disk": Entry(_on_disk(1 << 16), _EXACT),
     "bm25_disk:shards": Entry(_on_disk(16), _EXACT),
     "graph": Entry(lambda place: "graph", frozenset({"own", "ordered", "pure"})),
     **{f"graph:{mode}": Entry(_graph(mode), frozenset({"ordered", "pure"})) for mode in MODES},

@@ -73,7 +73,7 @@ def build(
         stopwords: See above.
         lowercase: See above.
         unicode: See above.
-        shard: Passages that are searched together.
+        shard: Passages that are searched together, at most 65,536.
 
     Raises:
         EngineError: impossible options, the folder holds something, the stream is empty, or an id

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,10 +36,6 @@ DEFAULT_TASKS: Mapping[str, Any] = {
     "simple": 100, "chain": 100, "comparison": 100, "intersection": 50, "at_most": True,
 }  # fmt: skip
 """Tasks of a generated world where neither keywords nor card say; fewer in a small world."""
-
-
-class MissingEvidence(UserWarning):
-    """Warns of questions whose gold passages are not in the corpus."""
 
 
 @dataclass(frozen=True)
@@ -89,24 +84,7 @@ def load_components(options: Options) -> Components:
         corpus, tasks = load_set(source_card.id, split=options.split, data_dir=options.data_dir)
         if options.tasks is not None:
             tasks = _own_tasks(options)
-    asked, engine = _asked(tasks, options), _engine(options.engine, corpus)
-    if options.tasks is not None and getattr(engine, "corpus", None) is corpus:
-        _warn_of_evidence(asked, corpus)
-    return Components(corpus, asked, engine, world)
-
-
-def _warn_of_evidence(tasks: Sequence[Task], corpus: Corpus) -> None:
-    """Warn of tasks whose gold passages cannot be found, for an id is misspelt or a file gone."""
-    lacking = [(t, p) for t in tasks if (p := next((e for e in t.evidence if e not in corpus), ""))]
-    if lacking:
-        task, passage = lacking[0]
-        warnings.warn(
-            f"{len(lacking):,} of {len(tasks):,} questions name a gold passage (supporting_ids) "
-            f"that is not in the corpus {corpus.name!r}, so that no search can find it: "
-            f"{passage!r} of question {task.id!r}; the corpus begins with {corpus[0].id!r}",
-            MissingEvidence,
-            stacklevel=2,
-        )
+    return Components(corpus, _asked(tasks, options), _engine(options.engine, corpus), world)
 
 
 def _card_of(source: Any) -> Card:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import searchgym as sg
 from searchgym.agents.scripted import RulesAgent
 from searchgym.curricula import Uniform
 from searchgym.envs.search import SearchEnv
-from searchgym.envs.sources import MissingEvidence
 from searchgym.errors import CardError, EngineError, RewardError, TaskError
 from searchgym.tools.base import Tool, ToolSpec
 from searchgym.types import Task
@@ -69,18 +67,6 @@ def test_a_path_object_is_told_how_to_be_written(tmp_path: Path) -> None:
         small(corpus=Path("notes"))
     with pytest.raises(CardError, match=f"write corpus='{tmp_path}'"):
         small(corpus=tmp_path)
-
-
-def test_gold_passages_that_the_corpus_lacks_are_named() -> None:
-    gone = Task("b", "Who?", ("Bo",), evidence=(CORPUS[0].id, "gone.md#00000"))
-    said = (
-        f"1 of {len(TASKS) + 1} questions name a gold passage .*: 'gone.md#00000' of question 'b'"
-    )
-    with pytest.warns(MissingEvidence, match=said):
-        small(tasks=[*TASKS, gone])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        small(tasks=TASKS)
 
 
 @pytest.mark.parametrize("value", ["no", 0, None])

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ._postings import Law, idf_of, score_of
+from ._kernel import Law, idf_of, score_of
 
 FAULTS = ("", "indptr", "rows", "indices", "data", "largest", "marks")
 """Faults, of which :func:`fault` returns the position: the first array that is wrong."""
@@ -33,7 +33,7 @@ def fault(
 
     Lengths and types are taken to be right: indptr (terms + 1,), largest and rows (terms,), data
     and indices (postings,), marks (long, ⌈passages / 64⌉, 2), and the numbers of ``law``
-    (``_postings.Law``).
+    (``_kernel.Law``).
     """
     if indptr[0] != 0 or indptr[-1] != data.shape[0]:
         return 1

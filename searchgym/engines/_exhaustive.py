@@ -14,8 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ._kernel import by_largest
-from ._postings import Law, idf_of, score_of
+from ._kernel import Law, by_largest, idf_of, score_of
 
 _LEVELS = 4096
 _LOW = np.uint64(0xFFFFFFFF)

@@ -12,7 +12,9 @@ by position, and does not read what cannot matter (MaxScore; Turtle and Flood, 1
 The result equals the exhaustive one (``_exhaustive``, which is faster where more than ``MOST`` hits
 are asked for), bit for bit, because every score is summed in the same order either way.
 
-A posting holds its score, or what the score follows from (``_postings``).
+The type of an index's ``data`` tells what a posting holds. float32: its score. Integers: a term's
+frequency, from which the score is computed (:func:`score_of`) as the stored ones were, with the
+same roundings, so that both kinds of index rank alike bit for bit.
 
 ``cache=True`` keeps the machine code on disk: compilation is waited for once per installation.
 """
@@ -22,10 +24,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 from numpy.typing import NDArray
-
-from ._postings import Law, idf_of, score_of
 
 MOST = 10
 """Hits per query up to which skipping pays: beyond, little can be skipped."""
@@ -38,6 +39,46 @@ _LOOK_UP_PRICE = 4  # postings that are added in the time of one look-up
 _PAIRS, _QUADS, _BYTES, _ONES = map(
     np.uint64, (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x0101010101010101)
 )
+Law = tuple[NDArray[Any], NDArray[np.float32], NDArray[Any]]
+"""What scores follow from where ``data`` holds term frequencies: the number of each column's term
+(columns,), int32; each term's idf (terms,); and each document's norm (documents,), float64, which
+is k1 · (1 − b + b · length / mean length)."""
+STORED: Law = (NONE, NONE, NONE)
+"""The law of an index whose scores are stored."""
+
+
+def score_of(data: NDArray[Any], posting: Any, idf: float, law: Law, doc: Any) -> Any:
+    """Return a posting's score: what ``data`` holds, or Lucene's BM25 of the frequency there."""
+    times = float(data[posting])
+    return np.float32(times if data.dtype == np.float32 else idf * (times / (law[2][doc] + times)))
+
+
+@overload(score_of, jit_options={"error_model": "numpy"})
+def _score_of(data: Any, posting: Any, idf: Any, law: Any, doc: Any) -> Any:
+    def stored(data: Any, posting: Any, idf: Any, law: Any, doc: Any) -> Any:
+        return data[posting]
+
+    def computed(data: Any, posting: Any, idf: Any, law: Any, doc: Any) -> Any:
+        times = np.float64(data[posting])
+        return np.float32(idf * (times / (law[2][doc] + times)))
+
+    return stored if isinstance(data.dtype, types.Float) else computed
+
+
+def idf_of(data: NDArray[Any], law: Law, column: int) -> Any:
+    """Return the idf of a column's term; 0 where ``data`` holds scores."""
+    return np.float32(0) if data.dtype == np.float32 else law[1][law[0][column]]
+
+
+@overload(idf_of)
+def _idf_of(data: Any, law: Any, column: Any) -> Any:
+    def none(data: Any, law: Any, column: Any) -> Any:
+        return np.float32(0)
+
+    def found(data: Any, law: Any, column: Any) -> Any:
+        return law[1][law[0][column]]
+
+    return none if isinstance(data.dtype, types.Float) else found
 
 
 @njit(nogil=True, cache=True)
@@ -171,7 +212,7 @@ def best_k(
     ``terms[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
     ``weights``: how often each counts. ``order``: see :func:`by_largest`. ``floor`` (Q,) or empty:
     scores that documents must reach; where there is one, nothing is probed for a better one.
-    ``law``: see ``_postings``. The next six are ``bm25_index.BM25Index``'s.
+    ``law``: see :data:`Law`. The next six are ``bm25_index.BM25Index``'s.
     ``scores`` (documents,) must be all zero and is left so; ``seen`` (documents + 1,) is scratch.
     ``out_docs`` (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places stay so.
     """

@@ -244,7 +244,7 @@ def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> BM
 def _check_arrays(arrays: Mapping[str, NDArray[Any]], terms: int, passages: int) -> None:
     """``ValueError`` naming the first array that is not as ``BM25Index`` says."""
     from ._check import FAULTS, fault
-    from ._postings import STORED
+    from ._kernel import STORED
 
     words = -(-passages // _BLOCK)
     shapes = {

@@ -15,8 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from .._exhaustive import best_of_all
-from .._kernel import MOST, best_k
-from .._postings import Law
+from .._kernel import MOST, Law, best_k
 
 
 @njit(nogil=True, cache=True)

@@ -27,7 +27,7 @@ ARRAYS: Mapping[str, Any] = {
 other; its columns are the terms of the shard, and ``data`` are term frequencies, so that a posting
 takes three bytes (:func:`kind_of`). ``shards`` and ``postings`` (shards + 1,): where each shard's
 columns and postings begin. ``terms`` (columns,): the number of each column's term, ascending within
-a shard. ``idf`` (terms,) and ``norms`` (passages,): see ``_postings.Law``. ``most`` (terms,): the
+a shard. ``idf`` (terms,) and ``norms`` (passages,): see ``_kernel.Law``. ``most`` (terms,): the
 largest score of each term. ``words`` (terms,): digests of the terms,
 ascending, and ``numbers`` their numbers. ``places`` (passages + 1,): where each passage begins in
 the file of passages. ``keys`` (3 × passages,): digests of ids, URLs and titles, ascending, and

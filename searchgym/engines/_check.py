@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ._kernel import Law, idf_of, score_of
+from ._kernel import Weighting, idf_of, score_of
 
 FAULTS = ("", "indptr", "rows", "indices", "data", "largest", "marks")
 """Faults, of which :func:`fault` returns the position: the first array that is wrong."""
@@ -20,7 +20,7 @@ FAULTS = ("", "indptr", "rows", "indices", "data", "largest", "marks")
 
 @njit(nogil=True, cache=True)
 def fault(
-    law: Law,
+    weighting: Weighting,
     data: NDArray[Any],
     indices: NDArray[Any],
     indptr: NDArray[Any],
@@ -32,8 +32,8 @@ def fault(
     """Return 0 for an index that ``bm25_index.BM25Index`` describes, else a place in ``FAULTS``.
 
     Lengths and types are taken to be right: indptr (terms + 1,), largest and rows (terms,), data
-    and indices (postings,), marks (long, ⌈passages / 64⌉, 2), and the numbers of ``law``
-    (``_kernel.Law``).
+    and indices (postings,), marks (long, ⌈passages / 64⌉, 2), and the numbers of ``weighting``
+    (``_kernel.Weighting``).
     """
     if indptr[0] != 0 or indptr[-1] != data.shape[0]:
         return 1
@@ -44,14 +44,14 @@ def fault(
             return 2
     for t in range(rows.shape[0]):
         before = -1
-        idf = idf_of(data, law, t)
+        idf = idf_of(data, weighting, t)
         most = np.float32(0.0)
         for p in range(indptr[t], indptr[t + 1]):
             doc = int(indices[p])
             if doc <= before or doc >= passages:
                 return 3
             before = doc
-            score = score_of(data, p, idf, law, doc)
+            score = score_of(data, p, idf, weighting, doc)
             if not (score > 0 and np.isfinite(score)):
                 return 4
             most = max(most, score)

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ._kernel import Law, by_largest, idf_of, score_of
+from ._kernel import Weighting, by_largest, idf_of, score_of
 
 _LEVELS = 4096
 _LOW = np.uint64(0xFFFFFFFF)
@@ -27,7 +27,7 @@ def best_of_all(
     weights: NDArray[np.float32],
     starts: NDArray[np.int64],
     order: NDArray[np.float32],
-    law: Law,
+    weighting: Weighting,
     data: NDArray[Any],
     indices: NDArray[Any],
     indptr: NDArray[Any],
@@ -56,13 +56,13 @@ def best_of_all(
         n_seen = 0
         for i in range(n):
             w = weight[i]
-            own_idf = idf_of(data, law, own[i])
+            own_idf = idf_of(data, weighting, own[i])
             for p in range(indptr[own[i]], indptr[own[i] + 1]):
                 doc = np.uint32(indices[p])
                 score = scores[doc]
                 seen[n_seen] = doc  # kept only if new; no branch, it could not be predicted
                 n_seen += score == 0.0
-                scores[doc] = score + w * score_of(data, p, own_idf, law, doc)
+                scores[doc] = score + w * score_of(data, p, own_idf, weighting, doc)
         most = np.float32(0.0)
         for j in range(n_seen):
             doc = np.uint32(seen[j])

@@ -21,7 +21,7 @@ same roundings, so that both kinds of index rank alike bit for bit.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
@@ -39,44 +39,55 @@ _LOOK_UP_PRICE = 4  # postings that are added in the time of one look-up
 _PAIRS, _QUADS, _BYTES, _ONES = map(
     np.uint64, (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x0101010101010101)
 )
-Law = tuple[NDArray[Any], NDArray[np.float32], NDArray[Any]]
-"""What scores follow from where ``data`` holds term frequencies: the number of each column's term
-(columns,), int32; each term's idf (terms,); and each document's norm (documents,), float64, which
-is k1 · (1 − b + b · length / mean length)."""
-STORED: Law = (NONE, NONE, NONE)
-"""The law of an index whose scores are stored."""
 
 
-def score_of(data: NDArray[Any], posting: Any, idf: float, law: Law, doc: Any) -> Any:
+class Weighting(NamedTuple):
+    """Numbers from which scores follow where ``data`` holds term frequencies."""
+
+    numbers: NDArray[Any]
+    """Number of each column's term (columns,), int32."""
+    idf: NDArray[np.float32]
+    """Inverse document frequency of each term (terms,)."""
+    norms: NDArray[Any]
+    """k1 · (1 − b + b · length / mean length) of each document (documents,), float64."""
+
+
+STORED = Weighting(NONE, NONE, NONE)
+"""Weighting of an index whose scores are stored."""
+
+
+def score_of(data: NDArray[Any], posting: Any, idf: float, weighting: Weighting, doc: Any) -> Any:
     """Return a posting's score: what ``data`` holds, or Lucene's BM25 of the frequency there."""
     times = float(data[posting])
-    return np.float32(times if data.dtype == np.float32 else idf * (times / (law[2][doc] + times)))
+    return np.float32(
+        times if data.dtype == np.float32 else idf * (times / (weighting.norms[doc] + times))
+    )
 
 
 @overload(score_of, jit_options={"error_model": "numpy"})
-def _score_of(data: Any, posting: Any, idf: Any, law: Any, doc: Any) -> Any:
-    def stored(data: Any, posting: Any, idf: Any, law: Any, doc: Any) -> Any:
+def _score_of(data: Any, posting: Any, idf: Any, weighting: Any, doc: Any) -> Any:
+    def stored(data: Any, posting: Any, idf: Any, weighting: Any, doc: Any) -> Any:
         return data[posting]
 
-    def computed(data: Any, posting: Any, idf: Any, law: Any, doc: Any) -> Any:
+    def computed(data: Any, posting: Any, idf: Any, weighting: Any, doc: Any) -> Any:
         times = np.float64(data[posting])
-        return np.float32(idf * (times / (law[2][doc] + times)))
+        return np.float32(idf * (times / (weighting.norms[doc] + times)))
 
     return stored if isinstance(data.dtype, types.Float) else computed
 
 
-def idf_of(data: NDArray[Any], law: Law, column: int) -> Any:
+def idf_of(data: NDArray[Any], weighting: Weighting, column: int) -> Any:
     """Return the idf of a column's term; 0 where ``data`` holds scores."""
-    return np.float32(0) if data.dtype == np.float32 else law[1][law[0][column]]
+    return np.float32(0) if data.dtype == np.float32 else weighting.idf[weighting.numbers[column]]
 
 
 @overload(idf_of)
-def _idf_of(data: Any, law: Any, column: Any) -> Any:
-    def none(data: Any, law: Any, column: Any) -> Any:
+def _idf_of(data: Any, weighting: Any, column: Any) -> Any:
+    def none(data: Any, weighting: Any, column: Any) -> Any:
         return np.float32(0)
 
-    def found(data: Any, law: Any, column: Any) -> Any:
-        return law[1][law[0][column]]
+    def found(data: Any, weighting: Any, column: Any) -> Any:
+        return weighting.idf[weighting.numbers[column]]
 
     return none if isinstance(data.dtype, types.Float) else found
 
@@ -115,7 +126,7 @@ def _look_up(
     last: int,
     row: int,
     idf: float,
-    law: Law,
+    weighting: Weighting,
     data: NDArray[Any],
     indices: NDArray[Any],
     marks: NDArray[np.uint64],
@@ -138,7 +149,7 @@ def _look_up(
             before = (((before + (before >> np.uint64(4))) & _BYTES) * _ONES) >> np.uint64(56)
             there = (word >> place) & one
             at = np.uint64(first) + there * (marks[row, block, 1] + before)
-            scores[doc] += weight * score_of(data, at, idf, law, doc) * np.float32(there)
+            scores[doc] += weight * score_of(data, at, idf, weighting, doc) * np.float32(there)
         return
     for j in range(docs.shape[0]):
         doc = np.uint32(docs[j])
@@ -148,7 +159,7 @@ def _look_up(
             spot += half * int(np.uint32(indices[np.uint64(spot + half)]) <= doc)
             length -= half
         if length == 1 and np.uint32(indices[np.uint64(spot)]) == doc:
-            scores[doc] += weight * score_of(data, np.uint64(spot), idf, law, doc)
+            scores[doc] += weight * score_of(data, np.uint64(spot), idf, weighting, doc)
 
 
 @njit(nogil=True, cache=True)
@@ -195,7 +206,7 @@ def best_k(
     starts: NDArray[np.int64],
     order: NDArray[np.float32],
     floor: NDArray[np.float32],
-    law: Law,
+    weighting: Weighting,
     data: NDArray[Any],
     indices: NDArray[Any],
     indptr: NDArray[Any],
@@ -212,7 +223,7 @@ def best_k(
     ``terms[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
     ``weights``: how often each counts. ``order``: see :func:`by_largest`. ``floor`` (Q,) or empty:
     scores that documents must reach; where there is one, nothing is probed for a better one.
-    ``law``: see :data:`Law`. The next six are ``bm25_index.BM25Index``'s.
+    ``weighting``: see :data:`Weighting`. The next six are ``bm25_index.BM25Index``'s.
     ``scores`` (documents,) must be all zero and is left so; ``seen`` (documents + 1,) is scratch.
     ``out_docs`` (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places stay so.
     """
@@ -242,13 +253,13 @@ def best_k(
         given = threshold > 0
         while done < n and threshold <= rest[done] * _SLACK:
             w = weight[done]
-            own_idf = idf_of(data, law, own[done])
+            own_idf = idf_of(data, weighting, own[done])
             for p in range(indptr[own[done]], indptr[own[done] + 1]):
                 doc = np.uint32(indices[p])
                 score = scores[doc]
                 seen[n_seen] = doc  # kept only if new; no branch, it could not be predicted
                 n_seen += score == 0.0
-                scores[doc] = score + w * score_of(data, p, own_idf, law, doc)
+                scores[doc] = score + w * score_of(data, p, own_idf, weighting, doc)
             done += 1
             # Probe where it can succeed and where the next list costs more than the attempt.
             if (
@@ -268,7 +279,7 @@ def best_k(
                 t = own[i]
                 _look_up(
                     probe_docs[:count], scores, weight[i], indptr[t], indptr[t + 1], rows[t],
-                    idf_of(data, law, t), law, data, indices, marks,
+                    idf_of(data, weighting, t), weighting, data, indices, marks,
                 )  # fmt: skip
             complete = 0
             for j in range(count):
@@ -288,18 +299,18 @@ def best_k(
                 kept += (scores[doc] + rest[i]) * _SLACK >= threshold
             left = kept
             t, w = own[i], weight[i]
-            own_idf = idf_of(data, law, t)
+            own_idf = idf_of(data, weighting, t)
             first, last = indptr[t], indptr[t + 1]
             if _LOOK_UP_PRICE * left < last - first:
                 _look_up(
-                    candidates[:left], scores, w, first, last, rows[t], own_idf, law, data,
+                    candidates[:left], scores, w, first, last, rows[t], own_idf, weighting, data,
                     indices, marks,
                 )  # fmt: skip
             else:
                 for p in range(first, last):
                     doc = np.uint32(indices[p])
                     score = scores[doc]
-                    more = w * score_of(data, p, own_idf, law, doc)
+                    more = w * score_of(data, p, own_idf, weighting, doc)
                     scores[doc] = score + more * np.float32(score > 0.0)
         count = 0
         for j in range(left):

@@ -28,7 +28,7 @@ from .analysis import WORD, Analyser, TermIds
 from .bm25_index import FIELDS, METHODS, BM25Index, build_index, load_index, read_about, save_index
 
 if TYPE_CHECKING:
-    from ._kernel import Law
+    from ._kernel import Weighting
     from .kept import KeptTerms
 
 _LONG_QUERY = 256
@@ -299,9 +299,9 @@ def _choose(corpus: Corpus, stemmer: str | None) -> tuple[bool, str | None]:
 
 
 @cache
-def _kernel() -> tuple[int, NDArray[np.float32], Law, Callable[..., None]]:
-    """The most hits that are few, an empty array, the law of stored scores and the kernel for few
-    hits, imported once: numba is heavy."""
+def _kernel() -> tuple[int, NDArray[np.float32], Weighting, Callable[..., None]]:
+    """The most hits that are few, an empty array, the weighting of stored scores and the kernel for
+    few hits, imported once: numba is heavy."""
     from ._kernel import MOST, NONE, STORED, best_k
 
     return MOST, NONE, STORED, best_k

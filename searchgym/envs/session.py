@@ -34,7 +34,7 @@ METRICS = (
 none was given; ``evidence_recall`` is 0 where the task names no evidence."""
 
 _ROLES = {"instructions": "system", "question": "user"}
-"""Who says the parts of an episode's beginning in a chat."""
+"""Roles in a chat of the parts of an episode's beginning."""
 
 _TAKES = {"search": "query", "access": "url"}
 """The argument of each of ``OWN_ACTIONS``."""

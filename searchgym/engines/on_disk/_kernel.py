@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from .._exhaustive import best_of_all
-from .._kernel import MOST, Law, best_k
+from .._kernel import MOST, Weighting, best_k
 
 
 @njit(nogil=True, cache=True)
@@ -66,7 +66,7 @@ def best_of_shards(
     most: NDArray[np.float32],
     shards: NDArray[np.int64],
     postings: NDArray[np.int64],
-    law: Law,
+    weighting: Weighting,
     data: NDArray[Any],
     indices: NDArray[np.uint16],
     indptr: NDArray[np.int32],
@@ -82,12 +82,11 @@ def best_of_shards(
     """Write each query's best documents, best first, ties by position.
 
     ``numbers[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
-    ``weights``: how often each counts. ``law``: the ``terms``, ``idf`` and ``norms`` of
+    ``weights``: how often each counts. ``weighting``: the ``terms``, ``idf`` and ``norms`` of
     ``files.ARRAYS``, whose arrays stand beside it; ``shard``: passages of a shard. ``scores``
     (shard,) must be all zero and is left so; ``seen`` (shard + 1,) is scratch. ``out_docs``
     (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places stay so.
     """
-    terms, idf, norms = law
     queries, k = out_docs.shape
     order = np.zeros(numbers.shape[0], np.float32)
     for t in range(numbers.shape[0]):
@@ -100,10 +99,12 @@ def best_of_shards(
     for s in range(shards.shape[0] - 1):
         here = slice(shards[s], shards[s + 1])
         held = slice(postings[s], postings[s + 1])
-        own = (terms[here], idf, norms[s * shard : (s + 1) * shard])
+        own = Weighting(
+            weighting.numbers[here], weighting.idf, weighting.norms[s * shard : (s + 1) * shard]
+        )
         edges = indptr[shards[s] + s : shards[s + 1] + s + 1]
         for t in range(numbers.shape[0]):
-            columns[t] = _column(own[0], numbers[t])
+            columns[t] = _column(own.numbers, numbers[t])
         docs[:] = -1
         best[:] = 0
         if k <= MOST:

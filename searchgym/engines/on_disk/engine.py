@@ -44,6 +44,8 @@ class DiskBM25Engine(Lexical):
     def __init__(
         self, index: str | Path, corpus: Corpus | None = None, *, threads: int = 1
     ) -> None:
+        from .._kernel import Weighting
+
         if threads < 1:
             raise EngineError(f"threads must be at least 1, got {threads}")
         folder = Path(index)
@@ -66,10 +68,10 @@ class DiskBM25Engine(Lexical):
         )  # fmt: skip
         self._size, self._shard = len(self.passages), int(about["shard"])
         self._ids = TermIds(self.analyser, _Vocabulary(arrays["words"], arrays["numbers"]))
-        law = arrays["terms"], arrays["idf"], arrays["norms"]
+        weighting = Weighting(arrays["terms"], arrays["idf"], arrays["norms"])
         columns = ("data", "indices", "indptr", "largest", "rows", "marks")
         shards = arrays["most"], arrays["shards"], arrays["postings"]
-        self._arrays = *shards, law, *map(arrays.__getitem__, columns)
+        self._arrays = *shards, weighting, *map(arrays.__getitem__, columns)
         self._scratch: list[tuple[NDArray[np.float32], NDArray[np.int32]]] = []
         shown = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
         self.fingerprint = f"bm25_disk:{about['digest']}:{shown[:16]}"

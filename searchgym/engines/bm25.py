@@ -213,23 +213,13 @@ class BM25Engine(Lexical):
             scratch = self._scratch.pop()
         except IndexError:
             scratch = np.zeros(n, np.float32), np.zeros(n + 1, np.int32)
-        columns: tuple[NDArray[Any], ...]
         columns = (index.data, index.indices, index.indptr, index.largest)
         if docs.shape[1] <= most:
             bitmaps = (index.rows, index.marks)
             best_k(
-                terms,
-                weights,
-                starts,
-                none,
-                none,
-                stored,
-                *columns,
-                *bitmaps,
-                *scratch,
-                docs,
+                terms, weights, starts, none, none, stored, *columns, *bitmaps, *scratch, docs,
                 scores,
-            )
+            )  # fmt: skip
         else:
             from ._exhaustive import best_of_all
 

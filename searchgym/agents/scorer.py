@@ -35,7 +35,7 @@ class _Member(nn.Module):
         self.pool = nn.Linear(2 * width, width)
         self.hidden = nn.Linear(width, width)
         self.heads = nn.Linear(width, 2)
-        self.drop = nn.Dropout(dropout)
+        self.drop = Dropout(dropout)
         with torch.no_grad():
             self.pool.weight.mul_(0.5)
             # Answers outnumber searches: without a head start a second search is hardly ever tried.
@@ -48,6 +48,24 @@ class _Member(nn.Module):
         context = self.pool(torch.cat([mean, states.top(first)], 1))
         logits = self.heads(nn.functional.gelu(self.hidden(first) + states.spread(context)))
         return torch.where(is_search, logits[:, 0], logits[:, 1])
+
+
+class Dropout(nn.Module):
+    """As ``torch.nn.Dropout``, with 16 random bits an entry: a third of the time on a CPU, where
+    drawing them is most of the work. The share that is dropped is rounded to 2^-16."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Entries of ``x`` or 0, scaled so that their mean stays; ``x`` outside training."""
+        if not self.training or not self.p:
+            return x
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+        bits = words.view(torch.int16)[: x.numel()].view(x.shape).to(x.device)
+        kept = bits >= round(self.p * 2**16) - 2**15
+        return x * kept.to(x.dtype).mul_(1 / (1 - self.p))
 
 
 class CandidateScorer(nn.Module):

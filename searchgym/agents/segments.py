@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -26,8 +24,6 @@ class Segments:
     def __init__(self, state: Tensor, count: int) -> None:
         self.state = state
         self.sizes = torch.bincount(state, minlength=count)
-        ends = np.cumsum(self.sizes.numpy())
-        self.starts: NDArray[np.int64] = ends - self.sizes.numpy()
 
     def sum(self, rows: Tensor) -> Tensor:
         """(S, …) sums of (N, …) rows."""
@@ -47,15 +43,16 @@ class Segments:
         return shifted - self.spread(self.sum(shifted.exp()).log())
 
 
-def _reduce(ufunc: np.ufunc, rows: Tensor, segments: Segments) -> Tensor:
-    return torch.from_numpy(ufunc.reduceat(rows.detach().contiguous().numpy(), segments.starts))
+def _reduce(kind: str, rows: Tensor, segments: Segments) -> Tensor:
+    rows = rows.detach().contiguous()
+    return torch.segment_reduce(rows, kind, lengths=segments.sizes, axis=0, unsafe=True)
 
 
 class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, segments: Segments) -> Tensor:
         ctx.segments = segments
-        return _reduce(np.add, rows, segments)
+        return _reduce("sum", rows, segments)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
@@ -65,7 +62,7 @@ class _Sum(torch.autograd.Function):
 class _Top(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, segments: Segments) -> Tensor:
-        top = _reduce(np.maximum, rows, segments)
+        top = _reduce("max", rows, segments)
         ctx.segments = segments
         ctx.save_for_backward(rows == top[segments.state])
         return top
@@ -84,4 +81,4 @@ class _Spread(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _reduce(np.add, gradient, ctx.segments), None
+        return _reduce("sum", gradient, ctx.segments), None

@@ -30,6 +30,8 @@ PATIENCE = 5
 """Evaluations without a better one after which its development curve counts as flat."""
 QUESTIONS, REAL_QUESTIONS = 300, 120
 """Most questions of a generated rung, and of each real set, whose passages take longer to read."""
+PROCESSES = 2
+"""Processes that measure, as many on every machine: how rungs are dealt out moves last digits."""
 
 
 @dataclass
@@ -67,6 +69,7 @@ def quickstart(
     real_questions: int | None = REAL_QUESTIONS,
     sets: Sequence[str] = REAL_SETS,
     recipe: CandidateRecipe | None = None,
+    processes: int = 1,
     console: Console | None = None,
 ) -> Quickstart:
     """Train from scratch, then print the ladder and save it with the learning curve.
@@ -81,6 +84,7 @@ def quickstart(
         real_questions: At most so many questions per real set, drawn at random; None: all.
         sets: Which real sets.
         recipe: What is trained; :func:`quick_recipe` by default.
+        processes: Among which the rungs are shared out (:func:`~searchgym.benchmark.run.transfer`).
         console: Where to print (rich).
     """
     from rich.console import Console
@@ -104,7 +108,7 @@ def quickstart(
     trainer.release()
     players = contenders(trainer, learned)
     with _evaluation_bar(out, rungs, len(players) + 2 * (len(learned) - 1)) as progress:
-        table = transfer(players, rungs, out_dir=folder, progress=progress)
+        table = transfer(players, rungs, out_dir=folder, processes=processes, progress=progress)
     contrasts = table.contrasts("trained", ("rules", "untrained"))
     table.absent, table.reference = list(absent), WORLD
     table.baselines = {"trained": "untrained"}

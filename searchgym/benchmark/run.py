@@ -1,14 +1,15 @@
-"""Runs the ladder: every agent on every rung, resumable."""
+"""Runs the ladder: every agent on every rung, resumable, here or shared out among processes."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..agents.function import FunctionAgent, form_of
 from ..envs.search import SearchEnv
@@ -17,7 +18,8 @@ from ..evaluation.machine import note_machine
 from ..evaluation.result import EvalResult
 from ..evaluation.run import evaluate, settings_of
 from ..types import Agent, Task
-from .rungs import rungs_of
+from ..utils.processes import Channel, Crew
+from .rungs import Rung, rungs_of
 from .table import TransferTable
 
 Maker = Callable[[SearchEnv, Sequence[Task]], Agent | None]
@@ -29,6 +31,8 @@ Contender = Player | Sequence[Player]
 """A player that climbs; several: the same recipe trained with several seeds."""
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], Any]]]
 """Progress display, used as ``with progress(label, total) as advance: advance(n)``."""
+Add = Callable[[str, str, list[EvalResult]], Any]
+"""Function that is handed a rung's name, an agent's and its results, one for each seed."""
 
 
 def oracle(env: SearchEnv, tasks: Sequence[Task]) -> Agent | None:
@@ -47,6 +51,7 @@ def transfer(
     out_dir: str | Path | None = None,
     seed: int = 0,
     batch: int = 256,
+    processes: int = 1,
     progress: Progress | None = None,
 ) -> TransferTable:
     """Evaluate every agent on every rung, on the same questions; cheap rungs first.
@@ -58,7 +63,11 @@ def transfer(
         out_dir: Keeps results.
         seed: Fixes every episode, and which questions a capped rung asks.
         batch: Episodes played at a time.
-        progress: Shown while an agent plays a rung.
+        processes: The rungs are dealt out to so many. More than 1 are spawned, so a script that
+            asks for them does so under ``if __name__ == "__main__":``; agents and rungs must
+            pickle.
+        progress: Shown while an agent plays a rung; with several processes one is begun before
+            another has ended.
 
     With ``out_dir``, every result is saved under ``results/<rung>/<agent>.<seed>.json`` as soon as
     it is there, and a finished one is not repeated if nothing that moves it has changed: settings,
@@ -69,7 +78,7 @@ def transfer(
     from there.
 
     Raises:
-        EvaluationError: no agents, or two rungs of one name.
+        EvaluationError: no agents, two rungs of one name, or what a process failed with.
         CardError: a function that is neither an agent nor a maker of one.
     """
     if not isinstance(agents, Mapping):
@@ -88,40 +97,104 @@ def transfer(
         above={rung.name: rung.above for rung in rungs if rung.above},
         seed=seed,
     )
-    folder = Path(out_dir) / "results" if out_dir is not None else None
-    noted = False
+    how = How(Path(out_dir) if out_dir is not None else None, seed, batch)
+    rungs = sorted(rungs, key=lambda rung: rung.cost)
     try:
-        for rung in sorted(rungs, key=lambda rung: rung.cost):
-            shared = rung.env()
-            tasks = rung.tasks(shared, seed)
-            for name, contender in agents.items():
-                done = []
-                for number, agent in enumerate(_members(contender, shared, tasks)):
-                    path = (
-                        folder / _slug(rung.name) / f"{_slug(name)}.{number}.json"
-                        if folder
-                        else None
-                    )
-                    result = _finished(path, agent, shared, tasks, seed, batch)
-                    if result is None:
-                        if out_dir is not None and not noted:
-                            note_machine(Path(out_dir))
-                            noted = True
-                        with (progress or _silent)(f"{rung.name}: {name}", len(tasks)) as advance:
-                            result = evaluate(
-                                agent, shared, name=name, label=rung.name, tasks=tasks, seed=seed,
-                                batch=batch, progress=advance,
-                            )  # fmt: skip
-                        if not result.complete:
-                            raise KeyboardInterrupt
-                        if path is not None:
-                            result.save(path)
-                    done.append(result)
-                if done:
-                    table.add(rung.name, name, done)
+        if processes > 1 and len(rungs) > 1:
+            _climb_in_processes(agents, rungs, how, processes, table.add, progress or _silent)
+        else:
+            _climb(agents, rungs, how, table.add, progress or _silent)
     except KeyboardInterrupt:
         table.complete = False
     return table
+
+
+class How(NamedTuple):
+    """Options of a transfer, the same in every process."""
+
+    out: Path | None
+    seed: int
+    batch: int
+
+
+def _climb(
+    agents: Mapping[str, Contender], rungs: Sequence[Rung], how: How, add: Add, progress: Progress
+) -> None:
+    """Play every rung with every agent; ``KeyboardInterrupt`` where one was cut short."""
+    noted = False
+    for rung in rungs:
+        shared = rung.env()
+        tasks = rung.tasks(shared, how.seed)
+        for name, contender in agents.items():
+            done = []
+            for number, agent in enumerate(_members(contender, shared, tasks)):
+                path = (
+                    how.out / "results" / _slug(rung.name) / f"{_slug(name)}.{number}.json"
+                    if how.out
+                    else None
+                )
+                result = _finished(path, agent, shared, tasks, how)
+                if result is None:
+                    if how.out is not None and not noted:
+                        note_machine(how.out)
+                        noted = True
+                    with progress(f"{rung.name}: {name}", len(tasks)) as advance:
+                        result = evaluate(
+                            agent, shared, name=name, label=rung.name, tasks=tasks, seed=how.seed,
+                            batch=how.batch, progress=advance,
+                        )  # fmt: skip
+                    if not result.complete:
+                        raise KeyboardInterrupt
+                    if path is not None:
+                        result.save(path)
+                done.append(result)
+            if done:
+                add(rung.name, name, done)
+
+
+def _climb_in_processes(
+    agents: Mapping[str, Contender], rungs: Sequence[Rung], how: How, processes: int, add: Add,
+    progress: Progress,
+) -> None:  # fmt: skip
+    """Deal the rungs out, always alike, so that what a process has cached does not depend on who
+    is faster; raises as :func:`_climb` does."""
+    processes = min(processes, len(rungs))
+    shares = [(agents, rungs[n::processes], how, processes) for n in range(processes)]
+    shown: dict[int, tuple[AbstractContextManager[Any], Callable[[int], Any]]] = {}
+    results = []
+    try:
+        with Crew(_work, shares) as crew:
+            for worker, kind, value, _ in crew.messages():
+                if kind == "begin":
+                    bar = progress(*value)
+                    shown[worker] = bar, bar.__enter__()
+                elif kind == "advance":
+                    shown[worker][1](value)
+                elif kind == "end":
+                    shown.pop(worker)[0].__exit__(None, None, None)
+                elif kind == "result":
+                    results.append(value)
+    finally:
+        for bar, _ in shown.values():
+            bar.__exit__(None, None, None)
+        place = {rung.name: n for n, rung in enumerate(rungs)}
+        for rung, name, done in sorted(results, key=lambda result: place[result[0]]):
+            add(rung, name, done)
+
+
+def _work(parent: Channel, share: tuple[Mapping[str, Contender], Sequence[Rung], How, int]) -> None:
+    agents, rungs, how, processes = share
+    torch = sys.modules.get("torch")  # agents with a network have brought it
+    if torch is not None:
+        torch.set_num_threads(max(1, torch.get_num_threads() // processes))
+
+    @contextmanager
+    def progress(label: str, total: int) -> Iterator[Callable[[int], Any]]:
+        parent.send(("begin", (label, total)))
+        yield lambda n: parent.send(("advance", n))
+        parent.send(("end", None))
+
+    _climb(agents, rungs, how, lambda *result: parent.send(("result", result)), progress)
 
 
 def _members(contender: Contender, shared: SearchEnv, tasks: Sequence[Task]) -> list[Agent]:
@@ -152,8 +225,7 @@ def _finished(
     agent: Agent,
     shared: SearchEnv,
     tasks: Sequence[Task],
-    seed: int,
-    batch: int,
+    how: How,
 ) -> EvalResult | None:
     """The saved result, if it is what running again would give."""
     if path is None or not path.is_file() or getattr(agent, "fingerprint", None) is None:
@@ -162,9 +234,9 @@ def _finished(
         result = EvalResult.load(path)
     except EvaluationError:  # another version's, or half a file: played again
         return None
-    now = settings_of(agent, shared, tasks, search_enabled=shared.search_enabled, batch=batch)
+    now = settings_of(agent, shared, tasks, search_enabled=shared.search_enabled, batch=how.batch)
     same = json.dumps(result.settings, sort_keys=True) == json.dumps(now, sort_keys=True)
-    return result if same and result.seed == seed and result.complete else None
+    return result if same and result.seed == how.seed and result.complete else None
 
 
 def _slug(name: str) -> str:

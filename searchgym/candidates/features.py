@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,16 @@ from .actions import DEFAULT_LIMITS, FORMS, Candidate, CandidateLimits, candidat
 from .comparison import CHOICE_NAMES, POLAR_NAMES, ComparedPage, choice_columns, polar_columns
 from .encoder import Progress, WordEncoder
 from .lexical import Rarity, Words, fold, tokens
-from .pairs import COVER_NAMES, SPAN_NAMES, Encoded, Pair, compare, encode_question
+from .pairs import (
+    COVER_NAMES,
+    SPAN_NAMES,
+    Encoded,
+    Lengths,
+    Pair,
+    compare,
+    encode_question,
+    lengths,
+)
 from .passages import TokenizedPassage, analyse
 from .question import TYPES, Question, read_question
 from .state import State
@@ -100,8 +109,14 @@ class FeatureBuilder:
         self.rarity = Rarity(encoder.vocabulary() if encoder is not None else None)
         self._questions: dict[str, tuple[Question, Encoded]] = {}
         self._pairs: dict[tuple[str, str, str], Pair] = {}
+        self._lengths: dict[tuple[str, str], Lengths] = {}
         self._states: OrderedDict[State, ScoredActions] = OrderedDict()
         self._capacity = states
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what was built so far, which another process builds for itself."""
+        empty = {"_questions": {}, "_pairs": {}, "_lengths": {}, "_states": OrderedDict()}
+        return {**self.__dict__, **empty}
 
     # -- asking ----------------------------------------------------------------------------------
     def prepare(self, states: Sequence[State], progress: Progress | None = None) -> None:
@@ -133,6 +148,7 @@ class FeatureBuilder:
         """Forget the questions, pairs and states seen so far, which are built anew if asked for."""
         self._questions.clear()
         self._pairs.clear()
+        self._lengths.clear()
         self._states.clear()
 
     # -- computing -------------------------------------------------------------------------------
@@ -156,7 +172,11 @@ class FeatureBuilder:
         got = self._pairs.get(key)
         if got is None:
             q, encoded = self._question(text)
-            got = self._pairs[key] = compare(q, encoded, doc, self._vectors(doc.words))
+            vectors = self._vectors(doc.words)
+            length = self._lengths.get(key[1:])
+            if length is None:
+                length = self._lengths[key[1:]] = lengths(doc, vectors)
+            got = self._pairs[key] = compare(q, encoded, doc, vectors, length)
         return got
 
     @np.errstate(invalid="ignore")  # some BLAS raise the flag for lanes beyond a short row's end

@@ -146,7 +146,27 @@ def _sentences(match: Float, doc: TokenizedPassage) -> Float:
     return np.maximum(best, best[:, :1]) if doc.body else best
 
 
-def compare(q: Question, encoded: Encoded, doc: TokenizedPassage, vectors: Float) -> Pair:
+class Lengths(NamedTuple):
+    """Lengths of the summed word vectors of a passage's spans and sentences."""
+
+    spans: Float
+    """(M,), at least 1e-6, as are those of sentences."""
+    sentences: Float
+    """(S,)"""
+
+
+def lengths(doc: TokenizedPassage, vectors: Float) -> Lengths:
+    """The lengths of a passage with word vectors (W, D), whatever is asked about it."""
+    totals = np.concatenate([np.zeros((1, vectors.shape[1]), np.float32), np.cumsum(vectors, 0)])
+    ends = np.append(doc.sentence_starts[1:], len(doc.words.stem))
+    sums = (totals[doc.bounds[:, 1]] - totals[doc.bounds[:, 0]],
+            totals[ends] - totals[doc.sentence_starts])  # fmt: skip
+    return Lengths(*(np.maximum(np.linalg.norm(part, axis=1), 1e-6) for part in sums))
+
+
+def compare(
+    q: Question, encoded: Encoded, doc: TokenizedPassage, vectors: Float, length: Lengths
+) -> Pair:
     """All static features of a passage's spans for a question; ``vectors`` (W, D)."""
     spans, words = len(doc.spans), len(doc.words.stem)
     lead_norm = fold(bare_title(doc.title))
@@ -177,8 +197,8 @@ def compare(q: Question, encoded: Encoded, doc: TokenizedPassage, vectors: Float
     if spans:
         outer_cover = np.stack([cover_soft[4], cover_soft[5]], axis=1)
         _fill(
-            block, q, encoded, doc, vectors, lex, soft, sentence_cover, outer_cover, cover, lead,
-            titled,
+            block, q, encoded, doc, vectors, length, lex, soft, sentence_cover, outer_cover,
+            cover, lead, titled,
         )  # fmt: skip
     return Pair(block, cover, lead, page_soft, lead_norm, titled)
 
@@ -189,6 +209,7 @@ def _fill(
     encoded: Encoded,
     doc: TokenizedPassage,
     vectors: Float,
+    length: Lengths,
     lex: Float,
     soft: Float,
     sentence_cover: Float,
@@ -215,14 +236,12 @@ def _fill(
     block[:, column + 1] = (sums[last] - sums[first]) / np.where(inside > 0, inside, 1)
     block[:, column + 2] = [n in mentions for n in doc.norms]
     column += 3
-    totals = np.concatenate([np.zeros((1, vectors.shape[1]), np.float32), np.cumsum(vectors, 0)])
-    means = totals[last] - totals[first]
-    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-6)
-    block[:, column : column + 6] = means @ encoded.probes.T
+    aimed = np.zeros((len(vectors) + 1, len(encoded.probes)), np.float32)
+    np.cumsum(vectors @ encoded.probes.T, 0, out=aimed[1:])
+    block[:, column : column + 6] = (aimed[last] - aimed[first]) / length.spans[:, None]
     ends = np.append(doc.sentence_starts[1:], len(doc.words.stem))
-    sentences = totals[ends] - totals[doc.sentence_starts]
-    sentences /= np.maximum(np.linalg.norm(sentences, axis=1, keepdims=True), 1e-6)
-    block[:, column + 6] = (sentences @ encoded.probes[2])[sentence]
+    asked = (aimed[ends, 2] - aimed[doc.sentence_starts, 2]) / length.sentences
+    block[:, column + 6] = asked[sentence]
     column += 7
     _focus(block[:, column : column + 7], q, doc, sentence, soft, lead)
     column += 7

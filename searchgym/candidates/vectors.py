@@ -19,17 +19,32 @@ Vectors = NDArray[np.int8]
 
 
 class VectorStore:
-    """digest (16 bytes) → int8 vectors (W, D). ``folder=None`` keeps everything in memory only."""
+    """digest (16 bytes) → int8 vectors (W, D). ``folder=None`` keeps everything in memory only.
+
+    A copy in another process reads the shards that this one knows of, not those that others have
+    written since, so that what it knows does not depend on who is faster.
+    """
 
     def __init__(self, folder: Path | str | None) -> None:
         self.folder = Path(folder) if folder is not None else None
         self._rows: dict[bytes, Vectors] = {}
         self._fresh: list[bytes] = []
+        self._shards: list[str] = []
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             for shard in sorted(self.folder.glob("*.safetensors")):
                 self._read(shard)
                 used(shard)
+
+    def __getstate__(self) -> tuple[Path | None, list[str]]:
+        return self.folder, self._shards
+
+    def __setstate__(self, state: tuple[Path | None, list[str]]) -> None:
+        self.folder, shards = state
+        self._rows, self._fresh, self._shards = {}, [], []
+        for name in shards:
+            if self.folder is not None and (self.folder / name).is_file():
+                self._read(self.folder / name)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -60,6 +75,7 @@ class VectorStore:
             {"keys": keys.copy(), "ends": ends, "rows": np.concatenate(parts)}, str(unfinished)
         )
         os.replace(unfinished, self.folder / f"{name}.safetensors")
+        self._shards.append(f"{name}.safetensors")
         self._fresh.clear()
 
     def _read(self, shard: Path) -> None:
@@ -76,6 +92,7 @@ class VectorStore:
         for key, end in zip(keys, ends.tolist(), strict=True):
             self._rows[key.tobytes()] = rows[start:end]
             start = end
+        self._shards.append(shard.name)
 
 
 def _safetensors():  # type: ignore[no-untyped-def]

@@ -323,13 +323,13 @@ def quickstart(
     real sets the last rung is a smoke run on Python's own documentation. The same command goes on
     where it was interrupted.
     """
-    from ..benchmark.quickstart import QUESTIONS, REAL_QUESTIONS, quick_recipe
+    from ..benchmark.quickstart import PROCESSES, QUESTIONS, REAL_QUESTIONS, quick_recipe
     from ..benchmark.quickstart import quickstart as run
 
     done = run(
         out, recipe=quick_recipe(worlds, episodes), seconds=seconds, seeds=tuple(seed or [0]),
         data_dir=data_dir, generated_questions=questions or QUESTIONS,
-        real_questions=questions or REAL_QUESTIONS,
+        real_questions=questions or REAL_QUESTIONS, processes=PROCESSES,
         console=console(),
     )  # fmt: skip
     if not done.complete:

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import copy
-import multiprocessing
-import signal
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from multiprocessing.connection import Connection, wait
-from pickle import PicklingError
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..core.episode import Episode
 from ..core.rollout import run_episodes
@@ -19,10 +13,10 @@ from ..curricula import Uniform
 from ..curricula.axes import TaskPool, difficulty_of
 from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
-from ..errors import EvaluationError, SearchGymError
+from ..errors import EvaluationError
 from ..seeding import derive
 from ..types import Agent, Task
-from ..utils.processes import Channel, ParentGoneError
+from ..utils.processes import Channel, Crew
 from .meter import Meter
 from .metrics import Row, row_of
 
@@ -141,61 +135,23 @@ def play_in_processes(
     """
     workers = max(1, min(workers, len(questions)))
     how = how._replace(batch=max(1, -(-min(how.batch, len(questions)) // workers)))
-    spawn = multiprocessing.get_context("spawn")
-    crew: dict[Connection, Any] = {}
     usage: dict[str, float] = {}
     waiting = iter(questions)
-    try:
-        for _ in range(workers):
-            ours, theirs = spawn.Pipe()
-            process = spawn.Process(target=_work, args=(theirs, build, how), daemon=True)
-            _start(process)
-            theirs.close()
-            crew[ours] = process
-        while crew:
-            for connection in wait(list(crew)):
-                assert isinstance(connection, Connection)
-                try:
-                    kind, value = connection.recv()
-                    if kind == "next":
-                        connection.send(next(waiting, None))
-                except (EOFError, ConnectionError):
-                    crew[connection].join()
-                    raise EvaluationError(
-                        f"a worker died (exit code {crew[connection].exitcode}): out of memory, or "
-                        "the script that asks for workers does so without 'if __name__ == "
-                        '"__main__":\'; what was finished is kept, start again to go on'
-                    ) from None
-                if kind == "finished":
-                    finished(value)
-                elif kind == "usage":
-                    usage = {k: usage.get(k, 0.0) + value.get(k, 0.0) for k in {**usage, **value}}
-                    crew.pop(connection).join()
-                    connection.close()
-                elif kind == "failed":
-                    raise EvaluationError(f"a worker failed: {value}")
-    finally:
-        for connection, process in crew.items():
-            process.terminate()
-            process.join()
-            connection.close()
+    with Crew(_work, [(build, how)] * workers) as crew:
+        for message in crew.messages():
+            if message.kind == "next":
+                message.reply(next(waiting, None))
+            elif message.kind == "finished":
+                finished(message.value)
+            else:
+                used = message.value
+                usage = {k: usage.get(k, 0.0) + used.get(k, 0.0) for k in {**usage, **used}}
     return usage
 
 
-def _start(process: Any) -> None:
-    try:
-        process.start()
-    except (AttributeError, TypeError, PicklingError) as error:
-        raise EvaluationError(
-            f"this agent or environment cannot be sent to other processes ({error}); use "
-            "workers=1, or build=: a function of a module that returns (agent, env)"
-        ) from error
-
-
-def _work(connection: Connection, build: Build, how: How) -> None:
+def _work(parent: Channel, share: tuple[Build, How]) -> dict[str, float]:
     """Run a worker: build, ask for questions, hand back what is finished."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends us
-    parent = Channel(connection)
+    build, how = share
 
     def questions() -> Iterator[Question]:
         while True:
@@ -204,18 +160,10 @@ def _work(connection: Connection, build: Build, how: How) -> None:
                 return
             yield question
 
-    with suppress(ParentGoneError):
-        try:
-            agent, env = build()
-            env = fixed(search_env(env))
-            play(agent, env, questions(), how, lambda done: parent.send(("finished", done)))
-            parent.send(("usage", usage_of(agent)))
-        except SearchGymError as error:
-            parent.send(("failed", str(error)))
-        except ParentGoneError:
-            raise
-        except Exception:  # whatever it is, the parent raises it, with its traceback
-            parent.send(("failed", traceback.format_exc()))
+    agent, env = build()
+    env = fixed(search_env(env))
+    play(agent, env, questions(), how, lambda done: parent.send(("finished", done)))
+    return usage_of(agent)
 
 
 def usage_of(agent: Agent) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Maps over items in several processes, and the worker's end of a pipe to its parent."""
+"""Maps over items in several processes, and crews of processes that talk to their parent."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import multiprocessing
 import os
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing.connection import Connection
-from typing import Any, TypeVar
+from contextlib import suppress
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from pickle import PicklingError
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+from ..errors import EvaluationError, SearchGymError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -39,6 +46,115 @@ class Channel:
             return self._connection.recv()
         except (EOFError, ConnectionError) as error:
             raise ParentGoneError from error
+
+
+class Message(NamedTuple):
+    """What a worker of a crew has sent."""
+
+    worker: int
+    kind: str
+    """``"ended"`` where its work has returned ``value``; else as it chose."""
+    value: Any
+    reply: Callable[[Any], None]
+    """Function that answers it, where the worker waits for that."""
+
+
+class Crew:
+    """Spawned processes that each do a share of the work and send messages about it.
+
+    Args:
+        work: Called in each process as ``work(channel, share)``: a function of a module.
+        shares: What each is given; as many processes as shares.
+
+    Used as a context, whose end ends every process. Interrupts are left to this process.
+
+    Raises:
+        EvaluationError: A share does not pickle.
+    """
+
+    def __init__(self, work: Callable[[Channel, Any], Any], shares: Sequence[Any]) -> None:
+        self._work, self._shares = work, shares
+        self._crew: dict[Connection, tuple[int, Any]] = {}
+
+    def __enter__(self) -> Crew:
+        spawn = multiprocessing.get_context("spawn")
+        for number, share in enumerate(self._shares):
+            ours, theirs = spawn.Pipe()
+            process = spawn.Process(target=_share, args=(theirs, self._work, share), daemon=True)
+            try:
+                process.start()
+            except (AttributeError, TypeError, PicklingError) as error:
+                self._end()
+                raise EvaluationError(
+                    f"this agent or environment cannot be sent to other processes ({error}); use "
+                    "workers=1, or build=: a function of a module that returns (agent, env)"
+                ) from error
+            theirs.close()
+            self._crew[ours] = number, process
+        return self
+
+    def messages(self) -> Iterator[Message]:
+        """Yield what the processes send until all have ended.
+
+        Raises:
+            EvaluationError: One failed (with its error) or was killed.
+        """
+        while self._crew:
+            for connection in wait(list(self._crew)):
+                assert isinstance(connection, Connection)
+                number, process = self._crew[connection]
+                try:
+                    kind, value = connection.recv()
+                    if kind not in ("ended", "failed"):
+                        yield Message(number, kind, value, partial(_reply, connection))
+                except (EOFError, ConnectionError):
+                    process.join()
+                    raise EvaluationError(
+                        f"a worker died (exit code {process.exitcode}): out of memory, or "
+                        "the script that asks for workers does so without 'if __name__ == "
+                        '"__main__":\'; what was finished is kept, start again to go on'
+                    ) from None
+                if kind == "failed":
+                    raise EvaluationError(f"a worker failed: {value}")
+                if kind == "ended":
+                    del self._crew[connection]
+                    process.join()
+                    connection.close()
+                    yield Message(number, kind, value, partial(_reply, connection))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        for connection, (_, process) in self._crew.items():
+            process.terminate()
+            process.join()
+            connection.close()
+        self._crew.clear()
+
+
+def _reply(connection: Connection, answer: Any) -> None:
+    with suppress(ConnectionError):  # that it has died, its next message tells
+        connection.send(answer)
+
+
+def _share(connection: Connection, work: Callable[[Channel, Any], Any], share: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends us
+    parent = Channel(connection)
+    with suppress(ParentGoneError):
+        try:
+            parent.send(("ended", work(parent, share)))
+        except SearchGymError as error:
+            parent.send(("failed", str(error)))
+        except ParentGoneError:
+            raise
+        except Exception:  # whatever it is, the parent raises it, with its traceback
+            parent.send(("failed", traceback.format_exc()))
 
 
 def mapped(work: Callable[[T], R], things: Sequence[T], processes: int = 1) -> Iterator[R]:

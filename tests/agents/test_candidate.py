@@ -5,7 +5,13 @@ import pytest
 import torch
 
 from searchgym.agents.candidate import CandidateAgent, inverse_cdf
-from searchgym.agents.scorer import CandidateScorer, save_scorer, segment_log_softmax, stack
+from searchgym.agents.scorer import (
+    CandidateScorer,
+    Dropout,
+    save_scorer,
+    segment_log_softmax,
+    stack,
+)
 from searchgym.candidates.features import FEATURE_NAMES, FeatureBuilder
 from searchgym.candidates.state import make_state
 from searchgym.errors import DataError
@@ -65,6 +71,24 @@ def test_a_network_of_another_shape_is_refused(tmp_path):
     save_scorer(model, file, {})
     with pytest.raises(DataError, match="train again"):
         CandidateAgent.load(file, None)
+
+
+@pytest.mark.parametrize(("p", "shape"), [(0.1, (4000, 50)), (0.5, (333, 7)), (0.9, (20_001,))])
+def test_dropout_drops_the_share_it_is_told_and_keeps_the_mean(p, shape):
+    drop, theirs = Dropout(p), torch.nn.Dropout(p)
+    ones = torch.ones(shape, requires_grad=True)
+    torch.manual_seed(3)
+    out = drop(ones)
+    torch.manual_seed(3)
+    assert torch.equal(out, drop(ones)), "the seed decides"
+    values = sorted(set(out.flatten().tolist()))
+    assert values == pytest.approx(sorted(set(theirs(ones).flatten().tolist())))
+    share = float((out == 0).float().mean())
+    assert share == pytest.approx(p, abs=5 * (p * (1 - p) / ones.numel()) ** 0.5)
+    (gradient,) = torch.autograd.grad(out.sum(), ones)
+    assert torch.equal(gradient, out.detach())
+    assert drop.eval()(ones) is ones
+    assert Dropout(0.0)(ones) is ones
 
 
 def test_the_logits_are_the_mean_of_the_members():

@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from searchgym.benchmark.quickstart import Quickstart, ladder, quick_recipe, quickstart
+from searchgym.benchmark.quickstart import (
+    PROCESSES,
+    Quickstart,
+    ladder,
+    quick_recipe,
+    quickstart,
+)
 from searchgym.benchmark.training import CandidateRecipe, Learned, SeedTrainer
 from searchgym.cards import card
 from searchgym.errors import CardError
@@ -82,11 +88,11 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
         "data_dir": root / "none", "generated_questions": 12, "real_questions": 12,
     }  # fmt: skip
 
-    def do() -> Quickstart:
-        return quickstart(root / "out", seeds=(0, 1), recipe=TINY, **again)
+    def do(processes: int = 1) -> Quickstart:
+        return quickstart(root / "out", seeds=(0, 1), recipe=TINY, processes=processes, **again)
 
     with redirect_stdout(StringIO()) as printed:
-        done = do()
+        done = do(PROCESSES)
     return Job(root / "out", do, done, printed.getvalue())
 
 

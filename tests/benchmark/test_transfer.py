@@ -1,7 +1,9 @@
 import csv
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,48 @@ def test_a_function_climbs_as_it_is_evaluated() -> None:
     for no_agent in (lambda text: text, "rules"):
         with pytest.raises(CardError, match="whose one parameter is called 'requests'"):
             transfer({"it": no_agent}, [SMALL])  # type: ignore[dict-item]
+
+
+class Failing(ConstantAgent):
+    """Cannot play."""
+
+    def act(self, requests: Sequence[TurnRequest]) -> list[str]:
+        raise RuntimeError("no voice")
+
+
+def test_processes_find_what_one_finds(tmp_path: Path) -> None:
+    rungs = [SMALL, replace(SMALL, name="again"), replace(SMALL, name="first", cost=-1)]
+    agents = {"one": ConstantAgent("Mira Venn"), "oracle": oracle,
+              "seeds": [RandomAgent(1), RandomAgent(2)]}  # fmt: skip
+    told: list[Any] = []
+
+    @contextmanager
+    def progress(label: str, total: int) -> Iterator[Callable[[int], Any]]:
+        told.append((label, total))
+        yield told.append
+        told.append("end")
+
+    here = transfer(agents, rungs)
+    apart = transfer(agents, rungs, processes=2, out_dir=tmp_path, progress=progress)
+    assert apart.complete
+    assert apart.rows() == here.rows()
+    assert list(apart.results) == list(here.results)
+    assert {t for t in told if isinstance(t, tuple)} == {
+        (f"{rung.name}: {agent}", 2) for rung in rungs for agent in agents
+    }
+    assert sum(t for t in told if isinstance(t, int)) == 3 * 4 * 2
+    assert told.count("end") == 3 * 4
+    told.clear()
+    again = transfer(agents, rungs, processes=2, out_dir=tmp_path, progress=progress)
+    assert again.rows() == here.rows()
+    assert {label for label, _ in (t for t in told if isinstance(t, tuple))} <= {
+        f"{rung.name}: {agent}" for rung in rungs for agent in ("one", "oracle", "seeds")
+        if getattr(agents[agent], "fingerprint", None) is None
+    }  # fmt: skip
+    with pytest.raises(EvaluationError, match=r"(?s)a worker failed: .*no voice"):
+        transfer(Failing("x"), rungs, processes=2)
+    with pytest.raises(EvaluationError, match="cannot be sent to other processes"):
+        transfer({"it": lambda requests: ["x"] * len(requests)}, rungs, processes=2)
 
 
 def test_oracle_sits_out_where_nothing_is_known() -> None:

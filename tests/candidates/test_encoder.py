@@ -1,5 +1,7 @@
 """The frozen encoder: word vectors, cache, and what a batch may change. Needs the bundled model."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -58,6 +60,34 @@ def test_batch_composition_barely_matters(encoder):
     for w in words:
         a, b = alone(w), together(w)
         assert ((a * b).sum(1) > 0.98).all()
+
+
+def test_a_copy_knows_what_was_known_when_it_was_made(tmp_path):
+    """Not what others write meanwhile: what a process finds does not depend on who is faster."""
+    first = FeatureBuilder(WordEncoder(cache=tmp_path))
+    words = [tokenise(text) for text in TEXTS]
+    first.encoder.prepare(words[:2])
+    sent = pickle.dumps(first)
+    first.encoder.prepare(words[2:])
+    copy = pickle.loads(sent)
+    assert len(copy.encoder.store) == 2
+    for known in words[:2]:
+        assert np.array_equal(first.encoder(known), copy.encoder(known))
+    assert copy.encoder.encoded == 2  # by the one that it is a copy of
+    copy.encoder.prepare(words)
+    assert copy.encoder.encoded == 4
+    assert np.array_equal(first.encoder.spelt(["river", ""]), copy.encoder.spelt(["river", ""]))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", ""])
+def test_other_kinds_of_numbers_are_refused(dtype):
+    with pytest.raises(CardError, match="expected 'float32' or 'bfloat16'"):
+        WordEncoder(dtype=dtype)
+
+
+def test_words_before_they_are_read_are_the_same_in_both_kinds_of_numbers():
+    half, whole = WordEncoder(dtype="bfloat16"), WordEncoder(dtype="float32")
+    assert np.array_equal(half.spelt(["river", "Żołnierz"]), whole.spelt(["river", "Żołnierz"]))
 
 
 def test_cache_is_read_back_exactly_and_broken_shards_are_named(tmp_path):

@@ -97,7 +97,7 @@ def transfer(
         above={rung.name: rung.above for rung in rungs if rung.above},
         seed=seed,
     )
-    how = How(Path(out_dir) if out_dir is not None else None, seed, batch)
+    how = Conditions(Path(out_dir) if out_dir is not None else None, seed, batch)
     rungs = sorted(rungs, key=lambda rung: rung.cost)
     try:
         if processes > 1 and len(rungs) > 1:
@@ -109,8 +109,8 @@ def transfer(
     return table
 
 
-class How(NamedTuple):
-    """Options of a transfer, the same in every process."""
+class Conditions(NamedTuple):
+    """What all agents are played under, in every process."""
 
     out: Path | None
     seed: int
@@ -118,7 +118,11 @@ class How(NamedTuple):
 
 
 def _climb(
-    agents: Mapping[str, Contender], rungs: Sequence[Rung], how: How, add: Add, progress: Progress
+    agents: Mapping[str, Contender],
+    rungs: Sequence[Rung],
+    how: Conditions,
+    add: Add,
+    progress: Progress,
 ) -> None:
     """Play every rung with every agent; ``KeyboardInterrupt`` where one was cut short."""
     noted = False
@@ -153,7 +157,7 @@ def _climb(
 
 
 def _climb_in_processes(
-    agents: Mapping[str, Contender], rungs: Sequence[Rung], how: How, processes: int, add: Add,
+    agents: Mapping[str, Contender], rungs: Sequence[Rung], how: Conditions, processes: int, add: Add,
     progress: Progress,
 ) -> None:  # fmt: skip
     """Deal the rungs out, always alike, so that what a process has cached does not depend on who
@@ -182,7 +186,9 @@ def _climb_in_processes(
             add(rung, name, done)
 
 
-def _work(parent: Channel, share: tuple[Mapping[str, Contender], Sequence[Rung], How, int]) -> None:
+def _work(
+    parent: Channel, share: tuple[Mapping[str, Contender], Sequence[Rung], Conditions, int]
+) -> None:
     agents, rungs, how, processes = share
     torch = sys.modules.get("torch")  # agents with a network have brought it
     if torch is not None:
@@ -225,7 +231,7 @@ def _finished(
     agent: Agent,
     shared: SearchEnv,
     tasks: Sequence[Task],
-    how: How,
+    how: Conditions,
 ) -> EvalResult | None:
     """The saved result, if it is what running again would give."""
     if path is None or not path.is_file() or getattr(agent, "fingerprint", None) is None:

@@ -89,6 +89,10 @@ class ScoredActions(NamedTuple):
     """(n, len(FEATURE_NAMES))."""
 
 
+_BUILT = ("_questions", "_pairs", "_lengths", "_states")
+"""Caches, which another process fills for itself."""
+
+
 class FeatureBuilder:
     """Turns states into candidates and features; caches per question, pair and state.
 
@@ -114,9 +118,9 @@ class FeatureBuilder:
         self._capacity = states
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what was built so far, which another process builds for itself."""
-        empty = {"_questions": {}, "_pairs": {}, "_lengths": {}, "_states": OrderedDict()}
-        return {**self.__dict__, **empty}
+        """Leave out what was built so far."""
+        kept = {k: v for k, v in self.__dict__.items() if k not in _BUILT}
+        return {**kept, **{name: type(self.__dict__[name])() for name in _BUILT}}
 
     # -- asking ----------------------------------------------------------------------------------
     def prepare(self, states: Sequence[State], progress: Progress | None = None) -> None:

@@ -48,7 +48,7 @@ class Channel:
             raise ParentGoneError from error
 
 
-class Message(NamedTuple):
+class CrewMessage(NamedTuple):
     """What a worker of a crew has sent."""
 
     worker: int
@@ -93,7 +93,7 @@ class Crew:
             self._crew[ours] = number, process
         return self
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> Iterator[CrewMessage]:
         """Yield what the processes send until all have ended.
 
         Raises:
@@ -106,7 +106,7 @@ class Crew:
                 try:
                     kind, value = connection.recv()
                     if kind not in ("ended", "failed"):
-                        yield Message(number, kind, value, partial(_reply, connection))
+                        yield CrewMessage(number, kind, value, partial(_reply, connection))
                 except (EOFError, ConnectionError):
                     process.join()
                     raise EvaluationError(
@@ -120,7 +120,7 @@ class Crew:
                     del self._crew[connection]
                     process.join()
                     connection.close()
-                    yield Message(number, kind, value, partial(_reply, connection))
+                    yield CrewMessage(number, kind, value, partial(_reply, connection))
 
     def __exit__(
         self,

@@ -157,9 +157,13 @@ def _climb(
 
 
 def _climb_in_processes(
-    agents: Mapping[str, Contender], rungs: Sequence[Rung], how: Conditions, processes: int, add: Add,
+    agents: Mapping[str, Contender],
+    rungs: Sequence[Rung],
+    how: Conditions,
+    processes: int,
+    add: Add,
     progress: Progress,
-) -> None:  # fmt: skip
+) -> None:
     """Deal the rungs out, always alike, so that what a process has cached does not depend on who
     is faster; raises as :func:`_climb` does."""
     processes = min(processes, len(rungs))

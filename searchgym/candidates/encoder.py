@@ -158,7 +158,8 @@ class WordEncoder:
     def spelt(self, words: Sequence[str]) -> NDArray[np.float32]:
         """(N, D) meanings of words before the network reads them in a context: the mean of the
         embeddings of each one's pieces. The same on every processor, thousands in a second."""
-        encodings = self._load_tokenizer().encode_batch(list(words), add_special_tokens=False)
+        known = [_encodable(word) for word in words]
+        encodings = self._load_tokenizer().encode_batch(known, add_special_tokens=False)
         self._load_model()
         table = self._embeddings.numpy()
         means = [table[e.ids].mean(0) if e.ids else np.zeros_like(table[0]) for e in encodings]
@@ -205,9 +206,7 @@ class WordEncoder:
         import torch
 
         tokenizer, model = self._load_tokenizer(), self._load_model()
-        encodings = tokenizer.encode_batch(
-            [w.text.encode("utf-8", "replace").decode() for _, w in batch]
-        )
+        encodings = tokenizer.encode_batch([_encodable(words.text) for _, words in batch])
         width = -(-max(len(e.ids) for e in encodings) // WIDTHS) * WIDTHS
         ids = np.zeros((len(batch), width), dtype=np.int64)
         mask = np.zeros_like(ids)
@@ -239,6 +238,11 @@ class WordEncoder:
         norm = np.linalg.norm(sums, axis=1, keepdims=True)
         unit = sums / np.where(norm > 0, norm, 1)
         return np.clip(np.rint(unit * SCALE), -127, 127).astype(np.int8)
+
+
+def _encodable(text: str) -> str:
+    """The text with a question mark for each lone surrogate, which tokenizers refuse."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _fast(device: str) -> str:

@@ -183,6 +183,8 @@ def serve(
     }
     if watch and (index is not None or is_index(name) or not is_documents(name)):
         raise SearchGymError("--watch is for a folder of documents, without --index")
+    if split is not None and (is_index(name) or is_documents(name)):
+        raise SearchGymError(f"--split is for generated worlds and real sets; {name} has none")
 
     def announce(at: int) -> None:
         shown = f"[{host}]" if ":" in host else host

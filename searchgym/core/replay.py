@@ -80,6 +80,8 @@ def restore(
         raise EpisodeError(
             f"snapshot version {snapshot.get('version')!r}, expected {SNAPSHOT_VERSION}"
         )
+    if missing := sorted({"config", "events"} - set(snapshot)):
+        raise EpisodeError(f"the snapshot has no {missing[0]!r}: it is not whole")
     parent = snapshot.get("parent")
     with registered_only("this snapshot", trust=trust):
         config = EpisodeConfig.from_json(

@@ -143,8 +143,8 @@ class BM25Engine(Lexical):
             raise EngineError(f"fields must name some of {', '.join(FIELDS)}, got {fields!r}")
         if not (is_number(k1) and k1 >= 0 and is_number(b) and 0 <= b <= 1):
             raise EngineError(f"BM25 needs k1 ≥ 0 and 0 ≤ b ≤ 1, got k1={k1!r}, b={b!r}")
-        if threads < 1:
-            raise EngineError(f"threads must be at least 1, got {threads}")
+        if not isinstance(threads, int) or threads < 1:
+            raise EngineError(f"threads is a whole number from 1, got {threads!r}")
         if not len(corpus):
             raise EngineError(f"corpus {corpus.name!r} is empty: there is nothing to search")
         self.corpus, self._size = corpus, len(corpus)

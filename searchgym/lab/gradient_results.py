@@ -83,11 +83,6 @@ def row_of(
     return next((r for r in rows if r["size"] == size or len(rows) == 1), None)
 
 
-def twins_of(result: Mapping[str, Any], method: str) -> list[str]:
-    """Methods whose gradients are this one's, by name."""
-    return [n for n, entry in result["methods"].items() if entry.get("same_as") == method]
-
-
 def lines(
     result: Mapping[str, Any], size: int = SIZE, success: float = SUCCESS
 ) -> list[dict[str, str]]:

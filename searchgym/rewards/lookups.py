@@ -93,11 +93,6 @@ def token_f1(one: str, other: str) -> float:
     return match(one, (other,)).f1
 
 
-def searching_turns(outcome: Outcome) -> int:
-    """Number of turns that ran a query, opened a page or used another tool."""
-    return sum(bool(turn.calls) for turn in outcome.turns)
-
-
 def pages(outcome: Outcome) -> tuple[str, ...]:
     """URLs of the pages that were asked for, in order, repeated ones each time."""
     return tuple(

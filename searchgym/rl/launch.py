@@ -279,7 +279,7 @@ def config_of(plan: Plan) -> TrainConfig:
         path = Path(model)
         if hint := bare_hint(model):
             raise CardError(f"{model!r} is a hub's name{hint}")
-        local = path.is_absolute() or model.startswith(".") or path.is_dir()
+        local = path.is_absolute() or model.startswith(".") or model.endswith("/") or path.is_dir()
         if local and not is_model(path):
             raise CardError(
                 f"{model} holds no model (no config.json): give a folder that transformers or PEFT "

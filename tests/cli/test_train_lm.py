@@ -238,6 +238,7 @@ FIRST = min(path.stem for path in (ROOT / "agents" / "recipes").glob("*.toml"))
         (["train", "grpo"], "add --model with a name"),
         (["train", "gprpo", "--model", "x"], "Did you mean 'grpo'"),
         (["train", "grpo", "--model", "./nothing"], "holds no model (no config.json)"),
+        (["train", "grpo", "--model", "nothing/"], "holds no model (no config.json)"),
         (["train", "grpo", "--model", "W", "-s", "los.clip_high=1"], "Did you mean 'loss'"),
         (["train", "grpo", "--model", "W", "-s", "train.lrr=1"], "Did you mean 'lr'"),
         (["train", "grpo", "--model", "W", "-s", "sampling.tempera=1"], "'temperature'"),

@@ -284,6 +284,13 @@ def test_snapshots_replay_exactly(texts, abstain):
     assert len(e.turns) <= e.config.rules.max_turns
 
 
+@pytest.mark.parametrize("key", ["config", "events"])
+def test_half_a_snapshot_is_refused(key):
+    cut = {k: v for k, v in episode().snapshot().items() if k != key}
+    with pytest.raises(EpisodeError, match=f"has no '{key}'"):
+        Episode.restore(cut)
+
+
 def test_a_snapshot_of_another_version_is_refused():
     snapshot = {**episode().snapshot(), "version": 0}
     with pytest.raises(EpisodeError, match="snapshot version 0"):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,7 @@ from hypothesis import strategies as st
 from searchgym.corpora.corpus import GeneratedCorpus
 from searchgym.corpora.render import page_url, render
 from searchgym.corpora.render_pages import PageRenderer
-from searchgym.corpora.render_stream import iter_rendered, render_to_disk
-from searchgym.errors import DataError, WorldError
+from searchgym.errors import WorldError
 from searchgym.worlds.generate import generate
 from searchgym.worlds.loader import load_schema, shipped_worlds
 from searchgym.worlds.storage import world_digest
@@ -144,32 +142,3 @@ def test_urls_are_safe() -> None:
     assert page_url("Oldeth Marn") == "https://world.example/wiki/Oldeth_Marn"
     assert page_url("A & B's (film)") == "https://world.example/wiki/A_%26_B%27s_(film)"
     assert page_url("Zoë") == "https://world.example/wiki/Zo%C3%AB"
-
-
-def test_disk_and_memory_agree(world: World, tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    folder = render_to_disk(
-        world, tmp_path / "c", distractors=1, progress=lambda done, n: seen.append((done, n))
-    )
-    assert seen[-1] == (900, 900)
-    corpus = render(world, distractors=1)
-    assert list(iter_rendered(folder)) == list(corpus)
-    offsets = np.load(folder / "offsets.npy")
-    data = (folder / "passages.jsonl").read_bytes()
-    assert offsets[-1] == len(data)
-    assert all(data[i - 1] == 10 for i in offsets[1:].tolist())
-
-
-def test_unfinished_renderings_are_refused(world: World, tmp_path: Path) -> None:
-    folder = render_to_disk(world, tmp_path / "c")
-
-    class Stop(Exception):
-        pass
-
-    def stop(done: int, n: int) -> None:
-        raise Stop
-
-    with pytest.raises(Stop):
-        render_to_disk(world, folder, progress=stop)
-    with pytest.raises(DataError, match="missing or was cut"):
-        list(iter_rendered(folder))

@@ -163,6 +163,7 @@ def test_fingerprint_and_key_follow_what_answers_depend_on() -> None:
         ({"fields": ("body",)}, "fields must name"),
         ({"b": 2.0}, "0 ≤ b ≤ 1"),
         ({"threads": 0}, "threads"),
+        ({"threads": "abc"}, "threads is a whole number from 1, got 'abc'"),
         ({"pattern": "("}, "not a regular expression"),
     ],
 )

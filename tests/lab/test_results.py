@@ -9,7 +9,7 @@ import pytest
 
 from searchgym.errors import DataError
 from searchgym.lab import gradient_results, learning_results
-from searchgym.lab.gradient_results import lines, measure, row_of, rows_of, twins_of
+from searchgym.lab.gradient_results import lines, measure, row_of, rows_of
 from searchgym.lab.learn import Course
 from searchgym.lab.learning_results import apart, row, sentence, summary
 from searchgym.lab.methods import BROKEN, MOST_USED, learners
@@ -41,7 +41,6 @@ def test_twins_have_one_row(tmp_path):
     measure(["grpo", "rloo"], path, **SMALL)
     result = measure(["grpo", "grpo_kl", "rloo"], path, **SMALL)
     assert result["methods"]["grpo_kl"] == {"same_as": "grpo"}
-    assert twins_of(result, "grpo") == ["grpo_kl"]
     assert rows_of(result, "grpo_kl") == rows_of(result, "grpo")
     assert row_of(result, "rloo", 4, 0.4)["calls"] > 3
     shown = lines(result, 4, 0.4)

@@ -71,6 +71,7 @@ def test_an_index_that_holds_its_passages_is_served(stored: Path, start: Start) 
         (["--engine", "dense"], "leave --engine dense out"),
         (["--index", "x"], "leave --index out"),
         (["--watch"], "--watch is for a folder of documents"),
+        (["--split", "test"], "--split is for generated worlds and real sets"),
         (["-s", "engine.nlist=2"], "nlist"),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -175,9 +174,3 @@ def walk(root: Path) -> Iterator[tuple[Path, str | None]]:
             hidden = "hidden (its name begins with a dot)" if each.startswith(".") else None
             yield path, hidden or ("a link" if path.is_symlink() else kind_of_file(path))
     yield from failed
-
-
-def formats_line(documents: DocumentCorpus) -> str:
-    """Number of files read, by format: "12 Markdown, 3 PDF"."""
-    counts = Counter(file.format for file in documents.files)
-    return ", ".join(f"{n:,} {form}" for form, n in sorted(counts.items()))

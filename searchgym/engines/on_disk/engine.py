@@ -46,8 +46,8 @@ class DiskBM25Engine(Lexical):
     ) -> None:
         from .._kernel import Weighting
 
-        if threads < 1:
-            raise EngineError(f"threads must be at least 1, got {threads}")
+        if not isinstance(threads, int) or threads < 1:
+            raise EngineError(f"threads is a whole number from 1, got {threads!r}")
         folder = Path(index)
         about = read_about(folder)
         if corpus is not None and about["digest"] != corpus.digest:

@@ -51,8 +51,8 @@ class _Member(nn.Module):
 
 
 class Dropout(nn.Module):
-    """As ``torch.nn.Dropout``, with 16 random bits an entry: a third of the time on a CPU, where
-    drawing them is most of the work. The share that is dropped is rounded to 2^-16."""
+    """Dropout as ``torch.nn.Dropout``, from 16 random bits an entry: a third of the time on a CPU,
+    where drawing them is most of the work. The share that is dropped is rounded to 2^-16."""
 
     def __init__(self, p: float) -> None:
         super().__init__()

@@ -110,7 +110,7 @@ def transfer(
 
 
 class Conditions(NamedTuple):
-    """What all agents are played under, in every process."""
+    """Conditions under which all agents are played, the same in every process."""
 
     out: Path | None
     seed: int

@@ -49,7 +49,7 @@ class Channel:
 
 
 class CrewMessage(NamedTuple):
-    """What a worker of a crew has sent."""
+    """Message that a worker of a crew has sent."""
 
     worker: int
     kind: str
@@ -87,7 +87,8 @@ class Crew:
                 self._end()
                 raise EvaluationError(
                     f"this agent or environment cannot be sent to other processes ({error}); use "
-                    "workers=1, or build=: a function of a module that returns (agent, env)"
+                    "one process, or for an evaluation build=: a function of a module that returns "
+                    "(agent, env)"
                 ) from error
             theirs.close()
             self._crew[ours] = number, process

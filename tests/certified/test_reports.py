@@ -28,7 +28,7 @@ def answered(env_id: str) -> bool:
     return not gym.spec(env_id).kwargs.get("one_search")
 
 
-@pytest.mark.parametrize("env_id", filter(answered, env_ids()))
+@pytest.mark.parametrize("env_id", [*filter(answered, env_ids())])
 def test_an_environment_was_checked_and_nothing_was_found(env_id: str) -> None:
     said = REPORTS["environments"][env_id]
     assert set(said) == set(REPORTS["programs"])

@@ -38,8 +38,10 @@ def _merge(
     new_docs: NDArray[np.int32],
     new_scores: NDArray[np.float32],
     base: int,
+    before: bool,
 ) -> None:
-    """Keep the best of two rankings (k,) in the first; ties are the first one's."""
+    """Keep the best of two rankings (k,) in the first; ties are the new one's if its documents,
+    counted from ``base``, stand ``before`` the others."""
     if new_docs[0] < 0:
         return
     k = docs.shape[0]
@@ -48,7 +50,10 @@ def _merge(
     for place in range(k):
         old = i < k and old_docs[i] >= 0
         new = j < k and new_docs[j] >= 0
-        if old and not (new and new_scores[j] > old_scores[i]):
+        wins = new and (
+            not old or new_scores[j] > old_scores[i] or (before and new_scores[j] == old_scores[i])
+        )
+        if old and not wins:
             docs[place], scores[place] = old_docs[i], old_scores[i]
             i += 1
         elif new:
@@ -74,6 +79,7 @@ def best_of_shards(
     rows: NDArray[np.int32],
     marks: NDArray[np.uint64],
     shard: int,
+    backwards: bool,
     scores: NDArray[np.float32],
     seen: NDArray[np.int32],
     out_docs: NDArray[np.int32],
@@ -83,9 +89,10 @@ def best_of_shards(
 
     ``numbers[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
     ``weights``: how often each counts. ``weighting``: the ``terms``, ``idf`` and ``norms`` of
-    ``files.ARRAYS``, whose arrays stand beside it; ``shard``: passages of a shard. ``scores``
-    (shard,) must be all zero and is left so; ``seen`` (shard + 1,) is scratch. ``out_docs``
-    (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places stay so.
+    ``files.ARRAYS``, whose arrays stand beside it; ``shard``: passages of a shard;
+    ``backwards``: begin with the last shard, to the same result. ``scores`` (shard,) must be all
+    zero and is left so; ``seen`` (shard + 1,) is scratch. ``out_docs`` (Q, k ≥ 1) filled with −1,
+    ``out_scores`` (Q, k) with 0: unused places stay so.
     """
     queries, k = out_docs.shape
     order = np.zeros(numbers.shape[0], np.float32)
@@ -96,7 +103,9 @@ def best_of_shards(
     floor = np.zeros(queries, np.float32)
     docs = np.empty((queries, k), np.int32)
     best = np.empty((queries, k), np.float32)
-    for s in range(shards.shape[0] - 1):
+    count = shards.shape[0] - 1
+    for turn in range(count):
+        s = count - 1 - turn if backwards else turn
         here = slice(shards[s], shards[s + 1])
         held = slice(postings[s], postings[s + 1])
         own = Weighting(
@@ -118,6 +127,6 @@ def best_of_shards(
                 largest[here], scores, seen, docs, best,
             )  # fmt: skip
         for q in range(queries):
-            _merge(out_docs[q], out_scores[q], docs[q], best[q], s * shard)
+            _merge(out_docs[q], out_scores[q], docs[q], best[q], s * shard, backwards)
             if out_docs[q, k - 1] >= 0:
                 floor[q] = out_scores[q, k - 1]

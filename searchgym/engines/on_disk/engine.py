@@ -72,6 +72,7 @@ class DiskBM25Engine(Lexical):
         columns = ("data", "indices", "indptr", "largest", "rows", "marks")
         shards = arrays["most"], arrays["shards"], arrays["postings"]
         self._arrays = *shards, weighting, *map(arrays.__getitem__, columns)
+        self._backwards = False
         self._scratch: list[tuple[NDArray[np.float32], NDArray[np.int32]]] = []
         shown = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
         self.fingerprint = f"bm25_disk:{about['digest']}:{shown[:16]}"
@@ -82,6 +83,9 @@ class DiskBM25Engine(Lexical):
     def search(self, texts: Sequence[str], k: int) -> list[Ranking]:
         """One ranking per text; ``k ≤ 0`` gives no hits."""
         docs, scores = self.search_positions(texts, k)
+        # A batch begins where the one before it ended: of an index that is larger than the memory,
+        # these are the shards that are still in it.
+        self._backwards = not self._backwards
         read = self.passages
         if isinstance(read, StoredCorpus):
             read.fetch(np.unique(docs[docs >= 0]).tolist())
@@ -108,8 +112,8 @@ class DiskBM25Engine(Lexical):
             scratch = np.zeros(size, np.float32), np.zeros(size + 1, np.int32)
         part = slice(starts[0], starts[-1])  # each thread looks its own terms up
         kernel(
-            terms[part], weights[part], starts - starts[0], *self._arrays, size, *scratch, docs,
-            scores,
+            terms[part], weights[part], starts - starts[0], *self._arrays, size, self._backwards,
+            *scratch, docs, scores,
         )  # fmt: skip
         self._scratch.append(scratch)
 

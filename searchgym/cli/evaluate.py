@@ -57,12 +57,16 @@ def evaluate(
     ] = None,
     questions: Annotated[
         int | None,
-        typer.Option("--questions", "-n", min=1, help="Ask only so many, of all kinds alike."),
+        typer.Option(
+            "--questions", "-n", min=1, help="Ask only so many questions, of all kinds alike."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Fixes every episode.")] = 0,
     samples: Annotated[
         int,
-        typer.Option(min=1, help="Play each question so often, with seed, seed + 1, …: pass@k."),
+        typer.Option(
+            min=1, help="Play each question this often, with seed, seed + 1, …: gives pass@k."
+        ),
     ] = 1,
     batch: Annotated[int, typer.Option(min=1, help="Episodes played at a time.")] = 256,
     workers: Annotated[int, typer.Option(min=1, help="Processes to share the questions.")] = 1,
@@ -85,17 +89,21 @@ def evaluate(
     bars: Annotated[
         bool,
         typer.Option(
-            "--baselines", help="Exact match of what costs nothing, and of the oracle, by family."
+            "--baselines",
+            help="Show the exact match of agents that cost nothing, and of the oracle, by family.",
         ),
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for results and trajectories. Started again, it goes on there."),
+        typer.Option(
+            help="Folder for results and trajectories. The same command continues what "
+            "is unfinished there."
+        ),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace what is in the folder.")] = False,
     retry_lost: Annotated[
         bool,
-        typer.Option("--retry-lost", help="Play what the infrastructure ended once more."),
+        typer.Option("--retry-lost", help="Play again the episodes that the infrastructure ended."),
     ] = False,
     full: Annotated[
         bool, typer.Option("--full", help="Print every table: cost, families, refusals, …")

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 _LM = "Language models, by a recipe"
 Seconds = Annotated[
     float | None,
-    typer.Option(min=1, help="Stop training after so long; reproducible only without it."),
+    typer.Option(
+        min=1, help="Stop training after so many seconds. Runs are reproducible only without it."
+    ),
 ]
 
 
@@ -47,10 +49,14 @@ def train(
         ),
     ] = None,
     env: Annotated[
-        str | None, typer.Option(help="Default: SearchQA-v0.", rich_help_panel=_LM)
+        str | None,
+        typer.Option(help="Environment to train in. Default: SearchQA-v0.", rich_help_panel=_LM),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Default: the recipe's.", rich_help_panel=_LM)
+        int | None,
+        typer.Option(
+            min=1, help="Training steps. Default: the recipe's.", rich_help_panel=_LM
+        ),
     ] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.", rich_help_panel=_LM)] = None,
     lora: Annotated[
@@ -86,8 +92,8 @@ def train(
     renderer: Annotated[
         str | None,
         typer.Option(
-            help="plain, bare (without instructions), names (the same, names as slots) or chat; "
-            "default: as the model was trained, else chat where it has a template.",
+            help="Prompt format: plain, bare (without instructions), names (bare, with names as "
+            "slots) or chat. Default: as the model was trained, else chat if it has a template.",
             rich_help_panel=_LM,
         ),
     ] = None,

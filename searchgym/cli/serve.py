@@ -79,7 +79,10 @@ def serve(
         typer.Option(min=1, help="Connections per process (default: 4096, or what ulimit allows)."),
     ] = None,
     read_timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds in which a request's head, and body, must come.")
+        float,
+        typer.Option(
+            min=0.1, help="Seconds in which a request's head, and then its body, must arrive."
+        ),
     ] = 20.0,
     token: Annotated[
         str | None,
@@ -91,11 +94,13 @@ def serve(
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="A further name of this server in Host and Origin: a proxy's."),
+        typer.Option(help="A further name of this server in Host and Origin, such as a proxy's."),
     ] = None,
     index: Annotated[
         Path | None,
-        typer.Option(help="Folder of a BM25 index: used if there, built and saved if not."),
+        typer.Option(
+            help="Folder of a BM25 index. If it is missing, the index is built and saved there."
+        ),
     ] = None,
     max_batch: Annotated[int, typer.Option(min=1, help="Most queries per engine call.")] = 64,
     max_wait_ms: Annotated[
@@ -106,10 +111,11 @@ def serve(
     ] = 2,
     deadline: Annotated[float, typer.Option(min=0, help="Seconds a request may take.")] = 60.0,
     grace: Annotated[
-        float, typer.Option(min=0, help="Seconds to finish accepted requests in when told to end.")
+        float,
+        typer.Option(min=0, help="Seconds in which accepted requests are finished at the end."),
     ] = 30.0,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Notice changes in a folder of documents.")
+        bool, typer.Option("--watch", help="Read a folder of documents again when it changes.")
     ] = False,
     split: Annotated[
         str | None, typer.Option(help="Split (default: train; real sets: public).")
@@ -136,7 +142,8 @@ def serve(
 
     Routes: GET / (a page to search from a browser), POST /retrieve, /access, /DIALECT/retrieve,
     /mcp; GET /healthz, /stats, /metrics, /openapi.json (which describes them all).
-    [bold]--set[/bold] gives engine options: -s engine.k1=1.2. SIGTERM finishes what was accepted.
+    [bold]--set[/bold] gives engine options: -s engine.k1=1.2. On SIGTERM, accepted requests
+    are finished.
 
     Clients of the Model Context Protocol find the tools search and get_document at /mcp:
     {"mcpServers": {"searchgym": {"type": "http", "url": "http://127.0.0.1:8000/mcp"}}}

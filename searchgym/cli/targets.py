@@ -33,8 +33,8 @@ Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Run the code that the files read here name by import path; else only registered "
-        "items may be named in them.",
+        help="Run code that the files read here name by import path. Without it, they may name "
+        "registered items only.",
     ),
 ]
 DataDir = Annotated[

@@ -39,18 +39,18 @@ def transfer(
         ),
     ] = None,
     agent: Annotated[
-        list[str] | None, typer.Option("--agent", "-a", help="The same, as an option.")
+        list[str] | None, typer.Option("--agent", "-a", help="The same as CARD|AGENT.")
     ] = None,
     rungs: Annotated[
         str | None,
         typer.Option(
-            help="Only these, by comma: source, world, wording, schema, degraded, dense, hybrid, "
-            "simulated, real, remote, or a set's name."
+            help="Only these, by comma: source, world, wording, schema, degraded, misinformation, "
+            "dense, hybrid, simulated, real, remote, or a set's name."
         ),
     ] = None,
     env: Annotated[
         str | None,
-        typer.Option(help="The generated environment at the foot: the card's, else SearchQA-v0."),
+        typer.Option(help="Environment of the first rungs. Default: the card's, else SearchQA-v0."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for results; finished ones are kept.")] = Path(
         "runs/transfer"
@@ -64,12 +64,12 @@ def transfer(
     baseline: Annotated[
         str,
         typer.Option(
-            help="Gains are counted from: untrained (of agents trained here; else the best "
-            "script), best (script), or an agent of the table."
+            help="What gains are counted from: untrained (agents trained here; for others the best "
+            "script), best (the best script), or an agent of the table."
         ),
     ] = "untrained",
     reference: Annotated[
-        str, typer.Option(help="The rung whose gain stands for what was learnt in simulation.")
+        str, typer.Option(help="The rung by whose gain transfer ratios are divided.")
     ] = "held-out world",
     seeds: Annotated[
         int, typer.Option(min=1, help="Agents per source.", rich_help_panel=_TRAIN)
@@ -92,7 +92,9 @@ def transfer(
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(min=1, help="Stop each training after so long.", rich_help_panel=_TRAIN),
+        typer.Option(
+            min=1, help="Stop each training after so many seconds.", rich_help_panel=_TRAIN
+        ),
     ] = None,
     generator: Annotated[
         str | None,
@@ -112,15 +114,15 @@ def transfer(
     recording: Annotated[
         Path | None,
         typer.Option(
-            help="Keeps the remote engine's answers (default: in --out); without --remote it is "
-            "replayed.",
+            help="File that keeps the remote engine's answers (default: in --out). Without "
+            "--remote, it is replayed.",
             rich_help_panel=_ENGINES,
         ),
     ] = None,
     remote_set: Annotated[
         str | None,
         typer.Option(
-            help="Whose questions it is asked (default: the first set here).",
+            help="Set whose questions the remote engine is asked (default: the first set here).",
             rich_help_panel=_ENGINES,
         ),
     ] = None,
@@ -146,9 +148,9 @@ def transfer(
 ) -> None:  # fmt: skip
     """Agents on the ladder from their own world to real passages: scores, drops, transfer ratios.
 
-    Rungs that cannot be had here are listed with the reason. Results are saved one by one; the
-    same command goes on where it stopped. What makes real questions harder is looked for
-    afterwards (lacks.json).
+    Rungs that cannot be played here are listed with the reason. Results are saved one by one, and
+    the same command continues where it stopped. Afterwards, the file lacks.json says what makes
+    real questions harder.
     """
     from ..benchmark import transfer as climb
     from ..benchmark.contenders import BARS, baselines

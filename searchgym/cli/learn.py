@@ -120,7 +120,11 @@ def train(
         typer.Option("--resume", help="Go on with the run in --out.", rich_help_panel=_LM),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the run. Default: runs/RECIPE, or runs/train.")
+        Path | None,
+        typer.Option(
+            help="Folder of the run. Default: runs/NAME of a recipe or of a card that trains a "
+            "language model, else runs/train."
+        ),
     ] = None,
     seed: Annotated[
         list[int] | None,

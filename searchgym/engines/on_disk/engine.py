@@ -89,10 +89,13 @@ class DiskBM25Engine(Lexical):
         read = self.passages
         if isinstance(read, StoredCorpus):
             read.fetch(np.unique(docs[docs >= 0]).tolist())
-        return [
+        rankings = [
             tuple([Hit(read[doc], score) for doc, score in zip(*row, strict=True) if doc >= 0])
             for row in zip(docs.tolist(), scores.tolist(), strict=True)
         ]
+        if isinstance(read, StoredCorpus):
+            read.release()
+        return rankings
 
     def _fill(
         self,

@@ -130,7 +130,8 @@ def data(
     """
     from ..engines.registry import build_engine
     from ..engines.simulated.data import simulator_pairs
-    from ..llms.sft_data import file_digest, write_pairs
+    from ..llms.sft_data import write_pairs
+    from ..utils.files import file_digest
 
     chosen = _keywords(name, split, tasks, data_dir, settings)
     if worlds > 1 and "world" not in chosen and not isinstance(chosen.get("tasks"), Mapping):
@@ -156,7 +157,8 @@ def data(
 
     with working(f"reading {name} …"):
         write_pairs(rows(), out)
-    facts = {"file": str(out), **counts, "digest": file_digest(out), "bytes": out.stat().st_size}
+    digest, size = file_digest(out)[:16], out.stat().st_size
+    facts = {"file": str(out), **counts, "digest": digest, "bytes": size}
     print_json(facts) if as_json else print_facts("Simulator data", facts)
 
 
@@ -191,12 +193,13 @@ def train(
     """
     if tiny == (model is not None):
         raise CardError("say what to train: --tiny (from nothing) or --model NAME, one of them")
-    from ..llms.sft_data import file_digest, pretrained, read_pairs, untrained
+    from ..llms.sft_data import pretrained, read_pairs, untrained
 
     with working("loading …"):
         from ..llms.precision import training_dtype
         from ..llms.sft import FINE_TUNING, Progress, SftConfig, SftTrainer, encode
         from ..llms.sft import train as run
+        from ..utils.files import file_digest
 
         pairs = read_pairs(data)
         made, tokenizer = (
@@ -212,7 +215,7 @@ def train(
         # a small model gains nothing by bfloat16, and comes out alike on every processor without
         precision = {} if tiny else {"dtype": training_dtype(made.device)}
         trainer = SftTrainer(made, examples, config, **precision)
-    about = {"data": file_digest(data), "from": model or "nothing"}
+    about = {"data": file_digest(data)[:16], "from": model or "nothing"}
     last: list[Progress] = []
     watched = sys.stderr.isatty()
     with progress("training", config.steps, "steps") as advance:

@@ -7,7 +7,6 @@ user's cache. Nothing is read before a function here is called.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -19,6 +18,7 @@ from weakref import WeakValueDictionary
 from ..cards import Card, card, cards
 from ..errors import DataError, unknown
 from ..types import ABSTAIN, Passage, Split, Task
+from ..utils.files import file_digest
 from ..utils.user_cache import cache_root
 from .corpus import Corpus
 from .load import load_corpus, load_questions, stream_passages
@@ -102,7 +102,7 @@ def load_set(
     chosen = _split(name, splits, split)
     options = splits[chosen]
     questions = folder / options["questions"]
-    _require(set_card, questions)
+    require_file(set_card, questions)
     tasks = load_questions(
         questions, split=_ROLE.get(chosen, "test"), skip_split_answers=bool(options.get("torn"))
     )
@@ -157,12 +157,6 @@ def _bare(text: str) -> str:
     return re.sub(r"[\W_]+", "", text).casefold()
 
 
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def how_to_get(set_card: Card) -> str:
     """One sentence: the command, or what to do by hand."""
     get: Mapping[str, Any] = set_card.body.get("get", {})
@@ -213,7 +207,7 @@ def _files(set_card: Card, options: Mapping[str, Any], root: Path) -> list[Path]
     if downloaded:  # the hub's files hold passages for some sets only, all in one file
         paths = [path for path in paths if path.is_file()]
     for path in paths:
-        _require(set_card, path)
+        require_file(set_card, path)
     return paths
 
 
@@ -222,7 +216,8 @@ def _url(set_card: Card) -> str | None:
     return str(pattern) if pattern else None
 
 
-def _require(set_card: Card, path: Path) -> None:
+def require_file(set_card: Card, path: Path) -> None:
+    """``DataError``, which says how to get the set, if a file of it is not there."""
     if not path.is_file():
         raise DataError(
             f"{set_card.id} is not on this machine: {path} does not exist. Get it: "
@@ -260,7 +255,7 @@ def _status(set_card: Card, root: Path, verify: bool) -> SetStatus:
         missing=missing,
         bytes=sum((folder / name).stat().st_size for name in there),
         digest_ok=(
-            all(sha256_of(folder / name) == digests[name] for name in there)
+            all(file_digest(folder / name) == digests[name] for name in there)
             if present and verify
             else None
         ),

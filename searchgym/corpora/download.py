@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, MissingExtraError
-from ..utils.files import write_whole
-from .data import MANIFEST, data_directory, how_to_get, real_card, sha256_of
+from ..utils.files import file_digest, write_whole
+from .data import MANIFEST, data_directory, how_to_get, real_card
 from .lines import Line, Unique, id_of, read_json, text_of
 
 Record = dict[str, Any]
@@ -151,4 +151,4 @@ def write_records(path: Path, records: Iterable[Record]) -> str:
     except BaseException:  # Ctrl-C, too, leaves no part of a file behind
         os.unlink(made)
         raise
-    return sha256_of(path)
+    return file_digest(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -181,6 +180,8 @@ def _okapi(
 
 def save_index(directory: Path, index: BM25Index, meta: Mapping[str, Any]) -> None:
     """Write arrays, vocabulary and ``meta`` into a fresh folder, then move it into place."""
+    from ..utils.files import file_digest
+
     directory.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
@@ -188,7 +189,7 @@ def save_index(directory: Path, index: BM25Index, meta: Mapping[str, Any]) -> No
             np.save(staging / f"{name}.npy", getattr(index, name), allow_pickle=False)
         terms = sorted(index.vocabulary, key=index.vocabulary.__getitem__)
         (staging / _VOCABULARY).write_text(json.dumps(terms), encoding="ascii")
-        digests = {name: _digest(staging / name) for name in _FILES}
+        digests = {name: file_digest(staging / name) for name in _FILES}
         about = {"format": _FORMAT, "sha256": digests, **meta}
         (staging / "index.json").write_text(json.dumps(about), encoding="ascii")
         if directory.exists():
@@ -224,9 +225,11 @@ def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> BM
     Raises:
         EngineError: it was altered.
     """
+    from ..utils.files import file_digest
+
     try:
         for name in _FILES:
-            if _digest(directory / name) != digests[name]:
+            if file_digest(directory / name) != digests[name]:
                 raise ValueError(f"{name} is not what was saved")
         terms = json.loads((directory / _VOCABULARY).read_text(encoding="ascii"))
         arrays = {name: _mapped(directory / f"{name}.npy") for name in _ARRAYS}
@@ -269,11 +272,6 @@ def _mapped(path: Path) -> NDArray[Any]:
     """An array, memory-mapped if it holds anything."""
     mode: Any = "r" if path.stat().st_size > _HEADER else None
     return _frozen(np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False)))
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

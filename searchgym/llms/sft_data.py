@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -46,12 +45,6 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     if not pairs:
         raise DataError(f"{path} holds no pairs")
     return pairs
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file, 16 hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 def untrained(

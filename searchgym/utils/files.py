@@ -1,8 +1,9 @@
-"""Whole-or-nothing file writes, one-line write errors, and a lock that one process holds."""
+"""Whole-or-nothing writes, one-line write errors, digests, and a lock that one process holds."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -64,6 +65,12 @@ def write_whole(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def locked(path: Path) -> bool:

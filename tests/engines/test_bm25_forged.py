@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
-from searchgym.engines.bm25_index import _FILES, _digest
+from searchgym.engines.bm25_index import _FILES
 from searchgym.errors import EngineError
 from searchgym.types import Passage, Ranking
+from searchgym.utils.files import file_digest
 
 QUERIES = ["w0 w1", "w0", "w7 w30 w31", "w2 w3 w5 w50"]
 Kept = tuple[Path, Corpus, list[Ranking]]
@@ -59,7 +60,7 @@ def signed(folder: Path) -> None:
     """Record the digests of the files as they are now, as a forger would."""
     path = folder / "index.json"
     about = json.loads(path.read_text())
-    about["sha256"] = {name: _digest(folder / name) for name in _FILES}
+    about["sha256"] = {name: file_digest(folder / name) for name in _FILES}
     path.write_text(json.dumps(about))
 
 

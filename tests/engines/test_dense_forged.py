@@ -18,10 +18,10 @@ from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.dense.build import build_dense
 from searchgym.engines.dense.encoder import SentenceEncoder
-from searchgym.engines.dense.shards import file_digest
 from searchgym.errors import EngineError
 from searchgym.types import Passage
 from searchgym.utils import trust
+from searchgym.utils.files import file_digest
 
 from .tiny import tiny_encoder
 
@@ -123,8 +123,8 @@ FUZZ = """
 import json, shutil, sys
 from pathlib import Path
 import numpy as np
-from searchgym.engines.dense.shards import file_digest
 from searchgym.errors import EngineError
+from searchgym.utils.files import file_digest
 from tests.engines.test_dense_forged import opened
 from tests.engines.tiny import tiny_encoder
 from searchgym.engines.dense.encoder import SentenceEncoder

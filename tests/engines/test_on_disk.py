@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.on_disk import DiskBM25Engine, build, is_index
-from searchgym.engines.on_disk.files import ARRAYS, PASSAGES, digest_of, file_of
+from searchgym.engines.on_disk.files import ARRAYS, PASSAGES, file_of
 from searchgym.engines.registry import build_engine
 from searchgym.errors import EngineError
 from searchgym.types import Passage, Ranking
+from searchgym.utils.files import file_digest
 
 from ..small import CORPUS
 from .test_bm25_forged import common_words, put
@@ -175,7 +176,7 @@ def signed(folder: Path) -> None:
     path = folder / "searchgym.json"
     about = json.loads(path.read_text())
     for name, kind in ARRAYS.items():
-        about["sha256"][name] = digest_of(folder / file_of(name))
+        about["sha256"][name] = file_digest(folder / file_of(name))
         about[name] = (folder / file_of(name)).stat().st_size // np.dtype(kind).itemsize
     path.write_text(json.dumps(about))
 

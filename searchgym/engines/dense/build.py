@@ -17,6 +17,7 @@ import numpy as np
 
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
+from ...utils.files import file_digest
 from ..forward import Progress
 from ..kept import KeptVectors
 from .encoder import SentenceEncoder
@@ -27,7 +28,6 @@ from .shards import (
     PLAN,
     SHARD,
     encode_shards,
-    file_digest,
     locked,
     open_shards,
     plan_of,

@@ -16,10 +16,11 @@ import numpy as np
 
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
+from ...utils.files import file_digest
 from .encoder import SentenceEncoder
 from .faiss_check import check_header, check_index
 from .index import DenseIndex, import_faiss, parameters, read_faiss
-from .shards import file_digest, locked, write_whole
+from .shards import locked, write_whole
 from .vectors import Floats, Rows, Vectors
 
 JOINED = "joined.index"

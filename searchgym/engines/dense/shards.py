@@ -9,7 +9,6 @@ that was not.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +20,7 @@ import numpy as np
 
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
+from ...utils.files import file_digest
 from ..forward import Progress
 from .encoder import SentenceEncoder
 from .vectors import Floats
@@ -196,12 +196,6 @@ def _write_shard(folder: Path, number: int, vectors: Floats) -> str:
     digest = file_digest(path)
     write_whole(path.with_suffix(".sha256"), lambda made: made.write_text(digest))
     return digest
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _later(progress: Progress | None, before: int, total: int) -> Progress | None:

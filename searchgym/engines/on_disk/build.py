@@ -26,6 +26,7 @@ from ...corpora.corpus import Corpus
 from ...errors import EngineError
 from ...objects import is_number
 from ...types import Passage
+from ...utils.files import file_digest
 from ..analysis import Analyser, as_text
 from ..bm25 import analyser_of
 from ..bm25_index import bitmaps
@@ -37,7 +38,6 @@ from .files import (
     PASSAGES,
     SHARD,
     WIDTHS,
-    digest_of,
     file_of,
     key_of,
     kind_of,
@@ -224,7 +224,7 @@ class _Writer:
             name: (self.folder / file_of(name)).stat().st_size // kind_of(name, width).itemsize
             for name in ARRAYS
         }
-        digests = {name: digest_of(self.folder / file_of(name)) for name in ARRAYS}
+        digests = {name: file_digest(self.folder / file_of(name)) for name in ARRAYS}
         return {
             **sizes, "passages": count, "shard": shard, "width": width, "sha256": digests,
             "digest": self.hash.hexdigest()[:16],

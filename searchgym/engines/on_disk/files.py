@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EngineError
+from ...utils.files import file_digest
 
 ABOUT, PASSAGES = "searchgym.json", "passages.bin"
 FORMAT = 4
@@ -107,8 +108,8 @@ def open_arrays(folder: Path, about: Mapping[str, Any]) -> dict[str, NDArray[Any
         maps: dict[str, mmap.mmap] = {}
         for name in ARRAYS:
             path, kind = folder / file_of(name), kind_of(name, about["width"])
-            size = path.stat().st_size
-            if size != about[name] * kind.itemsize or digest_of(path) != about["sha256"].get(name):
+            size, digest = path.stat().st_size, about["sha256"].get(name)
+            if size != about[name] * kind.itemsize or file_digest(path) != digest:
                 raise ValueError(f"{path.name} is not what was saved")
             if size:
                 with path.open("rb") as file:
@@ -127,12 +128,6 @@ def open_arrays(folder: Path, about: Mapping[str, Any]) -> dict[str, NDArray[Any
             f"the BM25 index in {folder} is damaged ({error}): build it again"
         ) from error
     return arrays
-
-
-def digest_of(path: Path) -> str:
-    """Return a file's SHA-256 in hex."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _keep_less(name: str, mapped: mmap.mmap) -> None:

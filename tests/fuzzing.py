@@ -82,7 +82,7 @@ def corpus_of_seeds(dialect: Dialect) -> list[str]:
             except DialectError:
                 break
     seeds.append("\n".join(seeds))
-    seeds.append(dialect.render_note("a note") + seeds[0] + dialect.render_hits([("q", ())]))
+    seeds.append(dialect.render_report("a note") + seeds[0] + dialect.render_hits([("q", ())]))
     seeds += ["", "no action at all"]
     return seeds
 

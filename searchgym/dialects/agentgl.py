@@ -173,6 +173,3 @@ class AgentGL(TagDialect):
 
     def render_report(self, text: str) -> str:
         return self._wrap(escape_tags(text).strip())
-
-    def render_note(self, text: str) -> str:
-        return f"\n{escape_tags(text).strip()}\n"

@@ -86,8 +86,5 @@ class ASearcher(TagDialect):
     def render_report(self, text: str) -> str:
         return self._wrap(escape_tags(text).strip())
 
-    def render_note(self, text: str) -> str:
-        return self._wrap(escape_tags(text).strip())
-
     def _think(self, thought: str) -> str:
         return f"{thought}\n</think>\n\n" if thought else "</think>\n\n"

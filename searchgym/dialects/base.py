@@ -131,10 +131,6 @@ class Dialect(Protocol):
         """An executor's answer as the planner sees it."""
         ...
 
-    def render_note(self, text: str) -> str:
-        """Any other message of the environment."""
-        ...
-
     def escape(self, text: str) -> str:
         """Foreign text made harmless: nothing in it can be read as this dialect's syntax, and the
         result can be encoded as UTF-8. Text without such things is returned unchanged."""

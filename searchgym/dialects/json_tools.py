@@ -290,9 +290,6 @@ class JsonTools(Described):
     def render_report(self, text: str) -> str:
         return self._object(report=text)
 
-    def render_note(self, text: str) -> str:
-        return self._object(note=text)
-
     def escape(self, text: str) -> str:
         return escape_tags(text)
 

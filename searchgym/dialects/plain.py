@@ -178,9 +178,6 @@ class Plain(Described):
     def render_report(self, text: str) -> str:
         return f"\nreport: {self._one(text)}\n"
 
-    def render_note(self, text: str) -> str:
-        return f"\nnote: {self._one(text)}\n"
-
     def escape(self, text: str) -> str:
         text = clean(text)
         return self._lookalike.sub("| ", text) if ":" in text else text

@@ -107,6 +107,3 @@ class SearchR1(TagDialect):
 
     def render_report(self, text: str) -> str:
         return self._wrap(escape_tags(text).strip())
-
-    def render_note(self, text: str) -> str:
-        return f"\n{escape_tags(text).strip()}\n"

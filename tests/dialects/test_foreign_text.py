@@ -56,7 +56,6 @@ def _observations(dialect: Dialect, text: str) -> list[str]:
         dialect.render_missing(text),
         dialect.render_invalid(text),
         dialect.render_report(text),
-        dialect.render_note(text),
     ]
 
 

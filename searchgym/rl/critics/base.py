@@ -16,6 +16,7 @@ from ...errors import EngineError
 from ...policies.padded import distinct, right_padded
 from ...policies.scoring import micro_batches
 from ...policies.trainable import TrainableLM
+from ...utils.state_file import load_optimizer, optimizer_tensors
 from ..measures import renamed
 from ..slots.batch import Batch, in_lines
 
@@ -158,9 +159,8 @@ class ValueModel(ABC):
         """Weights and optimiser state by name, on the CPU."""
         tensors = {f"body/{n}": p.detach() for n, p in self.body.named_parameters()}
         tensors |= {f"head/{n}": p.detach() for n, p in self.head.named_parameters()}
-        for index, moments in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer/{index}/{k}": torch.as_tensor(v) for k, v in moments.items()}
-        return {name: value.to("cpu", copy=True) for name, value in tensors.items()}
+        copies = {name: value.to("cpu", copy=True) for name, value in tensors.items()}
+        return copies | optimizer_tensors(self.optimizer)
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Take back what :meth:`tensors` gave.
@@ -180,10 +180,4 @@ class ValueModel(ABC):
             for kind, module in (("body", self.body), ("head", self.head)):
                 for name, p in module.named_parameters():
                     p.copy_(tensors[f"{kind}/{name}"])
-        state: dict[str, Any] = self.optimizer.state_dict()
-        state["state"] = {}
-        for name, value in tensors.items():
-            if name.startswith("optimizer/"):
-                _, index, moment = name.split("/")
-                state["state"].setdefault(int(index), {})[moment] = value
-        self.optimizer.load_state_dict(state)
+        load_optimizer(self.optimizer, tensors)

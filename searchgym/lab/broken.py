@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
-from ..rl.advantages.base import Coef, Over
+from ..rl.advantages.base import Coef, DrawingOver
 from ..rl.ops.mask import spread
 from ..rl.slots.batch import Batch, Estimate
 from ..seeding import derive
 
 
-class ShuffledTurns(Over):
+class ShuffledTurns(DrawingOver):
     """``base``'s advantages, each turn's given to another random turn of the same group.
 
     Sums, scale and spread are the base's; whom they are given to is not.
@@ -22,10 +22,6 @@ class ShuffledTurns(Over):
     """
 
     relative: ClassVar[bool] = True
-
-    def __init__(self, base: Any = "grpo", seed: int = 0) -> None:
-        super().__init__(base)
-        self.seed, self.steps = seed, 0
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         made: Estimate = self.base.estimate(batch, coef)
@@ -48,10 +44,3 @@ class ShuffledTurns(Over):
         new = torch.zeros_like(adv)
         new[batch.mask] = shuffled[at]
         return made._replace(adv=new)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"base": self.base.state_dict(), "steps": self.steps}
-
-    def load_state_dict(self, state: Any) -> None:
-        self.base.load_state_dict(state["base"])
-        self.steps = int(state["steps"])

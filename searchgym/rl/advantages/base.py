@@ -47,3 +47,18 @@ class Over(Slot):
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         if tensors:
             self.base.load_tensors(tensors)
+
+
+class DrawingOver(Over):
+    """An estimator that draws at random, from ``seed`` and the number of the step."""
+
+    def __init__(self, base: Any = "grpo", seed: int = 0) -> None:
+        super().__init__(base)
+        self.seed, self.steps = seed, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"base": self.base.state_dict(), "steps": self.steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.base.load_state_dict(state["base"])
+        self.steps = int(state["steps"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -12,10 +11,10 @@ from ..ops.covariance import clip_cov_weight
 from ..ops.mask import spread
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Reduction
-from .base import Coef, Over
+from .base import Coef, DrawingOver
 
 
-class ClipCov(Over):
+class ClipCov(DrawingOver):
     """Clip-Cov: ``base``'s advantages, 0 on a few random tokens of high covariance between
     log-probability and advantage (Cui et al., arXiv 2505.22617).
 
@@ -42,11 +41,10 @@ class ClipCov(Over):
         high: float = 5.0,
         seed: int = 0,
     ) -> None:
-        super().__init__(base)
+        super().__init__(base, seed)
         if not 0 < share <= 1 or low >= high:
             raise ValueError(f"0 < share ≤ 1 and low < high, got {share}, {low}, {high}")
-        self.share, self.low, self.high, self.seed = float(share), float(low), float(high), seed
-        self.steps = 0
+        self.share, self.low, self.high = float(share), float(low), float(high)
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         base_estimate: Estimate = self.base.estimate(batch, coef)
@@ -58,10 +56,3 @@ class ClipCov(Over):
             generator=draw, share=self.share, low=self.low, high=self.high,
         )  # fmt: skip
         return base_estimate._replace(adv=spread(base_estimate.adv, batch.mask) * weight)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"base": self.base.state_dict(), "steps": self.steps}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.base.load_state_dict(state["base"])
-        self.steps = int(state["steps"])

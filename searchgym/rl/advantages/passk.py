@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..ops.groups import RewardGroups, Std, checked_std
+from ..ops.groups import RewardGroups, Std
 from ..slots.batch import Batch, Estimate
-from .base import Coef, Relative
+from .base import Coef
+from .grpo import GRPO
 
 
 def passk_advantages(
@@ -29,15 +30,10 @@ def passk_advantages(
     return groups.advantage(torch.where(leads & alone, lead, torch.zeros_like(lead)))
 
 
-class PassK(Relative):
+class PassK(GRPO):
     """The best one's lead, for the best one alone."""
 
     registered = "passk"
-    invariant = frozenset({"shift", "scale"})
-
-    def __init__(self, std: Std = "sample", eps: float = 1e-6) -> None:
-        self.std: Std = checked_std(std)
-        self.eps = float(eps)
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         return Estimate(passk_advantages(batch.reward, batch.group, std=self.std, eps=self.eps))

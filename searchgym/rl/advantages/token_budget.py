@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -10,10 +9,10 @@ import torch
 from ...seeding import derive
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Reduction
-from .base import Coef, Over
+from .base import Coef, DrawingOver
 
 
-class TokenBudget(Over):
+class TokenBudget(DrawingOver):
     """``base``'s advantages, on trajectories in random order until ``tokens`` are full: the first
     one that does not fit ends the choice, and no other is trained on. The first is always taken.
 
@@ -29,10 +28,10 @@ class TokenBudget(Over):
     reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({}, {"use": "grpo"}),)
 
     def __init__(self, base: Any = "grpo", tokens: int = 1_000_000, seed: int = 0) -> None:
-        super().__init__(base)
+        super().__init__(base, seed)
         if tokens < 1:
             raise ValueError(f"tokens must be at least 1, got {tokens}")
-        self.tokens, self.seed, self.steps = tokens, seed, 0
+        self.tokens = tokens
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         made: Estimate = self.base.estimate(batch, coef)
@@ -53,10 +52,3 @@ class TokenBudget(Over):
         names = [m.episode.config.episode_id for m in batch.members]
         keys = [derive(self.seed, "budget", self.steps, name) for name in names]
         return sorted((i for i in range(len(batch)) if batch.length[i]), key=keys.__getitem__)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"base": self.base.state_dict(), "steps": self.steps}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.base.load_state_dict(state["base"])
-        self.steps = int(state["steps"])

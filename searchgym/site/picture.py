@@ -7,11 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import networkx as nx
-
 from ..types import ReasoningGraph, Task
 from ..world_browser.neighbourhood import shortened
-from ..world_browser.reasoning import operation_words
+from ..world_browser.reasoning import computed_from, depths_of, operation_words
 
 WIDE, TALL, BESIDE, BELOW, EDGE = 186, 46, 14, 92, 8
 """A box's size, the gap between two, the distance between rows, the margin; in pixels."""
@@ -76,7 +74,7 @@ def picture(task: Task) -> PlacedGraph | None:
     counted = Counter((e.subject, e.property, e.object) for e in graph.edges)
     arrows = [_arrow(prop, places[a], places[b], False) for (a, prop, b) in counted]
     if not graph.answer:
-        arrows += [_arrow("", places[node], places[""], True) for node in _read(graph)]
+        arrows += [_arrow("", places[node], places[""], True) for node in computed_from(graph)]
     height = len(rows) * BELOW - (BELOW - TALL)
     return PlacedGraph(width + 2 * EDGE, height + 2 * EDGE, tuple(boxes), tuple(arrows))
 
@@ -95,20 +93,9 @@ def _several(graph: ReasoningGraph) -> Mapping[str, int]:
     return most
 
 
-def _read(graph: ReasoningGraph) -> list[str]:
-    """Nodes that an operation reads: ``argmin:n0=n2,n3=n5`` compares n2 and n5."""
-    read = [part.rpartition("=")[2] for part in graph.operation.partition(":")[2].split(",")]
-    known = {node.id for node in graph.nodes}
-    return [node for node in read if node in known]
-
-
 def _rows(graph: ReasoningGraph) -> list[list[str]]:
     """Ids of nodes by the number of facts from what the question names; "" is a computed answer."""
-    joined: nx.Graph[str] = nx.Graph((e.subject, e.object) for e in graph.edges)
-    joined.add_nodes_from(node.id for node in graph.nodes)
-    given = [node.id for node in graph.nodes if node.given]
-    reached = nx.multi_source_dijkstra_path_length(joined, given) if given else {}
-    depths = {node.id: int(reached.get(node.id, 0)) for node in graph.nodes}
+    depths = depths_of(graph)
     if graph.answer:  # below everything that leads to it
         depths[graph.answer] = max(depths.values())
     rows: list[list[str]] = [[] for _ in range(max(depths.values()) + 1)]

@@ -97,7 +97,7 @@ def drawing(graph: ReasoningGraph, answer: str, names: Mapping[str, Sequence[str
         path, x, y = _path(places[ends[0]], places[ends[1]], lane)
         last = more[-1] if more else number
         arrows.append(Arrow(number, last, label.replace("_", " "), path, x, y))
-    for node_id in [] if graph.answer else _computed_from(graph):
+    for node_id in [] if graph.answer else computed_from(graph):
         path, x, y = _path(places[node_id], places[COMPUTED], 0)
         arrows.append(Arrow(0, 0, "", path, x, y))
     right = max([x + BOX for x, _ in places.values()] + [arrow.x + 10 for arrow in arrows])
@@ -110,7 +110,7 @@ def _drawn_as(edge: GraphEdge) -> tuple[str, str, str]:
     return edge.subject, edge.object, edge.property
 
 
-def _computed_from(graph: ReasoningGraph) -> list[str]:
+def computed_from(graph: ReasoningGraph) -> list[str]:
     """Nodes that an operation reads: "argmin:n0=n2,n3=n5" compares n2 and n5."""
     arguments = graph.operation.partition(":")[2].split(",")
     read = [argument.rpartition("=")[2] for argument in arguments]
@@ -125,7 +125,7 @@ def _joined(graph: ReasoningGraph) -> nx.Graph[str]:
     return joined
 
 
-def _depths(graph: ReasoningGraph) -> dict[str, int]:
+def depths_of(graph: ReasoningGraph) -> dict[str, int]:
     """Facts between each node and the nearest that the question names; nodes that none reaches
     stand in the first column."""
     given = [node.id for node in graph.nodes if node.given]
@@ -136,7 +136,7 @@ def _depths(graph: ReasoningGraph) -> dict[str, int]:
 def _places(graph: ReasoningGraph) -> dict[str, tuple[int, int]]:
     """Left upper corner of every node."""
     columns: dict[int, list[str]] = {}
-    for name, depth in _depths(graph).items():
+    for name, depth in depths_of(graph).items():
         columns.setdefault(depth, []).append(name)
     if not graph.answer:
         columns[max(columns, default=-1) + 1] = [COMPUTED]

@@ -9,9 +9,10 @@ import torch
 
 from ...dialects.base import get_dialect
 from ...dialects.masks import overlap
-from ...policies.rows import Bools, Ints, TrainingRow
+from ...policies.rows import Bools, Ints
 from ..slots.protocols import Slot
 from ..slots.records import Floats, Group, Played, Signals, Workers
+from .influence import asked_row
 
 
 class GoldLogp(Slot):
@@ -42,7 +43,8 @@ class GoldLogp(Slot):
                 for number, prompt in _prompts(member):
                     if context is not None and len(prompt) + len(ids) > context:
                         continue
-                    rows.append(_row(prompt, ids, scored))
+                    unasked = np.zeros(len(prompt), np.bool_)
+                    rows.append(asked_row(np.r_[prompt, ids], np.r_[unasked, scored]))
                     places.append((i, number))
             if rows:
                 with torch.no_grad():
@@ -78,13 +80,3 @@ def _prompts(member: Played) -> Iterator[tuple[int, Ints]]:
         for index, uid in enumerate(row.turn_uids):
             first = int(np.flatnonzero(row.turn_of_token == index)[0])
             yield int(uid.rpartition("/")[2]), row.ids[:first]
-
-
-def _row(prompt: Ints, ids: Ints, scored: Bools) -> TrainingRow:
-    """A row in which only the answer's tokens are asked for."""
-    sampled = np.concatenate([np.zeros(len(prompt), np.bool_), scored])
-    n = len(sampled)
-    return TrainingRow(
-        "", (), 0, "", np.concatenate([prompt, ids]), sampled, sampled,
-        np.zeros(n, np.float32), np.full(n, -1), np.where(sampled, 0, -1),
-    )  # fmt: skip

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from ...policies.rows import Ints, TrainingRow
+from ...policies.rows import Bools, Ints, TrainingRow
 from ..slots.protocols import Slot
 from ..slots.records import Group, Played, Signals, Workers
 
@@ -74,11 +73,11 @@ def _pairs(member: Played, blank: Ints) -> Iterator[tuple[int, TrainingRow, Trai
             other[begin:end] = np.resize(blank, end - begin)
             asked = row.sampled[: len(ids)] & (np.arange(len(ids)) >= end)
             number = int(row.turn_uids[k].rpartition("/")[2])
-            yield number, _row(ids, asked), _row(other, asked)
+            yield number, asked_row(ids, asked), asked_row(other, asked)
 
 
-def _row(ids: Ints, asked: NDArray[np.bool_]) -> TrainingRow:
-    """A row in which only one turn's tokens are asked for."""
+def asked_row(ids: Ints, asked: Bools) -> TrainingRow:
+    """A row in which only some tokens' log-probabilities are asked for."""
     n = len(ids)
     return TrainingRow(
         "", (), 0, "", ids, asked, asked, np.zeros(n, np.float32), np.full(n, -1),

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from ..llms.sft import MaskedRow, Progress, SftConfig, SftTrainer
+from ..llms.sft import MaskedRow, Progress, SftConfig, SftTrainer, padded
 from ..seeding import stream
 from .mixture import Mixture
 from .states import states_at
@@ -86,15 +86,7 @@ class TraceTrainer(SftTrainer):
         self._table.write_words()
 
     def _loss(self, rows: Sequence[Any]) -> tuple[Tensor, float, float]:
-        width = max(len(r.ids) for r in rows)
-        ids = torch.zeros(len(rows), width, dtype=torch.long)
-        own = torch.zeros(len(rows), width, dtype=torch.bool)
-        real = torch.zeros(len(rows), width, dtype=torch.bool)
-        for i, row in enumerate(rows):
-            n = len(row.ids)
-            ids[i, :n] = torch.tensor(row.ids)
-            own[i, :n] = torch.tensor(row.own)
-            real[i, :n] = True
+        ids, own, real = padded(rows)
         counted = self._counted(own[:, 1:], real[:, 1:])
         device = self.model.device
         ids, own, counted = ids.to(device), own[:, 1:].to(device), counted.to(device)

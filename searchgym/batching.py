@@ -7,7 +7,7 @@ import hashlib
 import socket
 import ssl
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .errors import EngineError
@@ -62,6 +62,26 @@ def run_batch(service: Service[Any, Any], batch: Sequence[Any]) -> Sequence[Any]
             f"{type(service).__name__}.run gave {len(answers)} answers for {len(asked)} requests"
         )
     return answers if len(asked) == len(batch) else [answers[i] for i in where]
+
+
+def retried(
+    service: Service[Any, Any],
+    requests: Sequence[Any],
+    retries: int,
+    again: Callable[[Any, int], Any] | None = None,
+) -> list[Any]:
+    """Answers in order, as of :func:`run_batch`; retryable failures are asked again, ``retries``
+    times at most. ``again`` makes a request's next one, given its number from 1; default: the same.
+    """
+    answers = list(run_batch(service, requests)) if requests else []
+    for attempt in range(1, retries + 1):
+        failed = [i for i, a in enumerate(answers) if isinstance(a, Failure) and a.retryable]
+        if not failed:
+            break
+        more = [again(requests[i], attempt) if again else requests[i] for i in failed]
+        for i, answer in zip(failed, run_batch(service, more), strict=True):
+            answers[i] = answer
+    return answers
 
 
 def _outage(error: BaseException) -> Failure | None:

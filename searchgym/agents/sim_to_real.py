@@ -9,12 +9,12 @@ vain. All texts of a batch are written and searched together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from ..batching import run_batch
+from ..batching import retried
 from ..dialects.base import SELF_SEARCH, get_dialect
 from ..dialects.escape import clean
 from ..dialects.masks import overlap
@@ -23,7 +23,7 @@ from ..dialects.tags import trim
 from ..errors import DialectError, EngineError
 from ..llms.base import Completion, Generator, GenRequest, Sampling, require
 from ..seeding import derive
-from ..types import CallContext, Failure, Hit, Query, SearchEngine, Span, Task
+from ..types import CallContext, Failure, Hit, Query, SearchEngine, Service, Span, Task
 
 Which = int | Literal["all", "entropy"]
 SAMPLING = Sampling(max_tokens=4_096)
@@ -200,7 +200,8 @@ class SimToReal:
             )
             for text in active
         ]
-        answers = self._retried(self.generator, requests, lambda request, _: request)
+        service = cast("Service[Any, Any]", self.generator)
+        answers = retried(service, requests, self.max_retries)
         for text, answer in zip(active, answers, strict=True):
             if isinstance(answer, Failure):
                 text.failure = answer
@@ -255,9 +256,11 @@ class SimToReal:
             )
             for text in asking
         ]
-        answers = self._retried(
-            self.engine, queries, lambda q, n: q._replace(ctx=q.ctx._replace(attempt=n))
-        )
+        assert self.engine is not None
+        answers = retried(
+            self.engine, queries, self.max_retries,
+            lambda q, n: q._replace(ctx=q.ctx._replace(attempt=n)),
+        )  # fmt: skip
         for text, answer in zip(asking, answers, strict=True):
             if isinstance(answer, Failure):
                 text.failure = answer
@@ -270,20 +273,6 @@ class SimToReal:
             assert text.query is not None
             text.insert(self.dialect.render_hits([(text.query, hits)]), hits)
             text.cost += getattr(answer, "cost", 0.0)
-
-    def _retried(
-        self, service: Any, requests: Sequence[Any], again: Callable[[Any, int], Any]
-    ) -> list[Any]:
-        """Answers in order; retryable failures are asked again, ``max_retries`` times at most."""
-        answers = list(run_batch(service, requests))
-        for attempt in range(1, self.max_retries + 1):
-            failed = [i for i, a in enumerate(answers) if isinstance(a, Failure) and a.retryable]
-            if not failed:
-                break
-            repeated = run_batch(service, [again(requests[i], attempt) for i in failed])
-            for i, answer in zip(failed, repeated, strict=True):
-                answers[i] = answer
-        return answers
 
     def _finished(self, text: _Text) -> Grounded:
         lookups = []

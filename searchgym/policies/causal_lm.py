@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from ..batching import run_batch
+from ..batching import retried
 from ..errors import EngineError
 from ..llms.base import Completion, Generator, GenRequest, Ids, Sampling, require
 from ..types import Failure, Metered, Service, TurnRequest
@@ -162,20 +162,14 @@ class CausalLMPolicy(ExternalPolicy):
         self, asked: list[GenRequest], requests: Sequence[TurnRequest], where: Sequence[int]
     ) -> list[Completion]:
         """The generator's answers; what fails is asked again before it is an error."""
-        answers: list[Any] = [None] * len(asked)
-        open_ = list(range(len(asked)))
-        service = cast("Service[Any, Any]", self.generator)
-        for _ in range(self.tries):
-            if not open_:
-                break
-            for i, answer in zip(open_, run_batch(service, [asked[i] for i in open_]), strict=True):
-                answers[i] = answer
-            open_ = [i for i in open_ if isinstance(answers[i], Failure) and answers[i].retryable]
+        answers = retried(cast("Service[Any, Any]", self.generator), asked, self.tries - 1)
         for i, answer in enumerate(answers):
-            request = requests[where[i]]
             if isinstance(answer, Failure):
-                raise EngineError(
-                    f"turn {request.turn} of episode {request.episode_id!r}: {answer.kind}: "
-                    f"{answer.message}"
-                )
+                raise turn_failed(requests[where[i]], answer)
         return answers
+
+
+def turn_failed(request: TurnRequest, failure: Failure) -> EngineError:
+    """Make the error of a turn for which the generator gave no text."""
+    told = f"{failure.kind}: {failure.message}"
+    return EngineError(f"turn {request.turn} of episode {request.episode_id!r}: {told}")

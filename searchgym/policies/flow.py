@@ -18,7 +18,7 @@ from ..llms.continuous import Continuous
 from ..llms.transformers_generator import TransformersGenerator
 from ..tools import Toolbox
 from ..types import Failure, TurnRequest
-from .causal_lm import CausalLMPolicy
+from .causal_lm import CausalLMPolicy, turn_failed
 
 
 def play(
@@ -113,10 +113,7 @@ class _Flow:
         for ticket, answer in self.writing.step():
             episode, request = self._asked.pop(ticket)
             if isinstance(answer, Failure):
-                raise EngineError(
-                    f"turn {request.turn} of episode {request.episode_id!r}: {answer.kind}: "
-                    f"{answer.message}"
-                )
+                raise turn_failed(request, answer)
             episode.act(self.policy.remember(request, answer).text)
             acted.append(episode)
         self._go_on(acted)

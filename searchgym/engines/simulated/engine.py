@@ -13,7 +13,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, cast
 
-from ...batching import run_batch
+from ...batching import retried
 from ...corpora.corpus import Corpus
 from ...errors import EngineError, unknown
 from ...llms.base import Completion, Generator, GenRequest, Sampling
@@ -160,7 +160,8 @@ class SimulatedEngine:
     def run(self, batch: Sequence[Query], /) -> list[Ranking | Failure]:
         """Documents per query, in order; one call of the generator for the whole batch."""
         asked = [self._ask(query) for query in batch]
-        texts = self._complete([request for one in asked for request in one.requests])
+        service = cast("Service[GenRequest, Completion]", self.generator)
+        texts = iter(retried(service, [r for one in asked for r in one.requests], self.retries))
         answers: list[Ranking | Failure] = []
         for query, one in zip(batch, asked, strict=True):
             parts = [next(texts) for _ in one.requests]
@@ -218,21 +219,6 @@ class SimulatedEngine:
             return " / ".join(task.answers)
         at = derive(key, "alias") % len(task.answers) if self.aliases == "drawn" else 0
         return task.answers[at]
-
-    def _complete(self, requests: Sequence[GenRequest]) -> Any:
-        """An iterator over completions; calls that fail are tried again, a bounded number of
-        times."""
-        service = cast("Service[GenRequest, Completion]", self.generator)
-        texts: list[Any] = list(run_batch(service, requests)) if requests else []
-        for _ in range(self.retries):
-            failed = [i for i, t in enumerate(texts) if isinstance(t, Failure) and t.retryable]
-            if not failed:
-                break
-            for i, text in zip(
-                failed, run_batch(service, [requests[i] for i in failed]), strict=True
-            ):
-                texts[i] = text
-        return iter(texts)
 
 
 class _Asked(NamedTuple):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..core.messages import calls_of, schemas
 from ..dialects.base import View, get_dialect
 from ..dialects.calls import call_of, dumps, loads
 from ..dialects.instructions import NO_SEARCH, limits, opening
 from ..llms.openai_chat import Said, ToolUse
-from ..types import Access, Action, Answer, Call, Invalid, Search, ToolSpec, TurnRequest
+from ..types import Access, Action, Answer, Invalid, Search, ToolSpec, TurnRequest
 from .chat import ChatAgent, ChatStep, question_of
 
 ANSWER = ToolSpec(
@@ -51,19 +52,8 @@ class ToolCallingAgent(ChatAgent):
         return {**super().sampling, "tool_choice": self.tool_choice}
 
     def fields(self, request: TurnRequest) -> Mapping[str, Any]:
-        specs = offered(request)
         fields: dict[str, Any] = {
-            "tools": [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": spec.name,
-                        "description": spec.description,
-                        "parameters": dict(spec.parameters),
-                    },
-                }
-                for spec in specs
-            ],
+            "tools": schemas(offered(request)),
             "tool_choice": self.tool_choice,
         }
         if not _parallel(request):
@@ -143,17 +133,10 @@ def _parallel(request: TurnRequest) -> bool:
 
 def _exchange(turn: int, step: ChatStep) -> list[dict[str, Any]]:
     """A turn and what came of it."""
-    calls: list[tuple[str, dict[str, Any]]]
-    match step.action:
-        case Search(queries):
-            calls = [("search", {"query": query}) for query in queries]
-        case Access(url):
-            calls = [("access", {"url": url})]
-        case Call(tool, args):
-            calls = [(tool, dict(args))]
-        case _:
-            said = {"role": "assistant", "content": step.text.strip() or "(nothing)"}
-            return [said, {"role": "user", "content": f"{step.seen} {AGAIN}".strip()}]
+    calls = calls_of(step.action)
+    if not calls:
+        said = {"role": "assistant", "content": step.text.strip() or "(nothing)"}
+        return [said, {"role": "user", "content": f"{step.seen} {AGAIN}".strip()}]
     ids = [f"t{turn:03d}c{i:04d}" for i in range(len(calls))]
     uses = [
         {"id": i, "type": "function", "function": {"name": name, "arguments": dumps(arguments)}}

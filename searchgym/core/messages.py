@@ -120,7 +120,7 @@ def _said(segment: Segment, dialect: Dialect, turn: int) -> tuple[Message, list[
     """A policy's text as a message, and its calls' ids and names."""
     text = segment.text
     parsed = dialect.parse(text)
-    calls = _calls(parsed.action)
+    calls = calls_of(parsed.action)
     if not calls:
         return {"role": "assistant", "content": text}, []
     keys = [f"t{turn:03d}c{i:04d}" for i in range(len(calls))]  # nine letters and digits
@@ -133,7 +133,8 @@ def _said(segment: Segment, dialect: Dialect, turn: int) -> tuple[Message, list[
     return message, list(zip(keys, (name for name, _ in calls), strict=True))
 
 
-def _calls(action: Action) -> list[tuple[str, dict[str, Any]]]:
+def calls_of(action: Action) -> list[tuple[str, dict[str, Any]]]:
+    """Return tools' names and arguments; none for an action that calls no tool."""
     match action:
         case Search(queries):
             return [("search", {"query": query}) for query in queries]

@@ -9,8 +9,7 @@ from .comparison import keyed_path
 from .context import Context, pick
 from .draft import Draft, Sketch, family
 from .names import amount_answers
-from .parallel import YEARS_APART
-from .wording import Voice, capitalised
+from .parallel import YEARS_APART, between
 
 _APART = Phrases(
     (
@@ -54,13 +53,9 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     sketch = Sketch(ctx)
     nodes = sketch.path(a), sketch.path(b)
     bank = YEARS_APART if about.value == "year" else _APART
-
-    def render(voice: Voice) -> str:
-        text = voice.pick(bank)
-        return capitalised(text.replace("{x}", voice.describe(a)).replace("{y}", voice.describe(b)))
-
     unit = "years" if about.value == "year" else about.unit
     return sketch.finish(
         "difference", shape=str(about.value), answers=amount_answers(abs(a.end - b.end), unit),
-        hops=1, branches=2, operation=f"difference:{nodes[0]},{nodes[1]}", render=render,
+        hops=1, branches=2, operation=f"difference:{nodes[0]},{nodes[1]}",
+        render=lambda voice: between(voice, bank, a, b),
     )  # fmt: skip

@@ -59,6 +59,12 @@ YEARS_APART = Phrases(
 )
 
 
+def between(voice: Voice, bank: Phrases, a: Path, b: Path) -> str:
+    """Ask about two paths' ends, the {x} and {y} of a phrase."""
+    text = voice.pick(bank)
+    return capitalised(text.replace("{x}", voice.describe(a)).replace("{y}", voice.describe(b)))
+
+
 @family()
 def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     """Propose tasks: of ten, eight join two answers, one joins three, one takes a difference of
@@ -120,11 +126,8 @@ def _difference(ctx: Context, rng: np.random.Generator) -> Draft | None:
     sketch = Sketch(ctx)
     nodes = sketch.path(a), sketch.path(b)
 
-    def render(voice: Voice) -> str:
-        text = voice.pick(YEARS_APART)
-        return capitalised(text.replace("{x}", voice.describe(a)).replace("{y}", voice.describe(b)))
-
     return sketch.finish(
         "parallel", shape="difference", answers=number_answers(abs(a.end - b.end)), hops=1,
-        branches=2, operation=f"difference:{nodes[0]},{nodes[1]}", render=render,
+        branches=2, operation=f"difference:{nodes[0]},{nodes[1]}",
+        render=lambda voice: between(voice, YEARS_APART, a, b),
     )  # fmt: skip

@@ -148,11 +148,7 @@ def baselines(
     """
     if wanted not in (UNTRAINED, BEST, *table.agents):
         raise CardError(unknown("baseline", wanted, [UNTRAINED, BEST, *table.agents]))
-    scores = {
-        name: cell.mean
-        for name in SCRIPTS
-        if (cell := table.cell(table.reference, name, "f1")) is not None
-    }
+    scores = script_scores(table)
     best = max(scores, key=lambda name: scores[name]) if scores else None
     chosen: dict[str, str] = {}
     for name in contenders:
@@ -161,6 +157,12 @@ def baselines(
         if base is not None and base != name:
             chosen[name] = base
     return chosen
+
+
+def script_scores(table: TransferTable) -> dict[str, float]:
+    """Mean F1 of the scripted agents of a table on its reference rung."""
+    cells = {name: table.cell(table.reference, name, "f1") for name in SCRIPTS}
+    return {name: cell.mean for name, cell in cells.items() if cell is not None}
 
 
 def _slug(text: str) -> str:

@@ -214,13 +214,9 @@ def transfer(
 def _weaker(table: TransferTable) -> tuple[str, ...]:
     """Scripted agents that need no column: all but the best script and those that were asked for
     as a baseline."""
-    from ..benchmark.contenders import SCRIPTS
+    from ..benchmark.contenders import script_scores
 
-    scores = {
-        name: cell.mean
-        for name in SCRIPTS
-        if (cell := table.cell(table.reference, name, "f1")) is not None
-    }
+    scores = script_scores(table)
     best = max(scores, key=lambda name: scores[name], default="")
     return tuple(n for n in scores if n != best and n not in table.baselines.values())
 

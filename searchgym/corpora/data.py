@@ -217,7 +217,7 @@ def _url(set_card: Card) -> str | None:
 
 
 def require_file(set_card: Card, path: Path) -> None:
-    """``DataError``, which says how to get the set, if a file of it is not there."""
+    """Raise ``DataError``, which says how to get the set, if a file of it is not there."""
     if not path.is_file():
         raise DataError(
             f"{set_card.id} is not on this machine: {path} does not exist. Get it: "

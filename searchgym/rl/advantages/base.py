@@ -50,7 +50,7 @@ class Over(Slot):
 
 
 class DrawingOver(Over):
-    """An estimator that draws at random, from ``seed`` and the number of the step."""
+    """Estimator that draws at random, from ``seed`` and the number of the step."""
 
     def __init__(self, base: Any = "grpo", seed: int = 0) -> None:
         super().__init__(base)

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -168,23 +168,23 @@ def _climb_in_processes(
     is faster; raises as :func:`_climb` does."""
     processes = min(processes, len(rungs))
     shares = [(agents, rungs[n::processes], how, processes) for n in range(processes)]
-    shown: dict[int, tuple[AbstractContextManager[Any], Callable[[int], Any]]] = {}
+    shown: dict[int, tuple[ExitStack, Callable[[int], Any]]] = {}
     results = []
     try:
-        with Crew(_work, shares) as crew:
+        with Crew(_work, shares, "use processes=1") as crew:
             for worker, kind, value, _ in crew.messages():
                 if kind == "begin":
-                    bar = progress(*value)
-                    shown[worker] = bar, bar.__enter__()
+                    bar = ExitStack()
+                    shown[worker] = bar, bar.enter_context(progress(*value))
                 elif kind == "advance":
                     shown[worker][1](value)
                 elif kind == "end":
-                    shown.pop(worker)[0].__exit__(None, None, None)
+                    shown.pop(worker)[0].close()
                 elif kind == "result":
                     results.append(value)
     finally:
         for bar, _ in shown.values():
-            bar.__exit__(None, None, None)
+            bar.close()
         place = {rung.name: n for n, rung in enumerate(rungs)}
         for rung, name, done in sorted(results, key=lambda result: place[result[0]]):
             add(rung, name, done)

@@ -137,7 +137,8 @@ def play_in_processes(
     how = how._replace(batch=max(1, -(-min(how.batch, len(questions)) // workers)))
     usage: dict[str, float] = {}
     waiting = iter(questions)
-    with Crew(_work, [(build, how)] * workers) as crew:
+    instead = "use workers=1, or build=: a function of a module that returns (agent, env)"
+    with Crew(_work, [(build, how)] * workers, instead) as crew:
         for message in crew.messages():
             if message.kind == "next":
                 message.reply(next(waiting, None))

@@ -65,6 +65,7 @@ class Crew:
     Args:
         work: Called in each process as ``work(channel, share)``: a function of a module.
         shares: What each is given; as many processes as shares.
+        instead: What to do where a share does not pickle, for the error.
 
     Used as a context, whose end ends every process. Interrupts are left to this process.
 
@@ -72,8 +73,10 @@ class Crew:
         EvaluationError: A share does not pickle.
     """
 
-    def __init__(self, work: Callable[[Channel, Any], Any], shares: Sequence[Any]) -> None:
-        self._work, self._shares = work, shares
+    def __init__(
+        self, work: Callable[[Channel, Any], Any], shares: Sequence[Any], instead: str
+    ) -> None:
+        self._work, self._shares, self._instead = work, shares, instead
         self._crew: dict[Connection, tuple[int, Any]] = {}
 
     def __enter__(self) -> Crew:
@@ -86,9 +89,8 @@ class Crew:
             except (AttributeError, TypeError, PicklingError) as error:
                 self._end()
                 raise EvaluationError(
-                    f"this agent or environment cannot be sent to other processes ({error}); use "
-                    "one process, or for an evaluation build=: a function of a module that returns "
-                    "(agent, env)"
+                    f"this agent or environment cannot be sent to other processes ({error}); "
+                    f"{self._instead}"
                 ) from error
             theirs.close()
             self._crew[ours] = number, process

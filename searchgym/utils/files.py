@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -53,18 +54,23 @@ def out_of_space(error: BaseException | None) -> str | None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step: readers, also after a kill, see the old text or the new one.
+    """Replace a file in one step: readers, also after a kill, see the old text or the new one. Of
+    several that write at once, in threads or processes, the last one's text stays, whole.
 
     Raises:
         DataError: the file cannot be written; the old one is kept.
     """
-    partial = path.with_name(path.name + ".part")
-    with writing(path):
-        with partial.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+    partial = path.with_name(f"{path.name}.{threading.get_native_id()}.part")
+    try:
+        with writing(path):
+            with partial.open("w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def file_digest(path: Path) -> str:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -128,9 +129,10 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     (tmp_path / LOG).symlink_to("/dev/full")
     with pytest.raises(DataError, match=r"rl\.jsonl cannot be written: No space left on device"):
         Log(tmp_path / LOG).write({"step": 0.0})
-    (tmp_path / "text.part").symlink_to("/dev/full")
+    (tmp_path / f"text.{threading.get_native_id()}.part").symlink_to("/dev/full")
     with pytest.raises(DataError, match=r"text cannot be written: No space left"):
         write_whole(tmp_path / "text", "x" * 100)
+    assert not list(tmp_path.glob("text*"))
 
 
 def test_a_checkpoint_that_does_not_fit_keeps_the_old_one(tmp_path: Path) -> None:

@@ -7,10 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from searchgym.utils.files import write_whole
 from searchgym.utils.processes import mapped
 
 
@@ -33,6 +36,24 @@ def test_results_come_in_order_from_several_processes() -> None:
     assert os.getpid() not in others
 
 
+TEXTS = ["a" * 9_000, "b" * 40]
+
+
+def written_often(text: str, path: Path) -> str:
+    for _ in range(100):
+        write_whole(path, text)
+        assert path.read_text() in TEXTS
+    return text
+
+
+def test_processes_may_write_one_file_at_once(tmp_path: Path) -> None:
+    work = partial(written_often, path=tmp_path / "machine.json")
+    assert list(mapped(work, TEXTS, 2)) == TEXTS
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(work, TEXTS)) == TEXTS
+    assert [path.name for path in tmp_path.iterdir()] == ["machine.json"]
+
+
 @pytest.mark.parametrize(("things", "processes"), [(range(5), 1), (range(1), 4)])
 def test_one_process_or_one_thing_is_done_here(things: range, processes: int) -> None:
     found = list(mapped(slow_square, things, processes))
@@ -50,6 +71,7 @@ def test_an_error_is_the_callers(processes: int) -> None:
 
 SCRIPT = """
 import os, sys, time
+from searchgym.utils.files import write_whole
 from searchgym.utils.processes import mapped
 
 def work(x):

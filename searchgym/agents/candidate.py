@@ -15,6 +15,7 @@ from ..dialects.base import get_dialect
 from ..errors import MissingExtraError
 from ..seeding import derive, unit
 from ..types import TurnRequest
+from ..utils.threads import one_blas_thread, one_thread
 
 if TYPE_CHECKING:
     from ..candidates.encoder import WordEncoder
@@ -99,10 +100,11 @@ class CandidateAgent:
         torch = _torch()
         from .scorer import segment_log_softmax, stack
 
-        self.builder.prepare(states)
-        scored = [self.builder(s) for s in states]
+        with one_blas_thread():
+            self.builder.prepare(states)
+            scored = [self.builder(s) for s in states]
         rows, state, starts = stack([s.features for s in scored])
-        with torch.inference_mode():
+        with torch.inference_mode(), one_thread():
             logits = self.model(rows.to(self.device), state.to(self.device), len(states))
             logp = segment_log_softmax(logits, state.to(self.device), len(states)).cpu().numpy()
         picks = []

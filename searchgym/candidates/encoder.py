@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CardError, DataError, MissingExtraError
+from ..utils.threads import in_turn, side_by_side
 from .lexical import Words
 from .vectors import Vectors, VectorStore
 
@@ -122,20 +123,22 @@ class WordEncoder:
         if not missing:
             return
         order = sorted(missing.items(), key=lambda item: (len(item[1].text), item[0]))
-        done = 0
-        batch: list[tuple[bytes, Words]] = []
+        batches: list[list[tuple[bytes, Words]]] = [[]]
         for item in order:
             pieces = min(self.max_pieces, len(item[1].text) // 4 + 2)
-            if batch and (len(batch) + 1) * pieces > self.batch_pieces:
-                self._run(batch)
+            if batches[-1] and (len(batches[-1]) + 1) * pieces > self.batch_pieces:
+                batches.append([])
+            batches[-1].append(item)
+        self._load_tokenizer(), self._load_model()  # before there are threads
+        done = 0
+        cpu = self.device.startswith("cpu")
+        with side_by_side(len(batches)) if cpu else in_turn() as mapped:
+            for batch, found in zip(batches, mapped(self._run, batches), strict=True):
+                for (digest, _), vectors in zip(batch, found, strict=True):
+                    self.store.add(digest, vectors)
                 done += len(batch)
                 if progress:
                     progress(done, len(order))
-                batch = []
-            batch.append(item)
-        self._run(batch)
-        if progress:
-            progress(len(order), len(order))
         self.encoded += len(order)
         self.store.flush()
 
@@ -202,7 +205,7 @@ class WordEncoder:
             )
         model.encoder.layer = model.encoder.layer[: self.layers]
 
-    def _run(self, batch: list[tuple[bytes, Words]]) -> None:
+    def _run(self, batch: list[tuple[bytes, Words]]) -> list[Vectors]:
         import torch
 
         tokenizer, model = self._load_tokenizer(), self._load_model()
@@ -219,8 +222,10 @@ class WordEncoder:
                 attention_mask=torch.from_numpy(mask).to(self.device),
             ).last_hidden_state
         hidden = out.float().cpu().numpy()
-        for row, (digest, words) in enumerate(batch):
-            self.store.add(digest, self._words(words, encodings[row].offsets, hidden[row]))
+        return [
+            self._words(words, encodings[row].offsets, hidden[row])
+            for row, (_, words) in enumerate(batch)
+        ]
 
     def _words(
         self, words: Words, offsets: Sequence[tuple[int, int]], hidden: NDArray[np.float32]

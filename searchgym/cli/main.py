@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -124,6 +126,13 @@ def build() -> typer.Typer:
     return app
 
 
+@functools.cache
+def command() -> Callable[..., Any]:
+    """Return what parses and runs command lines. It reads every command's signature, so it is made
+    once a process."""
+    return typer.main.get_command(build())
+
+
 def run(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a check failed, 2 an error in what was asked."""
     with suppress(FileNotFoundError):  # somebody deleted the folder
@@ -131,7 +140,7 @@ def run(arguments: list[str] | None = None) -> None:
     plain_warnings()
     print_anything()
     try:
-        result: Any = build()(arguments, standalone_mode=False, prog_name="searchgym")
+        result: Any = command()(arguments, standalone_mode=False, prog_name="searchgym")
     except KeyboardInterrupt:
         _fail("interrupted", INTERRUPTED)
     except (SearchGymError, gym.error.Error) as error:

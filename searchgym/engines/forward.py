@@ -15,16 +15,15 @@ On accelerators kernels are chosen by shape: every pass of one width has the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .rows import ENOUGH_ROWS, STEP, Rows, one_thread
+from ..utils.threads import in_turn, side_by_side
+from .rows import ENOUGH_ROWS, STEP, Rows
 
 Progress = Callable[[int, int], None]
 """Function called with (done, to do)."""
@@ -79,7 +78,7 @@ def forward(
                 passes.append((these, _pad(tokenised, filled, width, tokenizer, left)))
         run = partial(_run, compute, device)
         alone = len(passes) == 1 and not head and rows.together(passes[0][1]["input_ids"].size)
-        with _side_by_side(len(passes)) if on_cpu and not alone else _in_turn() as mapped:
+        with side_by_side(len(passes)) if on_cpu and not alone else in_turn() as mapped:
             for these, values in mapped(run, passes):
                 out[start + these] = values
                 done += len(these)
@@ -100,25 +99,6 @@ def _run(
     features = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
     with torch.inference_mode():  # of this thread alone
         return rows, compute(features)[: len(rows)]
-
-
-@contextmanager
-def _in_turn() -> Iterator[Callable[..., Any]]:
-    yield map
-
-
-@contextmanager
-def _side_by_side(passes: int) -> Iterator[Callable[..., Any]]:
-    """A ``map`` whose calls have one thread each, as many at once as PyTorch has threads."""
-    import torch
-
-    with one_thread() as threads:
-        workers = min(threads, passes)
-        if workers <= 1:
-            yield map
-            return
-        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            yield pool.map
 
 
 def _pad(

@@ -9,10 +9,10 @@ question alone is answered sooner for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from ..utils.threads import one_thread
 
 STEP = 8
 """Multiples of so many rows are looked at."""
@@ -60,16 +60,3 @@ def rows_of(model: Any) -> Rows:
                         least = max(least, n + STEP)
             agreeing = {n for n in agreeing if torch.equal(module(given[:n]), whole[:n])}
     return Rows(least, threads, frozenset(n for n in agreeing if n >= least))
-
-
-@contextmanager
-def one_thread() -> Iterator[int]:
-    """PyTorch computes in one thread meanwhile; gives how many it has otherwise."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield threads
-    finally:  # a thread's own setting, and what threads that are yet to come begin with
-        torch.set_num_threads(threads)

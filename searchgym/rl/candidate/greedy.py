@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...agents.scorer import CandidateScorer, stack
 from ...candidates.encoder import Progress
+from ...utils.threads import one_thread
 from .arena import Arena
 
 
@@ -37,7 +38,7 @@ def play_greedily(
         for start in range(0, len(active), 64):
             part = active[start : start + 64]
             rows, state, starts = stack([now[i].features for i in part])
-            with torch.inference_mode():
+            with torch.inference_mode(), one_thread():
                 logits = model(rows, state, len(part)).numpy()
             for i, first in zip(part, starts, strict=True):
                 node = now[i]

@@ -22,6 +22,7 @@ from torch import Tensor
 from ...agents.scorer import CandidateScorer, segment_log_softmax, stack
 from ...candidates.encoder import Progress
 from ...seeding import derive, stream
+from ...utils.threads import one_blas_thread, one_thread
 from ..advantages.enumerated import enumerated_advantages
 from ..losses.ppo import ppo_loss
 from .arena import Arena, Node
@@ -137,7 +138,8 @@ class CandidateTrainer:
         gc.disable()  # visited states live to the end and form no garbage: tracing them is waste
         torch.use_deterministic_algorithms(True)  # else gradients of gathers depend on threads
         try:
-            return self._run(report, checkpoint)
+            with one_blas_thread():
+                return self._run(report, checkpoint)
         finally:
             torch.use_deterministic_algorithms(exact)
             if collecting:
@@ -238,6 +240,7 @@ class CandidateTrainer:
             made = self.tree.follow(steps, watch)
             now = [(arena, child) for (arena, _, _), child in zip(steps, made, strict=True)]
 
+    @one_thread()
     def _logp(self, nodes: Sequence[Node]) -> list[Floats]:
         rows, state, starts = stack([n.features for n in nodes])
         self.model.eval()
@@ -246,6 +249,7 @@ class CandidateTrainer:
         return np.split(logp.numpy(), starts[1:])
 
     # -- learning --------------------------------------------------------------------------------
+    @one_thread()
     def _step(self, nodes: Sequence[Node], done: float) -> None:
         config, count = self.config, len(nodes)
         rows, state, starts = stack([n.features for n in nodes])

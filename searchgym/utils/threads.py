@@ -9,7 +9,6 @@ many threads there are.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,39 +29,20 @@ def one_thread() -> Iterator[int]:
         torch.set_num_threads(threads)
 
 
-class BlasThreads:
-    """BLAS's threads, which are the process's: one from the first :meth:`one` that is entered, in
-    whatever Python thread, until the last has ended."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._limit: Any = None
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """NumPy multiplies matrices in one thread meanwhile."""
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._limit = _libraries().limit(limits=1, user_api="blas")
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._inside -= 1
-                if not self._inside:
-                    self._limit.restore_original_limits()
-
-
-one_blas_thread = BlasThreads().one
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """NumPy multiplies matrices in one thread meanwhile, in the whole process. Where several Python
+    threads ask for it, the first has its way."""
+    with _blas().limit(limits=1):
+        yield
 
 
 @cache
-def _libraries() -> Any:
+def _blas() -> Any:
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()  # looks through all loaded libraries, which takes a while
+    # looks through all loaded libraries, which takes a while
+    return ThreadpoolController().select(user_api="blas")
 
 
 @contextmanager

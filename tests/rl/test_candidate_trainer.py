@@ -45,6 +45,19 @@ def test_one_seed_gives_equal_weights_and_another_does_not(make_arena):
     assert not torch.equal(a.model.members[0].heads.weight, c.model.members[0].heads.weight)
 
 
+def test_how_many_threads_there_are_changes_no_bit(make_arena):
+    before, found = torch.get_num_threads(), []
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        try:
+            found.append(_short(make_arena).run().model.state_dict())
+            assert torch.get_num_threads() == threads
+        finally:
+            torch.set_num_threads(before)
+    for name, weights in found[0].items():
+        assert torch.equal(weights, found[1][name]), name
+
+
 def test_training_leaves_global_generators_alone(make_arena):
     torch.manual_seed(7)
     expected = torch.rand(3)

@@ -62,7 +62,7 @@ def test_how_many_threads_there_are_changes_no_bit():
         try:
             done = []
             encoder = WordEncoder(batch_pieces=256)
-            encoder.prepare(words, lambda *progress: done.append(progress))
+            encoder.prepare(words, lambda *progress, done=done: done.append(progress))
             assert len(done) > 6
             assert done[-1] == (40, 40)
             found.append([encoder(w) for w in words])

@@ -41,7 +41,7 @@ def one_blas_thread() -> Iterator[None]:
 def _blas() -> Any:
     from threadpoolctl import ThreadpoolController
 
-    # looks through all loaded libraries, which takes a while
+    # looks through all loaded libraries, NumPy's among them, which takes a while
     return ThreadpoolController().select(user_api="blas")
 
 

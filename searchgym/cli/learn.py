@@ -329,7 +329,7 @@ def quickstart(
     """The main job: train the candidate agent from scratch, then measure it outside its worlds.
 
     Training ends when the development curve is flat or the episodes are used, whatever the clock
-    says: about five minutes with the measuring on two CPU cores. Nothing is downloaded; without
+    says: some four minutes with the measuring on two CPU cores. Nothing is downloaded; without
     real sets the last rung is a smoke run on Python's own documentation. The same command goes on
     where it was interrupted.
     """

@@ -129,7 +129,8 @@ class WordEncoder:
             if batches[-1] and (len(batches[-1]) + 1) * pieces > self.batch_pieces:
                 batches.append([])
             batches[-1].append(item)
-        self._load_tokenizer(), self._load_model()  # before there are threads
+        self._load_tokenizer()  # before there are threads, which would each read them
+        self._load_model()
         done = 0
         cpu = self.device.startswith("cpu")
         with side_by_side(len(batches)) if cpu else in_turn() as mapped:

@@ -68,7 +68,7 @@ def write_whole(path: Path, text: str) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(partial, path)
-    except BaseException:
+    except BaseException:  # Ctrl-C, too, leaves no part of a file behind
         partial.unlink(missing_ok=True)
         raise
 

@@ -2,7 +2,7 @@
 side.
 
 Threads that share one product wait for each other after each. Where another program has one of the
-cores, each wait lasts until it lets go: small networks then take twenty times as long. Work that is
+cores, each wait lasts until it lets go: small networks then take ten times as long. Work that is
 cut into passes, with one thread each, has nothing to wait for, and its bits do not depend on how
 many threads there are.
 """

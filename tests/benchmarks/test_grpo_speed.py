@@ -28,6 +28,7 @@ from searchgym.rl.recipe import read
 from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.slots.records import TaskPlan, Workers
 from searchgym.rl.trainer import TrainConfig, Trainer
+from searchgym.utils.threads import one_thread
 from tests.benchmarks import trl_grpo
 from tests.benchmarks.scripted import Recites, model, setting, tokenizer
 from tests.benchmarks.table import show
@@ -40,11 +41,9 @@ TASKS, GROUP, TOGETHER, LENGTH, LR = 2, 4, 4, 40, 1e-4
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def alone() -> Iterator[None]:
+    with one_thread():
+        yield
 
 
 def generator(**options: Any) -> TransformersGenerator:

@@ -20,6 +20,7 @@ from searchgym.llms.blocked import block_attention
 from searchgym.llms.precision import fast_dtype
 from searchgym.llms.sft import SftConfig, SftTrainer, _parts, padded
 from searchgym.seeding import stream
+from searchgym.utils.threads import one_thread
 from tests.benchmarks.table import show
 
 pytestmark = pytest.mark.benchmark
@@ -38,11 +39,9 @@ class Episode(NamedTuple):
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def alone() -> Iterator[None]:
+    with one_thread():
+        yield
 
 
 def rows() -> list[Episode]:

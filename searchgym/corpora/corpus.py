@@ -156,6 +156,10 @@ class GeneratedCorpus(Corpus):
             for i in self._rows(fact)
         ]
 
+    def stating(self, fact: int) -> list[int]:
+        """Positions of the passages that state a fact, each once, ascending."""
+        return list(dict.fromkeys(map(self._where.item, self._rows(fact))))
+
     def _rows(self, fact: int) -> range:
         if self._once:
             return range(fact, fact + 1) if 0 <= fact < len(self._fact) else range(0)

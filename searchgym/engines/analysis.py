@@ -135,26 +135,28 @@ class TermIds(dict[str, int]):
         return list(map(self.__getitem__, self._analyser.split(text)))
 
 
-def index_terms(
-    analyser: Analyser, texts: Iterable[str]
-) -> tuple[list[list[int]], dict[str, int], dict[str, int]]:
-    """Term numbers per text; vocabulary (by first appearance); raw token → term number."""
-    vocabulary: dict[str, int] = {}
-    raw: dict[str, int] = {}
-    documents: list[list[int]] = []
-    for text in texts:
-        row: list[int] = []
-        for token in analyser.split(text):
-            number = raw.get(token)
-            if number is None:
-                term = analyser.term(token)
-                number = -1 if term is None else vocabulary.setdefault(term, len(vocabulary))
-                if len(token) <= _CACHED_LENGTH:
-                    raw[token] = number
-            if number >= 0:
-                row.append(number)
-        documents.append(row)
-    return documents, vocabulary, raw
+class _Numbered(dict[str, int]):
+    """Raw token → number of its term, by first appearance; −1 for tokens that are not indexed."""
+
+    def __init__(self, analyser: Analyser) -> None:
+        super().__init__()
+        self._term = analyser.term
+        self.vocabulary: dict[str, int] = {}
+
+    def __missing__(self, token: str) -> int:
+        term, known = self._term(token), self.vocabulary
+        number = -1 if term is None else known.setdefault(term, len(known))
+        if len(token) <= _CACHED_LENGTH:
+            self[token] = number
+        return number
+
+
+def index_terms(analyser: Analyser, texts: Iterable[str]) -> tuple[list[list[int]], dict[str, int]]:
+    """Term numbers per text, and the vocabulary by first appearance."""
+    numbers = _Numbered(analyser)
+    number_of, split = numbers.__getitem__, analyser.split
+    documents = [[n for n in map(number_of, split(text)) if n >= 0] for text in texts]
+    return documents, numbers.vocabulary
 
 
 def stem_function(stemmer: str | None) -> Callable[[str], str]:

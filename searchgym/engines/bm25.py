@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import itertools
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cache, partial
 from itertools import repeat
 from pathlib import Path
@@ -23,6 +21,7 @@ from ..corpora.corpus import Corpus
 from ..errors import EngineError, unknown
 from ..objects import is_number
 from ..types import Hit, Query, Ranking
+from ..utils import collecting_later
 from ..worlds.world import World
 from .analysis import WORD, Analyser, TermIds
 from .bm25_index import FIELDS, METHODS, BM25Index, build_index, load_index, read_about, save_index
@@ -184,7 +183,7 @@ class BM25Engine(Lexical):
                 tuple(map(_make_hit, zip(map(get, row[:n]), values[:n], strict=True)))
                 for row, values, n in zip(docs.tolist(), scores.tolist(), counts, strict=True)
             ]
-        with _collecting_later(total):
+        with collecting_later(total > _MANY):
             return [
                 tuple(map(tuple.__new__, repeat(Hit), zip(passages[:n], values[:n], strict=True)))
                 for passages, values, n in zip(
@@ -295,23 +294,6 @@ def _kernel() -> tuple[int, NDArray[np.float32], Weighting, Callable[..., None]]
     from ._kernel import MOST, NONE, STORED, best_k
 
     return MOST, NONE, STORED, best_k
-
-
-@contextmanager
-def _collecting_later(objects: int) -> Iterator[None]:
-    """Python's garbage collector waits while so many objects are made that all stay: it would walk
-    through them again and again, most of the time for a million hits. Very many are then counted
-    as old, as the collector's own walk would do; freezing and unfreezing does it at once."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on and objects > _MANY and not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()
-        if on:
-            gc.enable()
 
 
 def _fingerprint(digest: str, settings: Mapping[str, Any]) -> str:

@@ -65,7 +65,7 @@ def build_index(
     fields = settings["fields"]
     texts = (as_text([getattr(p, field) for field in fields]) for p in corpus)
     if kept is None:
-        documents, vocabulary, _ = index_terms(analyser, texts)
+        documents, vocabulary = index_terms(analyser, texts)
     else:
         documents, vocabulary = kept.documents(list(texts), analyser)
     if not vocabulary:  # nothing but stop words: an index that never matches

@@ -20,6 +20,7 @@ from ..curricula import TaskPool
 from ..errors import CardError, unknown
 from ..seeding import derive
 from ..types import SearchEngine, Task
+from ..utils import collecting_later
 from ..worlds.world import World
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Components:
         return {task.id: place for place, task in enumerate(self.tasks)}
 
 
+@collecting_later()  # a corpus is many objects without cycles
 def load_components(options: Options) -> Components:
     """Build or load what an environment is made of."""
     source = options.corpus

@@ -19,6 +19,10 @@ from .prompts import refusal
 from .transformers_generator import TransformersGenerator, weights_state
 from .writing import Writing
 
+PATIENCE = 4
+"""Texts wait until one of them comes to so many under way: letting any in costs as much as a step
+of all of them, because their keys and values are moved."""
+
 
 class Continuous:
     """Submit requests at any time; each :meth:`step` writes one token of every text under way.
@@ -84,6 +88,8 @@ class Continuous:
                 "the weights changed while texts were being written: take them all out first"
             )
         self._state = state
+        if len(self._waiting) * PATIENCE < len(self._rows):
+            return
         new: list[Writing] = []
         widest = max((r.room for r in self._rows), default=0)
         while self._waiting and len(self._rows) + len(new) < self.slots:

@@ -82,9 +82,9 @@ class Context:
         """Passages that state a fact, its subject's own page first; none for an implied one."""
         passages = self._passages.get(fact)
         if passages is None:
+            passages = self.corpus.stating(fact)
             own = int(self.corpus.page_of[self.world.subject_of[fact]])
-            passages = list(dict.fromkeys(s.passage for s in self.corpus.statements(fact)))
-            if own in passages:
+            if own in passages[1:]:
                 passages = [own, *(p for p in passages if p != own)]
             self._passages[fact] = passages
         return passages

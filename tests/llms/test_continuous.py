@@ -11,7 +11,7 @@ import torch
 
 from searchgym.errors import EngineError
 from searchgym.llms.base import Completion, GenRequest, Sampling
-from searchgym.llms.continuous import Continuous
+from searchgym.llms.continuous import PATIENCE, Continuous
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.seeding import stream
 from searchgym.types import Failure
@@ -82,6 +82,27 @@ def test_a_short_text_does_not_wait_for_a_long_one() -> None:
         finished += [ticket for ticket, _ in flow.step()]
     assert finished == tickets[1:]
     assert len(flow) == 1
+
+
+def test_texts_wait_for_company_while_many_are_under_way() -> None:
+    flow = Continuous(generator(), slots=PATIENCE + 2)
+    lengths = (*[12] * (PATIENCE + 1), 30)
+    for key, length in enumerate(lengths):
+        flow.submit(GenRequest((5, 6), Sampling(length, stop=()), key=key))
+    flow.generator.eos = frozenset()
+    flow.step()
+    assert len(flow._rows) == PATIENCE + 2
+    flow.slots += 2
+    flow.submit(GenRequest((5, 7), Sampling(30, stop=()), key=50))
+    flow.step()
+    assert len(flow._rows) == PATIENCE + 2, "one alone waits"
+    flow.submit(GenRequest((5, 8), Sampling(30, stop=()), key=51))
+    flow.step()
+    assert len(flow._rows) == PATIENCE + 4, "two together do not"
+    flow.submit(GenRequest((5, 9), Sampling(30, stop=()), key=52))
+    for _ in range(10):
+        flow.step()
+    assert len(flow._rows) == 4, "nor does one beside a few"
 
 
 def test_columns_are_dropped_with_the_longest_row() -> None:

@@ -75,11 +75,16 @@ def fresh(round_: int) -> list[Episode]:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("real", "rounds", "least"), [(False, 3, 0.8), (True, 2, 0.9)])
-def test_rollout(real: bool, rounds: int, least: float) -> None:
+@pytest.mark.parametrize(
+    ("real", "rounds", "least"),
+    [(False, 3, {"lock step": 0.8, "flow": 0.8}), (True, 7, {"flow": 0.9})],
+    ids=["small", "135m"],
+)
+def test_rollout(real: bool, rounds: int, least: dict[str, float]) -> None:
     """Tokens written per second, in episodes and in a flat batch that reads and writes as many.
 
-    The small model's steps are so short that what Python does between them counts.
+    The small model's steps are so short that what Python does between them counts. The real one's
+    are so long that waiting for the longest text of a turn counts.
     """
     toolbox = setting(EPISODES, turns=TURNS, dialect=NAME).toolbox
     sampling = Sampling(max_tokens=WRITTEN, stop=("z",))
@@ -129,8 +134,7 @@ def test_rollout(real: bool, rounds: int, least: float) -> None:
             for way in ways
         ],
     )  # fmt: skip
-    assert found["lock step"] >= least
-    assert found["flow"] >= least
+    assert all(found[way] >= bar for way, bar in least.items())
 
 
 @contextmanager

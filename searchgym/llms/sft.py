@@ -26,6 +26,7 @@ from torch import Tensor
 from ..errors import DataError, EngineError
 from ..seeding import stream
 from ..utils.files import FolderLock, write_whole, writing
+from ..utils.memory import give_back
 from .head import logits_at
 from .optimizers import optimizers_of, set_rate
 from .sft_checkpoint import load_state, save_state
@@ -34,6 +35,8 @@ from .small import END
 STATE, LOG = "trainer.safetensors", "sft.jsonl"
 _BUCKET = 16
 """Batches whose rows are sorted by length together: little padding, still mixed."""
+_GIVEN_BACK = 10
+"""Steps after which free memory is given back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +349,8 @@ def _train(
         last = trainer.step == trainer.config.steps
         if report is not None:
             report(seen[-1])
+        if trainer.step % _GIVEN_BACK == 0:
+            give_back()
         if last or trainer.step % log_every == 0:
             with writing(out / LOG), (out / LOG).open("a", encoding="utf-8") as log:
                 log.write(json.dumps(_row(seen)) + "\n")

@@ -18,6 +18,7 @@ from ..llms.optimizers import optimizers_of, set_rate
 from ..policies.rows import TrainingRow
 from ..policies.trainable import TrainableLM
 from ..seeding import stream
+from ..utils.memory import give_back
 from ..utils.state_file import full_tensor
 from .config import TrainConfig
 from .measures import loss_metrics
@@ -73,6 +74,7 @@ class Updater:
                 updates += 1
                 for name, value in update.items():
                     sums[name] = sums.get(name, 0.0) + value
+        give_back()
         means = {name: value / updates for name, value in sums.items()}
         return {**means, "lr": config.lr * factor}
 

@@ -1,8 +1,8 @@
 """Continuous batching: sequences join and leave between decoding steps.
 
 In a static batch every sequence waits for the longest. Here a finished sequence frees its place at
-once, and the next joins between two tokens. Draws are keyed by request, so a sequence does not
-depend on the batch it was sampled in.
+once, and those that wait join between two tokens, several at a time. Draws are keyed by request, so
+a sequence does not depend on the batch it was sampled in.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .transformers_generator import TransformersGenerator, weights_state
 from .writing import Writing
 
 PATIENCE = 4
-"""Texts wait until one of them comes to so many under way: letting any in costs as much as a step
-of all of them, because their keys and values are moved."""
+"""Texts wait until one of them comes to so many under way: letting any in moves the keys and values
+of all."""
 
 
 class Continuous:

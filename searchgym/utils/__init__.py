@@ -56,7 +56,7 @@ def attach(
 @contextmanager
 def collecting_later(many: bool = True) -> Iterator[None]:
     """Make Python's garbage collector wait while objects are made that all stay: it would walk
-    through them again and again, a fifth of the time for a world and most of it for a million hits.
+    through them again and again, a seventh of the time for a world, most of it for a million hits.
 
     Args:
         many: Count them as old afterwards, as the collector's own walk would do. Freezing and

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,7 @@ from ..errors import CardError, unknown
 from .finetune import fine_tunes
 from .names import named
 from .output import JsonFlag, console, examples, print_json, print_table, progress, say, working
-from .targets import DataDir, Overrides
+from .targets import DataDir, Overrides, overrides
 
 if TYPE_CHECKING:
     from ..benchmark.contenders import Trained
@@ -40,6 +40,13 @@ def transfer(
     ] = None,
     agent: Annotated[
         list[str] | None, typer.Option("--agent", "-a", help="The same as CARD|AGENT.")
+    ] = None,
+    agent_set: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--agent-set", "-A", metavar="KEY=VALUE",
+            help="An option of the agents that are not trained here: temperature=0.7. Repeatable.",
+        ),
     ] = None,
     rungs: Annotated[
         str | None,
@@ -138,6 +145,7 @@ def transfer(
         str, typer.Option("--run", help="The run's name in these files.")
     ] = "ladder",
     seed: Annotated[int, typer.Option(min=0, help="Fixes questions and episodes.")] = 0,
+    batch: Annotated[int, typer.Option(min=1, help="Episodes played at a time.")] = 256,
     data_dir: DataDir = None,
     settings: Overrides = None,
     full: Annotated[
@@ -180,8 +188,9 @@ def transfer(
     ladder = choose(ladder, [r.strip() for r in rungs.split(",")] if rungs else [])
     if reference not in [r.name for r in ladder.rungs]:
         say(f"no rung {reference!r} here: transfer ratios need it")
-    players, ready = _players(names, cards, out, seeds, source, train, seconds, baseline)
-    table = climb(players, ladder.rungs, out_dir=out, seed=seed, progress=progress)
+    options = overrides(agent_set, "--agent-set", "temperature=0.7")
+    players, ready = _players(names, cards, options, out, seeds, source, train, seconds, baseline)
+    table = climb(players, ladder.rungs, out_dir=out, seed=seed, batch=batch, progress=progress)
     table.reference, table.absent = reference, list(ladder.absent)
     contenders = [n for n in table.agents if n not in BARS and n not in ready.untrained.values()]
     table.baselines = baselines(table, contenders, ready.untrained, baseline)
@@ -279,7 +288,7 @@ def _ladder(
 ) -> Ladder:  # fmt: skip
     """Rungs above the environment, or above the first card's training world."""
     from ..benchmark.ladder import Engines, full_ladder
-    from .targets import overrides, without_keywords
+    from .targets import without_keywords
 
     if env is None and recipes:
         first = recipes[0]
@@ -310,7 +319,7 @@ def json_or_text(text: str | None) -> Any:
 
 
 def _players(
-    names: Sequence[str], cards: dict[str, Card], out: Path, seeds: int,
+    names: Sequence[str], cards: dict[str, Card], options: Mapping[str, Any], out: Path, seeds: int,
     source: list[str] | None, train: list[str] | None, seconds: float | None, baseline: str,
 ) -> tuple[dict[str, Contender], Trained]:  # fmt: skip
     """Return the agents of the ladder, baselines first; train the agents of cards."""
@@ -320,12 +329,17 @@ def _players(
 
     ready = Trained()
     given = named([n for n in names if n not in cards], several=True)
+    if options and not given:
+        raise CardError(
+            f"--agent-set ({', '.join(options)}) is for agents that are not trained here; --train "
+            f"is for {', '.join(cards)}"
+        )
     bars = () if all(n in BARS for n in given) and not cards else SCRIPTS
     players: dict[str, Contender] = {name: contestant(name) for name in bars}
     if baseline not in (UNTRAINED, BEST, *given, *cards):
         players.setdefault(baseline, contestant(baseline))
     for name, parts in given.items():
-        made = [contestant(part) for part in parts]
+        made = [contestant(part, options) for part in parts]
         players[name] = made if len(made) > 1 else made[0]
     for card in cards.values():
         done = trained(

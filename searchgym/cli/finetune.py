@@ -64,17 +64,19 @@ def run(
 def _taught(out: Path, recipe: FinetuneRecipe, seed: int, teach: Any) -> Any:
     """The supervised stage, with a bar for the demonstrations and one for the training; where
     nobody watches a terminal, with a line per step instead."""
-    first, last = recipe.demonstrations["seeds"]
+    from ..finetune.demonstrations import count_of
+
+    worlds = count_of(recipe.demonstrations)
     steps = recipe.config(seed).steps
     watched = sys.stderr.isatty()
-    with progress("demonstrations", last - first, "worlds") as bar, quiet_loading():
+    with progress("demonstrations", worlds, "worlds") as bar, quiet_loading():
         done, training = 0, False
 
         def made(count: int) -> None:
             nonlocal done
             bar(count - done)
             if not watched and done == 0:
-                say(f"making the demonstrations of {last - first} worlds")
+                say(f"making the demonstrations of {worlds} worlds")
             done = count
 
         def report(now: Progress) -> None:

@@ -1,4 +1,4 @@
-"""Demonstrations: episodes that an expert solves in many generated worlds, as a model's tokens."""
+"""Demonstrations: episodes that an expert solves, mostly in many worlds, as a model's tokens."""
 
 from __future__ import annotations
 
@@ -33,18 +33,28 @@ class Demonstration(NamedTuple):
     searches: int
 
 
-def worlds_of(recipe: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def environments_of(recipe: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the keywords of an environment for each world of a recipe.
 
     Args:
         recipe: ``seeds`` (first, last), ``env`` (keywords that all worlds share) and ``variants``,
-            a list of further keywords that worlds take in turn.
+            a list of further keywords that worlds take in turn. Without ``seeds`` (a real set) each
+            variant is one environment.
     """
-    first, last = recipe["seeds"]
     variants = recipe.get("variants") or [{}]
-    for place, seed in enumerate(range(first, last)):
+    if recipe.get("seeds") is None:
+        yield from ({**recipe["env"], **variant} for variant in variants)
+        return
+    for place, seed in enumerate(range(*recipe["seeds"])):
         env = {**recipe["env"], **variants[place % len(variants)]}
         yield {**env, "world": {**env.get("world", {}), "seed": seed}}
+
+
+def count_of(recipe: Mapping[str, Any]) -> int:
+    """Return how many environments :func:`environments_of` yields."""
+    if recipe.get("seeds") is None:
+        return len(recipe.get("variants") or [{}])
+    return len(range(*recipe["seeds"]))
 
 
 def demonstrations(
@@ -55,26 +65,26 @@ def demonstrations(
     max_tokens: int,
     report: Callable[[int], object] | None = None,
 ) -> list[Demonstration]:
-    """Play every question of a recipe's worlds with its expert; keep what was solved.
+    """Play every question of a recipe's environments with its expert; keep what was solved.
 
     Args:
         lm: Its tokenizer writes the rows; its weights are not asked.
-        recipe: As of :func:`worlds_of`; ``expert``, the import path of a class that makes an agent
-            of an environment; and ``results``, true to learn the results that an expert of
+        recipe: As of :func:`environments_of`; ``expert``, the import path of a class that makes an
+            agent of an environment; and ``results``, true to learn the results that an expert of
             self-search writes, too, which rewards are not to change.
         renderer: Prompt format.
         max_tokens: Longer episodes are left out.
-        report: Called after each world with the number of worlds done.
+        report: Called after each environment with the number of them done.
 
     Raises:
         DataError: nothing was solved.
     """
     policy, whole = lm.policy(renderer), bool(recipe.get("results"))
     rows: list[Demonstration] = []
-    for done, keywords in enumerate(worlds_of(recipe), 1):
+    for done, keywords in enumerate(environments_of(recipe), 1):
         env = SearchEnv(**keywords)
         slot = Demonstrations(load_object(recipe["expert"])(env))
-        seed = keywords["world"]["seed"]
+        seed = done if recipe.get("seeds") is None else keywords["world"]["seed"]
         plans = [
             TaskPlan(task, f"{seed}/{task.id}", derive(seed, "demonstration", task.id))
             for task in env.tasks

@@ -48,11 +48,11 @@ class FinetuneRecipe:
             for key in table:
                 if key not in known:
                     raise CardError(unknown(f"key of [train.{name}]", key, known))
-        for key in ("expert", "seeds", "env"):
+        for key in ("expert", "env"):
             if key not in self.demonstrations:
                 raise CardError(f"[train.demonstrations] needs {key!r}")
-        seeds = self.demonstrations["seeds"]
-        if not (len(seeds) == 2 and seeds[0] < seeds[1]):
+        seeds = self.demonstrations.get("seeds")
+        if seeds is not None and not (len(seeds) == 2 and seeds[0] < seeds[1]):
             raise CardError(f"seeds are [first, last], the last not among them; got {seeds!r}")
         if self.rl and "recipe" not in self.rl:
             raise CardError("[train.rl] needs 'recipe', e.g. \"grpo\"")

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, DataError, DialectError
 from searchgym.evaluation.run import evaluate
-from searchgym.finetune.demonstrations import FILE, demonstrations, load, worlds_of
+from searchgym.finetune.demonstrations import FILE, demonstrations, environments_of, load
 from searchgym.finetune.recipe import FinetuneRecipe
 from searchgym.finetune.run import SFT, finish, rewarded, teach
 from searchgym.llms.sft import STATE
@@ -55,7 +55,7 @@ def table(model: str, **changes: Any) -> dict[str, Any]:
 
 def test_worlds_take_their_variants_in_turn(model: str) -> None:
     recipe = FinetuneRecipe.of(table(model))
-    first, second = worlds_of(recipe.demonstrations)
+    first, second = environments_of(recipe.demonstrations)
     assert (first["world"], first["k"]) == ({"entities": 200, "seed": 5}, 2)
     assert (second["world"]["seed"], second["k"]) == (6, 3)
     assert second["wording"] == {"distractors": 1}

@@ -1,0 +1,118 @@
+"""The supporting oracle: demonstrates how labelled questions of a real set are answered.
+
+Real sets say which passages support an answer, but not which sentences. The oracle first searches
+for the question as it stands; then it quotes one sentence of each supporting passage that was
+shown, under the page's title, and searches for the titles of those still missing, as far as they
+have been read by then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..dialects.base import get_dialect
+from ..dialects.tags import TagDialect
+from ..envs.search import SearchEnv
+from ..errors import DialectError, TaskError
+from ..text import covers, normalise_answer
+from ..types import ABSTAIN, Action, Answer, Passage, Search, Segment, Task, TurnRequest
+from .quoting import as_written, sentence_around
+
+_QUALIFIER = re.compile(r"\s*\([^()]*\)$")
+"""The "(film)" of a title, which no text writes."""
+
+
+class SupportingOracle:
+    """Answers a set's questions whose supporting passages are labelled, in the tag dialects.
+
+    It writes nothing that a reader could not know: it abstains where the title of a missing passage
+    stands neither in the question nor in what was shown, or where no shown passage states the
+    answer.
+
+    Raises:
+        TaskError: no question of the environment has supporting passages.
+        DialectError: the dialect is no tag dialect.
+    """
+
+    fingerprint = "supporting-oracle"
+
+    def __init__(self, env: SearchEnv) -> None:
+        dialect = get_dialect(env.rules.dialect)
+        if not isinstance(dialect, TagDialect):
+            raise DialectError(f"thoughts are written in tag dialects, not in {dialect.name!r}")
+        self._dialect = dialect
+        self._ways: dict[str, _Labelled] = {}
+        for task in env.tasks:
+            if task.evidence:
+                titles = {e: env.corpus[env.corpus.position(e)].title for e in task.evidence}
+                self._ways[dialect.question(task.question)] = _Labelled(task, titles)
+        if not self._ways:
+            raise TaskError(f"no question of {env.corpus.name!r} names the passages it rests on")
+
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
+        """A thought and an action per request; stateless."""
+        return [self._act(request) for request in requests]
+
+    def _act(self, request: TurnRequest) -> str:
+        asked = next(s for s in request.segments if s.kind == "question")
+        question = self._dialect.question(asked.asked) if asked.asked else asked.text
+        way = self._ways.get(question)
+        if way is None:
+            return self._dialect.render_action(Answer(ABSTAIN))
+        results = [s for s in request.segments if s.hits]
+        if not any(s.author == "policy" for s in request.segments):
+            return self._dialect.render_action(Search((way.task.question,)))
+        before, now = way.quotes(results[:-1]), way.quotes(results)
+        thought = " ".join(quote for passage, quote in now.items() if passage not in before)
+        return self._dialect.render_action(self._choose(request, way, results), thought)
+
+    def _choose(self, request: TurnRequest, way: _Labelled, results: Sequence[Segment]) -> Action:
+        shown = _shown(results)
+        missing = [title for passage, title in way.titles.items() if passage not in shown]
+        texts = [way.task.question, *(f"{p.title} {p.text}" for p in shown.values())]
+        if not missing:
+            answer = as_written(way.task.answers, results)
+            known = answer in ("yes", "no") or any(answer in text for text in texts)
+            return Answer(answer if known else ABSTAIN)
+        if request.turns_left > 1 and request.queries_left != 0:
+            tried = {
+                self._dialect.parse(s.text).action for s in request.segments if s.author == "policy"
+            }
+            for title in missing:
+                search = self._dialect.canonical(Search((title,)))
+                if search not in tried and any(_names(text, title) for text in texts):
+                    return search
+        return Answer(ABSTAIN)
+
+
+class _Labelled(NamedTuple):
+    task: Task
+    titles: dict[str, str]
+    """Titles of the supporting passages, by id."""
+
+    def quotes(self, results: Sequence[Segment]) -> dict[str, str]:
+        """A sentence of each supporting passage that was shown: one with an answer, else one with
+        the title of another supporting passage, else the first."""
+        shown = _shown(results)
+        quoted = {}
+        for passage, title in self.titles.items():
+            if passage in shown:
+                others = [other for other in self.titles.values() if other != title]
+                sought = [*self.task.answers, *(_QUALIFIER.sub("", other) for other in others)]
+                text = shown[passage].text
+                place = next((text.find(s) for s in sought if s in text), 0)
+                start, end = sentence_around(text, place, place + 1)
+                quoted[passage] = f"{title}: {text[start:end]}"
+        return quoted
+
+
+def _shown(results: Sequence[Segment]) -> dict[str, Passage]:
+    return {hit.passage.id: hit.passage for segment in results for hit in segment.hits}
+
+
+def _names(text: str, title: str) -> bool:
+    """Return whether a text names a title, with or without its qualifier."""
+    words = normalise_answer(_QUALIFIER.sub("", title))
+    return bool(words) and covers(normalise_answer(text), words)

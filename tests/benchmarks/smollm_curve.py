@@ -1,0 +1,133 @@
+"""What a model reads while it is taught: ``python -m tests.benchmarks.smollm_curve RUN``
+
+Trains by an agent's card in folder RUN (a finished stage is kept), keeps a checkpoint every
+``--every`` updates, and asks each checkpoint the same development questions: of a generated world
+that it never saw, and of HotpotQA. Writes ``learning.json`` and the picture ``learning.png``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import searchgym as sg
+from searchgym.charts.figure import Figure
+from searchgym.charts.panels import multiples
+from searchgym.cli.evaluate import spread
+from searchgym.finetune.recipe import FinetuneRecipe
+from searchgym.finetune.run import SFT, teach
+from searchgym.llms.sft import Progress
+from searchgym.policies.trainable import TrainableLM
+
+RULES = {"k": 3, "snippet_chars": 420, "max_turns": 6}
+PLACES = {
+    "generated world": {
+        **RULES, "corpus": "encyclopedia", "split": "dev",
+        "world": {"entities": 2000, "seed": 5000},
+        "tasks": {"simple": 40, "chain-2": 40, "chain-3": 40},
+    },
+    "HotpotQA": {**RULES, "corpus": "hotpotqa", "split": "dev_extra"},
+}  # fmt: skip
+MEASURES = ("em", "evidence_recall", "searches")
+
+
+def taught(run: Path, recipe: FinetuneRecipe, seed: int, every: int) -> None:
+    """Train, and keep the model after every so many updates in ``checkpoints/UPDATES``."""
+
+    def report(now: Progress) -> None:
+        print(f"update {now.step} loss {now.loss:.3f} {now.seconds:.1f} s", flush=True)
+        if now.step % every == 1 and now.step > 1:  # the update before was saved
+            keep(run, now.step - 1, recipe)
+
+    teach(run, recipe, seed=seed, save_every=every, report=report)
+    keep(run, recipe.config(seed).steps, recipe)
+
+
+def keep(run: Path, step: int, recipe: FinetuneRecipe) -> None:
+    """Save the supervised stage's model as it stands, in bfloat16."""
+    folder = run / "checkpoints" / str(step)
+    if not folder.exists():
+        lm = TrainableLM(str(run / SFT), device="cpu", dtype="bfloat16", freeze=recipe.freeze)
+        turn = sg.Sampling(max_tokens=recipe.turn_tokens)
+        lm.save(folder, policy=lm.policy(recipe.renderer, sampling=turn))
+
+
+def asked(agent: Any, questions: int, batch: int) -> dict[str, dict[str, list[float]]]:
+    """Mean, low and high of each measure in each place."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for place, keywords in PLACES.items():
+        env = sg.SearchEnv(**keywords)
+        tasks = spread(env.tasks, questions)
+        means = sg.evaluate(agent, env, tasks=tasks, batch=batch).means
+        found[place] = {m: [means[m].mean, means[m].low, means[m].high] for m in MEASURES}
+    return found
+
+
+def figure(report: dict[str, Any]) -> Figure:
+    """The learning curves, a panel for each place."""
+    updates = [int(step) for step in report["checkpoints"]]
+    last, before = report["checkpoints"][str(updates[-1])], report["rules"]
+    above = [p for p in PLACES if last[p]["em"][0] > before[p]["em"][0]]
+    rows = []
+    for place in PLACES:
+        for series, points in (
+            ("the model", [(u, report["checkpoints"][str(u)]) for u in updates]),
+            ("rules", [(u, before) for u in (updates[0], updates[-1])]),
+        ):
+            for x, found in points:
+                mean, low, high = found[place]["em"]
+                rows.append(
+                    {"measure": f"EM, {place}", "series": series, "x": x, "mean": mean, "low": low,
+                     "high": high}
+                )  # fmt: skip
+    measures = [f"EM, {place}" for place in PLACES]
+    names = {"generated world": "in the generated world", "HotpotQA": "on HotpotQA"}
+    where = " and ".join(names[place] for place in above)
+    return Figure(
+        "learning",
+        f"After {updates[-1]} updates the model is above the rules {where or 'in neither'}",
+        f"Exact match on {report['questions']} development questions of each; bands are 95 % "
+        "intervals over questions.",
+        "Two panels: exact match by updates, in a generated world and on HotpotQA.",
+        lambda narrow=False: multiples(
+            rows, "updates", ["the model", "rules"], measures, rates=measures, columns=2,
+            narrow=narrow,
+        ),
+        tuple(rows),
+    )  # fmt: skip
+
+
+def main(given: Sequence[str] | None = None) -> dict[str, Any]:
+    """Train, measure and draw as the command line says; measured checkpoints are kept."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--card", default="smollm", help="an agent's card with a model")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--every", type=int, default=20, help="updates between checkpoints")
+    parser.add_argument("--questions", type=int, default=30, help="of each place")
+    parser.add_argument("--batch", type=int, default=32)
+    options = parser.parse_args(given)
+    recipe = FinetuneRecipe.of(sg.cards.card("agents", options.card).body["train"])
+    taught(options.run, recipe, options.seed, options.every)
+    path = options.run / "learning.json"
+    report: dict[str, Any] = {"questions": options.questions, "checkpoints": {}}
+    if path.exists():
+        report = json.loads(path.read_text(encoding="utf-8"))
+    report.setdefault("rules", asked(sg.RulesAgent(), options.questions, options.batch))
+    for step in sorted(int(folder.name) for folder in (options.run / "checkpoints").iterdir()):
+        if str(step) in report["checkpoints"]:
+            continue
+        folder = options.run / "checkpoints" / str(step)
+        agent = sg.load_policy(folder, max_tokens=recipe.turn_tokens, reuse_tokens=65_536)
+        report["checkpoints"][str(step)] = asked(agent, options.questions, options.batch)
+        print(step, json.dumps(report["checkpoints"][str(step)]), flush=True)
+        path.write_text(json.dumps(report), encoding="utf-8")
+    figure(report).save(options.run)
+    return report
+
+
+if __name__ == "__main__":
+    main()

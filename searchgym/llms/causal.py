@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError, MissingExtraError
+from ..utils.memory import keep_few_kernels
 from .adapters import base_of, is_adapter, merge_adapter
 from .base import Floats, Ids
 from .caches import join, trim
@@ -39,6 +40,7 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
         raise MissingExtraError("a transformers language model", "llm") from error
+    keep_few_kernels()
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and (local := os.environ.get("LOCAL_RANK", "")).isdecimal():

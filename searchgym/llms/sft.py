@@ -35,8 +35,6 @@ from .small import END
 STATE, LOG = "trainer.safetensors", "sft.jsonl"
 _BUCKET = 16
 """Batches whose rows are sorted by length together: little padding, still mixed."""
-_GIVEN_BACK = 10
-"""Steps after which free memory is given back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,8 +347,7 @@ def _train(
         last = trainer.step == trainer.config.steps
         if report is not None:
             report(seen[-1])
-        if trainer.step % _GIVEN_BACK == 0:
-            give_back()
+        give_back()
         if last or trainer.step % log_every == 0:
             with writing(out / LOG), (out / LOG).open("a", encoding="utf-8") as log:
                 log.write(json.dumps(_row(seen)) + "\n")

@@ -1,7 +1,8 @@
-"""Holes between what stays go back to the system."""
+"""Holes between what stays go back to the system, and few kernels are kept."""
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -29,9 +30,12 @@ assert all(block == bytes([1]) * 65_536 for block in kept)
 """
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="only glibc gives back"
+GLIBC = pytest.mark.skipif(
+    sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="only glibc tells"
 )
+
+
+@GLIBC
 def test_holes_are_given_back() -> None:
     assert _glibc() is not None
     done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
@@ -51,3 +55,40 @@ def test_nothing_happens_where_the_c_library_cannot_tell(monkeypatch: pytest.Mon
         assert not give_back(least=0)
     finally:
         _glibc.cache_clear()
+
+
+KERNELS = """
+import torch
+from searchgym.utils.memory import _glibc, keep_few_kernels
+
+keep_few_kernels(8)
+weight = torch.ones(1536, 576, dtype=torch.bfloat16)
+
+def grown(lengths):
+    before = _glibc().mallinfo2().uordblks
+    for length in lengths:
+        torch.nn.functional.linear(torch.ones(length, 576, dtype=torch.bfloat16), weight)
+    return (_glibc().mallinfo2().uordblks - before) / 2**20
+
+grown(range(1_000, 1_010))
+print(grown(range(1_010, 1_040)))
+"""
+
+
+def grown(**variables: str) -> float:
+    """MiB that are still in use after products of 30 lengths, each asked for once."""
+    environment = {**os.environ, **variables}
+    done = subprocess.run(
+        [sys.executable, "-c", KERNELS], capture_output=True, text=True, check=True, env=environment
+    )
+    return float(done.stdout)
+
+
+@GLIBC
+def test_few_kernels_are_kept() -> None:
+    many = {"LRU_CACHE_CAPACITY": "1024", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024"}
+    kept = grown(**many)  # a user's own limits stay
+    if kept < 1:
+        pytest.skip("PyTorch does not multiply with oneDNN on this processor")
+    assert kept > 8
+    assert grown() < 1

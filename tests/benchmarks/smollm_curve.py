@@ -2,7 +2,7 @@
 
 Trains by an agent's card in folder RUN (a finished stage is kept), keeps a checkpoint every
 ``--every`` updates, and asks each checkpoint the same development questions: of a generated world
-that it never saw, and of HotpotQA. Writes ``learning.json`` and the picture ``learning.png``.
+that it never saw, and of HotpotQA. Writes ``scores.json`` and the picture ``learning.png``.
 """
 
 from __future__ import annotations
@@ -69,13 +69,12 @@ def asked(agent: Any, questions: int, batch: int) -> dict[str, dict[str, list[fl
 def figure(report: dict[str, Any]) -> Figure:
     """The learning curves, a panel for each place."""
     updates = [int(step) for step in report["checkpoints"]]
-    last, before = report["checkpoints"][str(updates[-1])], report["rules"]
-    above = [p for p in PLACES if last[p]["em"][0] > before[p]["em"][0]]
+    first, last = (report["checkpoints"][str(step)] for step in (updates[0], updates[-1]))
     rows = []
     for place in PLACES:
         for series, points in (
             ("the model", [(u, report["checkpoints"][str(u)]) for u in updates]),
-            ("rules", [(u, before) for u in (updates[0], updates[-1])]),
+            ("rules", [(u, report["rules"]) for u in (updates[0], updates[-1])]),
         ):
             for x, found in points:
                 mean, low, high = found[place]["em"]
@@ -83,14 +82,15 @@ def figure(report: dict[str, Any]) -> Figure:
                     {"measure": f"EM, {place}", "series": series, "x": x, "mean": mean, "low": low,
                      "high": high}
                 )  # fmt: skip
+    rises = " and ".join(
+        f"from {first[place]['em'][0]:.2f} to {last[place]['em'][0]:.2f} {where}"
+        for place, where in zip(PLACES, ("in the generated world", "on HotpotQA"), strict=True)
+    )
     measures = [f"EM, {place}" for place in PLACES]
-    names = {"generated world": "in the generated world", "HotpotQA": "on HotpotQA"}
-    where = " and ".join(names[place] for place in above)
     return Figure(
         "learning",
-        f"After {updates[-1]} updates the model is above the rules {where or 'in neither'}",
-        f"Exact match on {report['questions']} development questions of each; bands are 95 % "
-        "intervals over questions.",
+        f"EM rises {rises}",
+        f"Exact match on {report['questions']} development questions of each.",
         "Two panels: exact match by updates, in a generated world and on HotpotQA.",
         lambda narrow=False: multiples(
             rows, "updates", ["the model", "rules"], measures, rates=measures, columns=2,
@@ -112,7 +112,7 @@ def main(given: Sequence[str] | None = None) -> dict[str, Any]:
     options = parser.parse_args(given)
     recipe = FinetuneRecipe.of(sg.cards.card("agents", options.card).body["train"])
     taught(options.run, recipe, options.seed, options.every)
-    path = options.run / "learning.json"
+    path = options.run / "scores.json"
     report: dict[str, Any] = {"questions": options.questions, "checkpoints": {}}
     if path.exists():
         report = json.loads(path.read_text(encoding="utf-8"))

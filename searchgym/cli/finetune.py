@@ -66,18 +66,19 @@ def _taught(out: Path, recipe: FinetuneRecipe, seed: int, teach: Any) -> Any:
     nobody watches a terminal, with a line per step instead."""
     from ..finetune.demonstrations import count_of
 
-    worlds = count_of(recipe.demonstrations)
+    count = count_of(recipe.demonstrations)
+    unit = "environments" if recipe.demonstrations.get("seeds") is None else "worlds"
     steps = recipe.config(seed).steps
     watched = sys.stderr.isatty()
-    with progress("demonstrations", worlds, "worlds") as bar, quiet_loading():
+    with progress("demonstrations", count, unit) as bar, quiet_loading():
         done, training = 0, False
 
-        def made(count: int) -> None:
+        def made(number: int) -> None:
             nonlocal done
-            bar(count - done)
+            bar(number - done)
             if not watched and done == 0:
-                say(f"making the demonstrations of {worlds} worlds")
-            done = count
+                say(f"making the demonstrations of {count} {unit}")
+            done = number
 
         def report(now: Progress) -> None:
             nonlocal done, training

@@ -27,9 +27,9 @@ _QUALIFIER = re.compile(r"\s*\([^()]*\)$")
 class SupportingOracle:
     """Answers a set's questions whose supporting passages are labelled, in the tag dialects.
 
-    It writes nothing that a reader could not know: it abstains where the title of a missing passage
-    stands neither in the question nor in what was shown, or where no shown passage states the
-    answer.
+    It writes nothing that a reader could not know: it abstains where the title of a missing
+    passage, or an answer other than "yes" and "no", stands neither in the question nor in what was
+    shown.
 
     Raises:
         TaskError: no question of the environment has supporting passages.

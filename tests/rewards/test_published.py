@@ -91,8 +91,7 @@ def test_search_r1s_six_cases() -> None:
     values = {"structure": 0.2, "form": 0.1, "retrieval": 0.1}
     cases = {
         (True, True, True): 1.0, (True, False, True): 0.8,
-        (False, True, True): 0.2, (False, False, True): 0.1,
-        (False, True, False): 0.2, (False, False, False): 0.0,
+        (False, True, True): 0.2, (False, False, True): 0.1, (False, False, False): 0.0,
     }  # fmt: skip
     for (right, valid, answered), value in cases.items():
         got = structural(right=right, valid=valid, answered=answered, **values)
@@ -108,12 +107,13 @@ def test_search_r1s_six_cases() -> None:
     assert total(retrieving, think + TWO, think + WRONG) == pytest.approx(0.3)
     assert total(retrieving, think + ONE, think + WRONG) == 0.2, "no answer in the results"
     assert total("search_r1", "so: " + think + WRONG) == 0.1
-    assert total("search_r1", think + ONE, think + ONE, max_turns=2) == 0.2
+    for texts in ((think + ONE,), (think + TWO, think + ONE), (ONE, think + ONE)):
+        assert total(retrieving, *texts, max_turns=len(texts)) == 0, "the end was not reached"
 
 
 def test_the_state_machine() -> None:
-    def one(*texts: str, ended: bool = True) -> bool:
-        return texts_in_form(texts, ended=ended)
+    def one(*texts: str) -> bool:
+        return texts_in_form(texts)
 
     assert one("<think>a</think>\n<search>q</search>", " <think>b</think><answer>x</answer> ")
     for text in (
@@ -123,6 +123,7 @@ def test_the_state_machine() -> None:
     ):  # fmt: skip
         assert not one(text), text
     assert not one("<think>a</think><answer>x</answer>", "<think>b</think><answer>x</answer>")
+    assert not one("<think>a</think><search>q</search>"), "never answered"
 
 
 def test_parallel_search() -> None:
@@ -136,6 +137,9 @@ def test_parallel_search() -> None:
     assert total("parallel_search", think + RIGHT) == pytest.approx(1 + 0.15 - 0.35)
     assert total("parallel_search", ONE, RIGHT) == pytest.approx(0.9 + 0.15 + 0.0)
     assert total("parallel_search", think + ONE, think + WRONG) == pytest.approx(0.1 + 0.15)
+    cut = [think + ONE, think + TWO]  # the last turn's search does not run
+    assert total("parallel_search", *cut, max_turns=2) == pytest.approx(0.15 + 0.0)
+    assert total("parallel_search", *cut, NONE, max_turns=3) == pytest.approx(0.15 + 0.35)
     parts = played("parallel_search", at_once, think + RIGHT, task=both).parts or {}
     assert parts["parallel_search.decomposition"] == 0.45
 

@@ -14,12 +14,14 @@ from .search_r1 import in_form, structural
 class ParallelSearch:
     """Pay the answer in form, parallel queries exactly where the question splits, and few turns.
 
-    Answer: right and in form 1, right 0.9, in form 0.1, else 0. Decomposition: a question that
+    Answer: right and in form 1, right 0.9, wrong and in form 0.1, else 0. Decomposition: a question that
     splits and was asked in parallel ``parallel``, one that does not and was not ``sequential``,
     else 0. Count: ``count`` · (1 - distance of the searching turns from their target), the target
-    being 1 for a question that splits, else at least 2 (Zhao et al., ParallelSearch,
-    arXiv 2508.09303; released ``qa_em_format.py``, whose counts hold two searches of the prompt
-    besides). That ``families`` are those that split is ours.
+    being 1 for a question that splits, else at least 2; an episode that never answers is paid for
+    these two alone (Zhao et al., ParallelSearch, arXiv 2508.09303; released ``qa_em_format.py``,
+    whose counts hold two searches of the prompt besides, with the numbers of the released
+    training). The released code looks for parallel queries in the first search, here in any; that
+    ``families`` are the questions that split is ours, too.
     """
 
     registered = "parallel_search"

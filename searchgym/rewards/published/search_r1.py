@@ -20,9 +20,11 @@ class SearchR1Form:
 
     Right and in form 1, right 1 - ``structure``; otherwise in form ``structure`` (and ``retrieval``
     more if an accepted answer stands in a result); not in form ``answered`` if an answer was given,
-    else 0. The form is the state machine of :func:`in_form`, over the policy's own texts in the
-    dialect ``search_r1`` (Jin et al., Search-R1, arXiv 2503.09516; the empirical study
-    arXiv 2505.15117; released ``qa_em_format.py``).
+    else 0: an episode that never answers has no form. The form is the state machine of
+    :func:`in_form`, over the policy's own texts in the dialect ``search_r1`` (Jin et al.,
+    Search-R1, arXiv 2503.09516; the empirical study arXiv 2505.15117; rule and numbers of the
+    released ``qa_em_format.py`` and the script that trains with it). That the turn's text is read,
+    and not the whole transcript, is ours.
     """
 
     registered = "search_r1"
@@ -67,21 +69,21 @@ def in_form(outcome: Outcome) -> bool:
 
     The environment writes the information block after each search, so every turn's text must be a
     thought and a search, the last one's a thought and an answer, with white space alone outside of
-    the tags and no tag inside of another. An episode cut by a budget keeps the form as far as it
-    went.
+    the tags and no tag inside of another. An episode cut by a budget has not reached the end, and
+    so is not in form.
     """
     turns = outcome.turns
-    if not all(isinstance(turn.action, (Search, Answer)) for turn in turns):
+    if not outcome.answered or not all(isinstance(t.action, (Search, Answer)) for t in turns):
         return False
-    return texts_in_form([turn.text for turn in turns], ended=outcome.answered)
+    return texts_in_form([turn.text for turn in turns])
 
 
-def texts_in_form(texts: Sequence[str], *, ended: bool) -> bool:
-    """Check the form of a policy's texts, turn by turn; ``ended``: the last one answers."""
+def texts_in_form(texts: Sequence[str]) -> bool:
+    """Check the form of a policy's texts, turn by turn: the last one answers, no other does."""
     for number, text in enumerate(texts, 1):
         match = _TURN.fullmatch(text.strip())
         if match is None or len(_TAG.findall(text)) != 4:
             return False
-        if (match[2] == "answer") != (ended and number == len(texts)):
+        if (match[2] == "answer") != (number == len(texts)):
             return False
     return bool(texts)

@@ -13,6 +13,7 @@ import typer
 
 from ..errors import SearchGymError
 from ..objects import also_look_in
+from ..text import QUERY_CHARACTERS
 from .output import examples, say, working
 from .targets import DataDir, overrides
 
@@ -69,6 +70,9 @@ def serve(
     ] = None,
     max_k: Annotated[int, typer.Option(min=1, help="Most passages per query.")] = 1000,
     max_queries: Annotated[int, typer.Option(min=1, help="Most queries per request.")] = 512,
+    max_query: Annotated[
+        int, typer.Option(min=1, help="Longest query, URL or title in characters.")
+    ] = QUERY_CHARACTERS,
     max_body: Annotated[int, typer.Option(min=1, help="Largest request in bytes.")] = 1 << 20,
     max_results: Annotated[
         int, typer.Option(min=1, help="Most passages per answer: queries times k.")
@@ -173,7 +177,8 @@ def serve(
     told = Settings(
         host=host, port=port, workers=workers, dialect=dialect,
         default_k=min(3, max_k) if k is None else k,
-        limits=Limits(max_body, max_queries, max_k, max_results, max_answer), token=token,
+        limits=Limits(max_body, max_queries, max_k, max_results, max_answer, max_query),
+        token=token,
         max_batch=max_batch, max_wait_s=max_wait_ms / 1e3, max_in_flight=in_flight,
         deadline_s=deadline, grace_s=grace, allowed_hosts=tuple(allow_host or ()),
         max_connections=max_connections, read_s=read_timeout,

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
-from ..text import HANGUL, UNSPACED
+from ..text import HANGUL, UNSPACED, normal_form
 from .analysis import Analyser, stem_function
 
 FUNCTION_WORDS = {
@@ -68,8 +68,8 @@ def fold(text: str) -> str:
     "ﾄｳｷｮｳ" → "トウキョウ"."""
     if text.isascii():
         return text.lower()
-    text = unicodedata.normalize("NFKD", text.lower().translate(_LETTERS))
-    return unicodedata.normalize("NFC", _FOLDED.sub("", text)).lower()
+    text = normal_form("NFKD", text.lower().translate(_LETTERS))
+    return normal_form("NFC", _FOLDED.sub("", text)).lower()
 
 
 @cache

@@ -88,6 +88,12 @@ def texts(value: Any, name: str, limits: Limits) -> list[str]:
             raise HttpError(
                 422, "bad_field", f"{name}[{i}] must be a text, got {type(text).__name__}"
             )
+        if len(text) > limits.query_characters:
+            raise HttpError(
+                413, "query_too_long",
+                f"{name}[{i}] has {len(text):,} characters; this server takes "
+                f"{limits.query_characters:,} (--max-query)",
+            )  # fmt: skip
         if not text.isascii():
             _check_unicode(text, f"{name}[{i}]")
     return value

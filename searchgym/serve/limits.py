@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from ..text import QUERY_CHARACTERS
+
 Scope = dict[str, Any]
 JSON_TYPE = (b"content-type", b"application/json")
 _LONGEST = 600
@@ -22,6 +24,8 @@ class Limits(NamedTuple):
     results: int = 1 << 14
     """Maximum passages in one answer: queries times k."""
     response_bytes: int = 64 << 20
+    query_characters: int = QUERY_CHARACTERS
+    """Longest query, URL or title."""
 
 
 class HttpError(Exception):

@@ -32,7 +32,7 @@ def describe(settings: Settings) -> dict[str, Any]:
         "post": _operation(
             "The Model Context Protocol over streamable HTTP: tools search and get_document.",
             _schema(
-                {"jsonrpc": {"const": "2.0"}, "method": _TEXT,
+                {"jsonrpc": {"const": "2.0"}, "method": {"type": "string"},
                  "id": {"type": ["string", "integer"]}},
                 ["jsonrpc", "method"],
             ),
@@ -72,22 +72,20 @@ def describe(settings: Settings) -> dict[str, Any]:
     return document
 
 
-_TEXT = {"type": "string"}
-
-
 def _retrieve(dialect: str, settings: Settings) -> dict[str, Any]:
     limits = settings.limits
+    text = _text(settings)
     k = {"type": "integer", "minimum": 1, "maximum": limits.k, "default": settings.default_k}
     many = {
         "type": "array",
-        "items": _TEXT,
+        "items": text,
         "maxItems": 1 if dialect in ONE_QUERY else limits.queries,
     }
     asked = {
         **_schema(
             {
                 "queries": {**many, "description": "What to look for."},
-                "query": {**_TEXT, "description": "One query, in place of queries."},
+                "query": {**text, "description": "One query, in place of queries."},
                 "topk": {**k, "description": "Passages per query; also top_k or k. At most "
                          f"{limits.results} for all queries together."},
                 "return_scores": {"type": "boolean"},
@@ -106,13 +104,17 @@ def _retrieve(dialect: str, settings: Settings) -> dict[str, Any]:
 
 
 def _access(dialect: str, settings: Settings) -> dict[str, Any]:
-    urls = {"type": "array", "items": _TEXT, "maxItems": settings.limits.queries}
+    urls = {"type": "array", "items": _text(settings), "maxItems": settings.limits.queries}
     return _operation(
         "The whole documents behind URLs (or titles) that a search returned; null for unknown "
         f"ones. Dialect {dialect}.",
         _schema({"urls": urls}, ["urls"]),
         _schema({"result": {"type": "array"}}, ["result"]),
     )
+
+
+def _text(settings: Settings) -> dict[str, Any]:
+    return {"type": "string", "maxLength": settings.limits.query_characters}
 
 
 def _schema(properties: Mapping[str, Any], required: list[str]) -> dict[str, Any]:

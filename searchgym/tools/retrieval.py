@@ -9,6 +9,7 @@ from typing import Self
 from ..batching import run_batch
 from ..corpora.corpus import Corpus
 from ..errors import CardError, EngineError
+from ..text import QUERY_CHARACTERS
 from ..types import (
     Charged,
     ChargedPage,
@@ -27,7 +28,7 @@ from .base import Tool, ToolContext
 
 
 class SearchTool(Tool):
-    """Search with any engine: ``search(query)``.
+    """Search with any engine: ``search(query)``, of which the first 8,000 characters count.
 
     Args:
         engine: Engine that answers; by default the environment's.
@@ -79,7 +80,11 @@ class SearchTool(Tool):
         if engine is None or k is None:
             raise EngineError("the search tool has no engine: SearchTool(engine, k)")
         queries = [
-            Query(call.args["query"], int(params.get("top_k", k)) if params else k, call.ctx)
+            Query(
+                call.args["query"][:QUERY_CHARACTERS],
+                int(params.get("top_k", k)) if params else k,
+                call.ctx,
+            )
             for call in batch
             for params in (call.ctx.params,)
         ]

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from ..text import normal_form
 from .index import Index
 from .record import OUTCOMES, PROBLEMS
 
@@ -261,7 +262,7 @@ def query_words(text: str) -> list[str]:
     """Words as the index's tokenizer cuts them. It knows the letters of Unicode 6.1; those of 3.2
     are among them, and anything newer would make two words of one, which is an error there."""
     category = unicodedata.ucd_3_2_0.category
-    known = (c if category(c)[0] in "LN" else " " for c in unicodedata.normalize("NFC", text))
+    known = (c if category(c)[0] in "LN" else " " for c in normal_form("NFC", text))
     return "".join(known).split()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 
 from searchgym.answerability.stated import AnswerIndex
 from searchgym.corpora.corpus import Corpus
-from searchgym.text import answer_words, cover_match, exact_match, match, normalise_answer
+from searchgym.text import (
+    answer_words,
+    cover_match,
+    exact_match,
+    match,
+    normal_form,
+    normalise_answer,
+)
 from searchgym.types import Passage
 
 LATIN = st.text(
@@ -31,6 +39,28 @@ def squad(text: str) -> str:
 def test_latin_script_is_normalised_as_squad_does(text: str) -> None:
     assert normalise_answer(text) == squad(text)
     assert answer_words(squad(text)) == squad(text).split()
+
+
+def test_normal_forms_are_unicodes_and_runs_of_marks_are_parted() -> None:
+    """UAX #15, stream-safe text: a joiner after every 30 marks, and nothing else changes."""
+    late = "".join(map(chr, range(0x300, 0x10000)))  # hypothesis rarely draws marks
+    for character in filter(lambda c: not 0xD800 <= ord(c) < 0xE000, late):
+        plain = unicodedata.normalize("NFKD", character)
+        if unicodedata.combining(plain[0]):  # else a run of them would take quadratic time
+            run = normal_form("NFKD", character * 100 + "\u0316\u0301" * 20)
+            marks = max(map(len, re.findall(r"[^\u034f]+", run)))
+            assert marks <= 30 * len(plain), f"U+{ord(character):04X}"
+    for form in ("NFC", "NFD", "NFKC", "NFKD"):
+        for text in (
+            "e" + "\u0301\u0316" * 15,
+            "ﬁ ｶﾞ \u1e69 각 Ångström —" * 20,
+            "─" * 99,
+            " " * 99,
+        ):
+            assert normal_form(form, text) == unicodedata.normalize(form, text)
+    assert normal_form("NFC", "x" + "\u0316" * 65).split("\u034f") == [
+        "x" + "\u0316" * 30, "\u0316" * 30, "\u0316" * 5,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from .conftest import client_of
 from .engines import FailingEngine, NeedyEngine, SlowEngine
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
-SMALL = Settings(limits=Limits(body_bytes=2000, queries=4, k=10))
+SMALL = Settings(limits=Limits(body_bytes=2000, queries=4, k=10, query_characters=100))
 
 
 def refused(reply: httpx.Response, status: int, kind: str) -> str:
@@ -53,6 +53,8 @@ def refused(reply: httpx.Response, status: int, kind: str) -> str:
         (b'{"query":"x","topk":11}', 422, "k_too_large"),
         (b'{"query":"x","return_scores":"yes"}', 422, "bad_field"),
         (b'{"queries":["a","b","c","d","e"]}', 413, "too_many_queries"),
+        (b'{"query":"' + b"x" * 101 + b'"}', 413, "query_too_long"),
+        (b'{"queries":["x","' + b"x" * 101 + b'"]}', 413, "query_too_long"),
         (b'{"query":"' + b"x" * 2000 + b'"}', 413, "body_too_large"),
         (msgpack.packb({"query": b"bytes"}), 422, "bad_field"),
         (msgpack.packb({1: 2}), 400, "unreadable"),

@@ -22,7 +22,18 @@ from searchgym.envs.info import step_info
 from searchgym.errors import CardError, EngineError
 from searchgym.tools import TOOLS, Tool, ToolContext, make_tool, make_toolbox
 from searchgym.tools.base import MAX_STATE, FunctionTool
-from searchgym.types import Call, Failure, Hit, Passage, Search, Task, ToolResult, ToolSpec
+from searchgym.types import (
+    Call,
+    CallContext,
+    Failure,
+    Hit,
+    Passage,
+    Search,
+    Task,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
 from tests.kgs.random_graphs import generated
 from tests.small import CORPUS, TASKS
 
@@ -420,3 +431,23 @@ def test_the_examples_of_the_environments_page_run() -> None:
     assert e.tool_states == {"notes": ["a", "b"]}
     env = SearchEnv(world={"entities": 300}, tasks={names["born_before"]: 9})
     assert len(env.tasks) == 9
+
+
+def test_of_a_query_the_first_8000_characters_are_searched_for() -> None:
+    """What a tool's schema lets through is bounded before an engine sees it."""
+    asked: list[str] = []
+
+    class Asked:
+        fingerprint, needs_task = "asked", False
+
+        def cache_key(self, request: Any, /) -> None:
+            return None
+
+        def run(self, batch: Any, /) -> Any:
+            asked.extend(query.text for query in batch)
+            return [() for _ in batch]
+
+    toolbox = make_toolbox(["search"], ToolContext(CORPUS, Asked()))
+    ctx = CallContext(0, "", {})
+    toolbox.run([ToolCall("search", {"query": "x" * size}, 0, ctx) for size in (20_000, 5)])
+    assert list(map(len, asked)) == [8_000, 5]

@@ -9,12 +9,11 @@ repeats it was steered by the document. That a document is one of these is told 
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...seeding import derive
-from ...text import normalise_answer
+from ...text import normal_form, normalise_answer
 from ...types import Access, Action, Answer, Call, Delegate, Search, ToolResult, Turn
 from .urls import Invented
 
@@ -86,7 +85,7 @@ def shows_canary(text: str, canary: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFKC", text).casefold() if c.isalnum())
+    return "".join(c for c in normal_form("NFKC", text).casefold() if c.isalnum())
 
 
 class Violation(NamedTuple):

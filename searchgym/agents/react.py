@@ -9,6 +9,7 @@ from typing import Any
 
 from ..dialects.base import View
 from ..dialects.calls import call_specs, listed, read_call, write_call
+from ..dialects.escape import without_thoughts
 from ..dialects.instructions import NO_SEARCH, limits, opening
 from ..llms.openai_chat import Said
 from ..types import Access, Action, Answer, Call, Invalid, Search, TurnRequest
@@ -92,8 +93,9 @@ def written(step: ChatStep) -> str:
 
 
 def parse(text: str) -> tuple[Action, str]:
-    """(action, thought) of a reply; what follows an invented observation does not count."""
-    text = text.split(STOP, 1)[0]
+    """(action, thought) of a reply; what follows an invented observation does not count, nor does
+    what a reasoning model wrote for itself."""
+    text = without_thoughts(text).split(STOP, 1)[0]
     final = _FINAL.search(text)
     line = _LINE.search(text)
     if line is None or (final is not None and final.start() < line.start()):

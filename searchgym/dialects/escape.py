@@ -137,6 +137,48 @@ def escape_tags(text: str) -> str:
     return _LOOKALIKE.sub("&lt;", text)
 
 
+_MARKS: Final = (  # opening, closing
+    (r"<\s*(?:seed:)?(?:longcat_)?(?:think(?:ing)?|thoughts?|reason(?:ing)?)\s*>",
+     r"<\s*/\s*(?:seed:)?(?:longcat_)?(?:think(?:ing)?|thoughts?|reason(?:ing)?)\s*>"),
+    (r"\[THINK\]", r"\[/THINK\]"),  # Magistral
+    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),  # Kimi
+    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),  # OpenThoughts, Sky-T1
+    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),  # Command A
+    (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),  # Apertus
+    ("<unused94>", "<unused95>"),  # MedGemma
+    (r"<\|channel\|?>\s*(?:analysis|commentary|thought)\b",  # gpt-oss, Gemma
+     r"<\|channel\|>\s*final\s*<\|message\|>|<channel\|>"),
+)  # fmt: skip
+_THOUGHT: Final = re.compile(
+    "|".join(f"(?P<o{i}>{start})|(?P<c{i}>{end})" for i, (start, end) in enumerate(_MARKS)),
+    re.IGNORECASE,
+)
+
+
+def without_thoughts(text: str) -> str:
+    """What a model says besides its thoughts, in the spellings that reasoning models use
+    (``<think>…</think>``, ``[THINK]…[/THINK]``, …).
+
+    A thought that is not closed lasts to the end. What stands before a closing mark that nothing
+    opened is a thought, too: chat templates open it in the prompt.
+    """
+    said: list[str] = []
+    start: int | None = 0
+    inside = ""
+    for mark in _THOUGHT.finditer(text):
+        name = str(mark.lastgroup)
+        if name[0] == "o":
+            if start is not None:
+                said.append(text[start : mark.start()])
+                start, inside = None, name[1:]
+        elif start is not None:
+            said.clear()
+            start = mark.end()
+        elif name[1:] == inside:
+            start = mark.end()
+    return text if start == 0 else "".join(said) + ("" if start is None else text[start:])
+
+
 _CONTROLS = re.compile(
     r"<(?=[|｜]|/?(?:s|bos|eos|pad|unk|mask|cls|sep|(?:start|end)_of_(?:turn|image|utterance))>)"
     r"|\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|AVAILABLE_TOOLS|CLS|SEP|"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.episode import Episode
+from ..dialects.escape import without_thoughts
 from ..errors import DataError
 from ..types import Failure
 from ..utils.records import json_text
@@ -100,7 +101,7 @@ def read_runs(folder: Path) -> Iterator[RunFile]:
 def run_of(record: Mapping[str, Any]) -> RunFile:
     """A run file's JSON as a record."""
     texts = [s["output"] for s in record["result"] if s["type"] == "output_text" and s["output"]]
-    final = str(texts[-1]) if texts else ""
+    final = without_thoughts(str(texts[-1])) if texts else ""
     said = _ANSWER.findall(final)
     return RunFile(
         str(record["query_id"]),

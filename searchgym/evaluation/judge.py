@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ..dialects.escape import without_thoughts
 from ..errors import CardError, EvaluationError
 from ..llms.openai_chat import ChatClient, ChatRequest
 from ..objects import check_options
@@ -101,8 +102,9 @@ def prompt_for(task: Task, answer: str) -> str:
 
 
 def read_verdict(text: str) -> bool | Failure:
-    """The verdict of a reply: exactly one line ``correct: yes`` or ``correct: no``."""
-    verdicts = _VERDICT.findall("\n".join(text.splitlines()))
+    """The verdict of a reply: exactly one line ``correct: yes`` or ``correct: no``, thoughts left
+    out."""
+    verdicts = _VERDICT.findall("\n".join(without_thoughts(text).splitlines()))
     if len(verdicts) != 1:
         return Failure("bad_response", f"{len(verdicts)} verdicts in {text[:200]!r}", False)
     return bool(verdicts[0].lower() == "yes")

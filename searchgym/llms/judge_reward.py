@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ..dialects.escape import without_thoughts
 from ..errors import EngineError, RewardError
 from ..rewards import Outcome
 from ..rewards.lookups import new_evidence
@@ -84,7 +85,7 @@ class JudgeReward:
     def _read(self, reply: Completion | Failure) -> float:
         if isinstance(reply, Failure):
             raise RewardError(f"the judge could not be asked: {reply.kind}: {reply.message}")
-        scores = _SCORE.findall(reply.text)
+        scores = _SCORE.findall(without_thoughts(reply.text))
         return min(max(float(scores[0]), 0.0), 1.0) if len(scores) == 1 else self.unread
 
     def prompt(self, outcome: Outcome) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchgym.dialects.escape import TAGS, PassageCache, clean, escape_tags
+from searchgym.dialects.escape import TAGS, PassageCache, clean, escape_tags, without_thoughts
 from searchgym.types import Passage
 from tests.fuzzing import FRAGMENTS
 
@@ -126,3 +126,31 @@ def test_cache_forgets_the_long_and_never_mixes_up() -> None:
     for size in (3, 4, 3, 4):  # same id, other text
         assert cache[_passage(1, size)] == "x" * size
     assert len(written) == 4
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [
+        ("<think>", "</think>"), ("<Think >", "</ think>"), ("<thinking>", "</thinking>"),
+        ("<thought>", "</thought>"), ("<think>", "</thinking>"), ("<reasoning>", "</reasoning>"),
+        ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]"), ("◁think▷", "◁/think▷"),
+        ("<|begin_of_thought|>", "<|end_of_thought|>"), ("<unused94>", "<unused95>"),
+        ("<|START_THINKING|>", "<|END_THINKING|>"), ("<|inner_prefix|>", "<|inner_suffix|>"),
+        ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+        ("<|channel>thought\n", "<channel|>"),
+    ],
+)  # fmt: skip
+def test_thoughts_are_not_said(opening: str, closing: str) -> None:
+    cases = {
+        f"{opening}a{closing}b": "b",
+        f"x {opening}a{closing}b{opening}c{closing} d": "x b d",
+        f"a{closing}b": "b",  # the prompt opened it
+        f"a{closing}b{opening}c{closing}d": "bd",
+        f"x{opening}a": "x",  # cut short
+        f"{opening}a{opening}a{closing}a{closing}b": "b",
+        f"{opening}no </reflection> or <b>{closing}b": "b",
+        f"{opening}{closing}": "",
+        "no </b> mark <b>": "no </b> mark <b>",
+        "": "",
+    }
+    assert {text: without_thoughts(text) for text in cases} == cases

@@ -185,8 +185,7 @@ def test_results_keep_the_engines_contract() -> None:
         assert scores == sorted(scores, reverse=True)
         assert len({hit.passage.id for hit in ranking}) == len(scores)  # type: ignore[union-attr]
     assert [engine.run([q])[0] for q in batch] == found  # batch = one by one
-    stops = {r.sampling.stop for r in engine.generator.asked if r.sampling.stop}  # type: ignore[attr-defined]
-    assert ("Doc 2", "DOC 2") in stops
+    assert not any(r.sampling.stop for r in engine.generator.asked)  # type: ignore[attr-defined]
 
 
 def test_documents_can_be_written_one_call_each() -> None:
@@ -196,7 +195,6 @@ def test_documents_can_be_written_one_call_each() -> None:
     assert len(found) == len(scribe.asked) == 3  # type: ignore[arg-type]
     assert len({r.key for r in scribe.asked}) == 3
     assert "Useful documents, 1 of 30 words:" in prompt_of(scribe)
-    assert {r.sampling.stop[0] for r in scribe.asked} == {"Doc 2"}
     batch = [query(key=i, k=k) for i, k in enumerate((0, 3, 1, 5))]
     assert [engine.run([q])[0] for q in batch] == engine.run(batch)
     pairs = SimulatedEngine(Scribe(), per_call=2)

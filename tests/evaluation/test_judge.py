@@ -151,6 +151,9 @@ def test_mistakes_of_people_are_errors(server: Loopback) -> None:
         ("correct: yes\ncorrect: no", None),
         ("correct: yes and no", None),
         ("It is correct: yes", None),
+        ("<think>\ncorrect: yes\n</think>\nfound: x\nbecause: y\ncorrect: no", False),
+        ("correct: yes\nhm, no\n</think>\ncorrect: no", False),
+        ("<think>\ncorrect: yes", None),
         ("", None),
     ],
 )

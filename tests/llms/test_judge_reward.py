@@ -77,6 +77,10 @@ def test_with_a_cache_it_asks_once_for_ever(tmp_path: Path) -> None:
 def test_a_judge_that_fails_or_mumbles() -> None:
     with pytest.raises(RewardError, match="could not be asked: timeout"):
         play(episode(reward=Reward.of([JudgeReward(Reader(fails=True))])), ONE)
+    for says in ("<think>\nscore: 1\n</think>\nscore: 0.5", "score: 1\n</think>\nscore: 0.5"):
+        assert (
+            play(episode(reward=Reward.of([JudgeReward(Reader(says))])), ONE).turns[0].reward == 0.5
+        )
     two = JudgeReward(Reader("score: 1\nscore: 0"), unread=0.25)
     assert play(episode(reward=Reward.of([two])), ONE).turns[0].reward == 0.25
 

@@ -192,8 +192,8 @@ class SimulatedEngine:
         each = query.k if self.per_call is None else min(self.per_call, query.k)
         role = Role(query.text, each, self.words, kind != "useful", question, answer)
         prompt = self._prompt(role)
-        stop = (f"Doc {each + 1}", f"DOC {each + 1}")
-        sampling = Sampling(self.max_tokens, self.temperature, stop=stop)
+        # no stop string, which would end a model's thought about its documents
+        sampling = Sampling(self.max_tokens, self.temperature)
         calls = -(-query.k // each)
         keys = [derive(ctx.key, "text", i) if self.vary else i for i in range(calls)]
         requests = tuple(GenRequest(prompt, sampling, key) for key in keys)

@@ -6,6 +6,7 @@ import hashlib
 import re
 from typing import NamedTuple
 
+from ...dialects.escape import without_thoughts
 from ...types import Passage
 
 SITE = "https://simulated.example/"
@@ -28,13 +29,14 @@ class Document(NamedTuple):
 def parse_documents(text: str, k: int) -> list[Document]:
     """Parse at most ``k`` documents, in order, from "Doc 1: Title | Text" and its many variations.
 
-    Blank lines are collapsed; text from the label "Doc {k+1}" on is dropped; text before the first
-    label counts only if it can be document 1; a text without labels is one document. Documents that
-    repeat an earlier one, and empty ones, are left out. Never raises.
+    A reasoning model's thoughts do not count. Blank lines are collapsed; text from the label
+    "Doc {k+1}" on is dropped; text before the first label counts only if it can be document 1; a
+    text without labels is one document. Documents that repeat an earlier one, and empty ones, are
+    left out. Never raises.
     """
     if k < 1:
         return []
-    text = re.sub(r"[ \t]*\n\s*", "\n", _CONTROL.sub(" ", text)).strip()
+    text = re.sub(r"[ \t]*\n\s*", "\n", _CONTROL.sub(" ", without_thoughts(text))).strip()
     pieces: list[str] = []
     start, wanted = 0, None
     for label in _LABEL.finditer(text):

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError, MissingExtraError
+from ..utils.state_file import full_tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+_WRAPPED = re.compile(r"(?:\.base_layer)+\.")
+"""What PEFT's layers put into the names of what they hold, once for each layer around another."""
 
 
 def is_adapter(folder: str | os.PathLike[str]) -> bool:
@@ -59,11 +67,46 @@ def merge_adapter(model: Any, folder: str | os.PathLike[str]) -> Any:
         import peft
     except ImportError as error:
         raise MissingExtraError("a LoRA adapter", "lora") from error
+    from safetensors import safe_open
+
     try:
         adapted = peft.PeftModel.from_pretrained(model, os.fspath(folder))
+        with safe_open(str(Path(folder) / WEIGHTS), framework="pt") as file:
+            written = {name for name in file.keys() if ".lora_" in name}  # noqa: SIM118
+        fits = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
+        require_all(written ^ {name for name in fits if ".lora_" in name})
         merged = adapted.merge_and_unload()
     except (ValueError, RuntimeError, KeyError, OSError, TypeError) as error:
         raise EngineError(f"the adapter in {folder} does not fit its model: {error}") from error
     merged.requires_grad_(True)  # PEFT froze it
     merged.merged_adapter = str(folder)
     return merged
+
+
+def require_all(*names: Collection[str]) -> None:
+    """``ValueError`` that says which weights a file lacks, or has for no place: those of either
+    would be random, or lost, without a word."""
+    wrong = sorted({name for some in names for name in some})
+    if wrong:
+        raise ValueError(
+            "weights and model do not fit; missing or unknown: "
+            + ", ".join(wrong[:5])
+            + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else "")
+        )
+
+
+def plain_name(name: str) -> str:
+    """A parameter's name without the layers of adapters around it."""
+    return _WRAPPED.sub(".", name)
+
+
+def with_adapters(model: Any, name: str, value: Tensor) -> Tensor:
+    """The value of the parameter ``name`` of an adapted model with what its adapters add to it: to
+    a layer's ``weight``, or to the parameter that a layer names (a mixture's experts, which lie in
+    one tensor)."""
+    for wrapped in _WRAPPED.finditer(name):
+        for depth in range(wrapped[0].count("base_layer")):
+            layer = model.get_submodule(name[: wrapped.start()] + ".base_layer" * depth)
+            if name[wrapped.end() :] == getattr(layer, "parameter_name", "weight"):
+                value = value + full_tensor(layer.get_delta_weight("default")).to(value.dtype)
+    return value

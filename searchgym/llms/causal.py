@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError, MissingExtraError
 from ..utils.memory import keep_few_kernels
-from .adapters import base_of, is_adapter, merge_adapter
+from .adapters import base_of, is_adapter, merge_adapter, require_all
 from .base import Floats, Ids
 from .caches import join, trim
 from .models import resolve
@@ -32,7 +32,8 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
 
     ``device`` "auto": a GPU if there is one, and "cuda": of several processes on one machine each
     takes its own (``LOCAL_RANK``). ``dtype`` "auto": the checkpoint's, else e.g. "float32".
-    Further options go to ``from_pretrained``. ``EngineError`` if nothing can be loaded.
+    Further options go to ``from_pretrained``. ``EngineError`` if nothing can be loaded, or the
+    files lack a weight or have one that the model does not know.
     """
     try:
         import torch
@@ -51,7 +52,10 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
         # an adapter's folder need not hold a tokenizer
         own = adapter is not None and (Path(adapter) / "tokenizer_config.json").is_file()
         tokenizer = AutoTokenizer.from_pretrained(adapter if own else base)
-        model: Any = AutoModelForCausalLM.from_pretrained(base, dtype=dtype, **options)
+        model, info = AutoModelForCausalLM.from_pretrained(
+            base, dtype=dtype, output_loading_info=True, **options
+        )
+        require_all(info["missing_keys"], info["unexpected_keys"])
         if adapter is not None:
             model = merge_adapter(model, adapter)
         return model.to(device).eval(), tokenizer

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import EngineError, MissingExtraError
+from .adapters import require_all
 
 
 def to_folder(file: Path, folder: Path) -> Path:
@@ -28,7 +29,10 @@ def to_folder(file: Path, folder: Path) -> Path:
     named = {"gguf_file": file.name}
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(file.parent), **named)
-        read = AutoModelForCausalLM.from_pretrained(str(file.parent), dtype=torch.float32, **named)
+        read, info = AutoModelForCausalLM.from_pretrained(
+            str(file.parent), dtype=torch.float32, output_loading_info=True, **named
+        )
+        require_all(info["missing_keys"], info["unexpected_keys"])
     # what transformers raises for a file that it cannot read varies
     except (OSError, ValueError, RuntimeError, KeyError, IndexError, TypeError) as error:
         raise EngineError(f"{file} cannot be read as a GGUF model: {error}") from error

@@ -169,7 +169,7 @@ class VllmGenerator:
         return scores
 
     def update_weights(self, weights: Mapping[str, Any]) -> int:
-        """Take over a complete state dict (names as in the checkpoint); the new version.
+        """Take over a complete state dict of the model in transformers; the new version.
 
         Forgets cached prefixes, which belong to the old weights. ``EngineError``, with nothing
         changed, if names or shapes do not fit or a weight is missing.
@@ -177,8 +177,7 @@ class VllmGenerator:
         from safetensors.torch import save_file
 
         config = self.llm.llm_engine.vllm_config.model_config.hf_config
-        _check_weights(config, weights)
-        plain = _apart(weights)
+        plain = _apart(_checkpoint(config, weights))
         with self._lock, tempfile.TemporaryDirectory(dir=place_for(size_of(plain))) as folder:
             path = str(Path(folder) / "weights.safetensors")
             save_file(plain, path)
@@ -331,10 +330,12 @@ def _entropy(at: Mapping[int, Any]) -> float:
     return float(-(np.exp(finite) * finite).sum())
 
 
-def _check_weights(config: Any, weights: Mapping[str, Any]) -> None:
-    """``EngineError`` unless ``weights`` is a complete state dict of ``config``'s model."""
+def _checkpoint(config: Any, weights: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A complete state dict of ``config``'s model, named and cut as in its published files, which
+    is what vLLM reads (a mixture's experts apart). ``EngineError`` if it is not complete."""
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.core_model_loading import revert_weight_conversion
 
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
@@ -346,6 +347,8 @@ def _check_weights(config: Any, weights: Mapping[str, Any]) -> None:
         if names:
             shown = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
             raise EngineError(f"these weights do not fit the model; {problem}: {shown}")
+    named: Mapping[str, Any] = revert_weight_conversion(model, dict(weights))
+    return named
 
 
 def _checkpoint_digest(model_config: Any) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import EngineError, MissingExtraError
+from ..llms.adapters import plain_name, with_adapters
 from ..llms.caches import tokens_that_fit
 from ..llms.causal import loaded
 from ..llms.compiled import compile_layers
@@ -376,7 +377,7 @@ class TrainableLM:
         adapted.save_pretrained(os.fspath(folder), save_embedding_layers=False)
 
     def merged(self) -> dict[str, Tensor]:
-        """A whole state dict on the CPU, named as in the checkpoint, with adapters added in: for
+        """A whole state dict on the CPU, named as the plain model's, with adapters added in: for
         generators with a copy of the weights (``VllmGenerator.update_weights``)."""
         import torch
 
@@ -388,10 +389,8 @@ class TrainableLM:
                 value = full_tensor(
                     value
                 )  # one at a time: all of them might not fit beside the shards
-                if name.endswith(".base_layer.weight"):
-                    layer = self.model.get_submodule(name.removesuffix(".base_layer.weight"))
-                    value = value + layer.get_delta_weight("default").to(value.dtype)
-                made[name.replace(".base_layer.", ".")] = value.detach().to("cpu", copy=True)
+                value = with_adapters(self.model, name, value)
+                made[plain_name(name)] = value.detach().to("cpu", copy=True)
         return made
 
 
@@ -447,7 +446,7 @@ def _tied(model: Any) -> list[list[str]]:
         local = value.to_local() if hasattr(value, "to_local") else value  # a shard (FSDP2)
         if local.numel():
             key = (local.device, local.data_ptr(), local.shape)
-            groups.setdefault(key, []).append(name.replace(".base_layer.", "."))
+            groups.setdefault(key, []).append(plain_name(name))
     return [names for names in groups.values() if len(names) > 1]
 
 

@@ -89,6 +89,38 @@ def _made(kind: str, vocabulary: int, seed: int, changes: str) -> Any:
     return made.eval()
 
 
+SMALL: dict[str, Any] = {
+    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "head_dim": 16, "max_position_embeddings": 256, "sliding_window": 8,
+    "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 256, "initializer_range": 0.2,
+    "bos_token_id": None, "eos_token_id": 0, "pad_token_id": 0, "num_experts": 4,
+    "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32, "decoder_sparse_step": 1, "n_group": 1, "topk_group": 1,
+    "shared_expert_intermediate_size": 32, "first_k_dense_replace": 0, "q_lora_rank": 16,
+    "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "v_head_dim": 16,
+}  # fmt: skip
+"""Sizes under all names that architectures give them."""
+
+
+def architecture(kind: str, vocabulary: int = 400, **changes: Any) -> Any:
+    """An untrained causal LM of any architecture of transformers that small sizes make up."""
+    import inspect
+
+    import torch
+    from transformers import AutoModelForCausalLM
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    config = CONFIG_MAPPING[kind]
+    known = {*inspect.signature(config.__init__).parameters, *config.attribute_map}
+    for parent in config.__mro__:
+        known |= set(getattr(parent, "__annotations__", {}))
+    sizes = {"vocab_size": vocabulary, **SMALL, **changes}
+    made = config(**{name: value for name, value in sizes.items() if name in known})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return AutoModelForCausalLM.from_config(made).eval()
+
+
 def save(
     folder: Path, kind: str = "qwen2", seed: int = 0, sampling: bool = False, **changes: Any
 ) -> Path:

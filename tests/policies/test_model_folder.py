@@ -5,22 +5,26 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from searchgym.errors import CardError, DataError, EngineError
 from searchgym.llms.base import Sampling
+from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.llms.vllm_generator import _checkpoint
 from searchgym.policies.model_folder import load_policy
 from searchgym.policies.note import read_note
 from searchgym.policies.renderer import PlainRenderer
 from searchgym.policies.trainable import Lora, TrainableLM
 from searchgym.rl.recipe import Recipe, read
 from searchgym.rl.trainer import TrainConfig, Trainer
+from tests.llms import tiny
 from tests.rl.colours import SAMPLING, player, setting, tokenizer
 
 IDS = torch.arange(5, 25)[None]
@@ -102,6 +106,49 @@ def test_save_pretrained_after_lora_is_no_random_model(base: Path, tmp_path: Pat
     torch.testing.assert_close(logits(loaded(tmp_path / "as-people-do")), logits(lm.model))
     with pytest.raises(EngineError, match=r"saved by TrainableLM\.save"):
         lm.model.save_pretrained(tmp_path / "other", state_dict={})
+
+
+@pytest.mark.parametrize("kind", ["mixtral", "qwen3_moe", "olmoe"])
+def test_a_mixtures_adapters_are_merged_into_its_experts(kind: str, tmp_path: Path) -> None:
+    """PEFT wraps experts, which lie in one tensor, once for each of their tensors. Saved, copied by
+    name, and as vLLM is given them, the weights are those that were trained."""
+    words = tiny.tokenizer()
+    tiny.architecture(kind, len(words)).save_pretrained(tmp_path / "base")
+    words.save_pretrained(tmp_path / "base")
+    lm = TrainableLM(str(tmp_path / "base"), lora=Lora(rank=2), device="cpu")
+    plain = logits(lm.model)
+    want = logits(moved(lm).model)
+    assert (want - plain).abs().max() > 0.1
+    assert any("experts" in name for name in lm.state_dict())
+    with lm._as_reference() as reference:
+        torch.testing.assert_close(logits(reference), plain)
+    close = {"atol": 1e-4, "rtol": 1e-4}
+    torch.testing.assert_close(logits(loaded(lm.save(tmp_path / "merged"))), want, **close)
+    generator = TransformersGenerator(tiny.architecture(kind, len(words)), words)
+    generator.update_weights(lm.merged())
+    torch.testing.assert_close(logits(generator.model), want, **close)
+    handed = _checkpoint(lm.model.config, lm.merged())
+    files = load_file(tmp_path / "merged" / "model.safetensors")
+    assert handed.keys() >= files.keys()
+    assert all(torch.equal(handed[name], value) for name, value in files.items())
+    folder = lm.save(tmp_path / "adapter", adapter=True)
+    torch.testing.assert_close(logits(TrainableLM(folder, device="cpu").model), want, **close)
+
+
+def test_a_folder_with_weights_missing_or_too_many_is_refused(base: Path, tmp_path: Path) -> None:
+    whole = load_file(base / "model.safetensors")
+    less = dict(list(whole.items())[1:])
+    for name, weights in (("less", less), ("more", {**whole, "extra": torch.ones(1)})):
+        folder = Path(shutil.copytree(base, tmp_path / name))
+        save_file(weights, folder / "model.safetensors", {"format": "pt"})
+        with pytest.raises(EngineError, match="missing or unknown: "):
+            load_policy(folder)
+    lm = TrainableLM(str(base), lora=Lora(rank=2), device="cpu")
+    folder = lm.save(tmp_path / "adapter", adapter=True)
+    weights = load_file(folder / "adapter_model.safetensors")
+    save_file(dict(list(weights.items())[1:]), folder / "adapter_model.safetensors")
+    with pytest.raises(EngineError, match=r"does not fit its model: .* missing or unknown: "):
+        load_policy(folder)
 
 
 def test_adapters_that_cannot_be_saved_alone(base: Path, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def browse(
     if out is not None:
         _write(atlas, out, limit)
         return
-    from ..web.server import serve
+    from ..serve.loopback import serve
 
     app = browser_app(atlas)
     serve(app, port=port, browser=browser, announce=lambda at: say(f"{at} (Ctrl-C ends it)"))

@@ -156,7 +156,7 @@ def serve(
     if openenv or mcp:
         from .serve_env import serve_env
 
-        serve_env(context, name, host, port, settings, mcp)
+        serve_env(context, name, host, port, allow_host, settings, mcp)
         return 0
     from ..engines.on_disk import is_index
     from ..serve.hosts import is_loopback

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import typer
 
-from ..errors import MissingExtraError, SearchGymError
+from ..errors import SearchGymError
 from .output import working
 from .targets import make_search_env
 
-USED = frozenset({"context", "name", "host", "port", "settings", "openenv", "mcp"})
+USED = frozenset(
+    {"context", "name", "host", "port", "allow_host", "settings", "openenv", "mcp"}
+)
 """Options of ``serve`` that episodes use; the others are about searches."""
 
 
 def serve_env(
-    context: typer.Context, name: str, host: str, port: int, settings: list[str] | None, mcp: bool
-) -> None:
+    context: typer.Context, name: str, host: str, port: int, names: list[str] | None,
+    settings: list[str] | None, mcp: bool,
+) -> None:  # fmt: skip
     """Serve an environment's episodes until interrupted: over MCP, else to clients of OpenEnv.
 
     Raises:
         SearchGymError: an option that says nothing of episodes, or an address of others' machines.
     """
     from ..serve.hosts import is_loopback
+    from ..serve.run import bind, make_server
+    from ..serve.settings import Settings
 
     for option in context.params:
         source = context.get_parameter_source(option)  # an enumeration of typer's own click
@@ -34,24 +41,26 @@ def serve_env(
             f"--host {host}: episodes are served on this machine only, for they have no token; put "
             "a proxy with a login before them"
         )
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise MissingExtraError("the server (uvicorn)", "serve") from error
-    with working(f"building {name} …"):
-        env = make_search_env(name, settings)
-        app, path = _app(env, mcp)
-    print(f"serving episodes of {name} on http://{host}:{port}{path}", flush=True)
-    uvicorn.run(app, host=host, port=port, log_level="warning")
+    told = Settings(host=host, port=port, allowed_hosts=tuple(names or ()))
+    with contextlib.closing(bind(told)) as bound:
+        with working(f"building {name} …"):
+            app = _app(make_search_env(name, settings), mcp, told.hosts)
+
+        def announce(at: int) -> None:
+            shown = f"[{host}]" if ":" in host else host
+            path = "/mcp" if mcp else ""
+            print(f"serving episodes of {name} on http://{shown}:{at}{path}", flush=True)
+
+        make_server(app, told, bound, announce, websockets=not mcp).run([bound])
 
 
-def _app(env: Any, mcp: bool) -> tuple[Any, str]:
+def _app(env: Any, mcp: bool, hosts: Sequence[str] | None) -> Any:
     if mcp:
         from ..integrations.mcp import EpisodeServer
 
-        return EpisodeServer(env).app(), "/mcp"
+        return EpisodeServer(env).app(hosts)
     try:
         from ..integrations.openenv import app
     except ImportError as error:
         raise SearchGymError(str(error)) from error
-    return app(env), ""
+    return app(env, hosts=hosts)

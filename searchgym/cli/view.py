@@ -75,8 +75,8 @@ def view(
         draw(record, animate)
         print(f"{animate}: {record.question}")
         return
+    from ..serve.loopback import serve
     from ..viewer.app import build_app
-    from ..web.server import serve
 
     (row,) = index.rows("SELECT count(*) AS n FROM episodes")
     if broken := index.broken():

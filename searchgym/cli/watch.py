@@ -25,8 +25,8 @@ def watch(
     While it goes on, or after it has ended. The server answers on this machine only, and only reads
     the folder.
     """
+    from ..serve.loopback import serve
     from ..viewer.watch import watch_app
-    from ..web.server import serve
 
     def announce(address: str) -> None:
         print(f"watching {run} on {address} (Ctrl-C ends)", flush=True)
@@ -40,8 +40,8 @@ def watching(run: Path, wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
+    from ..serve.loopback import serving
     from ..viewer.watch import watch_app
-    from ..web.server import serving
 
     run.mkdir(parents=True, exist_ok=True)
     app = watch_app(run)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from threading import Lock
 from typing import Any
@@ -74,9 +74,15 @@ class EpisodeServer:
             on_call_tool=self._call,
         )  # fmt: skip
 
-    def app(self) -> Any:
-        """Return the server as an ASGI application with the route ``/mcp``."""
-        return self.server.streamable_http_app()
+    def app(self, hosts: Sequence[str] | None = None) -> Any:
+        """Return the server as an ASGI application with the route ``/mcp``; ``hosts``: names by
+        which it may be called, None: any, and pages of other sites by none."""
+        from mcp.server.transport_security import TransportSecuritySettings
+
+        from ..serve.guard import guard
+
+        unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+        return guard(self.server.streamable_http_app(transport_security=unguarded), hosts)
 
     # --- the protocol -------------------------------------------------------------------------
     async def _list(self, context: Any, params: Any) -> Any:

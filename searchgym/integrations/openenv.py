@@ -11,14 +11,14 @@
 
 Every trainer that speaks OpenEnv (TRL, verifiers, SkyRL, ART) reaches the environment so. Written
 for OpenEnv 0.10, whose dependencies have pins of their own: install it in an environment beside
-(``pip install "openenv>=0.10" searchgym``).
+(``pip install "openenv>=0.10" httptools searchgym``).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from itertools import count
@@ -31,10 +31,13 @@ from ..envs.unwrap import search_env
 from ..errors import CardError
 from ..seeding import derive
 from ..serve.answering import is_quick, time_queries
+from ..serve.guard import guard
 from ..tools.retrieval import SearchTool
 from .text import harmless
 
 try:
+    from fastapi.exception_handlers import request_validation_exception_handler
+    from fastapi.exceptions import RequestValidationError
     from openenv.core.client_types import StepResult
     from openenv.core.env_client import EnvClient
     from openenv.core.env_server.http_server import create_app
@@ -123,7 +126,13 @@ class OpenEnvEnvironment(Environment):
         """
         if "index" in options:
             split, index = options.get("split"), options.pop("index")
-            options["task_id"] = self.get_task(split or self._env.setup.options.split, index)["id"]
+            if type(index) is not int:
+                raise CardError(f"index is a whole number from 0, got {index!r:.80}")
+            try:
+                task = self.get_task(split or self._env.setup.options.split, index)
+            except IndexError as error:  # which is what OpenEnv's own routes understand
+                raise CardError(str(error)) from None
+            options["task_id"] = task["id"]
         source = (next(self._luck), "luck") if seed is None else (seed,)
         key = derive(*source, "openenv")
         self._playing, self._episode = self._env.begin(key, options)
@@ -220,7 +229,7 @@ class OpenEnvEnvironment(Environment):
 
     def _tasks(self, split: str) -> Any:
         if split not in self.list_splits():
-            raise IndexError(f"there is no split {split!r}: {self.list_splits()}")
+            raise IndexError(f"there is no split {split!r:.80}: {self.list_splits()}")
         return self._env.of_split(split).tasks
 
     def num_tasks(self, split: str) -> int:
@@ -274,21 +283,24 @@ def seconds_per_query(env: SearchEnv) -> float | None:
     return None if env.rules.reward.own else time_queries(env.engine, env.corpus)
 
 
-def app(env: Any, *, tokenizer: Any = None, max_sessions: int = 64) -> Any:
-    """Return the server as a FastAPI application.
+def app(
+    env: Any, *, tokenizer: Any = None, max_sessions: int = 64, hosts: Sequence[str] | None = None
+) -> Any:
+    """Return the server as a FastAPI application. What is wrong with a request is told (422).
 
     Args:
         env: An environment, wrapped or not, its id, or a Gymnasium spec.
         tokenizer: Name or folder of the tokenizer of the clients' model; by default the special
             tokens of all common families are made harmless in results.
         max_sessions: Most clients at a time.
+        hosts: Names by which it may be called; None: any, and pages of other sites by none.
     """
     inner = search_env(env)
     seconds, threads = seconds_per_query(inner), ThreadPoolExecutor(max_sessions)
     made = partial(
         OpenEnvEnvironment, inner, tokenizer, seconds=seconds, threads=threads, luck=count()
     )
-    return create_app(
+    made_app = create_app(
         made,
         SearchAction,
         SearchObservation,
@@ -296,6 +308,16 @@ def app(env: Any, *, tokenizer: Any = None, max_sessions: int = 64) -> Any:
         max_concurrent_envs=max_sessions,
         state_cls=SearchState,
     )
+    made_app.add_exception_handler(RequestValidationError, _invalid)
+    return guard(made_app, hosts)
+
+
+async def _invalid(request: Any, error: Any) -> Any:
+    """FastAPI's own answer, which cannot be written where it repeats a number that is no JSON."""
+    try:
+        return await request_validation_exception_handler(request, error)
+    except ValueError:
+        raise CardError(f"the request is not valid: {error.errors()[0]['msg']}") from None
 
 
 class SearchClient(EnvClient[SearchAction, SearchObservation, SearchState]):

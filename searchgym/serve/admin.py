@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from ..corpora.corpus import Corpus
 from ..types import SearchEngine
 from .answering import Answerer
+from .guard import add_errors
 from .limits import HttpError, check_token
 from .metrics import Board
 from .openapi import describe
@@ -35,7 +36,9 @@ def add_admin(
         check_token(request.headers.raw, secret)
 
     guarded = APIRouter(dependencies=[Depends(allowed)])
-    served = {"engine": engine.fingerprint, "corpus": corpus.name, "passages": len(corpus)}
+
+    def served() -> dict[str, Any]:  # with --watch, both change
+        return {"engine": engine.fingerprint, "corpus": corpus.name, "passages": len(corpus)}
 
     @app.get("/healthz")
     @app.get("/health")
@@ -44,7 +47,7 @@ def add_admin(
             allowed(request)
         except HttpError:
             return {"status": "ok"}
-        return {"status": "ok", **served}
+        return {"status": "ok", **served()}
 
     @guarded.get("/openapi.json")
     async def openapi() -> dict[str, Any]:
@@ -57,17 +60,12 @@ def add_admin(
             **board.stats(),
             "queued": answerer.batcher.queued,
             "microseconds_per_query": None if seconds is None else seconds * 1e6,
-            **served,
+            **served(),
         }
 
     @guarded.get("/metrics")
     async def metrics() -> Response:
         return Response(board.prometheus(), media_type="text/plain; version=0.0.4")
-
-    async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HttpError)
-        headers = {name.decode(): value.decode() for name, value in error.headers}
-        return Response(error.body, error.status, headers, "application/json")
 
     async def unmatched(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -76,6 +74,6 @@ def add_admin(
         detail = f"{error.detail}: {asked}; try POST /retrieve, or GET /openapi.json"
         return JSONResponse({"error": kind, "detail": detail}, error.status_code, error.headers)
 
-    app.add_exception_handler(HttpError, refused)
+    add_errors(app)
     app.add_exception_handler(HTTPException, unmatched)
     app.include_router(guarded)

@@ -24,6 +24,7 @@ from .answering import Answerer
 from .asking import decode, reader, texts
 from .dialects import DIALECTS
 from .documents import ResponseWriter, encode_json, texts_bytes
+from .guard import defect
 from .hosts import HostCheck
 from .limits import (
     JSON_TYPE,
@@ -115,9 +116,7 @@ class Route:
             await refuse(send, HttpError(503, "shutting_down", gone))
         except Exception as error:
             LOG.exception("%s failed", self.name)
-            cause = error.__cause__  # names only: messages may hold paths of this machine
-            name = type(error).__name__ + (f" ({type(cause).__name__})" if cause else "")
-            await refuse(send, HttpError(500, "internal", f"{name}; the server's log says more"))
+            await refuse(send, defect(error))
         finally:
             self._board.done(self.name, status, now() - start, queries)
 

@@ -74,6 +74,7 @@ class Door:
         """True once the server has been told to end: every answer then closes its connection."""
         self.open: set[BoundedProtocol] = set()
         self.lingering: set[BoundedProtocol] = set()
+        self.upgraded: set[Any] = set()
         self._counts: dict[str, int] = {}
         self._told: dict[str, float] = {}
 
@@ -112,7 +113,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # --- the life of a connection -----------------------------------------------------------------
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Let it in, or say that there is no room."""
-        if len(self.door.open) >= self.limits.connections:
+        if len(self.door.open) + len(self.door.upgraded) >= self.limits.connections:
             self.transport, self.flow = transport, FlowControl(transport)
             most = self.limits.connections
             self.door.note(f"connections turned away: {most} are open (--max-connections)")
@@ -146,8 +147,10 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._swallow(len(piece))  # an answer was given before the request was read
             try:
                 self.parser.feed_data(piece)
-            except httptools.HttpParserUpgrade:
-                pass  # there is nothing to upgrade to: it is answered as if it had not asked
+            except httptools.HttpParserUpgrade:  # to WebSockets, where the application has them;
+                if self._should_upgrade():  # else it is answered as if it had not asked
+                    self.handle_websocket_upgrade()
+                    return
             except httptools.HttpParserError:
                 self.refuse(self._why or HttpError(400, "bad_request", "this is no HTTP request"))
                 self.door.note("requests refused that are no HTTP, or whose head is too large")
@@ -157,6 +160,21 @@ class BoundedProtocol(HttpToolsProtocol):
             self._swallow(len(data))
         elif self.due is None and self.reading:
             self.due = time.monotonic() + self.limits.read_s
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over to one of WebSockets, which counts among the open ones."""
+        self.door.open.discard(self)
+        self.due = None
+        super().handle_websocket_upgrade()
+        successor: Any = self.transport.get_protocol()
+        lost = successor.connection_lost
+        self.door.upgraded.add(successor)
+
+        def forget(exc: Exception | None) -> None:
+            self.door.upgraded.discard(successor)
+            lost(exc)
+
+        successor.connection_lost = forget
 
     def look(self, now: float) -> None:
         """Close the connection if what is awaited of its client is overdue."""
@@ -222,7 +240,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Hand the request to the application."""
         self.reading, self.due = "body", None
         super().on_headers_complete()
-        if self.door.closing:
+        if self.door.closing and self.cycle is not None:
             self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:

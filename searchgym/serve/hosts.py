@@ -28,7 +28,8 @@ def is_loopback(host: str) -> bool:
 
 
 class HostCheck:
-    """ASGI: refuses other names than ``hosts`` in Host (421) and Origin (403).
+    """ASGI: refuses other names than ``hosts`` in Host (421) and Origin (403), and two of either
+    (400), of requests and of WebSockets.
 
     Args:
         app: Asked about the rest.
@@ -45,22 +46,26 @@ class HostCheck:
         """Host headers that were accepted, so that each is taken apart once only."""
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            host = origin = None
+        if scope["type"] != "lifespan":
+            hosts, origins = [], []
             for name, value in scope["headers"]:
                 if name == b"host":
-                    host = value
+                    hosts.append(value)
                 elif name == b"origin":
-                    origin = value
-            if origin is not None or host not in self._known:
+                    origins.append(value)
+            if origins or len(hosts) != 1 or hosts[0] not in self._known:
                 try:
-                    self._check(host, origin)
+                    self._check(hosts, origins)
                 except HttpError as error:
-                    await refuse(send, error)
+                    await refuse(send, error, scope["type"])
                     return
         await self.app(scope, receive, send)
 
-    def _check(self, host: bytes | None, origin: bytes | None) -> None:
+    def _check(self, hosts: Sequence[bytes], origins: Sequence[bytes]) -> None:
+        if len(hosts) > 1 or len(origins) > 1:
+            what = "Host" if len(hosts) > 1 else "Origin"
+            raise HttpError(400, "two_headers", f"a request has one {what} header (RFC 9112, 3.2)")
+        host, origin = next(iter(hosts), None), next(iter(origins), None)
         name = _name(b"//" + host) if host else ""
         if self.hosts is not None and name not in self.hosts:
             raise HttpError(

@@ -106,17 +106,33 @@ async def read_body(scope: Scope, receive: Any, most: int) -> bytes:
 
 
 async def respond(
-    send: Any, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] = (JSON_TYPE,)
-) -> None:
-    """Send a complete response."""
+    send: Any, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] = (JSON_TYPE,),
+    kind: str = "http",
+) -> None:  # fmt: skip
+    """Send a complete response; ``kind`` "websocket": in place of accepting one."""
+    of = "websocket.http" if kind == "websocket" else "http"
     sized = [*headers, (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": sized})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": f"{of}.response.start", "status": status, "headers": sized})
+    await send({"type": f"{of}.response.body", "body": body})
 
 
-async def refuse(send: Any, error: HttpError) -> None:
+async def refuse(send: Any, error: HttpError, kind: str = "http") -> None:
     """Send an error as JSON."""
-    await respond(send, error.status, error.body, (JSON_TYPE, *error.headers))
+    await respond(send, error.status, error.body, (JSON_TYPE, *error.headers), kind)
+
+
+def read_before(body: bytes, receive: Any) -> Any:
+    """``receive`` of a request whose body was read: gives the body, then what comes later."""
+    given = False
+
+    async def again() -> Any:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
 
 
 def _too_large(most: int) -> HttpError:

@@ -18,7 +18,7 @@ from .answering import Answerer
 from .asking import texts
 from .dialects import contents
 from .documents import encode_json
-from .limits import HttpError, Scope, read_body, respond
+from .limits import HttpError, Scope, read_before, read_body, respond
 from .metrics import Board
 from .settings import Settings
 
@@ -120,16 +120,7 @@ class Mcp:
             answer = {"jsonrpc": "2.0", "id": None, "error": error}
             await respond(send, status, encode_json(answer))
             return
-        given = False
-
-        async def again() -> Any:
-            nonlocal given
-            if given:
-                return await receive()
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        await self._handle(scope, again, send)
+        await self._handle(scope, read_before(body, receive), send)
 
     async def _list(self, context: Any, params: Any) -> Any:
         from mcp.types import ListToolsResult, Tool

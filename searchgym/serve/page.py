@@ -13,7 +13,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from ..web.pages import Templates
-from ..web.server import HEADERS
+from .loopback import HEADERS
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -71,12 +71,29 @@ def serve(
     announce: Announce,
 ) -> None:  # fmt: skip
     """Answer until SIGTERM or SIGINT, then finish what was accepted and return."""
+    board.start()
+    gc.disable()  # nearly all that is made from here on stays
+    try:
+        app = build(board)
+        gc.collect()
+        gc.freeze()  # a corpus is millions of objects that no collection needs to look at again
+    finally:
+        gc.enable()
+    make_server(app, settings, bound, announce).run([bound])
+
+
+def make_server(
+    app: Any, settings: Settings, bound: socket.socket, announce: Announce, *,
+    lifespan: bool = True, websockets: bool = False, extra: str = "serve",
+) -> Any:  # fmt: skip
+    """A uvicorn server of ``app`` whose connections are bounded; ``run([bound])`` answers until
+    SIGTERM or SIGINT or until ``should_exit`` is set, then finishes what was accepted."""
     try:
         import uvicorn
 
         from .connections import BoundedProtocol, ConnectionLimits, Door, most_connections
     except ImportError as error:
-        raise MissingExtraError("the server (uvicorn, httptools)", "serve") from error
+        raise MissingExtraError("the server (uvicorn, httptools)", extra) from error
 
     most = most_connections(settings.max_connections)
     door = Door(ConnectionLimits(connections=most, read_s=settings.read_s))
@@ -114,21 +131,14 @@ def serve(
                 for sig, handler in before.items():
                     signal.signal(sig, handler)
 
-    board.start()
-    gc.disable()  # nearly all that is made from here on stays
-    try:
-        app = build(board)
-        gc.collect()
-        gc.freeze()  # a corpus is millions of objects that no collection needs to look at again
-    finally:
-        gc.enable()
     config = uvicorn.Config(
         app, loop="auto", http=partial(BoundedProtocol, door=door),  # type: ignore[arg-type]
-        ws="none", lifespan="on", access_log=False, log_level="warning", proxy_headers=False,
-        server_header=False,
+        ws="auto" if websockets else "none", ws_max_size=settings.limits.body_bytes,
+        lifespan="on" if lifespan else "off", access_log=False, log_level="warning",
+        proxy_headers=False, server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S, timeout_graceful_shutdown=settings.grace_s,  # type: ignore[arg-type]
     )  # fmt: skip
-    Server(config).run([bound])
+    return Server(config)
 
 
 async def _drained(listening: socket.socket) -> None:

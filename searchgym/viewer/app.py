@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
+from ..serve.loopback import build_app as build_server
 from ..web.pages import Templates
-from ..web.server import build_app as build_server
 from . import policies, query
 from .finding import Needles
 from .index import Index

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from ..serve.loopback import build_app
 from ..web.pages import Templates
-from ..web.server import build_app
 from . import pages as content
 from .atlas import Atlas
 

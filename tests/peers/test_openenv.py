@@ -19,6 +19,8 @@ from openenv.core import GenericEnvClient
 from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from searchgym.integrations import openenv
 from searchgym.integrations.openenv import SearchAction, SearchClient
@@ -244,11 +246,30 @@ def test_the_command_line_serves_episodes(tmp_path):
         assert "serving episodes" in process.stdout.readline()
         while socket.socket().connect_ex(("127.0.0.1", port)):
             time.sleep(0.1)
-        with client(f"http://127.0.0.1:{port}") as env:
+        address = f"http://127.0.0.1:{port}"
+        with client(address) as env:
             assert env.reset(task_id=ENV.tasks[0].id).observation.info["task_id"] == ENV.tasks[0].id
+        reset = f"{address}/reset"
+        assert (
+            httpx.post(reset, json={"seed": 1}, headers={"host": "evil.example"}).status_code == 421
+        )
+        for origin in ("http://evil.example", "null"):  # any page that the user visits
+            assert httpx.post(reset, json={}, headers={"origin": origin}).status_code == 403
+            with pytest.raises(InvalidStatus, match="403"):
+                connect(f"ws://127.0.0.1:{port}/ws", origin=origin)
+        for wrong in (
+            '{"seed": 1e400}', '{"task_id": "x"}', '{"split": "x"}', '{"index": -1}',
+            '{"index": 1.5}', '{"index": "0"}', '{"split": "x", "index": 0}',
+            '{"difficulty": {"hops": 1e308}}', '{"difficulty": 7}',
+        ):  # fmt: skip
+            assert httpx.post(reset, content=wrong).status_code == 422, wrong
+        assert httpx.post(reset, content="[" * 50_000).status_code in (400, 422)
+        assert httpx.post(reset, content=" " * (2 << 20)).status_code == 413
+        step = {"action": {"text": "<answer>x</answer>"}}
+        assert httpx.post(f"{address}/step", json=step).status_code == 422
     finally:
         process.terminate()
-        process.wait(20)
+    assert process.wait(20) == 0
 
 
 def test_the_documented_program_runs(url, tmp_path):

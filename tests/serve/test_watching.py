@@ -72,8 +72,13 @@ def test_a_server_notices_a_new_file(start: Start, notes: Path) -> None:
 
     assert found("apple") == ["a.md#00000"]
     assert found("pear") == []
+    before = [server.client.get(path).json() for path in ("/healthz", "/stats")]
     (notes / "b.md").write_text("A pear.")
     until(lambda: found("pear") == ["b.md#00000"])
+    for old, path in zip(before, ("/healthz", "/stats"), strict=True):
+        new = server.client.get(path).json()
+        assert (old["passages"], new["passages"]) == (1, 2)
+        assert new["engine"] != old["engine"]
     (notes / "a.md").unlink()
     until(lambda: found("apple") == [])
 

@@ -17,10 +17,10 @@ from searchgym.benchmark.training import CandidateRecipe, SeedTrainer
 from searchgym.core.trajectory import to_line
 from searchgym.errors import DataError
 from searchgym.rl.log import Log
+from searchgym.serve.loopback import serving
 from searchgym.utils.files import FolderLock, locked
 from searchgym.viewer.training import FINISHED, RUNNING, STOPPED, WAITING, LogTail, TrainingRun
 from searchgym.viewer.watch import watch_app
-from searchgym.web.server import serving
 
 from ..browser import accessible, browser, page, served, wait_until
 from .runs import trained

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 
-import uvicorn
-
 from searchgym.integrations.openenv import app as make_app
+from searchgym.serve.run import bind, make_server
+from searchgym.serve.settings import Settings
 
 app = make_app(os.environ.get("SEARCHGYM_ENV", "SearchQA-v0"))
 
 
 def main() -> None:
     """Serve on loopback; the container's command names another address."""
-    uvicorn.run(app, host=os.environ.get("HOST", "127.0.0.1"), port=8000)
+    told = Settings(host=os.environ.get("HOST", "127.0.0.1"))
+    with bind(told) as bound:
+        make_server(app, told, bound, lambda port: None, websockets=True).run([bound])
 
 
 if __name__ == "__main__":

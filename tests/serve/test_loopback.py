@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from searchgym.errors import SearchGymError
+from searchgym.serve.loopback import HEADERS, MOST_QUERY_BYTES, build_app, serve
 from searchgym.web.pages import Templates
-from searchgym.web.server import HEADERS, MOST_QUERY_BYTES, build_app, serve
 
 from ..browser import accessible, browser, page, served, wait_until
 
@@ -47,8 +47,9 @@ def test_every_answer_carries_the_headers(client: Any) -> None:
 
 def test_other_methods_hosts_and_long_queries_are_refused(client: Any) -> None:
     assert client.post("/").status_code == 405
-    assert client.get("/", headers={"host": "evil.example"}).status_code == 400
-    assert client.get("/", headers={"host": "127.0.0.1.evil.example"}).status_code == 400
+    assert client.get("/", headers={"host": "evil.example"}).status_code == 421
+    assert client.get("/", headers={"host": "127.0.0.1.evil.example"}).status_code == 421
+    assert client.get("/", headers={"origin": "http://evil.example"}).status_code == 403
     assert client.get("/?q=" + "x" * MOST_QUERY_BYTES).status_code == 414
     assert client.get("/static/web/..%2f..%2fpages.py").status_code == 404
 
@@ -98,7 +99,7 @@ def test_the_server_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
     from urllib.request import urlopen
 
     code = (
-        "from searchgym.web.server import *; "
+        "from searchgym.serve.loopback import *; "
         "serve(build_app([]), announce=lambda address: print(address, flush=True))"
     )
     with subprocess.Popen(

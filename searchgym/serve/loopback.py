@@ -9,12 +9,14 @@ import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingExtraError, SearchGymError
+from ..errors import MissingExtraError
+from .hosts import HostCheck
+from .run import bind, make_server
+from .settings import LOOPBACK, Settings
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-HOST = "127.0.0.1"
 MOST_QUERY_BYTES = 4096
 """Longest query string; a filter of every field is shorter."""
 POLICY = (
@@ -71,7 +73,8 @@ def build_app(routes: Sequence[Any], packages: Sequence[str] = ()) -> Starlette:
     try:
         from starlette.applications import Starlette
         from starlette.middleware import Middleware
-        from starlette.middleware.trustedhost import TrustedHostMiddleware
+        from starlette.requests import Request
+        from starlette.responses import PlainTextResponse
         from starlette.routing import Mount
         from starlette.staticfiles import StaticFiles
     except ImportError as error:  # pragma: no cover - exercised without the extra
@@ -80,12 +83,14 @@ def build_app(routes: Sequence[Any], packages: Sequence[str] = ()) -> Starlette:
         Mount(f"/static/{name.rpartition('.')[2]}", StaticFiles(packages=[(name, "static")]))
         for name in ("searchgym.web", *packages)
     ]
+
+    async def broken(request: Request, error: Exception) -> PlainTextResponse:
+        return PlainTextResponse("an error; the terminal says more\n", 500, HEADERS)
+
     return Starlette(
         routes=[*static, *routes],
-        middleware=[
-            Middleware(Guard),
-            Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"]),
-        ],
+        middleware=[Middleware(Guard), Middleware(HostCheck, hosts=sorted(LOOPBACK))],
+        exception_handlers={Exception: broken},
     )
 
 
@@ -100,8 +105,8 @@ def serve(
     Raises:
         SearchGymError: the port is taken.
     """
-    with contextlib.closing(_bound(port)) as bound, contextlib.suppress(KeyboardInterrupt):
-        _server(app, bound, browser, announce, path).run([bound])  # Ctrl-C ends it in order
+    with contextlib.closing(bind(Settings(port=port))) as bound:
+        _server(app, bound, browser, announce, path).run([bound])
 
 
 @contextlib.contextmanager
@@ -109,7 +114,7 @@ def serving(
     app: Starlette, *, browser: bool, announce: Callable[[str], None], path: str = ""
 ) -> Iterator[None]:
     """Answer on a free port of loopback, in a thread, while the body runs; as :func:`serve`."""
-    with contextlib.closing(_bound(0)) as bound:
+    with contextlib.closing(bind(Settings(port=0))) as bound:
         server = _server(app, bound, browser, announce, path)
         thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
         thread.start()
@@ -120,39 +125,15 @@ def serving(
             thread.join(5)
 
 
-def _bound(port: int) -> socket.socket:
-    bound = socket.socket()
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((HOST, port))
-    except OSError as error:
-        bound.close()
-        raise SearchGymError(
-            f"cannot serve on {HOST}:{port}: {error.strerror}; choose another --port (0: any)"
-        ) from error
-    return bound
-
-
 def _server(
     app: Any, bound: socket.socket, browser: bool, announce: Callable[[str], None], path: str
 ) -> Any:
-    try:
-        import uvicorn
-    except ImportError as error:  # pragma: no cover - exercised without the extra
-        raise MissingExtraError("web pages (uvicorn)", "view") from error
-    address = f"http://{HOST}:{bound.getsockname()[1]}/{path}"
+    settings = Settings(grace_s=2)
 
-    class PageServer(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                announce(address)
-                if browser:
-                    webbrowser.open(address)
+    def announced(port: int) -> None:
+        address = f"http://{settings.host}:{port}/{path}"
+        announce(address)
+        if browser:
+            webbrowser.open(address)
 
-    config = uvicorn.Config(
-        app, ws="none", lifespan="off", access_log=False, log_level="warning",
-        proxy_headers=False, server_header=False, timeout_graceful_shutdown=2,
-        limit_concurrency=64,
-    )  # fmt: skip
-    return PageServer(config)
+    return make_server(app, settings, bound, announced, lifespan=False, extra="view")

@@ -24,25 +24,29 @@ class TextBlock(NamedTuple):
     text: str
 
 
-class Outline:
-    """The headings above what is being read, and the number of the section.
+def outlined(items: Iterable[tuple[int, str]], top: str = "") -> Iterator[TextBlock]:
+    """Blocks of a document given as its headings (their level from 1, and the text) and its other
+    texts (0, and the text). A heading with nothing below it is a block itself.
 
-    The headings of a section are kept by their level, from 1.
+    Args:
+        top: Title above all headings.
     """
-
-    def __init__(self, top: str = "") -> None:
-        self._open: list[tuple[int, str]] = [(0, top)] if top else []
-        self.section = 0
-
-    def heading(self, level: int, text: str) -> None:
-        """Begin a section: headings of this level and deeper ones end."""
-        self._open = [(at, name) for at, name in self._open if at < level]
-        self.section += 1
+    above: list[tuple[int, str]] = [(0, top)] if top else []
+    section, title, lone = 0, top, (0, "")
+    for level, text in items:
+        if not level:
+            lone = (0, "")
+            yield TextBlock(section, title, text)
+            continue
+        if lone[1] and level <= lone[0]:
+            yield TextBlock(section, title, lone[1])
+        above = [(at, name) for at, name in above if at < level]
+        section += 1
         if text:
-            self._open.append((level, text))
-
-    def block(self, text: str) -> TextBlock:
-        return TextBlock(self.section, BETWEEN.join(name for _, name in self._open), text)
+            above.append((level, text))
+        title, lone = BETWEEN.join(name for _, name in above), (level, text)
+    if lone[1]:
+        yield TextBlock(section, title, lone[1])
 
 
 def pieces(blocks: Iterable[TextBlock], words: int) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .blocks import Outline, TextBlock
+from .blocks import TextBlock, outlined
 from .encoding import Unreadable
 
 _UNDERLINE = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}")
@@ -17,8 +17,11 @@ _UNDERLINE = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}")
 def plain_blocks(text: str) -> Iterator[TextBlock]:
     """Paragraphs with their lines as they are. A line above a line of marks of its length is a
     heading; the mark that came first is the outermost, as in reStructuredText."""
-    lines = text.replace("\f", "\n\n").splitlines()
-    outline, levels, held = Outline(), dict[str, int](), list[str]()
+    return outlined(_items(text.replace("\f", "\n\n").splitlines()))
+
+
+def _items(lines: list[str]) -> Iterator[tuple[int, str]]:
+    levels, held = dict[str, int](), list[str]()
     for i, raw in enumerate(lines):
         line = raw.rstrip()
         below = lines[i + 1].strip() if i + 1 < len(lines) else ""
@@ -28,14 +31,14 @@ def plain_blocks(text: str) -> Iterator[TextBlock]:
         heading = mark and not held and not rule and 0 < len(bare) <= len(below) + 2
         if not bare or rule or heading:
             if held:
-                yield outline.block("\n".join(held))
+                yield 0, "\n".join(held)
                 held = []
             if heading and mark:
-                outline.heading(levels.setdefault(mark[1], len(levels) + 1), bare)
+                yield levels.setdefault(mark[1], len(levels) + 1), bare
         else:
             held.append(line)
     if held:
-        yield outline.block("\n".join(held))
+        yield 0, "\n".join(held)
 
 
 def pdf_blocks(raw: bytes) -> Iterator[TextBlock]:

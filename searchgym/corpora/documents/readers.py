@@ -15,6 +15,7 @@ from .plain import pdf_blocks, plain_blocks
 from .rows import csv_blocks, json_blocks
 
 Pieces = list[tuple[str, str]]
+_SOFT_HYPHEN = "\u00ad"
 
 
 class Format(NamedTuple):
@@ -28,21 +29,21 @@ class Format(NamedTuple):
 
 
 def _markdown(text: str) -> Iterator[TextBlock]:
-    from .markup import markdown_blocks
+    from .markdown import markdown_blocks
 
     return markdown_blocks(text)
 
 
 _TEXT = Format("text", plain_blocks)
 _MARKDOWN = Format("Markdown", _markdown)
-_HTML = Format("HTML", None, ("bs4", "lxml", "markdownify"))
+_HTML = Format("HTML", None, ("lxml",))
 _JSON = Format("JSON", json_blocks)
 FORMATS = {
     ".txt": _TEXT, ".text": _TEXT, ".rst": _TEXT, ".log": _TEXT,
     ".md": _MARKDOWN, ".markdown": _MARKDOWN,
     ".html": _HTML, ".htm": _HTML, ".xhtml": _HTML,
     ".pdf": Format("PDF", None, ("pypdf",)),
-    ".docx": Format("DOCX", None, ("mammoth", "bs4", "lxml", "markdownify")),
+    ".docx": Format("DOCX", None, ("lxml",)),
     ".csv": Format("CSV", csv_blocks),
     ".tsv": Format("TSV", lambda text: csv_blocks(text, "\t")),
     ".json": _JSON, ".jsonl": _JSON, ".ndjson": _JSON,
@@ -80,17 +81,26 @@ def parse(path: Path, *, words: int, max_bytes: int) -> ParsedFile:
         raw = _bytes(path, max_bytes)
         if not raw.strip():
             raise Unreadable("empty")
-        encoding = ""
         if form.blocks is None:
-            blocks = _blocks_of_bytes(form, raw, max_bytes)
+            blocks, encoding = _blocks_of_bytes(form, raw, max_bytes)
         else:
             text, encoding = decode(raw)
             blocks = form.blocks(text)
-        passages = [(title, text) for title, text in pieces(blocks, words) if text.strip()]
+        passages = [
+            (title.replace(_SOFT_HYPHEN, ""), text.replace(_SOFT_HYPHEN, ""))
+            for title, text in pieces(blocks, words)
+            if text.strip()
+        ]
     except RecursionError:
         raise Unreadable("nested too deeply") from None
     except OSError as error:
         raise Unreadable(f"cannot be read: {error.strerror or error}") from None
+    except (Unreadable, MemoryError):
+        raise
+    except Exception as error:  # a damaged file makes a library raise anything
+        if form.blocks is not None:
+            raise
+        raise Unreadable(f"not a {form.name} file that can be read: {error!r:.120}") from error
     if not passages:
         raise Unreadable("holds no text")
     return ParsedFile(form.name, encoding, passages)
@@ -114,7 +124,8 @@ def _bytes(path: Path, most: int) -> bytes:
     return unpacked
 
 
-def _blocks_of_bytes(form: Format, raw: bytes, max_bytes: int) -> Iterator[TextBlock]:
+def _blocks_of_bytes(form: Format, raw: bytes, max_bytes: int) -> tuple[Iterator[TextBlock], str]:
+    """Blocks, and the encoding of a page."""
     try:
         for package in form.packages:
             __import__(package)
@@ -122,20 +133,15 @@ def _blocks_of_bytes(form: Format, raw: bytes, max_bytes: int) -> Iterator[TextB
         raise Unreadable(
             f'{form.name} needs an optional package: pip install "searchgym[documents]"'
         ) from None
+    encoding = ""
     if form.name == "PDF":
         blocks = pdf_blocks(raw)
+    elif form.name == "DOCX":
+        from .word import docx_blocks
+
+        blocks = docx_blocks(raw, 10 * max_bytes)
     else:
-        from .markup import docx_blocks, html_blocks
+        from .web_page import html_blocks
 
-        blocks = docx_blocks(raw, 10 * max_bytes) if form.name == "DOCX" else html_blocks(raw)
-    return _reporting(form.name, blocks)
-
-
-def _reporting(name: str, blocks: Iterator[TextBlock]) -> Iterator[TextBlock]:
-    """A damaged file makes its library raise anything; it is left out, with what was said."""
-    try:
-        yield from blocks
-    except (Unreadable, RecursionError, MemoryError):
-        raise
-    except Exception as error:
-        raise Unreadable(f"not a {name} file that can be read: {error!r:.120}") from error
+        blocks, encoding = html_blocks(raw)
+    return blocks, encoding

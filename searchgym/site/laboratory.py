@@ -9,9 +9,8 @@ from typing import Any
 from ..lab import gradient_results, learning_results
 from ..lab.methods import methods
 from ..lab.orderings.results import KIND, sentences
+from ..lab.orderings.verdicts import VERDICTS
 from ..lab.results import load, stored
-
-VERDICTS = ("agree", "disagree", "undecided", "not measured")
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,9 @@ def step_variance(seed: int, *, turns: int) -> dict[str, float]:
     (``chains``); scores are SLATE's (``rl.signals.steps.step_score``).
 
     The policy is one that answers at its last turn: the trajectories of ``turns`` turns, with their
-    probabilities among themselves. ``siblings`` is the mean over turns, each over its prefixes.
+    probabilities among themselves. ``siblings`` is the mean over turns, each over its prefixes;
+    ``apart`` the sum of the variances of each turn's score, which is ``chains`` where scores do not
+    depend on each other.
     """
     lm = skilled_at(seed, (TreeShape(turns - 1, 2, 2, turns),))
     leaves, (chance,) = lm.tree.leaves[0], odds(lm)
@@ -42,6 +45,7 @@ def step_variance(seed: int, *, turns: int) -> dict[str, float]:
     paths = [lm.tree.paths[0][i] for i in whole]
     total = scores.sum(1)
     chains = float(weight @ (total - weight @ total) ** 2)
+    apart = float((weight @ (scores - weight @ scores) ** 2).sum())
     siblings = 0.0
     for k in range(turns):
         alike: dict[tuple[tuple[int, int], ...], list[int]] = {}
@@ -51,16 +55,26 @@ def step_variance(seed: int, *, turns: int) -> dict[str, float]:
             part, values = weight[places], scores[places, k]
             mean = part @ values / part.sum()
             siblings += float(part @ (values - mean) ** 2)
-    return {"siblings": siblings / turns, "chains": chains}
+    return {"siblings": siblings / turns, "chains": chains, "apart": apart}
 
 
 def gradient(
-    seed: int, *, method: str, size: int, steps: int, success: float = SUCCESS
+    seed: int,
+    *,
+    method: str,
+    size: int,
+    steps: int,
+    success: float = SUCCESS,
+    changes: Mapping[str, Any] | None = None,
 ) -> Mapping[str, float]:
     """A method's gradient, held to the true one: ``cosine`` of the expected gradient, mean
-    ``step_cosine``, ``bias`` and ``variance`` (:class:`searchgym.lab.measure.Quality`)."""
+    ``step_cosine``, ``bias`` and ``variance`` (:class:`searchgym.lab.measure.Quality`).
+
+    Args:
+        changes: Slots of the recipe that are another here.
+    """
     lm = skilled_at(seed, success=success)
-    bench = Bench(table_of(method, size), lm, size)
+    bench = Bench({**table_of(method, size), **(changes or {})}, lm, size)
     measured = quality(
         bench, true_gradient(lm), method, success, steps=steps, few=steps, seed=seed,
         enumerate_groups=False,

@@ -16,14 +16,16 @@ from .declared import Ordering
 from .measures import measured
 from .published import ORDERINGS
 from .trained import Variant
-from .verdicts import Judged, verdict_of
+from .verdicts import NOTHING, Judged, verdict_of
 
 KIND = "pieces"
 """Key under which a result holds its measurements: piece → figures."""
 LEGEND = (
     "Mean and 95 % interval over n seeds (differences; ratios: geometric means). agree: the "
-    "interval lies inside the published range; disagree: outside; undecided: it holds both. An "
-    "ordering agrees if all of its rows do"
+    "interval lies inside the published range; disagree: outside; undecided: it holds both; not "
+    "measurable: no training of either side learnt anything. An ordering agrees if all of its rows "
+    f"do. at 0: seeds of the first and second side that ended at an exact match of {NOTHING:g} or "
+    "less"
 )
 
 
@@ -72,7 +74,8 @@ def lines(result: Mapping[str, Any], names: Sequence[str] | None = None) -> list
         for one in verdict_of(ordering, result[KIND])[1]:
             rows.append({
                 "ordering": ordering.name, "compared": one.what, "claim": one.range,
-                "measured": shown(one), "n": str(one.seeds), "verdict": one.verdict,
+                "measured": shown(one), "n": str(one.seeds), "at 0": at_0(one),
+                "verdict": one.verdict,
             })  # fmt: skip
     return rows
 
@@ -83,6 +86,11 @@ def shown(one: Judged) -> str:
         return "-"
     mean, low, high = map(_number, (one.mean, one.low, one.high))
     return f"{mean} [{low}, {high}]"
+
+
+def at_0(one: Judged) -> str:
+    """Seeds of either side that ended with nothing learnt; "" where none did."""
+    return "/".join(map(str, one.collapsed)) if any(one.collapsed) else ""
 
 
 def _number(value: float) -> str:
@@ -98,7 +106,7 @@ def sentences(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     for name, (verdict, compared) in verdicts(result).items():
         one = ORDERINGS[name]
         rows = [{"what": c.what, "published": c.range, "measured": shown(c), "seeds": c.seeds,
-                 "verdict": c.verdict} for c in compared]  # fmt: skip
+                 "at_0": at_0(c), "verdict": c.verdict} for c in compared]  # fmt: skip
         entries.append({"name": name, "source": one.source, "claim": one.claim, "how": one.how,
                         "verdict": verdict, "rows": rows})  # fmt: skip
     return entries

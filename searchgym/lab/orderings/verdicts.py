@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from statistics import fmean
+from typing import Any, Literal, NamedTuple, get_args
 
 from ..learning_results import interval
 from .declared import By, Compared, Ordering
 
-Verdict = Literal["agree", "disagree", "undecided", "not measured"]
+Verdict = Literal["agree", "disagree", "undecided", "not measurable", "not measured"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 LEAST_SEEDS = 3
+NOTHING = 0.02
+"""Exact match at the end of a training up to which nothing was learnt."""
 Figures = Mapping[str, Any]
 """Figures of one piece: name → number or None; ``capped`` names those that are lower bounds, where
 a training ended before it got there."""
@@ -31,13 +35,17 @@ class Judged(NamedTuple):
     high: float
     seeds: int
     verdict: Verdict
+    collapsed: tuple[int, int] = (0, 0)
+    """Seeds of either side whose training ended with nothing learnt (:data:`NOTHING`)."""
 
 
 def judged(pair: Compared, arms: Mapping[str, Sequence[Figures]]) -> Judged:
     """Compare two figures seed by seed.
 
     A figure that is a lower bound leaves its side of the interval open: if a training has not
-    reached the goal, the number of episodes it takes is anything above those it had.
+    reached the goal, the number of episodes it takes is anything above those it had. Where neither
+    side's trainings have learnt anything, the rest of their figures say nothing of the methods:
+    "not measurable".
 
     Args:
         arms: Figures of each arm, seed by seed, as many as were measured.
@@ -51,7 +59,11 @@ def judged(pair: Compared, arms: Mapping[str, Sequence[Figures]]) -> Judged:
     if any(other in y.get("capped", ()) for _, y in both):
         low = 0.0 if pair.by == "ratio" else -math.inf
     verdict = of_interval(low, high, pair.least, pair.most, len(both))
-    return Judged(pair.told, pair.range, mean, low, high, len(both), verdict)
+    sides = [[f["em"] for f in side if "em" in f] for side in zip(*both, strict=True)]
+    at_0 = [sum(em <= NOTHING for em in side) for side in sides] or [0, 0]
+    if verdict != "not measured" and all(side and fmean(side) <= NOTHING for side in sides):
+        verdict = "not measurable"
+    return Judged(pair.told, pair.range, mean, low, high, len(both), verdict, (at_0[0], at_0[1]))
 
 
 def paired(values: Sequence[tuple[float, float]], by: By) -> tuple[float, float, float]:
@@ -84,6 +96,8 @@ def overall(verdicts: Sequence[Verdict]) -> Verdict:
         return "not measured"
     if "disagree" in verdicts:
         return "disagree"
+    if "not measurable" in verdicts:
+        return "not measurable"
     return "agree" if set(verdicts) == {"agree"} else "undecided"
 
 

@@ -14,7 +14,7 @@ from .search_r1 import in_form, structural
 class ParallelSearch:
     """Pay the answer in form, parallel queries exactly where the question splits, and few turns.
 
-    Answer: right and in form 1, right 0.9, wrong and in form 0.1, else 0. Decomposition: a question that
+    Answer: right and in form 1, right 0.9, in form 0.1, else 0. Decomposition: a question that
     splits and was asked in parallel ``parallel``, one that does not and was not ``sequential``,
     else 0. Count: ``count`` · (1 - distance of the searching turns from their target), the target
     being 1 for a question that splits, else at least 2; an episode that never answers is paid for

@@ -71,6 +71,30 @@ class WarmupCosine:
 
 
 @dataclass(frozen=True, slots=True)
+class EasedCosine:
+    """From ``start`` along (step / ``warmup``) ^ ``power`` to ``middle``, then half a cosine to
+    ``end`` at ``warmup + decay``, which stays (the weight β of SubSearch, arXiv 2604.07415)."""
+
+    start: float
+    middle: float
+    end: float
+    warmup: float
+    decay: float
+    power: float = 1.5
+
+    def __post_init__(self) -> None:
+        _finite(self, self.start, self.middle, self.end, self.warmup, self.decay, self.power)
+        if not (self.warmup > 0 and self.decay > 0 and self.power > 0):
+            raise CardError(f"a schedule needs warmup, decay and power > 0, got {self}")
+
+    def __call__(self, step: float) -> float:
+        if step < self.warmup:
+            done = (max(step, 0.0) / self.warmup) ** self.power
+            return self.start + done * (self.middle - self.start)
+        return Cosine(self.middle, self.end, self.decay)(step - self.warmup)
+
+
+@dataclass(frozen=True, slots=True)
 class Exponential(Linear):
     """ZeroSearch's schedule (arXiv 2505.04588) from ``start`` at step 0 to ``end`` at ``total``.
 
@@ -120,7 +144,7 @@ def _finite(schedule: object, *values: Any) -> None:
 
 KINDS: dict[str, type[Any]] = {
     "exponential": Exponential, "linear": Linear, "cosine": Cosine, "steps": Steps,
-    "warmup_cosine": WarmupCosine,
+    "warmup_cosine": WarmupCosine, "eased_cosine": EasedCosine,
 }  # fmt: skip
 
 

@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 from searchgym.core.episode import Episode
+from searchgym.curricula.schedules import make_schedule
 from searchgym.errors import CardError
 from searchgym.rl.rewards.ada_search import AdaSearch
 from searchgym.rl.rewards.bounded import ClipTurns, DeltaTurns
 from searchgym.rl.rewards.saas import Saas
+from searchgym.rl.rewards.subsearch import SubSearch, answerability, decomposition, searches
 from searchgym.rl.rewards.trace import SearchTrace
 from searchgym.rl.rollouts.half_closed import HalfClosed, closed_book
 from searchgym.rl.schedules.by_metric import ByMetric
 from searchgym.rl.schedules.slope_weights import SlopeWeights, slope_weights
-from searchgym.rl.slots.records import Group, Played, Rewards, TaskPlan, Workers
+from searchgym.rl.slots.records import Floats, Group, Played, Rewards, TaskPlan, Workers
 from tests.rl.colours import TASKS as COLOURS
 from tests.rl.colours import player, setting
 from tests.small import TASKS, episode, play
@@ -88,6 +90,112 @@ def test_traces_reference_only_tightens() -> None:
     assert again.references == made.references
     lost = play(episode(max_turns=1), "hm")
     assert applied(made, Played(lost, ()), base=False) == [-0.5]
+
+
+# --- SubSearch --------------------------------------------------------------------------------
+def cosines(*vectors: Sequence[float]) -> Floats:
+    """(N, N) cosines of vectors of any lengths."""
+    table = np.array(vectors, float)
+    table /= np.linalg.norm(table, axis=1, keepdims=True)
+    made: Floats = table @ table.T
+    return made
+
+
+def test_subsearchs_decomposition() -> None:
+    """The question (.6, .8) and the axes, which share nothing and cover it together."""
+    table = cosines((0.6, 0.8), (1, 0), (0, 1))
+    together = 0.5 * 1.4 / 2**0.5 + 0.5 * 0.7
+    assert decomposition(table, 0, [[1, 2]]) == pytest.approx(together)
+    assert decomposition(table, 0, [[1, 1]]) == pytest.approx(0.5 * 0.6), "twice the same"
+    assert decomposition(table, 0, [[0]]) == 0, "the question itself"
+    assert decomposition(table, 0, [[2]]) == pytest.approx(1 - 0.05 / 0.15)
+    assert decomposition(table, 0, [[1, 2], [0]]) == pytest.approx(together / 2)
+    for near, worth in {0.85: 1, 0.775: 0.5, 0.925: 0.5, 0.7: 0, 0.1: 0}.items():
+        one = np.array([[1, near], [near, 1]])
+        assert decomposition(one, 0, [[1]]) == pytest.approx(worth)
+    opposite = cosines((0, 1), (1, 0), (-1, 0))
+    assert decomposition(opposite, 0, [[1, 2]]) == 0, "parts whose sum has no direction"
+    assert decomposition(table, 0, []) == 0
+
+
+def test_subsearchs_answerability() -> None:
+    """Documents of a sub-query, then sub-queries, then searches."""
+    table = cosines((1, 0), (0.6, 0.8), (0, 1))
+    assert answerability(table, [[(0, [1, 2])]]) == pytest.approx(0.3)
+    assert answerability(table, [[(0, [1, 2]), (2, [1])]]) == pytest.approx(0.55)
+    assert answerability(table, [[(0, [0])], [(0, [2]), (0, [])]]) == pytest.approx(0.5)
+    assert answerability(table, []) == 0
+
+
+def test_subsearchs_form() -> None:
+    made = SubSearch(encoder=None)
+
+    def paid(reward: float, *texts: str) -> float:
+        e = episode(max_turns=len(texts), dialect="search_r1")
+        return made.formed(play(e, *texts), reward)
+
+    shows, nothing, think = "<search>painter</search>", "<search>river</search>", "<think>t</think>"
+    answer = "<answer>x</answer>"
+    for texts, hit in (([think + shows], 0.1), ([think + nothing], 0.0), ([], 0.0)):
+        texts = [*texts, think + answer]
+        assert paid(0.15, *texts) == pytest.approx(0.15 + hit)
+        assert paid(0.0, *texts) == paid(-0.1, *texts) == pytest.approx(0.2 + hit)
+        assert paid(0.95, *texts) == pytest.approx(min(1.0, 0.95 + hit))
+    assert paid(1.0, nothing, answer) == 0.8
+    assert paid(0.25, nothing, answer) == pytest.approx(0.05)
+    assert paid(0.15, nothing, answer) == 0, "a little worth is less than none"
+    assert paid(0.0, nothing, answer) == 0.1
+    assert paid(0.15, think + shows, think + shows) == 0, "no answer"
+
+
+def test_subsearchs_weight() -> None:
+    beta = make_schedule({"kind": "eased_cosine", "start": 0.2, "middle": 0.15, "end": 0.02,
+                          "warmup": 200, "decay": 2000, "power": 1.5})  # fmt: skip
+    want = {0: 0.2, 50: 0.19375, 100: 0.2 - 0.05 * 0.125**0.5, 200: 0.15, 1200: 0.085, 2200: 0.02,
+            9000: 0.02}  # fmt: skip
+    for step, value in want.items():
+        assert beta(step) == pytest.approx(value)
+    with pytest.raises(CardError, match="warmup, decay and power > 0"):
+        make_schedule({"kind": "eased_cosine", "start": 1, "middle": 1, "end": 0, "warmup": 0,
+                       "decay": 9})  # fmt: skip
+    made = SubSearch(encoder=None)
+    assert made.gated(0.15, 0.0) == pytest.approx(0.15 + 0.2 * 0.65 * 0.05), "low, and at rest"
+    assert made.gated(0.15, 1.0) == 0.15, "it moves: .02"
+    assert made.gated(0.05, 0.0) == pytest.approx(0.06), "a rise of .0004, at most .01"
+    made.load_state_dict({"mean": 0.9})
+    assert made.gated(0.15, 1.0) == pytest.approx(0.15 - 0.2 * 0.252 * 0.13), "high, and rising"
+    assert made.gated(0.15, 0.0) == 0.15
+    again = SubSearch(encoder=None)
+    again.load_state_dict(made.state_dict())
+    assert again.mean == made.mean
+    with pytest.raises(ValueError, match="least ≤ beta"):
+        SubSearch(beta=0.01)
+
+
+@pytest.mark.parametrize("encoder", [None, "all-MiniLM-L6-v2"])
+def test_subsearch_pays_wrong_answers_for_their_searches(encoder: str | None) -> None:
+    if encoder:
+        pytest.importorskip("sentence_transformers")
+    made = SubSearch(encoder=encoder, structure=0.0, retrieval=0.0, answered=0.0)
+    question = TASKS[0].question
+    two = member(False, ["founded ## painter"])
+    members = [member(False, ()), member(True, SEARCHES[:2]), two, member(False, [question])]
+    worths = made.worths([m.episode for m in members])
+    assert worths[0] == 0
+    assert min(worths[1:]) > 0
+    (((first, shown), (second, others)),) = searches(two.episode, 3)
+    texts = [question, first, second, *(f"{p.title}\n{p.text}" for p in (*shown, *others))]
+    table, middle, end = made.alike(texts), 3 + len(shown), len(texts)
+    answers = table[1, 3:middle].mean() / 2 + table[2, middle:end].mean() / 2
+    assert worths[2] == pytest.approx(0.5 * answers + 0.5 * decomposition(table, 0, [[1, 2]]))
+    assert applied(made, *members, base=False) == pytest.approx(
+        [0, 1, 0.2 * worths[2], 0.2 * worths[3]], abs=2e-8
+    )
+    lower = SubSearch(encoder=encoder, structure=0.0, retrieval=0.0, answered=0.0, rate=0.0)
+    em = np.array([0.0, 1.0, 0.0, 0.0])
+    group = Group(TaskPlan(TASKS[0], "g", 0), tuple(members))
+    paid = lower.apply(group, {"em": em}, Rewards(np.zeros(4)), {"subsearch": 0.05}).outcome
+    assert paid == pytest.approx([0, 1, 0.05 * worths[2], 0.05 * worths[3]])
 
 
 def test_clip_and_delta() -> None:

@@ -22,10 +22,8 @@ from searchgym.rl.advantages.ss_grpo import stage_advantages
 from searchgym.rl.advantages.thr import influence
 from searchgym.rl.ops.compare import standardized, turn_returns
 from searchgym.rl.signals.edge import Edge
-from searchgym.rl.signals.gold import GoldLogp
 from searchgym.rl.signals.influence import Influence
 from searchgym.rl.signals.matching import greedy, optimal, similarity, transport
-from searchgym.rl.signals.own import OwnLogp
 from searchgym.rl.signals.progress import TurnProgress
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
@@ -344,16 +342,6 @@ def group(workers: Workers) -> Group:
     plan = TaskPlan(TASKS[0], "turns", 0)
     made: list[Group] = make("rollout", {"use": "chains", "size": 6}).collect([plan], workers)
     return made[0]
-
-
-def test_own_answers_are_gold_where_they_are_right(group: Group, workers: Workers) -> None:
-    gold, own = (s.measure([group], workers)[0] for s in (GoldLogp(), OwnLogp()))
-    answers = [m.episode.answer for m in group.members]
-    right = [a == TASKS[0].answers[0] for a in answers]
-    assert any(right)
-    for i, same in enumerate(right):
-        equal = np.allclose(gold["gold_logp"][i], own["own_logp"][i], equal_nan=True)
-        assert equal == same or not answers[i]
 
 
 def test_influence_is_0_where_nothing_was_learnt(group: Group, workers: Workers) -> None:

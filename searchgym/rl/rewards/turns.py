@@ -40,7 +40,7 @@ class InformationGain(Slot):
 
     Args:
         logs: Pay the gain in log-probability instead (one reading of A²TGPO, arXiv 2605.06200).
-        signal: ``gold_logp``, or another (M, K) of log-probabilities before turns: ``own_logp``.
+        signal: ``gold_logp``, or another (M, K) of log-probabilities before turns.
     """
 
     registered = "information_gain"

@@ -12,9 +12,7 @@ from ..errors import SearchGymError
 from .output import working
 from .targets import make_search_env
 
-USED = frozenset(
-    {"context", "name", "host", "port", "allow_host", "settings", "openenv", "mcp"}
-)
+USED = frozenset({"context", "name", "host", "port", "allow_host", "settings", "openenv", "mcp"})
 """Options of ``serve`` that episodes use; the others are about searches."""
 
 

@@ -85,6 +85,12 @@ def test_traces_reference_only_tightens() -> None:
     assert made.references == {"t1": (1, 1)}
     assert applied(made, two, base=False) == [0.98]
     assert made.references == {"t1": (1, 1)}
+    wide = member(True, ["founded ## painter ## town"])
+    assert made.references == {"t1": (1, 1)}
+    made.references = {"t1": (3, 3)}
+    assert applied(made, wide, member(True, SEARCHES[:3]), base=False) == [1.2, 1.05]
+    assert made.references == {"t1": (1, 3)}, "an episode that there was, of three queries at once"
+    assert applied(made, wide, two, member(False, SEARCHES[:3]), base=False) == [1.2, 0.98, -0.1]
     again = SearchTrace()
     again.load_state_dict(made.state_dict())
     assert again.references == made.references

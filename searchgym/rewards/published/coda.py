@@ -17,11 +17,12 @@ _REFINED = re.compile(r"<refine>(.*?)</refine>", re.DOTALL)
 class Coda:
     """Pay 6 · F1 - 3 + form of the planner + mean form of the executors + ``refine`` · hit.
 
-    Form is the share of turns that were legal actions; the hit, that what an executor refined holds
-    an accepted answer: a block ``<refine>`` of its text, else its report (CoDA and PECO,
-    released code). Needs an environment with ``delegate=True``; an episode
-    without executors has no form of theirs. Planner and executors are one trajectory, so that
-    GRPO's advantage of it is PECO's.
+    The hit is that what an executor refined holds an accepted answer: a block ``<refine>`` of its
+    text, else its report (CoDA and PECO, released code). Form is the share of turns that were
+    legal actions, which is ours: the released code pays 1 where a text has every tag (think, task
+    and answer, or think, search, refine and answer), else 0. Needs an environment with
+    ``delegate=True``; an episode without executors has no form of theirs. Planner and executors are
+    one trajectory, so that GRPO's advantage of it is PECO's.
     """
 
     registered = "coda"

@@ -16,8 +16,8 @@ class Costs:
     words shown, asking the user (the tool ``ask_user``) ``ask`` · (1 + ``fatigue`` · times asked
     before), reading notes (the tool ``memory``) ``memory``, any other tool ``tool`` (HC-GRPO of
     ESearch-R1, arXiv 2512.18571: costs by kind, with fatigue of the user and memory the cheapest).
-    The numbers are not published; all are ours. A page stands for the paper's way through a house,
-    whose length is the distance.
+    All numbers are ours: the paper's were not read. A page stands for the paper's way through a
+    house, whose length is the distance.
     """
 
     registered = "costs"

@@ -15,9 +15,9 @@ class GraphRagPra:
     """Pay each new retrieval less than the one before: ``first`` · ``decay``^j for the j-th.
 
     Repeated queries and those after the ``most``-th earn nothing (progressive retrieval
-    attenuation, Yu et al., GraphRAG-R1, arXiv 2507.23581). Exact formula and constants are not
-    published: a geometric series with the released re-implementation's decay of .8; ours are
-    ``first`` and ``most``. Its phase comes after the format's and before ``graphrag_caf``'s: let a
+    attenuation, Yu et al., GraphRAG-R1, arXiv 2507.23581). Formula and constants of the
+    paper were not read: a geometric series with the released re-implementation's decay of .8;
+    ``first`` and ``most`` are ours. Its phase comes after the format's and before ``graphrag_caf``'s: let a
     curriculum set ``w_graphrag_pra`` and ``w_graphrag_caf``.
     """
 
@@ -42,8 +42,8 @@ class GraphRagPra:
 class GraphRagCaf:
     """Discount the answer's F1 by the retrievals n it took: ``scale`` · F1 · e^(-``cost`` n).
 
-    Cost-aware F1 (Yu et al., GraphRAG-R1, arXiv 2507.23581); ``scale`` and ``cost`` are not
-    published, 1 and .1 are ours.
+    Cost-aware F1 (Yu et al., GraphRAG-R1, arXiv 2507.23581); the paper's ``scale`` and
+    ``cost`` were not read, 1 and .1 are ours.
     """
 
     registered = "graphrag_caf"

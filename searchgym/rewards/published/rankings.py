@@ -84,8 +84,9 @@ class QueryGain:
 
     ``scale`` · mean over the gold passages d of cos(rewrite, d) - cos(question, d); ``failure``
     without a query, or where none of them is in its ranking (TongSearch-QR, arXiv 2506.11603;
-    released code, which embeds with a language model). The cosine is that of word counts here,
-    which needs no model. Of several queries the first counts.
+    released code, which embeds with a language model). Ours: the cosine is that of word counts,
+    which needs no model; only gold passages that the rewrite brought are compared; of several
+    queries the first counts.
     """
 
     registered = "query_gain"

@@ -14,8 +14,8 @@ class ReSeek:
     """Pay a judgement of the newest results that is right, and charge one that is wrong.
 
     Right is "good" exactly where the results showed a gold passage for the first time: ``match``,
-    else -``mismatch`` (ReSeek, arXiv 2510.00568, R_judge; both values are not published
-    and ours). The paper thresholds a reranker's score of the results against the answer; with gold
+    else -``mismatch`` (ReSeek, arXiv 2510.00568, R_judge; both values are ours, the paper's were
+    not read). The paper thresholds a reranker's score of the results against the answer; with gold
     passages the label is exact. A task without any pays nothing.
     """
 

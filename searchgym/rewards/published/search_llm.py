@@ -16,8 +16,8 @@ class SearchLLM:
     """Pay B · U: the nice-to-have mean U counts as far as the must-have scores B let it through.
 
     B = exp(mean log(b + δ)) - δ over the scores in ``must``, U the mean of those in ``nice``
-    (SearchLLM). The gate by a smoothed geometric mean is the paper's; δ, weights and scores are not
-    published: ``delta``, equal weights and the names of ``lookups.SCORES`` are ours. Its judged
+    (SearchLLM). The gate by a smoothed geometric mean is the paper's; its δ, weights and scores
+    were not read: ``delta``, equal weights and the names of ``lookups.SCORES`` are ours. Its judged
     scores (richness, usability) have no exact counterpart.
 
     Raises:

@@ -12,8 +12,8 @@ from ..outcome import Outcome
 class SearchR2:
     """Pay EM · (1 + ``density`` · u / n) where u of the n passages shown are gold.
 
-    Search-R2 (arXiv 2602.03647) couples the outcome with the density of evidence; the exact form is
-    not published, this one is ours. Without passages it is EM.
+    Search-R2 (arXiv 2602.03647) couples the outcome with the density of evidence; its exact form
+    was not read, this one is ours. Without passages it is EM.
     """
 
     registered = "search_r2"

@@ -11,8 +11,8 @@ from ..outcome import Outcome
 class ExcessCalls:
     """Charge each query and tool call beyond ``most``: -``cost`` · max(0, n - ``most``).
 
-    TAPO modifies DAPO for tool use; its exact changes are not published, so this form and both
-    numbers are ours. With at most ``most`` calls it is DAPO's reward: use it beside the answer's,
+    TAPO modifies DAPO for tool use; only its abstract was read, so this form and both numbers are
+    ours. With at most ``most`` calls it is DAPO's reward: use it beside the answer's,
     with the recipe ``dapo``.
     """
 

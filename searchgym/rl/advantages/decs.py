@@ -36,7 +36,7 @@ class DECS(Over):
     outcome's advantage, whatever came after them, and redundant ones never a positive one. The
     paper detects the necessary prefix of a chain of thought by a trained model; in search it ends
     with the turn that showed the answer (signal ``answer_shown``), which is exact, and can be told
-    of wrong trajectories, too. Its numbers were not found: ``penalty`` is ours, as is leaving the
+    of wrong trajectories, too. Its numbers were not read: ``penalty`` is ours, as is leaving the
     schedule of easy questions out.
 
     Args:

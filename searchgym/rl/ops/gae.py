@@ -61,7 +61,7 @@ def bi_level_gae(
     turn_gamma: float = 0.95,
     turn_lam: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """GAE between turns, then within them (RAGEN, arXiv 2504.20073; InfoPO).
+    """GAE between turns, then within them (VAGEN, arXiv 2510.16907; InfoPO).
 
     1. GAE over the last tokens of turns, with ``turn_gamma`` and ``turn_lam`` (default ``lam``);
     2. each of these tokens' reward becomes its return of step 1;

@@ -15,9 +15,10 @@ class AdaSearch(Slot):
     """Pays ``weight`` to a member that searches exactly where the policy does not know the answer.
 
     The policy knows it if at least ``share`` of the group's closed members are right; these are
-    paid for their answers alone (AdaSearch, arXiv 2512.16883, second stage). The paper labels a
-    question by whether the model solves it from memory; threshold and weight are ours. Needs the
-    rollout ``half_closed``.
+    paid for their answers alone. The form is ours, after the aim of AdaSearch (arXiv 2512.16883):
+    the paper argues against paying tool calls, and lets the model state in a step of its own
+    whether it will search, which is trained apart from solving; here the first search is the
+    decision. Needs the rollout ``half_closed``.
     """
 
     registered = "ada_search"

@@ -14,7 +14,7 @@ class GainReward(Slot):
     """R = S - max(S_no search, S_naive RAG) + ``process`` · u / n - ``cost`` · q, of an episode in
     which u of the n turns that searched showed a gold passage for the first time, and q queries
     ran; the group's baselines keep their S (AI-SearchPlanner, arXiv 2508.20368: improvement over
-    baselines, rationality of the plan, cost; the exact form is not published, this one is ours).
+    baselines, rationality of the plan, cost; the exact form was not read, this one is ours).
 
     Without baselines that can be scored nothing is subtracted.
 

@@ -21,9 +21,10 @@ class SearchTrace(Slot):
     within the question's reference in both numbers get ``best`` down to ``good``, evenly over their
     different numbers; other right ones ``fair`` down to ``worst``; right ones that searched nothing
     0. Wrong ones with fewer turns than the reference, or more than 1.5 times as many, get ``worst``
-    (HyperEyes, arXiv 2605.07177, TRACE; released reward). A reference begins at the task's number
-    of hops, where the paper takes one from demonstrations, and is tightened by every right member
-    that searched.
+    (HyperEyes, arXiv 2605.07177, TRACE; released reward). A question's reference is the right
+    episode that searched in the fewest turns, and of these with the fewest queries, so far; both
+    its numbers are that episode's. The released code keeps such a record, but pays by the numbers
+    of a demonstration, which stay; here it begins at the task's number of hops.
     """
 
     registered = "trace"
@@ -53,9 +54,8 @@ class SearchTrace(Slot):
                  sum(len(t.calls) for t in m.episode.turns)) for m in group.members]  # fmt: skip
         base = np.where(right, 1.0, np.where(answered, 0.0, self.unanswered))
         bonus = np.where(answered, self.bonus(keys, right.tolist(), reference), 0.0)
-        for key in (k for k, ok in zip(keys, right, strict=True) if ok and k[0]):
-            reference = min(reference[0], key[0]), min(reference[1], key[1])
-        self.references[task.id] = reference
+        found = [key for key, ok in zip(keys, right, strict=True) if ok and key[0]]
+        self.references[task.id] = min([reference, *found])
         return Rewards(rewards.outcome + base + bonus, rewards.turns)
 
     def bonus(self, keys: Sequence[Key], right: Sequence[bool], reference: Key) -> Floats:

@@ -17,7 +17,7 @@ class SlopeWeights(Slot):
     w ∝ exp(-slope / ``temperature``), Σ w = K, with the slopes of ``rewards/<name>`` over the last
     ``window`` steps divided by their pooled deviation; moved by ``momentum`` w + (1 - ``momentum``)
     new (DW-GRPO of Deep GraphRAG, arXiv 2601.11144: weights that move to the objective improving
-    least). The rule itself is not published: this one, its numbers and the division, without which
+    least). The paper's rule was not read: this one, its numbers and the division, without which
     a temperature of 2 leaves all weights alike, are ours after a re-implementation.
 
     Args:

@@ -188,7 +188,9 @@ class WordEncoder:
                 from transformers import AutoModel
             except ImportError as error:
                 raise MissingExtraError("the sentence encoder", "encoder") from error
-            model = AutoModel.from_pretrained(str(self.path), local_files_only=True)
+            model = AutoModel.from_pretrained(
+                str(self.path), local_files_only=True, use_safetensors=True, trust_remote_code=False
+            )
             self._cut(model)
             self._embeddings = model.get_input_embeddings().weight.detach().float()
             dtype = getattr(torch, self.dtype)

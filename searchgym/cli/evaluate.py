@@ -131,11 +131,10 @@ def evaluate(
     with working(f"building {env} …"):
         shared = make_search_env(env, settings)
     tasks = spread(tasks_within(shared), questions)
-    players = _players(entries, shared, tasks)
     measured: list[AgentResults] = []
-    for entry, player in players:
-        how = _How(seed, samples, batch, workers, closed_book, out, fresh, retry_lost, judging)
-        with registered_only(out or "this file", trust=True) if trust else nullcontext():
+    with registered_only(out or "this file", trust=True) if trust else nullcontext():
+        for entry, player in _players(entries, shared, tasks):
+            how = _How(seed, samples, batch, workers, closed_book, out, fresh, retry_lost, judging)
             measured.append(_measure(entry, player, shared, tasks, how))
     say_if_asked_differently([m.first for m in measured])
     if as_json:

@@ -180,7 +180,7 @@ def train(
             plan = replace(plan, train={**plan.train, "save_rollouts": 8})
         with ExitStack() as reading:
             reading.enter_context(watching(folder, show and main_process()))
-            if card is None:  # everything that is built now was named by the folder
+            if card is None or trust:  # what is built of a plan alone was named by the folder
                 reading.enter_context(
                     registered_only(folder / "run.json", trust=trust, sources=plan.sources)
                 )

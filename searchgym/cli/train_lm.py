@@ -6,6 +6,7 @@ one speaks and writes.
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import os
@@ -178,8 +179,23 @@ def _last_row(trainer: Trainer, start: int) -> dict[int, dict[str, float]]:
 
 
 def _again(plan: Plan, out: Path) -> str:
-    trust = " --trust" if named_sources(asdict(plan)) else ""
+    trust = " --trust" if named_sources(asdict(plan)) or _closed(plan) else ""
     return f"go on with: searchgym train --resume --out {out}{trust}"
+
+
+def _closed(plan: Plan) -> bool:
+    """Return whether the plan names files or engines that no file may name unless it is trusted."""
+    from ..envs.registration import env_id
+    from ..envs.setup import Options
+    from ..policies.trainable import TrainableLM
+
+    try:
+        with registered_only():
+            env_id(plan.env)
+            Options.of(plan.env_options)
+    except CardError:
+        return True
+    return not plan.load.keys() <= inspect.signature(TrainableLM).parameters.keys()
 
 
 def _follow(

@@ -10,6 +10,7 @@ from ..corpora.corpus import Corpus
 from ..errors import CardError, EngineError, unknown
 from ..objects import check_fits, load_known, load_object
 from ..types import SearchEngine
+from ..utils.trust import refuse
 from ..worlds.world import World
 
 Maker = Callable[..., SearchEngine]
@@ -29,6 +30,20 @@ ENGINES: dict[str, str | Maker] = {
 """Name → ``make(corpus, world, **options)``, itself or its import path (read when first used, for
 some need heavy libraries). Add your own before making an environment."""
 
+OPEN: Mapping[str, frozenset[str]] = {
+    name: frozenset(options.split())
+    for name, options in {
+        "bm25": "k1 b stemmer stopwords method fields lowercase unicode",
+        "graph": "mode passages beam",
+        "hybrid": "engines fusion constant weights mean depth",
+        "degraded": "engine noise stale contradict duplicate seo dead adversarial shuffle latency "
+        "outage dates dead_as latency_s timeout_s cost_per_second rank attack",
+        "simulated_rules": "noise words threshold",
+    }.items()
+}
+"""Engines that a file of others may name, and their options that it may set: all work in memory,
+and no option is opened, waited for or run. Engines within them are checked alike."""
+
 
 def build_engine(
     spec: str | Mapping[str, Any] | SearchEngine, corpus: Corpus, world: World | None = None
@@ -36,7 +51,8 @@ def build_engine(
     """An engine over ``corpus`` from its name, or from ``{"name": …, **options}``.
 
     A name of the form ``"package.module:Class"`` is called as ``Class(corpus, **options)``. A ready
-    engine is passed through. ``EngineError`` for unknown names and options.
+    engine is passed through. ``EngineError`` for unknown names and options, and for all but
+    :data:`OPEN` while a file is read that others may have written (:mod:`searchgym.utils.trust`).
     """
     if not isinstance(spec, str | Mapping):
         if callable(getattr(spec, "run", None)) and callable(getattr(spec, "cache_key", None)):
@@ -55,6 +71,7 @@ def build_engine(
         )
     try:
         if name in ENGINES:
+            check_open(spec)
             maker: Maker = load_known(ENGINES[name])
             return maker(corpus, world, **options)
         if ":" in name:
@@ -69,6 +86,16 @@ def build_engine(
             raise
         raise EngineError(f"engine {name!r}: {_explained(name, str(error))}") from error
     raise EngineError(unknown("engine", name, ENGINES) + ", or 'package.module:Class'")
+
+
+def check_open(spec: Any) -> None:
+    """``CardError`` for an engine that the file which is being read may not name."""
+    name, options = (spec, {}) if not isinstance(spec, Mapping) else (spec.get("name"), spec)
+    if name not in (*OPEN, "self") and not (isinstance(name, str) and ":" in name):
+        refuse(f"the engine {name!r:.80}")  # an import path is refused where it is loaded
+    for option in options:
+        if name in OPEN and option not in ("name", *OPEN[name]):
+            refuse(f"the option {option!r:.80} of the engine {name!r}")
 
 
 def _explained(name: str, error: str) -> str:

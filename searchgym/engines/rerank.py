@@ -57,6 +57,7 @@ class CrossEncoderReranker:
             self._model = CrossEncoder(
                 str(Path(model).expanduser() if local else model),
                 device=str(self.device), local_files_only=local, max_length=max_length,
+                trust_remote_code=False, model_kwargs={"use_safetensors": True},
             )  # fmt: skip
         except (OSError, ValueError, KeyError) as error:
             reason = str(error).splitlines()[0]

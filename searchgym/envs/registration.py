@@ -10,6 +10,7 @@ import gymnasium as gym
 from ..cards import Card, cards, read_card
 from ..errors import CardError, unknown
 from ..objects import bare_hint, check_fits, load_module, load_object, own_folder
+from ..utils.trust import refuse
 
 NAMESPACE = "searchgym/"
 ENTRY_POINT = "searchgym.envs.search:SearchEnv"
@@ -89,6 +90,7 @@ def env_id(name: str) -> str:
         if candidate in gym.registry and candidate not in _SHORT:
             return candidate
     if (folder := own_folder(name)) is not None:
+        refuse(f"the folder {name!r:.80}")
         own = read_card(folder, "envs")
         if (use := own.body.get("use")) is not None:
             make_env = load_object(use)

@@ -21,7 +21,7 @@ from ..rewards.reward import Reward
 from ..tools import Toolbox, ToolContext, make_toolbox
 from ..types import Task
 from ..worlds.world import World
-from .sources import Components, load_components, own_files
+from .sources import Components, check_open, load_components, own_files
 
 OF_THE_ENVIRONMENT = frozenset({"curriculum", "params", "render_mode", "search_enabled"})
 """Keywords of ``gym.make`` that are the environment's own and shared by no other."""
@@ -86,12 +86,14 @@ class Options:
 
     @classmethod
     def of(cls, keywords: Mapping[str, Any]) -> Options:
-        """Validate keywords; ``CardError`` suggests the nearest name for an unknown one."""
+        """Validate keywords; ``CardError`` suggests the nearest name for an unknown one, and is
+        raised for files where a file names them that others may have written."""
         known = {f.name for f in fields(cls)}
         for name in keywords:
             if name not in known:
                 raise CardError(unknown("environment option", name, known | OF_THE_ENVIRONMENT))
         options = cls(**keywords)
+        check_open(options)
         check_numbers(options)
         if isinstance(options.families, str):
             raise CardError(

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from ..cards import Card, card
+from ..cards import Card, card, cards
 from ..corpora.corpus import KG_PREFIX, Corpus, GeneratedCorpus, is_files
 from ..curricula import TaskPool
 from ..errors import CardError, unknown
 from ..seeding import derive
 from ..types import SearchEngine, Task
 from ..utils import collecting_later
+from ..utils.trust import refuse
 from ..worlds.world import World
 
 if TYPE_CHECKING:
@@ -57,6 +58,24 @@ class Components:
     def places(self) -> Mapping[str, int]:
         """Task id → index."""
         return {task.id: place for place, task in enumerate(self.tasks)}
+
+
+def check_open(options: Options) -> None:
+    """``CardError`` while a file is read that others may have written, unless it names a shipped
+    corpus and asks shipped or generated questions of it: nothing else is opened for it."""
+    from ..engines.registry import check_open as check_engine
+
+    corpus, tasks = options.corpus, options.tasks
+    if isinstance(options.engine, str | Mapping):
+        check_engine(options.engine)
+    if isinstance(corpus, str) and corpus.removeprefix("searchgym/") not in cards("corpora"):
+        refuse(f"the corpus {corpus!r:.80}")
+    if isinstance(tasks, str):
+        refuse(f"the questions {tasks!r:.80}")
+    if options.data_dir is not None:
+        refuse(f"the folder {options.data_dir!r:.80}")
+    if isinstance(options.world, Mapping) and "schema" in options.world:
+        refuse(f"the schema {options.world['schema']!r:.80}")
 
 
 @collecting_later()  # a corpus is many objects without cycles

@@ -51,5 +51,5 @@ def harmless(tokenizer: Any = None) -> Callable[[str], str]:
 
         from ..llms.models import resolve
 
-        tokenizer = AutoTokenizer.from_pretrained(resolve(tokenizer))
+        tokenizer = AutoTokenizer.from_pretrained(resolve(tokenizer), trust_remote_code=False)
     return lambda text: neutralise(text, tokenizer)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import EngineError, MissingExtraError
+from ..errors import DataError, EngineError, MissingExtraError
+from ..utils.files import read_json
 from ..utils.state_file import full_tensor
 
 if TYPE_CHECKING:
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _WRAPPED = re.compile(r"(?:\.base_layer)+\.")
 """What PEFT's layers put into the names of what they hold, once for each layer around another."""
+
+FIELDS = (
+    "r", "lora_alpha", "lora_dropout", "target_modules", "exclude_modules", "target_parameters",
+    "layers_to_transform", "layers_pattern", "rank_pattern", "alpha_pattern", "modules_to_save",
+    "bias", "lora_bias", "fan_in_fan_out", "use_rslora", "use_dora", "init_lora_weights",
+    "task_type", "inference_mode", "base_model_name_or_path", "revision",
+)  # fmt: skip
+"""Settings of an adapter that are taken from its folder: where its matrices belong and how they are
+scaled. PEFT has others that name modules and files, which it would import and read."""
 
 
 def is_adapter(folder: str | os.PathLike[str]) -> bool:
@@ -37,12 +46,8 @@ def base_of(folder: str | os.PathLike[str]) -> str:
         EngineError: the adapter is no LoRA adapter in safetensors, or does not name its model.
     """
     folder = Path(folder)
-    try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise EngineError(f"{folder / CONFIG} cannot be read: {error}") from error
-    kind = config.get("peft_type") if isinstance(config, dict) else None
-    if kind != "LORA":
+    config = _config(folder)
+    if (kind := config.get("peft_type")) != "LORA":
         raise EngineError(f"{folder} holds a {kind} adapter; only LORA adapters can be merged")
     if not (folder / WEIGHTS).is_file():
         raise EngineError(f"{folder} holds no {WEIGHTS}; adapters are read from safetensors only")
@@ -54,6 +59,46 @@ def base_of(folder: str | os.PathLike[str]) -> str:
     if is_adapter(base):
         raise EngineError(f"{folder} is an adapter of the adapter {base}; merge that one first")
     return base
+
+
+def _config(folder: Path) -> Mapping[str, Any]:
+    """An adapter's settings as its folder has them; ``EngineError`` if they cannot be read."""
+    try:
+        config = read_json(folder / CONFIG)
+    except (FileNotFoundError, DataError) as error:
+        raise EngineError(str(error)) from error
+    if not isinstance(config, dict):
+        raise EngineError(f"{folder / CONFIG} holds no JSON object")
+    return config
+
+
+def require_one(folder: str | os.PathLike[str]) -> None:
+    """``EngineError`` for a folder that holds a model and an adapter beside it: transformers would
+    load the adapter, too, with all that its settings name."""
+    if (Path(folder) / "config.json").is_file() and (Path(folder) / CONFIG).is_file():
+        raise EngineError(
+            f"{folder} holds a model (config.json) and an adapter ({CONFIG}): which of them is "
+            "meant? Move one of the two elsewhere"
+        )
+
+
+def _plain(peft: Any, folder: Path) -> Any:
+    """PEFT's settings of an adapter, of :data:`FIELDS` alone.
+
+    Raises:
+        EngineError: the folder sets others to anything but their defaults.
+    """
+    given, usual = _config(folder), peft.LoraConfig()
+    known = {name: value for name, value in given.items() if name in FIELDS}
+    for name, value in given.items():
+        if name in (*FIELDS, "peft_type", "peft_version", "auto_mapping") or not value:
+            continue
+        if value != getattr(usual, name, None):
+            raise EngineError(
+                f"{folder / CONFIG} sets {name!r}, which is not taken from a folder: adapters are "
+                f"matrices beside a model's own; known: {', '.join(FIELDS)}"
+            )
+    return peft.LoraConfig(**known)
 
 
 def merge_adapter(model: Any, folder: str | os.PathLike[str]) -> Any:
@@ -70,7 +115,8 @@ def merge_adapter(model: Any, folder: str | os.PathLike[str]) -> Any:
     from safetensors import safe_open
 
     try:
-        adapted = peft.PeftModel.from_pretrained(model, os.fspath(folder))
+        plain = _plain(peft, Path(folder))
+        adapted = peft.PeftModel.from_pretrained(model, os.fspath(folder), config=plain)
         with safe_open(str(Path(folder) / WEIGHTS), framework="pt") as file:
             written = {name for name in file.keys() if ".lora_" in name}  # noqa: SIM118
         fits = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)

@@ -6,17 +6,19 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError, MissingExtraError
 from ..utils.memory import keep_few_kernels
-from .adapters import base_of, is_adapter, merge_adapter, require_all
+from ..utils.trust import refuse, registered_only, untrusted
+from .adapters import CONFIG, base_of, is_adapter, merge_adapter, require_all, require_one
 from .base import Floats, Ids
 from .caches import join, trim
 from .models import resolve
 from .prefixes import Past, extract, joined
+from .prompts import check_template
 from .ropes import check_length, follows_the_longest
 
 if TYPE_CHECKING:
@@ -32,8 +34,10 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
 
     ``device`` "auto": a GPU if there is one, and "cuda": of several processes on one machine each
     takes its own (``LOCAL_RANK``). ``dtype`` "auto": the checkpoint's, else e.g. "float32".
-    Further options go to ``from_pretrained``. ``EngineError`` if nothing can be loaded, or the
-    files lack a weight or have one that the model does not know.
+    Further options go to ``from_pretrained``. Weights are safetensors, and no Python of the folder
+    is run, unless you pass ``trust_remote_code=True``. A file of others (``utils.trust``), an
+    adapter's among them, names a model of this machine. ``EngineError`` if nothing can be loaded,
+    or the files lack a weight or have one that the model does not know.
     """
     try:
         import torch
@@ -46,14 +50,22 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and (local := os.environ.get("LOCAL_RANK", "")).isdecimal():
         device = f"cuda:{int(local) % max(torch.cuda.device_count(), 1)}"  # as accelerate counts
+    for name in options:
+        refuse(f"the option {name!r} of loading a model")
     adapter = path if is_adapter(path) else None
-    base = resolve(path if adapter is None else base_of(adapter))
+    with registered_only(Path(path) / CONFIG) if adapter is not None else nullcontext():
+        base = resolve(path if adapter is None else base_of(adapter))
+        offline = untrusted()
+    require_one(base)
+    known = {"trust_remote_code": options.pop("trust_remote_code", False),
+             "local_files_only": offline or options.pop("local_files_only", False)}  # fmt: skip
     try:
         # an adapter's folder need not hold a tokenizer
         own = adapter is not None and (Path(adapter) / "tokenizer_config.json").is_file()
-        tokenizer = AutoTokenizer.from_pretrained(adapter if own else base)
+        tokenizer = AutoTokenizer.from_pretrained(adapter if own else base, **known)
+        check_template(tokenizer)
         model, info = AutoModelForCausalLM.from_pretrained(
-            base, dtype=dtype, output_loading_info=True, **options
+            base, dtype=dtype, output_loading_info=True, use_safetensors=True, **known, **options
         )
         require_all(info["missing_keys"], info["unexpected_keys"])
         if adapter is not None:

@@ -26,7 +26,7 @@ def to_folder(file: Path, folder: Path) -> Path:
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
         raise MissingExtraError("a transformers language model", "llm") from error
-    named = {"gguf_file": file.name}
+    named = {"gguf_file": file.name, "trust_remote_code": False}
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(file.parent), **named)
         read, info = AutoModelForCausalLM.from_pretrained(

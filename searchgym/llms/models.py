@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple, get_args
 
 from ..errors import DataError, EngineError, SearchGymError, unknown
 from ..utils.files import file_digest, waiting_lock, writing
+from ..utils.trust import refuse
 from ..utils.user_cache import cache_folder, cache_root, used
 
 KIND = "models"
@@ -125,6 +126,7 @@ def fetch(
     if (folder := fetched(name)) is not None:
         used(folder)
         return folder
+    refuse(f"the model {name!r}, which 'searchgym models fetch {name}' has not fetched yet")
     root = cache_folder(KIND)
     folder = root / name
     say = report or (lambda text: None)

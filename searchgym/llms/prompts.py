@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
+from ..errors import EngineError
 from ..types import Failure
 from .base import GenRequest, Ids, Message, form
 from .foreign import foreign
@@ -108,6 +112,90 @@ class Codec:
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         words = backend.to_str() if backend is not None else json.dumps(self.tokenizer.get_vocab())
         return json.dumps([words, getattr(self.tokenizer, "chat_template", None)], default=str)
+
+
+TEMPLATE_S, TEMPLATE_BYTES = 3, 2 << 30
+"""Processor time and memory that a chat template may take for a few short messages."""
+_RENDER = """
+import contextlib, json, sys
+asked = json.load(sys.stdin)
+sys.path[:] = asked["path"]
+with contextlib.suppress(ImportError):  # Windows has no limits
+    import resource
+    resource.setrlimit(resource.RLIMIT_CPU, (asked["seconds"],) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (asked["bytes"],) * 2)
+from datetime import datetime
+from jinja2 import TemplateError
+from jinja2.ext import Extension
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+class Generation(Extension):  # transformers' own tag
+    tags = {"generation"}
+    def parse(self, parser):
+        next(parser.stream)
+        return parser.parse_statements(["name:endgeneration"], drop_needle=True)
+
+def refuse(message):
+    raise TemplateError(message)
+
+env = ImmutableSandboxedEnvironment(
+    trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"])
+env.filters["tojson"] = lambda value, **how: json.dumps(value, ensure_ascii=False)
+env.globals |= {"raise_exception": refuse, "strftime_now": lambda how: datetime.now().strftime(how)}
+for chat in asked["chats"]:
+    try:
+        env.from_string(asked["template"]).render(**chat, **asked["tokens"])
+    except MemoryError:
+        sys.exit(1)
+    except Exception:  # what a template refuses is said when it is asked for
+        pass
+"""
+
+
+def check_template(tokenizer: Any) -> None:
+    """Render a tokenizer's chat template once, in a process of its own with limits, since a folder
+    of others may hold one that does not come to an end.
+
+    Raises:
+        EngineError: it takes more than :data:`TEMPLATE_S` seconds or :data:`TEMPLATE_BYTES`.
+    """
+    found = getattr(tokenizer, "chat_template", None) or ()
+    tokens = {k: v for k, v in tokenizer.special_tokens_map.items() if isinstance(v, str)}
+    for template in found.values() if isinstance(found, Mapping) else [found] if found else ():
+        if not _ends(str(template), tuple(sorted(tokens.items()))):
+            raise EngineError(
+                f"the chat template of {getattr(tokenizer, 'name_or_path', '')!r} does not come to "
+                f"an end: a few short messages took more than {TEMPLATE_S} s or "
+                f"{TEMPLATE_BYTES >> 30} GiB. Use another model, or put another template in its "
+                "place (chat_template.jinja, or chat_template in tokenizer_config.json)"
+            )
+
+
+@lru_cache(maxsize=64)
+def _ends(template: str, tokens: tuple[tuple[str, str], ...]) -> bool:
+    said = [{"role": role, "content": f"text {i}"}
+            for i, role in enumerate(("system", "user", "assistant", "user"))]  # fmt: skip
+    parameters = {"type": "object", "properties": {"query": {"type": "string"}}}
+    tool = {"name": "search", "description": "Searches.", "parameters": parameters}
+    tools = [{"type": "function", "function": tool}]
+    chats = [
+        {"messages": messages, "tools": tools if with_tools else None,
+         "add_generation_prompt": True}
+        for messages in (said[1:2], said, said[1:]) for with_tools in (False, True)
+    ]  # fmt: skip
+    asked = {
+        "path": [p for p in sys.path if p],  # "" is the working directory, which may be anybody's
+        "seconds": TEMPLATE_S, "bytes": TEMPLATE_BYTES,
+        "template": template, "tokens": dict(tokens), "chats": chats,
+    }  # fmt: skip
+    command = [sys.executable, "-I", "-c", _RENDER]
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(asked).encode(), capture_output=True, timeout=10 * TEMPLATE_S
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0 or b"ModuleNotFoundError" in done.stderr  # as transformers will say
 
 
 def _unused(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import CardError, EngineError, unknown
 from ..objects import check_fits, load_known, load_object
+from ..utils.trust import refuse
 from .base import Generator
 
 Maker = Callable[..., Generator]
@@ -24,7 +25,8 @@ def build_generator(spec: str | Mapping[str, Any] | Generator) -> Generator:
 
     ``name`` is one of ``GENERATORS`` or ``"package.module:Class"``, called with the options;
     ``cache=PATH`` among them puts a completion cache in front. ``EngineError`` for unknown names
-    and options, and for objects that are no generators.
+    and options, and for objects that are no generators; ``CardError`` where a file names it that
+    others may have written.
     """
     if not isinstance(spec, str | Mapping):
         if isinstance(spec, Generator):
@@ -37,6 +39,7 @@ def build_generator(spec: str | Mapping[str, Any] | Generator) -> Generator:
     name = spec if isinstance(spec, str) else spec.get("name")
     if not isinstance(name, str):
         raise EngineError(f"a generator mapping needs the key 'name', got {dict(spec)!r}")  # type: ignore[arg-type]
+    refuse(f"the generator {name!r}")
     cache = options.pop("cache", None)
     if name not in GENERATORS and ":" not in name:
         raise EngineError(unknown("generator", name, GENERATORS) + ", or 'package.module:Class'")

@@ -20,7 +20,7 @@ from ..types import Failure
 from .base import Completion, Floats, GenRequest, Ids, check, request_key
 from .handover import place_for, size_of
 from .models import resolve
-from .prompts import Codec, refusal, weights_digest
+from .prompts import Codec, check_template, refusal, weights_digest
 from .tokens import Reader, cut, stop_end
 
 _WORKER = "searchgym.llms.vllm_worker.WeightWorker"
@@ -68,6 +68,8 @@ class VllmGenerator:
             "max_model_len": context,
             "enable_prefix_caching": True,
             "max_logprobs": -1 if entropy else 1,
+            "load_format": "safetensors",
+            "trust_remote_code": False,
             **options,
             "logprobs_mode": "raw_logprobs",
             "worker_extension_cls": _WORKER,
@@ -89,6 +91,7 @@ class VllmGenerator:
                 f"vLLM {vllm.__version__} cannot be given weights (its workers' reload_weights "
                 'takes no weights_iterator): pip install "searchgym[vllm]" brings one that can'
             )
+        check_template(self.llm.get_tokenizer())
         self.codec = Codec(self.llm.get_tokenizer())
         config = self.llm.llm_engine.vllm_config.model_config
         self.context: int = config.max_model_len

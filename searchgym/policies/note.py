@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError
+from ..errors import DataError, EngineError
 from ..llms.base import Sampling
-from ..utils.files import write_whole
+from ..utils.files import read_json, write_whole
+from ..utils.trust import check_allowed, refuse, registered_only
+from .external import RENDERERS, renderer_parts
 
 NOTE = "searchgym.json"
 
@@ -42,15 +44,37 @@ def read_note(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Read ``{"renderer": …, "sampling": {…}, "freeze": […]}``; empty for other models.
 
     Raises:
-        DataError: the file cannot be read.
+        DataError: the file cannot be read, or holds something else.
+        CardError: it names a renderer of somebody's own, or an option of a renderer that is no
+            switch or number, and is not trusted.
     """
     path = Path(folder) / NOTE
     try:
-        note = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+        note = read_json(path)
+    except FileNotFoundError:
         return {}
-    except ValueError as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
     if not isinstance(note, dict):
         raise DataError(f"{path} holds a {type(note).__name__}, expected a table")
+    freeze = note.get("freeze", [])
+    if not isinstance(note.get("sampling", {}), dict) or not (
+        isinstance(freeze, list) and all(isinstance(pattern, str) for pattern in freeze)
+    ):
+        raise DataError(f"{path}: 'sampling' is a table and 'freeze' a list of patterns")
+    if (renderer := note.get("renderer")) is not None:
+        with registered_only(path):
+            _check_renderer(path, renderer)
     return note
+
+
+def _check_renderer(path: Path, renderer: Any) -> None:
+    if not isinstance(renderer, str | dict):
+        raise DataError(f"{path}: 'renderer' is a name or a table, got {renderer!r:.80}")
+    try:
+        use, options = renderer_parts(renderer)
+    except EngineError as error:
+        raise DataError(f"{path}: {error}") from error
+    if use not in RENDERERS:
+        check_allowed(use)
+    for name, value in options.items():
+        if not (value is None or isinstance(value, bool | int | float) or name == "unstable"):
+            refuse(f"the option {name!r} of a renderer")  # such as another chat template

@@ -1,10 +1,13 @@
-"""Whole-or-nothing writes, one-line write errors, digests, and a lock that one process holds."""
+"""Whole-or-nothing writes, one-line errors, JSON of others, digests, and a lock that one process
+holds."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -71,6 +74,98 @@ def write_whole(path: Path, text: str) -> None:
     except BaseException:  # Ctrl-C, too, leaves no part of a file behind
         partial.unlink(missing_ok=True)
         raise
+
+
+class JsonError(DataError, ValueError):
+    """Raised when a text is no JSON as this program writes it."""
+
+
+LARGEST_JSON = 1 << 30
+"""Most bytes of a JSON text of others."""
+DEEPEST_JSON = 64
+"""Most tables and lists within each other in a JSON text of others. Files of this program have at
+most a dozen, and what walks through them must not meet Python's limit."""
+
+
+def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r:.80} occurs twice in one table")
+    return table
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_table, parse_constant=_no_number)
+_WITH_NAN = json.JSONDecoder(object_pairs_hook=_table)
+
+
+def parse_json(text: str | bytes, where: object, *, nan: bool = False) -> Any:
+    """The value of a JSON text that others may have written.
+
+    Args:
+        text: In UTF-8, if it is bytes.
+        where: Its file or place, with which the error begins.
+        nan: Whether the numbers NaN and Infinity, which Python writes, are taken.
+
+    Raises:
+        JsonError: it is no JSON, has a key twice in one table, is nested in more than
+            :data:`DEEPEST_JSON` levels, or has more than :data:`LARGEST_JSON` characters.
+    """
+    try:
+        if len(text) > LARGEST_JSON:
+            raise ValueError(f"{len(text):,} characters, at most {LARGEST_JSON:,} are read")
+        if isinstance(text, bytes):
+            text = text.decode("utf-8-sig")
+        value = (_WITH_NAN if nan else _STRICT).decode(text)
+        _check_depth(value)
+    except RecursionError:
+        raise JsonError(f"{where} cannot be read: it is nested too deeply") from None
+    except ValueError as error:
+        raise JsonError(f"{where} cannot be read: {error}") from error
+    return value
+
+
+def read_json(path: str | os.PathLike[str], *, nan: bool = False) -> Any:
+    """The value of a JSON file that others may have written; as :func:`parse_json`.
+
+    Raises:
+        JsonError: as there; or it is no file that can be read.
+        FileNotFoundError: there is none.
+    """
+    path = Path(path)
+    try:
+        said = path.stat()
+        if not stat.S_ISREG(said.st_mode):  # a pipe would never end
+            raise JsonError(f"{path} cannot be read: it is no file")
+        if said.st_size > LARGEST_JSON:
+            raise JsonError(
+                f"{path} cannot be read: {said.st_size:,} bytes, at most {LARGEST_JSON:,} are read"
+            )
+        text = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileNotFoundError(*error.args) from None
+    except OSError as error:
+        raise JsonError(f"{path} cannot be read: {error.strerror or error}") from error
+    return parse_json(text, path, nan=nan)
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(DEEPEST_JSON + 1):
+        level = [
+            part
+            for one in level
+            for part in (one.values() if type(one) is dict else one if type(one) is list else ())
+            if type(part) is dict or type(part) is list
+        ]
+        if not level:
+            return
+    raise ValueError(f"it is nested in more than {DEEPEST_JSON} levels")
 
 
 def file_digest(path: Path) -> str:

@@ -1,8 +1,10 @@
 """Decides which files may name code: none that somebody else may have written, unless trusted.
 
 Cards, recipes and ``--set`` values that a person names on the command line may name classes and
-functions by import path. Files that are found in folders (a run's ``run.json``, snapshots,
-trajectories) may only name registered items.
+functions by import path. Files that are found in folders (a run's ``run.json``, a model's
+``searchgym.json``, results, snapshots, trajectories) may only name registered items, and of their
+options none that opens, connects or starts something: whoever builds such a thing asks
+:func:`refuse` first.
 """
 
 from __future__ import annotations
@@ -76,6 +78,23 @@ def allowed(name: str) -> bool:
     reads the file with trust."""
     reading = _READING.get()
     return name in _NAMED or (reading is not None and reading.trusted)
+
+
+def untrusted() -> bool:
+    """Return whether a file is being read that others may have written, and nobody trusts it."""
+    reading = _READING.get()
+    return reading is not None and not reading.trusted
+
+
+def refuse(what: str) -> None:
+    """``CardError`` if a file is being read that others may have written: it may not name ``what``,
+    which would be opened, connected to, downloaded or started."""
+    reading = _READING.get()
+    if reading is not None and not reading.trusted:
+        raise CardError(
+            f"{reading.origin} names {what}: files may name shipped corpora, engines in memory and "
+            "plain options only. If you trust its author, add --trust (in Python: trust=True)"
+        )
 
 
 def check_allowed(path: str) -> None:

@@ -75,7 +75,7 @@ def test_two_trainings_on_one_folder(cli: Cli, forks: Server, world: Path, tmp_p
     first.send_signal(signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL
     done = len(read_log(out))
-    more = cli("train", "--resume", "--out", out, "--steps", done + 1)
+    more = cli("train", "--resume", "--out", out, "--steps", done + 1, "--trust")
     assert more.code == 0, more.err
     assert [row["step"] for row in read_log(out)] == list(range(done + 1))
 

@@ -93,10 +93,10 @@ def test_a_model_learns_is_resumed_and_evaluated(cli: Cli, world: Path, tmp_path
     assert plan.table["loss"]["aggregate"] == "seq-mean-token-mean", "the rest stays the recipe's"
     assert "step 32/32 reward" in done.err, "a line per step where nobody watches"
 
-    again = cli("train", "--resume", "--out", out)
+    again = cli("train", "--resume", "--out", out, "--trust")
     assert again.code == 0
     assert "trained to its last step already, 32; go on with --steps 64" in again.err
-    more = cli("train", "--resume", "--out", out, "--steps", 33)
+    more = cli("train", "--resume", "--out", out, "--steps", 33, "--trust")
     assert "going on after step 32 of 33" in more.err
     assert len(read_log(out)) == 33
 
@@ -130,11 +130,11 @@ def test_ctrl_c_saves_and_the_same_numbers_follow(
             process.send_signal(signal.SIGINT)
     assert process.wait() == 130, said
     assert "finishing this step, then saving" in said
-    assert f"go on with: searchgym train --resume --out {part}" in said
+    assert f"go on with: searchgym train --resume --out {part} --trust" in said, "it names files"
     saved = len(read_log(part))
     assert 2 <= saved < 6, said
     assert (part / "trainer.safetensors").exists()
-    rest = cli("train", "--resume", "--out", part)
+    rest = cli("train", "--resume", "--out", part, "--trust")
     assert f"going on after step {saved} of 6" in rest.err
 
     def numbers(out: Path) -> list[dict[str, Any]]:
@@ -177,7 +177,7 @@ def test_several_processes_train_one_model(
     assert f"stopped and saved after step {steps} of 40" in said
     assert silent[1:] == ("", "searchgym: interrupted\n"), "another process says how it ended"
 
-    more = ["train", "--resume", "--out", str(out), "--steps", str(steps + 1), "--json"]
+    more = ["train", "--resume", "--out", str(out), "--steps", str(steps + 1), "--trust", "--json"]
     done = [process.communicate() for process in started(forks, more, 2, tmp_path)]
     assert done[0].stdout, done[0].stderr
     facts = json.loads(done[0].stdout)

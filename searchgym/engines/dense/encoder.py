@@ -224,8 +224,9 @@ def _load(source: str | None, device: Any) -> Any:
     local = folder.exists()
     try:
         return SentenceTransformer(
-            str(folder) if local else source, device=str(device), local_files_only=local
-        )
+            str(folder) if local else source, device=str(device), local_files_only=local,
+            trust_remote_code=False, model_kwargs={"use_safetensors": True},
+        )  # fmt: skip
     except (OSError, ValueError, KeyError) as error:
         raise EngineError(
             f"cannot load the encoder {source!r}: {str(error).splitlines()[0]}. Expected a folder "

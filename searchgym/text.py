@@ -7,9 +7,13 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
+T = TypeVar("T")
+_TYPED = "‘’‚‛“”„‟′″‹›«»ʻʼ\u2010\u2011\u2012\u2013\u2014\u2015\u2212…"  # quotes; dashes, minus
+_INVISIBLE = "\xad\u200b\u2060\ufeff"  # soft hyphen, zero-width space, word joiner, BOM
+_PUNCTUATION = str.maketrans("", "", string.punctuation + _TYPED)
+_UNSEEN = str.maketrans("", "", _INVISIBLE)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 _HAN_KANA = r"\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -44,37 +48,51 @@ _PARTICLES = re.compile(  # what Korean writes without a blank after a noun
     r"|입니다|이었다|였다)(?!\w)"
 )
 
-ABSTENTIONS = frozenset(
-    {
-        "unanswerable",
-        "i dont know",
-        "i do not know",
-        "no answer",
-        "not answerable",
-        "cannot be answered",
-        "cannot answer",
-        "unknown",
-        "insufficient information",
-    }
+_WHOLE = frozenset(("yes", "no", "noanswer"))  # HotpotQA's: right as a whole or not at all
+_UNKNOWN = frozenset(
+    "unanswerable unknown unclear undetermined indeterminate inconclusive unspecified "
+    "na idk".split()
 )
-"""Normalised texts that count as a refusal."""
+_NOT = frozenset(
+    "no not none nobody cannot cant couldnt wont dont didnt doesnt isnt wasnt arent havent unable "
+    "impossible insufficient lack lacks lacking without".split()
+)
+_KNOWN = frozenset(
+    "know knows known contain contained answer answers answerable answered find found locate "
+    "determine determined identify establish established confirm verify tell say provide provided "
+    "give given state stated mention mentioned specified listed available information info data "
+    "evidence context details knowledge idea sure certain clear enough sufficient possible help "
+    "assist".split()
+)
+_OF_REFUSALS = _UNKNOWN | _NOT | _KNOWN | frozenset(
+    "one i im we ive me my you your our it its this that these there here is are was were be been "
+    "am do does did has have had can could would to of for from in on about with within by at as "
+    "so or and but because since any anything what which who when where able question questions "
+    "asked search searches searching searched result results passage passages page pages document "
+    "documents source sources corpus text texts based relevant retrieved reliable reliably "
+    "definitive definitively exact specific correct currently after sorry unfortunately afraid "
+    "apologise apologies apologize however think".split()
+)  # fmt: skip
 
 
 def normalise_answer(text: str) -> str:
     """SQuAD's normalisation (Rajpurkar et al., 2016), the one all search-agent papers score with.
 
     Lower-case, delete ASCII punctuation, replace the words a/an/the by a blank, collapse white
-    space, in this order. ``"3.5"`` therefore becomes ``"35"`` and ``"The"`` becomes ``""``.
-
+    space, in this order; ``"3.5"`` therefore becomes ``"35"``. It differs from SQuAD's in three
+    things. Typographic quotes, dashes and the ellipsis are deleted like those of ASCII, and so is
+    what cannot be seen. A step that leaves nothing is not taken: ``"The The"`` and ``"*"`` stay.
     Characters of other scripts are first brought to one form (NFKC); their punctuation, the vowel
     points of Arabic and Hebrew, and blanks between Chinese or Japanese characters are deleted.
     """
-    text = text.lower()
-    if not text.isascii() and _OTHER.search(text):
-        text = _FORMS.sub(lambda matched: normal_form("NFKC", matched[0]), text).lower()
-        text = _GAPS.sub("", _MARKS.sub("", text))
-    text = text.translate(_PUNCTUATION)
-    return " ".join(_ARTICLES.sub(" ", text).split())
+    text = bare = text.lower()
+    if not text.isascii():
+        text = bare = text.translate(_UNSEEN)
+        if _OTHER.search(text):
+            bare = _FORMS.sub(lambda found: normal_form("NFKC", found[0]), text).lower()
+            bare = _GAPS.sub("", _MARKS.sub("", bare))
+    bare = bare.translate(_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", bare).split() or bare.split() or text.split())
 
 
 def normal_form(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
@@ -109,8 +127,13 @@ def answer_words(normalised: str) -> list[str]:
 
 
 def is_abstention(text: str) -> bool:
-    """Return whether an answer is a refusal ("unanswerable", "I don't know", …)."""
-    return normalise_answer(text) in ABSTENTIONS
+    """Return whether an answer is a refusal and nothing else ("unanswerable", "I don't know", "I
+    could not find enough information to answer"): all of its words are words of refusals."""
+    words = normalise_answer(text).split()
+    if not _OF_REFUSALS.issuperset(words):
+        return False
+    denied = next((place for place, word in enumerate(words) if word in _NOT), len(words))
+    return not (_UNKNOWN.isdisjoint(words) and _KNOWN.isdisjoint(words[denied:]))
 
 
 class Match(NamedTuple):
@@ -119,7 +142,8 @@ class Match(NamedTuple):
     exact: float
     """1.0 if the normalised texts are equal. Empty ones never match."""
     f1: float
-    """Token-multiset F1 of the normalised texts (SQuAD); see :func:`answer_words`."""
+    """Token-multiset F1 of the normalised texts (SQuAD); see :func:`answer_words`. As in HotpotQA's
+    evaluation, 0 where either is "yes", "no" or "noanswer" and the other is not."""
     cover: float
     """1.0 if an answer stands in the prediction as whole words."""
 
@@ -153,6 +177,8 @@ def cover_match(prediction: str, answers: Iterable[str]) -> float:
 def covers(text: str, words: str) -> bool:
     """Return whether normalised ``words`` stand in a normalised text with an edge on either
     side; a Korean particle may follow."""
+    if text.isascii() and text.isprintable():  # its edges are blanks
+        return f" {words} " in f" {text} "
     at = text.find(words)
     while at >= 0:
         end = at + len(words)
@@ -182,11 +208,16 @@ def _joins(character: str) -> bool:
 
 
 def _f1(text: str, golds: Iterable[str]) -> float:
-    got = answer_words(text)
-    best = 0.0
-    for answer in golds:
-        gold = answer_words(answer)
-        common = sum((Counter(got) & Counter(gold)).values())
-        if common:
-            best = max(best, 2 * common / (len(got) + len(gold)))
-    return best
+    if text in _WHOLE:
+        return 0.0
+    got = Counter(answer_words(text))
+    return max(
+        (overlap_f1(got, Counter(answer_words(gold))) for gold in golds if gold not in _WHOLE),
+        default=0.0,
+    )
+
+
+def overlap_f1(got: Counter[T], gold: Counter[T]) -> float:
+    """F1 of two multisets; 0 where they share nothing."""
+    common = sum(min(number, got[each]) for each, number in gold.items())
+    return 2 * common / (got.total() + gold.total()) if common else 0.0

@@ -153,7 +153,9 @@ class Task:
     should_abstain: bool = False
     meta: Mapping[str, Any] = field(default_factory=dict)
     items: tuple[tuple[str, ...], ...] = ()
-    """Members of the set that is asked for, each by its accepted forms; else empty."""
+    """Members of the set or list that is asked for, each by its accepted forms; else empty."""
+    ordered: bool = False
+    """True if the question asks for its items in their order."""
 
 
 # --- calls to the outside ---------------------------------------------------------------------

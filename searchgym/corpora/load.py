@@ -46,7 +46,7 @@ _FAULTS = 5
 """Broken questions that are named at once."""
 _TASK_KEYS = frozenset(
     {"id", "_id", "question", *_ANSWERS, "supporting_ids", "hops"}
-    | {"evidence", "queries", "family", "items"}  # as saved task sets call them
+    | {"evidence", "queries", "family", "items", "ordered"}  # as saved task sets call them
 )
 
 
@@ -243,6 +243,7 @@ def task_of(
         should_abstain=answers == (ABSTAIN,),
         meta={k: v for k, v in record.items() if k not in _TASK_KEYS},
         items=_items(record, where),
+        ordered=record.get("ordered") is True,
     )
 
 

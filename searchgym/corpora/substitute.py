@@ -154,7 +154,9 @@ def _question(task: Task) -> dict[str, object]:
         "id": task.id, "question": task.question, "answers": list(task.answers),
         "evidence": list(task.evidence), "hops": task.hops, "family": task.family,
     }  # fmt: skip
-    return {**row, "items": [list(forms) for forms in task.items]} if task.items else row
+    if task.items:
+        row |= {"items": [list(forms) for forms in task.items], "ordered": task.ordered}
+    return row
 
 
 def _lines(rows: Iterable[dict[str, object]]) -> str:

@@ -36,7 +36,8 @@ class Row(NamedTuple):
     f1: float
     """Token F1 of the normalised answer, best over the accepted ones."""
     cover_em: float
-    """1 if an accepted answer is a substring of the answer: what ZeroSearch calls EM."""
+    """1 if an accepted answer stands in the answer as whole words; ZeroSearch's EM, which takes any
+    substring, is close to it."""
     evidence_recall: float
     """Share of the gold passages that were shown; NaN where the task names none."""
     searches: int
@@ -80,7 +81,7 @@ class Row(NamedTuple):
     reward: float = math.nan
     """Return of the episode; NaN where a result of an older release does not say."""
     set_f1: float = math.nan
-    """F1 over the members of a set answer; NaN where the question asks for one thing."""
+    """F1 over the parts of an answer; NaN where the question asks for one thing."""
     own: Mapping[str, float] = {}
     """The reward's own parts by name, unweighted, each summed over the episode."""
 

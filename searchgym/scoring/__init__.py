@@ -5,19 +5,20 @@ from __future__ import annotations
 from ..text import is_abstention, match
 from ..types import Task
 
-SCORING_VERSION = 2
+SCORING_VERSION = 3
 """Raised whenever a measure of an answer changes its value; results of two versions are not
-compared. 1: cover-EM found the answer anywhere, inside of words, too. 2: as whole words. Since then
-other scripts than Latin are normalised, too (``text.normalise_answer``), which moves no score of a
-text in Latin script."""
+compared. 1: cover-EM found the answer anywhere, inside of words, too. 2: as whole words. 3: "yes"
+and "no" under F1 as in HotpotQA; answers of several parts by their parts, in the order that the
+question asks for; sets cut at every separator; typographic marks, refusals in more words, answers
+of articles or marks alone (``searchgym.text``)."""
 
 
 def score_answer(task: Task, answer: str) -> dict[str, float]:
     """``{"em", "f1", "cover_em"}``, each in [0, 1], the best over the accepted answers.
 
-    Of a question for a set (``task.items``) ``em`` and ``cover_em`` are those of
-    :func:`searchgym.scoring.sets.score_set`, and there is ``set_f1``, too; ``f1`` stays that of
-    tokens.
+    Of a question for several things (``task.items``) they are those of
+    :func:`searchgym.scoring.sets.score_set`, in order where ``task.ordered``, and
+    there is ``set_f1``, too.
 
     A task that should be refused is right exactly when the answer is a refusal, and a refusal is
     wrong everywhere else.
@@ -29,10 +30,13 @@ def score_answer(task: Task, answer: str) -> dict[str, float]:
     if task.items:
         from .sets import score_set
 
-        members = score_set(answer, task.items)
+        parts = score_set(answer, task.items, ordered=task.ordered)
         return {
-            "em": members.exact, "f1": best.f1, "cover_em": members.cover, "set_f1": members.f1,
-        }  # fmt: skip
+            "em": best.exact or parts.exact,
+            "f1": best.exact or parts.tokens,
+            "cover_em": best.cover if task.ordered else best.exact or parts.cover,
+            "set_f1": best.exact or parts.f1,
+        }
     if refused and not best.exact:
         return {"em": 0.0, "f1": 0.0, "cover_em": 0.0}
     return {"em": best.exact, "f1": best.f1, "cover_em": best.cover}

@@ -1,26 +1,32 @@
-"""Answers that are sets: how they are written, read, and scored.
+"""Answers of several parts, sets and lists: how they are written, read, and scored.
 
-Written with semicolons ("Oldeth Marn; Kira Sanu"), in any order. Read are also lines with or
-without bullets, JSON lists, and lists with commas and "and", in which a member whose own name holds
-a comma or an "and" stays whole. Set F1 is the harmonic mean of precision and recall over members,
-2 · hits / (said + gold), as for lists in PhantomWiki (arXiv 2502.20377); exact match is a set F1
-of 1: every member and nothing else.
+Written with semicolons ("Oldeth Marn; Kira Sanu"), a set in any order. Read are also lines with or
+without bullets, JSON lists, and lists with commas and "and", in any mixture: an answer is cut at
+every separator, but a member whose own name holds one stays whole. Set F1 is the harmonic mean of
+precision and recall over members, 2 · hits / (said + gold), as for lists in PhantomWiki (arXiv
+2502.20377); exact match is a set F1 of 1: every member and nothing else. Of a list in order, a
+member counts at its own place alone.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
-from ..text import covers, normalise_answer
+from ..text import answer_words, covers, normalise_answer, overlap_f1
 
 SEPARATOR = "; "
+_PIECE, _PART, _AND = "\x00", "\x01", "\x02"
+"""Marks of cuts: at lines and semicolons, at commas, at "and"."""
+_MARK = re.compile("([\x00-\x02])")
+_UNMARKED = dict.fromkeys(range(3))
 _STRONG = re.compile(r"[;\n\r]+")
-_WEAK = re.compile(r"\s*,\s*(?:and\s+)?|\s+and\s+", re.IGNORECASE)
-_BULLET = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,3}[.)])\s+")
-_LEADING_AND = re.compile(r"^\s*and\s+", re.IGNORECASE)
+_WEAK = re.compile(r" ?, ?and | and ", re.IGNORECASE)
+_BULLET = re.compile(r"(?<=\x00 )(?:[-*•–]|\(?\d{1,3}[.)]) (?=([^\x00]*))")
 
 
 class SetScore(NamedTuple):
@@ -32,6 +38,8 @@ class SetScore(NamedTuple):
     f1: float
     cover: float
     """1 if every member stands somewhere in the answer as whole words."""
+    tokens: float
+    """Token F1 without separators, each member in the form that fits best."""
 
 
 def set_text(members: Iterable[str]) -> str:
@@ -39,68 +47,123 @@ def set_text(members: Iterable[str]) -> str:
     return SEPARATOR.join(sorted(set(members)))
 
 
-def score_set(answer: str, items: Sequence[Sequence[str]]) -> SetScore:
+def score_set(answer: str, items: Sequence[Sequence[str]], *, ordered: bool = False) -> SetScore:
     """Score an answer against a set's members, each given by its accepted forms.
 
-    A member said twice counts once, also under two of its names. An empty answer scores 0.
+    A member said twice counts once, also under two of its names. An empty answer scores 0. With
+    ``ordered``, what is said first must be the first member, and so on.
     """
-    member = {
-        normal: i for i, forms in enumerate(items) for form in forms
-        if (normal := normalise_answer(form))
-    }  # fmt: skip
-    hits: set[int] = set()
-    wrong: set[str] = set()
-    for said in read_set(answer, member):
-        if said in member:
-            hits.add(member[said])
-        else:
-            wrong.add(said)
-    spoken = len(hits) + len(wrong)
+    forms = [list(filter(None, map(normalise_answer, of))) for of in items]
+    said = read_set(answer, [form for of in items for form in of])
+    if ordered:
+        hits = sum(part in of for part, of in zip(said, forms, strict=False))
+        spoken = len(said)
+    else:
+        member = {normal: i for i, of in enumerate(forms) for normal in of}
+        hits = len({member[part] for part in said if part in member})
+        spoken = hits + len({part for part in said if part not in member})
     whole = normalise_answer(answer)
-    cover = all(
-        any(covers(whole, n) for n, i in member.items() if i == k) for k in range(len(items))
-    )
+    cover = bool(items) and all(any(covers(whole, normal) for normal in of) for of in forms)
+    tokens = _token_f1(said, forms, ordered)
     if not hits:
-        return SetScore(0.0, 0.0, 0.0, 0.0, float(cover and bool(items)))
-    f1 = 2 * len(hits) / (spoken + len(items))
-    return SetScore(float(f1 == 1.0), len(hits) / spoken, len(hits) / len(items), f1, float(cover))
+        return SetScore(0.0, 0.0, 0.0, 0.0, float(cover), tokens)
+    f1 = 2 * hits / (spoken + len(items))
+    exact = float(f1 == 1.0)
+    return SetScore(exact, hits / spoken, hits / len(items), f1, float(cover), exact or tokens)
 
 
-def read_set(answer: str, known: Mapping[str, object] = {}) -> list[str]:
+def _token_f1(said: Sequence[str], forms: Sequence[Sequence[str]], ordered: bool) -> float:
+    """Token F1 of parts; with ``ordered``, a word counts at its part's place alone."""
+
+    def words(part: str, place: int) -> Iterable[tuple[int, str]]:
+        return ((place, word) for word in answer_words(part) if word != "and")
+
+    places = len(forms) if ordered else 0
+    got = Counter(words(" ".join(said[places:]), places))
+    for place, part in enumerate(said[:places]):
+        got.update(words(part, place))
+    gold: Counter[tuple[int, str]] = Counter()
+    for place, of in enumerate(forms):
+        each = [Counter(words(form, min(place, places))) for form in of]
+        gold.update(max(each, key=lambda form: overlap_f1(got, form), default=Counter()))
+    return overlap_f1(got, gold)
+
+
+def read_set(answer: str, names: Iterable[str] = ()) -> list[str]:
     """The normalised members that an answer names, in its order, with repeats.
 
-    ``known``: normalised names that stay whole although they hold a comma or an "and".
+    ``names``: forms of members, which stay whole although they hold separators.
     """
+    known: dict[str, dict[tuple[str, ...], str]] = {}
+    for name in names:
+        normal = normalise_answer(name)
+        for spelt in (normal.split(), _cut([name])[0][1:]):
+            if spelt:
+                known.setdefault(spelt[0], {})[tuple(spelt)] = normal
+    numbered = {name for word, of in known.items() if word[0].isdigit() for name in of.values()}
+    answer = answer.translate(_UNMARKED)
     listed = _json_list(answer)
-    pieces = listed if listed is not None else _STRONG.split(answer)
-    several = sum(bool(normalise_answer(piece)) for piece in pieces) > 1
+    words, spans = _cut(_STRONG.split(answer) if listed is None else listed, numbered)
+    ends = {end: number for number, (_, end) in enumerate(spans)}
     members: list[str] = []
-    for piece in pieces:
-        text = _LEADING_AND.sub("", _BULLET.sub("", piece))
-        for whole in (piece, text):
-            if normalise_answer(whole) in known:
-                members.append(normalise_answer(whole))
-                break
-        else:
-            parts = _parts(text, known)
-            # Among semicolons, a comma within what is no member at all separates nothing.
-            members += parts if not several or any(p in known for p in parts) else [text]
-    return [normal for said in members if (normal := normalise_answer(said))]
-
-
-def _parts(text: str, known: Mapping[str, object]) -> list[str]:
-    """A text cut at commas and "and", known names in one piece, longest first."""
-    cuts = [(0, 0), *(match.span() for match in _WEAK.finditer(text)), (len(text), len(text))]
-    parts: list[str] = []
     at = 0
-    while at < len(cuts) - 1:
-        for end in range(len(cuts) - 1, at, -1):
-            part = normalise_answer(text[cuts[at][1] : cuts[end][0]])
-            if part in known or end == at + 1:
-                parts.append(part)
-                at = end
-                break
-    return parts
+    while at < len(spans):
+        start, end = spans[at]
+        found = None
+        if words[start - 1] == "and" in known:  # which separates, or begins a name
+            found = _longest(known["and"], words, start - 1, ends)
+        if found is None and words[start] in known:
+            found = _longest(known[words[start]], words, start, ends)
+        stop, member = found or (end, " ".join(words[start:end]))
+        members.append(member)
+        at = ends[stop] + 1
+    return members
+
+
+def _longest(
+    names: Mapping[tuple[str, ...], str], words: Sequence[str], at: int, ends: Collection[int]
+) -> tuple[int, str] | None:
+    """The longest name that begins at a word and ends with a part: where it ends, and it."""
+    return max(
+        (
+            (at + len(spelt), name)
+            for spelt, name in names.items()
+            if at + len(spelt) in ends and tuple(words[at : at + len(spelt)]) == spelt
+        ),
+        default=None,
+    )
+
+
+def _cut(
+    pieces: Iterable[str], numbered: Collection[str] = ()
+) -> tuple[list[str], list[tuple[int, int]]]:
+    """Normalised words of pieces, with a mark before each piece and each "and" that separates; and
+    where the parts lie in them. What has no letter or digit is no part.
+
+    ``numbered``: texts whose first word is no bullet.
+    """
+
+    def bullet(found: re.Match[str]) -> str:
+        line = found[0] + found[1]
+        return found[0] if numbered and normalise_answer(line) in numbered else ""
+
+    text = f" {' '.join(f' {_PIECE} '.join(['', *pieces]).split())} "
+    text = _WEAK.sub(f" {_AND} ", _BULLET.sub(bullet, text)).replace(",", f" {_PART} ")
+    _, *normal = _MARK.split(normalise_answer(text))  # in one go: parts are short and may be many
+    _, *raw = _MARK.split(text)
+    again = cache(normalise_answer)
+    words: list[str] = []
+    spans: list[tuple[int, int]] = []
+    for mark, part, said in zip(normal[::2], normal[1::2], raw[1::2], strict=True):
+        if mark != _PART:
+            words.append("and" if mark == _AND else _PIECE)
+        own = part.split()
+        if not own and any(map(str.isalnum, said)):  # "The The"
+            own = again(said).split()
+        if own:
+            spans.append((len(words), len(words) + len(own)))
+            words += own
+    return words, spans
 
 
 def _json_list(answer: str) -> list[str] | None:
@@ -109,6 +172,7 @@ def _json_list(answer: str) -> list[str] | None:
         return None
     try:
         read = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return [str(one) for one in read] if isinstance(read, list) else None
+    plain = isinstance(read, list) and all(isinstance(one, (str, int, float)) for one in read)
+    return [str(one).translate(_UNMARKED) for one in read] if plain else None

@@ -88,8 +88,8 @@ def build_tasks(
                 task = replace(draft, id=task_id, family=kind.name, split=split)
             else:
                 key = f"{kind.name}-{i}"
-                question = _question(ctx, draft, phrasing, wording_seed, key, questions)
-                task = _task(draft, question, task_id, split, phrasing)
+                worded = _question(ctx, draft, phrasing, wording_seed, key, questions)
+                task = _task(draft, *worded, task_id, split, phrasing)
             questions.add(task.question)
             seen.add(("question", task.question))
             tasks.append(task)
@@ -156,23 +156,27 @@ def _require_draft(draft: object, family: str, turn: int) -> None:
 
 def _question(
     ctx: Context, draft: Draft, phrasing: str, wording_seed: int, key: str, taken: set[str]
-) -> str:
+) -> tuple[str, bool]:
+    """The question, and whether its words ask for an order."""
     for attempt in range(REWORDINGS):
+        voice = Voice(ctx, phrasing, wording_seed, key, attempt)
         try:
-            question = draft.render(Voice(ctx, phrasing, wording_seed, key, attempt))
+            question = draft.render(voice)
         except SearchGymError:
             raise
         except Exception as error:
             raise _failed(draft.family, f"to word {key}", error) from error
         if question not in taken:
-            return question
+            return question, voice.ordered
     raise TaskError(
         f"two {draft.family} tasks read alike in every wording: {question!r}; give the properties "
         "they use different phrasings in the schema"
     )
 
 
-def _task(draft: Draft, question: str, task_id: str, split: str, phrasing: str) -> Task:
+def _task(
+    draft: Draft, question: str, ordered: bool, task_id: str, split: str, phrasing: str
+) -> Task:
     return Task(
         id=task_id,
         question=question,
@@ -186,5 +190,6 @@ def _task(draft: Draft, question: str, task_id: str, split: str, phrasing: str) 
         difficulty=draft.difficulty,
         should_abstain=draft.should_abstain,
         items=draft.items,
+        ordered=ordered,
         meta={"shape": draft.shape, "phrasing": phrasing, **draft.meta},
     )

@@ -6,18 +6,16 @@ After the pre-training task of MaskSearch (arXiv 2505.20285), there over sentenc
 
 from __future__ import annotations
 
-from itertools import chain, product
-
 import numpy as np
 
 from ..worlds.schema import Phrases
 from .context import Context
 from .draft import Draft, Sketch, family
+from .names import joined_answers
 from .simple import ends
 from .wording import Voice
 
 MOST = 4
-_FORMS = 64
 _FILL = Phrases(
     (
         "Fill in what is masked: {t}",
@@ -64,22 +62,11 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
             text = voice.pick(ctx.prop(step.property).document)
             sentences.append(text.replace("{s}", subject).replace("{o}", thing))
             known = mask
+        voice.ordered = masks > 1
         return voice.pick(_FILL).replace("{t}", " ".join(sentences))
 
     return sketch.finish(
-        "masked", shape=f"masked-{masks}", answers=filled_answers(forms), hops=masks,
-        operation=f"join:{','.join(nodes)}", render=render, meta={"masks": masks},
+        "masked", shape=f"masked-{masks}", answers=joined_answers(forms), hops=masks,
+        operation=f"join:{','.join(nodes)}", render=render, items=tuple(forms) if masks > 1 else (),
+        meta={"masks": masks},
     )  # fmt: skip
-
-
-def filled_answers(forms: list[tuple[str, ...]]) -> tuple[str, ...]:
-    """Accepted answers for masks in order: "X and Y", "X, Y"; names first, then titles (or second
-    forms), then other combinations, at most 64."""
-    first, second = ([f[min(place, len(f) - 1)] for f in forms] for place in (0, 1))
-    accepted: dict[str, None] = {}
-    for chosen in chain((first, second), product(*forms)):
-        accepted[" and ".join(chosen)] = None
-        accepted[", ".join(chosen)] = None
-        if len(accepted) >= _FORMS:
-            break
-    return tuple(accepted)[:_FORMS]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import permutations, product
+from itertools import chain, product
 
 from ..worlds.values import value_answers
 from ..worlds.world import World
@@ -29,23 +30,23 @@ def amount_answers(number: int, unit: str = "") -> tuple[str, ...]:
     return (*forms, *(f"{form} {unit}" for form in forms if unit))
 
 
-def joined_answers(parts: tuple[tuple[str, ...], ...], limit: int = 64) -> tuple[str, ...]:
-    """Accepted forms of a list answer: "X and Y" first, then "X, Y" and "X, Y and Z", in every
-    order of the parts.
+def joined_answers(parts: Sequence[tuple[str, ...]], limit: int = 64) -> tuple[str, ...]:
+    """Accepted forms of a list answer, its parts in order: "X and Y", "X, Y", "X, Y and Z"; names
+    first, then titles (or second forms), then other combinations, ``limit`` in all.
 
-    Exact match deletes commas, so "X, Y", "X; Y" and "X Y" count as one. Orders of the canonical
-    parts come first, then combinations of their other forms, ``limit`` in all.
+    Other orders, and what is left out here, are read from a task's ``items``
+    (``searchgym.scoring.sets``).
     """
-    forms: dict[str, None] = {}
-    for chosen in product(*parts):
-        for order in permutations(chosen):
-            forms[" and ".join(order)] = None
-            forms[", ".join(order)] = None
-            if len(order) > 2:
-                forms[f"{', '.join(order[:-1])} and {order[-1]}"] = None
-        if len(forms) >= limit:
+    first, second = ([forms[min(place, len(forms) - 1)] for forms in parts] for place in (0, 1))
+    joined: dict[str, None] = {}
+    for chosen in chain((first, second), product(*parts)):
+        joined[" and ".join(chosen)] = None
+        joined[", ".join(chosen)] = None
+        if len(chosen) > 2:
+            joined[f"{', '.join(chosen[:-1])} and {chosen[-1]}"] = None
+        if len(joined) >= limit:
             break
-    return tuple(forms)[:limit]
+    return tuple(joined)[:limit]
 
 
 class Surfaces:

@@ -1,10 +1,13 @@
 """``parallel``: independent sub-questions, joined.
 
-Scored like everything else, by exact match: the answer is the list "X and Y", accepted in every
-order, with "and" or commas (``names.joined_answers``), or the difference of two years in digits.
+The answer is a list of the parts, however they are set apart (``searchgym.scoring.sets``), in the
+order of the question where it asks for one ("respectively"), or the difference of two years in
+digits.
 """
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 
@@ -38,6 +41,7 @@ _JOIN = Phrases(
         "Please answer with {d}, one after the other.",
     ),
 )
+_IN_ORDER = re.compile(r"respectively|order|in turn|one after the other")
 YEARS_APART = Phrases(
     (
         "How many years lie between {x} and {y}?",
@@ -86,10 +90,12 @@ def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
 
     def render(voice: Voice) -> str:
         described = listed([voice.describe(p) for p in known])
-        return capitalised(voice.pick(_JOIN).replace("{d}", described))
+        phrase = voice.pick(_JOIN)
+        voice.ordered = _IN_ORDER.search(phrase) is not None
+        return capitalised(phrase.replace("{d}", described))
 
     return sketch.finish(
-        "parallel", shape=f"join-{parts}", answers=joined_answers(accepted),
+        "parallel", shape=f"join-{parts}", answers=joined_answers(accepted), items=accepted,
         hops=max(len(p.steps) for p in known), branches=parts,
         operation=f"join:{','.join(nodes)}", render=render,
     )  # fmt: skip

@@ -189,6 +189,8 @@ class Voice:
         self._phrasing = phrasing
         self._seed = derive(seed, "question", *key)
         self._place = 0
+        self.ordered = False
+        """Whether the words chosen ask for the answer's items in their order."""
 
     def about(self, ctx: Context) -> Voice:
         """The same voice, place and all, over another context of the same world."""

@@ -18,14 +18,14 @@ def _task(*answers: str, abstain: bool = False) -> Task:
         ("beatles band", "beatles", 0, 2 / 3, 1),
         ("not Paris but London", "Paris", 0, 0.4, 1),
         ("", "the", 0, 0, 0),
-        ("the", "the", 0, 0, 0),
+        ("the", "the", 1, 1, 1),
         ("1,000", "1000", 1, 1, 1),
         ("3.5", "35", 1, 1, 1),
         ("é", "é", 1, 1, 1),
         ("ﬁne", "fine", 0, 0, 0),  # no Unicode folding
         ("I do not know anything", "no", 0, 0, 0),  # whole words cover, not parts of them
         ("1922", "2", 0, 0, 0),
-        ("No, it is not", "no", 0, 0.4, 1),
+        ("No, it is not", "no", 0, 0, 1),
         ("It was 2 or 12", "2", 0, 1 / 3, 1),
         ("12 and 2", "2", 0, 0.5, 1),
         ("in Quelle", "Quell", 0, 0, 0),
@@ -57,6 +57,30 @@ def test_cover_em_is_a_run_of_words(before: list[str], gold: list[str], after: l
 def test_best_over_the_answers() -> None:
     assert score_answer(_task("Mira Venn", "Venn"), "venn")["em"] == 1
     assert score_answer(_task("Mira Ada Venn", "Venn of Quell"), "Mira Venn")["f1"] == 0.8
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["unanswerable", "No answer", "I don't know.", "I don’t know", "I do not know the answer.",
+     "**Unanswerable**", "N/A", "Not enough information to answer.", "I'm not sure.",
+     "The question cannot be answered from the given passages.", "It is unknown.",
+     "I’m sorry, but I can’t help with that.", "I was unable to find the answer to this question.",
+     "Unfortunately, the search results do not contain this information.", "No information found",
+     "Cannot be determined", "There is no answer to this question."],
+)  # fmt: skip
+def test_refusals_in_typical_wordings(text: str) -> None:
+    assert score_answer(_task(abstain=True), text) == {"em": 1, "f1": 1, "cover_em": 1}
+    assert score_answer(_task("Paris", "No"), text) == {"em": 0, "f1": 0, "cover_em": 0}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "no", "yes", "The answer is no.", "none", "0", "not", "the answer", "I know the answer",
+     "unanswerable or Paris", "I don't know, but I think it is Paris.", "unanswerable yes",
+     "No, it is not", "Not Paris", "It is certain", "0; no answer"],
+)  # fmt: skip
+def test_what_is_no_refusal(text: str) -> None:
+    assert score_answer(_task(abstain=True), text) == {"em": 0, "f1": 0, "cover_em": 0}
 
 
 def test_refusals() -> None:

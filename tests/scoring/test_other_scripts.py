@@ -1,10 +1,12 @@
-"""Answers in other scripts than Latin, and that those in Latin script score as they did."""
+"""Answers in other scripts than Latin, and that those in Latin script score as they did: by the
+rules of SQuAD and HotpotQA."""
 
 from __future__ import annotations
 
 import re
 import string
 import unicodedata
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -29,16 +31,86 @@ LATIN = st.text(
 )
 
 
+TYPED = str.maketrans(
+    {**dict.fromkeys("‘’‚‛′‹›ʻʼ", "'"), **dict.fromkeys("“”„‟″«»", '"'), "…": "...", "\xad": ""}
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
+)
+"""Typographic marks → what an ASCII keyboard has for them."""
+
+
 def squad(text: str) -> str:
     """SQuAD's normalisation, written once more."""
     kept = "".join(c for c in text.lower() if c not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", kept).split())
 
 
+def hotpotqa(prediction: str, gold: str) -> tuple[float, float]:
+    """EM and F1 of HotpotQA's ``hotpot_evaluate_v1.py``; F1 is SQuAD's but for "yes" and "no"."""
+    said, wanted = squad(prediction), squad(gold)
+    whole = ("yes", "no", "noanswer")
+    if said != wanted and (said in whole or wanted in whole):
+        return 0.0, 0.0
+    common = sum((Counter(said.split()) & Counter(wanted.split())).values())
+    if not common:
+        return float(said == wanted), 0.0
+    precision, recall = common / len(said.split()), common / len(wanted.split())
+    return float(said == wanted), 2 * precision * recall / (precision + recall)
+
+
 @given(LATIN)
 def test_latin_script_is_normalised_as_squad_does(text: str) -> None:
-    assert normalise_answer(text) == squad(text)
-    assert answer_words(squad(text)) == squad(text).split()
+    typed = squad(text.translate(TYPED))
+    if typed:  # see test_what_normalises_to_nothing_is_kept
+        assert normalise_answer(text) == typed
+    assert answer_words(typed) == typed.split()
+
+
+WORDS = "yes no noanswer a an the The Who who's Mira (3.14) 314 1,000 x-y ; . * -".split()
+ANSWERS = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join) | st.text(
+    st.characters(max_codepoint=0x7E, exclude_categories=["Cc"]), max_size=30
+)
+
+
+@given(ANSWERS, ANSWERS)
+def test_em_and_f1_are_those_of_hotpotqa(said: str, gold: str) -> None:
+    ours = match(said, [gold])
+    if squad(gold):  # what its script says of golds that normalise to nothing is no score
+        assert (ours.exact, ours.f1) == pytest.approx(hotpotqa(said, gold))
+    assert exact_match(said, [gold]) == ours.exact
+    assert cover_match(said, [gold]) == ours.cover
+
+
+@pytest.mark.parametrize(
+    ("prediction", "answer"),
+    [
+        ("Don’t Look Now", "Don't Look Now"),
+        ("“Heroes”", '"Heroes"'),
+        ("«Heroes»", "Heroes"),
+        ("1914–1918", "1914-1918"),
+        ("−5", "-5"),
+        ("Jean‑Luc", "Jean-Luc"),
+        ("New\u00a0York\u202fCity", "New York City"),
+        ("co\u00adop\u200beration\ufeff", "cooperation"),
+        ("Hawaiʻi", "Hawai'i"),
+        ("wait…", "wait..."),
+        ("**Paris**.", "Paris"),
+        ("`x`", "x"),
+        ("(3.14)", "3.14"),
+    ],
+)
+def test_answers_as_chat_models_type_them(prediction: str, answer: str) -> None:
+    assert exact_match(prediction, [answer]) == exact_match(answer, [prediction]) == 1
+
+
+@pytest.mark.parametrize("answer", ["A", "The The", "*", "....-", "…", "、"])
+def test_what_normalises_to_nothing_is_kept(answer: str) -> None:
+    assert match(answer, [answer]) == (1, 1, 1)
+    assert match(f" {answer.upper()}\n", ["Mira", answer]) == (1, 1, 1)
+    others = {"A", "The The", "*", "....-", "…", "、", "an", "Mira", "A Mira"} - {answer}
+    assert all(match(other, [answer]).exact == 0 for other in others)
+    assert match("A.", ["A"]).exact == 1
+    for nothing in ("", " \u200b\u3000\n"):
+        assert match(nothing, [answer, nothing]) == match(answer, [nothing]) == (0, 0, 0)
 
 
 def test_normal_forms_are_unicodes_and_runs_of_marks_are_parted() -> None:

@@ -17,7 +17,7 @@ from .tiny import make_corpus, make_world, random_world
 
 
 def _wordless(task):
-    return replace(task, question="", meta={"shape": task.meta["shape"]})
+    return replace(task, question="", ordered=False, meta={"shape": task.meta["shape"]})
 
 
 def test_the_wording_seed_changes_only_the_words():

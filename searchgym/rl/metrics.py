@@ -266,6 +266,13 @@ CANDIDATE: Mapping[str, Metric] = {
 """Numbers of the candidate agent's learning curve."""
 
 
+SOMETIMES = frozenset({
+    "kl", "ratio", "clip_frac", "approx_kl", "behaviour_weight", "capped_frac", "squared",
+    "log_ratio", "groups_replayed",
+})  # fmt: skip
+"""Numbers of ``rl.jsonl`` that only trainings with a reference, a certain loss or a store log."""
+
+
 def family(name: str) -> str:
     """The entry of a table that a logged name belongs to: itself, or its first part and ``/*``."""
     head, slash, _ = name.partition("/")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -20,6 +20,8 @@ from ..utils.state_file import under
 from .critics.registry import check_critic_table
 from .data.curriculum import ByCurriculum
 from .data.uniform import UniformTasks
+from .measures import loss_metrics
+from .metrics import RL, SOMETIMES
 from .recipe_files import read, shipped
 from .reference import MovingReference
 from .slots.protocols import (
@@ -27,12 +29,14 @@ from .slots.protocols import (
     CoefficientSchedule,
     DataPolicy,
     Loss,
+    Replay,
     RewardTransform,
     RolloutStrategy,
     Signal,
     SlotObject,
 )
 from .slots.registry import REGISTRY, SlotName, make
+from .slots.samples import loss_statistics
 
 SEVERAL: tuple[SlotName, ...] = ("signal", "reward", "loss")
 """Slots that hold a list."""
@@ -152,6 +156,33 @@ class Recipe:
         for name in sorted(getattr(self.schedule, "names", ())):
             if name not in driven and not name.startswith("w_"):
                 raise CardError(unknown("coefficient of the schedule", name, sorted(driven)))
+
+    def check_watched(self, rewards: Collection[str]) -> None:
+        """``CardError`` for a metric that a part reads (``Slot.watches``) and this training does
+        not log; ``rewards``: the parts of the environment's reward."""
+        watched = [
+            (place, part, name)
+            for place, part in self.parts()
+            for name in sorted(getattr(part, "watches", ()))
+        ]
+        if not watched:
+            return
+        logged = {name for name in RL if not name.endswith("/*")} - SOMETIMES
+        logged |= {f"rewards/{name}" for name in rewards}
+        if self.needs("ref_logp"):
+            logged |= {"kl"}
+        for loss in self.loss:
+            logged |= set(loss_metrics(loss.name, dict.fromkeys(loss_statistics(loss))))
+        if isinstance(self.data, Replay):
+            logged |= {"groups_replayed"}
+        closed = {"rewards", "replay", *REGISTRY["loss"], *(loss.name for loss in self.loss)}
+        for place, part, name in watched:
+            head, slash, _ = name.partition("/")
+            if name not in logged and (not slash or head in closed or f"{head}/*" not in RL):
+                raise CardError(
+                    f"{place} ({type(part).__name__}) reads the metric {name!r}: "
+                    + unknown("metric of this training", name, sorted(logged))
+                )
 
     def require_sampled(self, what: str) -> None:
         """Refuse, by a ``CardError``, the parts that weigh tokens by how likely they were when they

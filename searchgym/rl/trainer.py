@@ -19,11 +19,12 @@ from typing import Any
 import torch
 
 from ..envs.unwrap import search_env
-from ..errors import CardError, DataError, EngineError
+from ..errors import CardError, DataError, EngineError, unknown
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.model_folder import sampling_of
 from ..policies.scoring import sampled_ids
 from ..policies.trainable import TrainableLM
+from ..rewards.registry import FINAL, TURN
 from ..types import Agent
 from ..utils.files import FolderLock
 from .agreement import require_agreement, tolerance
@@ -114,6 +115,8 @@ class Trainer:
             "ref_logp": lm.has_reference,
         }
         self.recipe.check(frozenset(name for name, given in there.items() if given))
+        own = (part.name for part in env.rules.reward.parts)
+        self.recipe.check_watched({*TURN, *FINAL, *own})
         self.reference = MovingReference.of(self.recipe.reference)
         if self.reference is not None:
             self.reference.require_copy(lm)
@@ -309,6 +312,7 @@ class Trainer:
         if self.rollouts is not None:
             metrics |= self.rollouts.updated(self.lm.merged(), self.policy.version)
         metrics |= {"rollout_s": played_until - start, "update_s": perf_counter() - played_until}
+        _require_watched(recipe, metrics)
         self.monitor.update(metrics)
         self.metrics = metrics
         return metrics
@@ -384,6 +388,18 @@ class Trainer:
         if version is not None:
             generator: Any = self.policy.generator
             generator.version = version
+
+
+def _require_watched(recipe: Recipe, metrics: Mapping[str, float]) -> None:
+    """``CardError`` for a metric that a part reads and a step with an update has not logged; parts
+    of rewards are logged where an episode earns them."""
+    for place, part in recipe.parts():
+        for name in sorted(getattr(part, "watches", ())):
+            if "loss" in metrics and name not in metrics and not name.startswith("rewards/"):
+                raise CardError(
+                    f"{place} ({type(part).__name__}) reads the metric {name!r}: "
+                    + unknown("metric of this training", name, sorted(metrics))
+                )
 
 
 def _warn_of_rounding(lm: TrainableLM, lr: float) -> None:

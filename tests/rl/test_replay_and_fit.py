@@ -185,3 +185,31 @@ def test_an_adaptive_coefficient_needs_what_it_adapts_to() -> None:
     recipe = {"advantage": "grpo", "loss": "ppo", "schedule": {"use": "adaptive_kl", "name": "lr"}}
     with pytest.raises(CardError, match=r"schedule .*needs 'ref_logp'"):
         Recipe.of(recipe).check(frozenset())
+
+
+def test_an_adaptive_coefficient_moves() -> None:
+    """By Ziegler's rule, at every step, from the KL that the step before has logged."""
+    recipe = {**read("ppo_kl"), "schedule": {**read("ppo_kl")["schedule"], "horizon": 100}}
+    run = trainer(recipe, 1, steps=4, critic=True, lm={"reference": True}, lr=1e-2)
+    beta = 0.001
+    for row in run.train():
+        assert row["coef/beta"] == pytest.approx(beta)
+        beta *= 1 + min(max(row["kl"] / 0.1 - 1, -0.2), 0.2) * row["trajectories"] / 100
+    assert beta != pytest.approx(0.001, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"schedule": {"use": "adaptive_kl", "name": "lr", "measured": "kl_ref"}}, "'kl_ref'"),
+        ({"schedule": {"use": "adaptive_kl", "name": "lr", "measured": "approx_kl"}}, "'approx_"),
+        ({"schedule": {"use": "by_entropies", "name": "lr"}}, "'sft/entropy'"),
+        ({"loss": ["ppo", "sft"], "schedule": "by_entropies"}, "'sft/entropy'"),
+        ({"schedule": {"use": "slope_weights", "names": ["f1", "f2"]}}, "'rewards/f2'"),
+        ({"schedule": {"use": "by_metric", "name": "lr", "metric": "reword"}}, "mean 'reward'"),
+        ({"schedule": {"use": "by_metric", "name": "lr", "metric": "odd/one"}}, "'odd/one'"),
+    ],
+)
+def test_a_metric_that_is_not_logged_is_named_before_training(changes: Any, says: str) -> None:
+    with pytest.raises(CardError, match=r"schedule \(\w+\) reads the metric .*" + says):
+        trainer({"advantage": "grpo", "loss": "reinforce", **changes}, 1)

@@ -27,7 +27,8 @@ def trainer(
 ) -> Trainer:
     model, policy = player(seed, **(lm or {}))
     teacher, out = options.pop("teacher", None), options.pop("out", None)
-    critic = Critic(model, lr=LR, epochs=2) if recipe == "ppo" else None
+    valued = options.pop("critic", recipe == "ppo")
+    critic = Critic(model, lr=LR, epochs=2) if valued else None
     made = Recipe.of(recipe)
     config = TrainConfig.of(made, **{"tasks": 4, "lr": LR, "seed": seed, **options})
     return Trainer(

@@ -26,11 +26,12 @@ class AdaptiveKL(Slot):
         start: float = 0.001,
         target: float = 0.1,
         horizon: int = 10_000,
-        measured: str = "kl_ref",
+        measured: str = "kl",
     ) -> None:
         adapted_kl_coefficient(start, target, 1, target=target, horizon=horizon)
         self.name, self.value, self.measured = name, float(start), measured
-        self.requires = frozenset({"ref_logp"} if measured == "kl_ref" else ())
+        self.requires = frozenset({"ref_logp"} if measured == "kl" else ())
+        self.watches = frozenset({measured, "trajectories"})
         self.names = frozenset({name})
         self.target, self.horizon = target, horizon
 

@@ -39,6 +39,7 @@ class ByEntropies(Slot):
         self.weight, self.name, self.names = float(weight), name, frozenset({name})
         self.low, self.high = float(low), float(high)
         self.metrics = (expert, own)
+        self.watches = frozenset(self.metrics)
         self.first: list[float] | None = None
         self.ratio = 1.0
 

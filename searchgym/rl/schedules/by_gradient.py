@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import CardError
 from ...seeding import derive, unit
 from ..slots.protocols import Slot
 
@@ -32,6 +31,7 @@ class ByGradient(Slot):
     """
 
     registered = "by_gradient"
+    watches = frozenset({"grad_norm"})
 
     def __init__(
         self,
@@ -52,13 +52,10 @@ class ByGradient(Slot):
         self.last = 0.0
 
     def coef(self, step: int, metrics: Mapping[str, float]) -> Mapping[str, float]:
-        if self.imitated and metrics:
-            if "loss" in metrics and "grad_norm" not in metrics:
-                raise CardError("schedule 'by_gradient' reads the metric 'grad_norm', not logged")
-            if "grad_norm" in metrics:  # none where no group was kept
-                self.last = metrics["grad_norm"]
-                if len(self.warm) < self.warmup:
-                    self.warm.append(self.last)
+        if self.imitated and "grad_norm" in metrics:  # not there where no group was kept
+            self.last = metrics["grad_norm"]
+            if len(self.warm) < self.warmup:
+                self.warm.append(self.last)
         self.imitated = step < self.warmup or unit(derive(self.seed, "imitate", step)) < self.odds
         return {self.policy: 1.0 - self.imitated, self.imitation: 1.0 * self.imitated}
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import CardError, unknown
 from ..slots.protocols import Slot
 
 
@@ -44,19 +43,16 @@ class ByMetric(Slot):
         if not 0 <= momentum < 1 or not np.isfinite(table).all():
             raise ValueError("points are finite and momentum is in [0, 1)")
         self.name, self.metric, self.table = name, metric, table
-        self.names = frozenset({name})
+        self.names, self.watches = frozenset({name}), frozenset({metric})
         self.start = float(table[0, 1] if start is None else start)
         self.momentum = float(momentum)
         self.mean: float | None = None
 
     def coef(self, step: int, metrics: Mapping[str, float]) -> Mapping[str, float]:
-        if metrics:
-            if self.metric not in metrics:
-                raise CardError(unknown("metric of this run", self.metric, sorted(metrics)))
-            new = metrics[self.metric]
-            if np.isfinite(new):  # a step without a sound episode says nothing
-                kept = new if self.mean is None else self.mean
-                self.mean = self.momentum * kept + (1 - self.momentum) * new
+        new = metrics.get(self.metric, np.nan)
+        if np.isfinite(new):  # a step without a sound episode says nothing
+            kept = new if self.mean is None else self.mean
+            self.mean = self.momentum * kept + (1 - self.momentum) * new
         if self.mean is None:
             return {self.name: self.start}
         return {self.name: float(np.interp(self.mean, self.table[:, 0], self.table[:, 1]))}

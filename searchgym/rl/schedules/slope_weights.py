@@ -38,6 +38,7 @@ class SlopeWeights(Slot):
             raise ValueError("window is at least 2, temperature above 0, momentum in [0, 1)")
         self.tracked = tuple(names)
         self.names = frozenset(f"w_{name}" for name in names)
+        self.watches = frozenset(f"rewards/{name}" for name in names)
         self.window, self.temperature, self.momentum = window, float(temperature), float(momentum)
         self.weights = np.array([1.0] * len(self.tracked) if start is None else start, float)
         if len(self.weights) != len(self.tracked):
@@ -45,7 +46,7 @@ class SlopeWeights(Slot):
         self.history: list[list[float]] = []
 
     def coef(self, step: int, metrics: Mapping[str, float]) -> Mapping[str, float]:
-        if metrics:
+        if any(f"rewards/{name}" in metrics for name in self.tracked):  # some sound episode
             row = [metrics.get(f"rewards/{name}", 0.0) for name in self.tracked]
             self.history = [*self.history, row][-self.window :]
         if len(self.history) > 1:

@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import EngineError
+from ...errors import CheckError, EngineError
 from ...types import Task
+from ..metrics import RL, family
 from .batch import Batch, Estimate, Mean, Output, Totals
 from .promises import bare, check_memory, check_needs, close, only, poisoned, require, unlikely
 from .protocols import Floats, UpdateWide
@@ -301,9 +302,26 @@ def _check_admitted(spec: Any, policy: Any, scored: Scored, admitted: Scored) ->
     require(not set(scored.signals) - set(admitted.signals), spec, "all signals are handed on")
 
 
+class _Watched(dict[str, float]):
+    """Metrics of which only those that are there may be asked for."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return self[str(name)] is not None
+
+    def __missing__(self, name: str) -> float:
+        raise CheckError(f"a schedule reads the metric {name!r}, which its watches does not name")
+
+
 def check_schedule(spec: Any) -> None:
-    """Check a schedule: finite numbers, memory."""
-    metrics = {"kl_ref": 0.3, "trajectories": 64.0, "reward": 0.5, "em": 0.4}
+    """Check a schedule: finite numbers, memory, and that it reads the logged metrics that it names
+    in ``watches`` and no others."""
+    names = sorted(getattr(make("schedule", spec), "watches", ()))
+    logged = all(name in RL or family(name) in RL for name in names)
+    require(logged, spec, f"watches names metrics of METRICS.md; it has {names}")
+    metrics = _Watched({name: 0.1 * i for i, name in enumerate(names, 3)})
 
     def three(schedule: Any) -> list[dict[str, float]]:
         return [dict(schedule.coef(step, metrics)) for step in range(3)]

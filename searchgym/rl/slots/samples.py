@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,8 @@ from ...objects import load_known
 from ...policies.scoring import TOP
 from ...seeding import derive, stream
 from ...types import Task
-from .batch import Batch
+from .batch import Batch, Output
+from .protocols import UpdateWide
 from .records import Floats, Group, Played, TaskPlan
 from .registry import REGISTRY
 
@@ -120,6 +122,17 @@ def sample_batch(
             for name, values in sample_signals(signals, n, seed).items()
         },
     )
+
+
+def loss_statistics(loss: Any) -> set[str]:
+    """Names of the statistics that a loss gives, by a trial on made-up numbers."""
+    needs = sorted(loss.requires)
+    batch = sample_batch(0, signals=needs, notes=needs)
+    logp = batch.need("old_logp").clone().requires_grad_()
+    output = Output(logp, -logp.detach())
+    if isinstance(loss, UpdateWide):
+        batch.notes.update(loss.prepare(batch, output, {}))
+    return set(loss(output, batch, batch.totals, {})[1])
 
 
 def _logit_gradient(count: int, width: int, ids: int = 5) -> torch.Tensor:

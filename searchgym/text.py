@@ -1,4 +1,4 @@
-"""The only place where text is normalised for comparison."""
+"""The only place where text is normalised for comparison, or made fit to be printed."""
 
 from __future__ import annotations
 
@@ -73,6 +73,18 @@ _OF_REFUSALS = _UNKNOWN | _NOT | _KNOWN | frozenset(
     "definitive definitively exact specific correct currently after sorry unfortunately afraid "
     "apologise apologies apologize however think".split()
 )  # fmt: skip
+
+
+def printable(text: str) -> str:
+    """Replace by a blank what a terminal or page would obey instead of showing: control characters
+    and line ends, marks that turn the direction of writing, halves of surrogate pairs."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in _JOINERS else " " for c in text)
+
+
+_JOINERS = "\u200c\u200d"
+"""Invisible, but part of how words (Persian, Hindi) and emoji are written."""
 
 
 def normalise_answer(text: str) -> str:

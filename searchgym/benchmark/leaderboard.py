@@ -3,29 +3,43 @@
 Rows come from the ``expected.json`` files of the catalogue (``agents/*/expected.json``,
 ``envs/*/expected.json``), from result files that others submitted
 (``agents/<name>/results/*.json``), and from result files that are named. A result file is what
-``searchgym eval … --out DIR`` writes, with its trajectories beside it; ``searchgym verify FILE``
-checks it.
+``searchgym eval … --out DIR`` writes, with its trajectories beside it. It is checked before it is
+shown, as ``searchgym verify FILE`` does: a wrong one is refused, and a row says what was not
+checked. In a result file an episode that the infrastructure ended counts as 0, so that no score
+gains by losing some.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+import numpy as np
 
 from ..cards import cards, catalog
-from ..errors import EvaluationError, unknown
-from ..evaluation.intervals import Interval
+from ..envs.setup import Options
+from ..errors import EvaluationError, SearchGymError, unknown
+from ..evaluation.intervals import Interval, mean_interval
 from ..evaluation.machine import NOTE
+from ..evaluation.metrics import METRICS as MEASURED
+from ..evaluation.metrics import column, own_metric
 from ..evaluation.result import EvalResult
+from ..rewards.reward import Reward
+from ..text import printable
 from .expected import load
+from .submitted import Checked, check_result
 
-METRICS = ("f1", "em", "evidence_recall", "searches")
+METRICS = ("f1", "em", "evidence_recall", "searches", "reward")
+_ALWAYS = ("f1", "em", "evidence_recall", "searches")
+"""Metrics of every row; the reward's is only there where it ranks."""
 FEWEST = 50
 """Fewest questions of a row; fewer say too little about a method."""
 SORTS = ("set", "method", *METRICS, "questions", "date")
@@ -43,13 +57,24 @@ class Entry(NamedTuple):
     scores: Mapping[str, Interval]
     """Metric → mean with its 95 % interval, over seeds and questions."""
     questions: int
+    """Questions behind the means, lost episodes among them."""
     seeds: int
     date: str
     """Day of the measurement (ISO), or "" where the file does not say."""
     version: str
     """Version of searchgym."""
     command: str
-    """Command that measures it again."""
+    """Command that measures it again; "" where none asks the same questions."""
+    metric: str = "f1"
+    """The metric that ranks the methods of this set, see ``evaluation.metrics.own_metric``."""
+    ceiling: bool = False
+    """True for the oracle, which is told the gold queries: a bound, no method."""
+    lost: int = 0
+    """Episodes that the infrastructure ended; each counts as 0."""
+    note: str = ""
+    """What a reader has to know: lost episodes, chosen questions, "not verified"."""
+    verified: bool = True
+    """False: its actions were not played again here, so it is never the best."""
 
 
 def expected_files() -> list[Path]:
@@ -91,42 +116,117 @@ def recorded(path: Path) -> list[Entry]:
                     rung if kinds.get(rung) == "real" or rung == owner else f"{rung} ({owner})",
                     f"{owner}/{name}", scores, these[0]["questions"],
                     these[0]["seeds"], run.get("date", ""), run["versions"]["searchgym"],
-                    shlex.join(command),
+                    shlex.join(command), _metric_of(rung), agent == "oracle",
                 )
             )  # fmt: skip
     return rows
 
 
+def _metric_of(name: str) -> str:
+    """The metric that ranks the methods of a set, by its name."""
+    known = gym.registry.get(f"searchgym/{name}")
+    return own_metric(known.kwargs if known else {})
+
+
 def measured(path: Path) -> Entry:
-    """The row of a result file, its means computed from the stored rows."""
+    """The row of a result file, its means computed from the stored rows.
+
+    Raises:
+        EvaluationError: the run was interrupted, or the file is wrong.
+    """
     result = EvalResult.load(path)
     if not result.complete:
         raise EvaluationError(f"{path}: the run was interrupted; the same command goes on with it")
+    try:
+        checked = check_result(path)
+    except SearchGymError as error:  # such as a reward that only its author's code knows
+        checked = Checked((), (), (str(error),), lost=result.infra_errors)
+    if checked.wrong:
+        raise EvaluationError(
+            f"{path} is wrong: {checked.wrong[0]}; 'searchgym verify' tells all that is"
+        )
+    name, options = _identity(result)
     settings = result.settings
-    command = ["searchgym", "eval", result.set, "-a", result.agent, "-n", str(len(result.rows))]
-    for flag, options in (("-A", settings["agent"].get("options") or {}), ("-s", _set(result))):
-        for key, value in options.items():
-            command += [flag, f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
-    if result.seed:
-        command += ["--seed", str(result.seed)]
-    name = settings["corpus"]["name"] if _is_real(settings) else result.set
-    name = name.removeprefix("searchgym/") + (" (altered)" if _set(result) else "")
+    altered = options != {} or checked.chosen or not (
+        settings["search_enabled"] and _is_plain(settings)
+    )  # fmt: skip
+    shown = (settings["corpus"]["name"] if _is_real(settings) else name).removeprefix("searchgym/")
+    scores = {m: _counted(result, m) for m in METRICS if m in (*_ALWAYS, result.metric)}
+    notes = [
+        f"{checked.lost} lost" if checked.lost else "", checked.chosen,
+        "" if checked.played else "not verified",
+    ]  # fmt: skip
     return Entry(
-        result.agent, name, f"{path.parent.name}/{path.stem}",
-        {metric: result.means[metric] for metric in METRICS}, len(result.rows), 1, _day(path),
-        settings["versions"].get("searchgym", ""), shlex.join(command),
+        result.agent, shown + (" (altered)" if altered else ""), f"{path.parent.name}/{path.stem}",
+        scores, scores[result.metric].n, 1, _day(path),
+        settings["versions"].get("searchgym", ""), _command(result, checked, name, options),
+        result.metric, result.ceiling, checked.lost, "; ".join(filter(None, notes)),
+        checked.played,
     )  # fmt: skip
 
 
-def _set(result: EvalResult) -> dict[str, Any]:
-    """Options of a result's environment that are not those of its id."""
-    known = gym.registry.get(result.set) or gym.registry.get(f"searchgym/{result.set}")
-    if known is None:
-        return {}
-    given: Mapping[str, Any] = result.settings["environment"]
+def _counted(result: EvalResult, metric: str) -> Interval:
+    """A metric's mean in which a lost episode counts as 0, or less where others have less; what
+    agents take (searches) is that of the others."""
+    values = column(result.rows, metric)
+    if metric != "searches" and result.infra_errors:
+        worst = min([0.0, *values[~np.isnan(values)]])
+        has = [row.infra_error and not math.isnan(getattr(row, metric)) for row in result.rows]
+        values[has] = worst
+    return mean_interval(values, seed=result.seed, unit=MEASURED[metric])
+
+
+def _command(
+    result: EvalResult, checked: Checked, env: str, options: Mapping[str, Any] | None
+) -> str:
+    """The command that asks the same agent the same questions, or "" where none is known to."""
+    settings = result.settings
+    card = cards("agents").get(result.agent)
+    other = card is not None and card.body["use"] != settings["agent"].get("class")
+    if checked.asked is None or options is None or other or not _is_plain(settings):
+        return ""
+    command = ["searchgym", "eval", env, "-a", result.agent, *checked.asked]
+    for flag, table in (("-A", settings["agent"].get("options") or {}), ("-s", options)):
+        for key, value in table.items():
+            command += [flag, f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
+    if not settings["search_enabled"]:
+        command += ["--closed-book", "only"]
+    if result.seed:
+        command += ["--seed", str(result.seed)]
+    line = shlex.join(command)
+    return line if printable(line) == line else ""
+
+
+def _identity(result: EvalResult) -> tuple[str, dict[str, Any] | None]:
+    """Id of a result's environment and the options that are not those of its id; where it names
+    none, the id that has all its options. None: there is no such id."""
+    for known in (result.set, f"searchgym/{result.set}"):
+        if known in gym.registry:
+            return result.set, _options(result, gym.registry[known].kwargs)
+    for card in cards("envs").values():
+        if not _options(result, gym.registry[card.id].kwargs):
+            return card.id, {}
+    return result.set, None
+
+
+def _is_plain(settings: Mapping[str, Any]) -> bool:
+    """True if keywords alone make the environment."""
+    beyond = ("class", "params", "curriculum", "time_limit", "reward_transforms", "sources")
+    return not any(settings.get(name) for name in beyond)
+
+
+def _options(result: EvalResult, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a result's environment that are not ``keywords``, those of an id."""
+    given = {k: v for k, v in result.settings["environment"].items() if k != "data_dir"}
+    usual = {k: _as_json(v) for k, v in keywords.items() if k != "reward"}
+    if result.metric == "reward":  # another one would be another scale
+        given["reward"] = result.settings["rules"]["reward"]
+        usual["reward"] = Reward.of(keywords.get("reward", "em")).to_json()
+    default = {f.name: _as_json(f.default) for f in fields(Options)}
     return {
-        k: v for k, v in given.items() if k != "data_dir" and _as_json(known.kwargs.get(k)) != v
-    }
+        k: v for k in (*given, *(k for k in usual if k not in given))
+        if (v := given.get(k, default.get(k))) != usual.get(k, default.get(k))
+    }  # fmt: skip
 
 
 def _as_json(value: Any) -> Any:
@@ -152,7 +252,8 @@ def ordered(rows: Sequence[Entry], by: str = "set", *, of: str | None = None) ->
 
     Args:
         rows: What to sort.
-        by: One of :data:`SORTS`; "set" puts the best F1 of each set first.
+        by: One of :data:`SORTS`; "set" puts the best of each set first, by the set's own metric;
+            what was not verified, and the oracle, last.
         of: Keep only this set.
 
     Raises:
@@ -164,7 +265,7 @@ def ordered(rows: Sequence[Entry], by: str = "set", *, of: str | None = None) ->
         if of not in (sets := {row.set for row in rows}):
             raise EvaluationError(unknown("set", of, sets))
         rows = [row for row in rows if row.set == of]
-    best = sorted(rows, key=lambda row: -_mean(row, "f1"))
+    best = sorted(rows, key=lambda r: (r.ceiling, not r.verified, -_mean(r, r.metric)))
     if by == "searches":
         return sorted(best, key=lambda row: _mean(row, by, math.inf))
     if by in METRICS:
@@ -175,25 +276,34 @@ def ordered(rows: Sequence[Entry], by: str = "set", *, of: str | None = None) ->
 
 
 def markdown(rows: Sequence[Entry] | None = None) -> str:
-    """The leaderboard as Markdown for the documentation: a table a set, best F1 first, and the
-    command that repeats each run."""
+    """The leaderboard as Markdown for the documentation: a table a set, the best method first and
+    what is told the gold queries last, and the command that repeats each run."""
     rows = ordered(entries() if rows is None else rows)
     parts = []
     for name in dict.fromkeys(row.set for row in rows):
-        head = ["method", "F1", "EM", "recall", "searches", "questions", "seeds", "date",
+        here = [row for row in rows if row.set == name]
+        shown = {metric: places for metric, places in _PLACES.items()
+                 if metric != "reward" or here[0].metric == metric}  # fmt: skip
+        head = ["method", *(_HEADS[metric] for metric in shown), "questions", "seeds", "date",
                 "version", "run"]  # fmt: skip
-        lines = [f"### {name}", "", _line(head), "|" + "---|" * len(head)]
-        for row in (r for r in rows if r.set == name):
-            shown = [_bounds(row, metric, places) for metric, places in _PLACES.items()]
-            about = [f"{row.questions:,}", str(row.seeds), row.date or "–", row.version, row.run]
-            lines.append(_line([row.method, *shown, *about]))
+        lines = [f"### {_text(name)}", "", _line(head), "|" + "---|" * len(head)]
+        for row in here:
+            about = [str(row.seeds), row.date or "–", row.version, row.run]
+            lines.append(_line([
+                _text(row.method) + (" (ceiling)" if row.ceiling else ""),
+                *(_bounds(row, metric, places) for metric, places in shown.items()),
+                f"{row.questions:,}{f' ({_text(row.note)})' if row.note else ''}",
+                *map(_text, about),
+            ]))  # fmt: skip
         parts.append("\n".join(lines))
-    commands = {row.run: row.command for row in rows}
-    told = [f"**{run}**\n\n```\n{command}\n```" for run, command in sorted(commands.items())]
+    commands = {row.run: row.command for row in rows if row.command}
+    told = [f"**{_text(r)}**\n\n```\n{command}\n```" for r, command in sorted(commands.items())]
     return "\n\n".join([*parts, "### Commands", *told]) + "\n"
 
 
-_PLACES = {"f1": 3, "em": 3, "evidence_recall": 2, "searches": 2}
+_PLACES = {"reward": 3, "f1": 3, "em": 3, "evidence_recall": 2, "searches": 2}
+_HEADS = {"reward": "reward", "f1": "F1", "em": "EM", "evidence_recall": "recall",
+          "searches": "searches"}  # fmt: skip
 
 
 def _bounds(row: Entry, metric: str, places: int) -> str:
@@ -202,7 +312,12 @@ def _bounds(row: Entry, metric: str, places: int) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(cells) + " |"
+
+
+def _text(text: str) -> str:
+    """A name of somebody's, to be read as it is: nothing in it is Markdown or HTML."""
+    return re.sub(r"([\\`*\[\]|])", r"\\\1", escape(printable(text), quote=False))
 
 
 def _mean(row: Entry, metric: str, absent: float = -math.inf) -> float:

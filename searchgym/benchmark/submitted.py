@@ -4,11 +4,15 @@ A result file says what an agent scored; its trajectories, ``<name>.trajectories
 say what the agent did. Everything a leaderboard states follows from the two:
 
 1. the means and intervals in the file are those of its rows;
-2. each trajectory, replayed from its own log, gives the row in the file;
-3. the environment, built here from the settings in the file, has the same corpus, questions and
-   rules, and the recorded actions, played in it, earn the same: no result page was invented.
+2. the environment, built here from the settings in the file, asks these questions, accepts these
+   answers, and has the same corpus and rules;
+3. each trajectory, replayed from its own log, gives the row in the file;
+4. the recorded actions, played in the environment, earn the same: no result page was invented.
 
-The third step needs the environment's data, and an engine that answers alike twice.
+Steps 2 and 4 need the environment's data, and an engine that answers alike twice. What was not
+tried is no proof: lost episodes, questions that were left out, and all that could not be repeated
+make the verdict "NOT VERIFIED". No check tells who wrote the actions: an agent that was told the
+answers can look like one that found them.
 """
 
 from __future__ import annotations
@@ -21,14 +25,16 @@ from typing import Any, NamedTuple
 
 from ..core.trajectory import Trajectory, read_jsonl
 from ..envs.search import SearchEnv
-from ..errors import EvaluationError, SearchGymError
+from ..errors import CardError, EvaluationError, SearchGymError
 from ..evaluation.comparable import differing, told
 from ..evaluation.journal import trajectories_of
 from ..evaluation.metrics import Row, row_of
+from ..evaluation.play import spread, tasks_within
 from ..evaluation.result import EvalResult
-from ..evaluation.run import evaluate, settings_of
+from ..evaluation.run import asked_digest, evaluate, settings_of
 from ..rewards.reward import Reward
 from ..scoring import SCORING_VERSION
+from ..tasks.records import task_from_dict
 from ..types import Task, TurnRequest
 from ..utils.trust import registered_only
 
@@ -39,12 +45,28 @@ _OWN = ("agent", "batch", "tokens", "versions", "judge", "environment", "questio
 """Settings that describe the agent or the machine, or are checked apart."""
 
 
+Asked = tuple[str, ...] | None
+"""Options of ``searchgym eval`` that ask a result's questions; None where no options do."""
+
+
 class Checked(NamedTuple):
-    """Outcome of checking a file: what was found right, what is wrong, what could not be tried."""
+    """Outcome of checking a file: what was found right, what is wrong, what was not tried."""
 
     right: tuple[str, ...]
     wrong: tuple[str, ...]
     untried: tuple[str, ...]
+    played: bool = False
+    """True if the environment was built here and the recorded actions played in it."""
+    lost: int = 0
+    """Episodes that the infrastructure ended: nothing of them was checked."""
+    chosen: str = ""
+    """"156 chosen of 956", if the questions are neither all nor what a number of them asks."""
+    asked: Asked = None
+
+    @property
+    def verdict(self) -> str:
+        """ "WRONG", "NOT VERIFIED" (something was not tried) or "ok"."""
+        return "WRONG" if self.wrong else "NOT VERIFIED" if self.untried else "ok"
 
 
 class _Recorded:
@@ -74,34 +96,67 @@ def check_result(path: Path, *, rebuild: bool = True, trust: bool = False) -> Ch
     """
     result = EvalResult.load(path)
     right: list[str] = []
-    wrong: list[str] = []
     untried: list[str] = []
-    wrong += _of_the_file(path, result)
+    wrong = _of_the_file(path, result)
     if not wrong:
         right.append(f"means and intervals follow from the {len(result.rows)} rows")
+    if lost := result.infra_errors:
+        untried.append(
+            f"{lost} of {len(result.rows)} episodes were lost to the infrastructure and were not "
+            "checked; on the leaderboard they count as 0 (searchgym eval … --retry-lost plays "
+            "them again)"
+        )
     episodes = trajectories_of(path)
     if not episodes.is_file():
         wrong.append(f"{episodes.name} is missing: without its episodes a score cannot be checked")
-        return Checked(tuple(right), tuple(wrong), tuple(untried))
+        return Checked(tuple(right), tuple(wrong), tuple(untried), lost=lost)
     played = list(read_jsonl(episodes))
-    if bad := _replayed(path, result, played, trust):
-        wrong += bad
-    else:
-        right.append(f"all {len(played)} trajectories, replayed, give these rows")
+    env, chosen, asked, repeated = None, "", None, False
     if not rebuild:
         untried.append("the environment was not built")
-    elif not wrong:
+    else:
         try:
             with registered_only(path, trust=trust):
                 env = _environment(result, trust)
-                bad = _played_again(env, result, played)
-        except (SearchGymError, TypeError, ValueError) as error:
-            untried.append(f"playing the actions in the environment: {error}")
-        else:
+        except _BROKEN as error:
+            untried.append(f"building the environment: {str(error) or type(error).__name__}")
+    if env is not None:
+        if bad := _questions(env, result, played):
             wrong += bad
-            if not bad:
-                right.append("the recorded actions, played in the environment built here, earn it")
-    return Checked(tuple(right), tuple(wrong), tuple(untried))
+        else:
+            right.append("questions and accepted answers are the environment's")
+            chosen, asked = _selection(env, result)
+        if chosen:
+            untried.append(f"{chosen} questions: the others may have other scores")
+    if not wrong:
+        if bad := _replayed(path, result, played, trust):
+            wrong += bad
+        else:
+            right.append(f"all {len(played)} trajectories, replayed, give these rows")
+    if env is not None and not wrong:
+        if unusual := next((k for k in _UNUSUAL if result.settings.get(k)), ""):
+            untried.append(f"playing the actions in the environment: it has a {unusual} of its own")
+        else:
+            try:
+                with registered_only(path, trust=trust):
+                    bad = _played_again(env, result, played)
+            except _BROKEN as error:
+                untried.append(f"playing the actions in the environment: {error!r:.200}")
+            else:
+                wrong += bad
+                repeated = not bad
+            if repeated:
+                right.append(
+                    "the recorded actions, played in the environment built here, earn it (tokens, "
+                    "costs, retries and a judge's verdicts are as the file states them)"
+                )
+    return Checked(tuple(right), tuple(wrong), tuple(untried), repeated, lost, chosen, asked)
+
+
+_UNUSUAL = ("class", "curriculum", "reward_transforms")
+"""Settings that a file cannot bring back."""
+_BROKEN = (SearchGymError, LookupError, TypeError, ValueError, AttributeError, OSError)
+"""Errors of following what a file says, which may be anything."""
 
 
 def _of_the_file(path: Path, result: EvalResult) -> list[str]:
@@ -138,8 +193,14 @@ def _replayed(
     for trajectory in played:
         if trajectory.task_id not in rows:
             continue
-        with registered_only(path, trust=trust):
-            row = row_of(trajectory.replay(trust=trust), trajectory.usage)
+        try:
+            with registered_only(path, trust=trust):
+                row = row_of(trajectory.replay(trust=trust), trajectory.usage)
+        except CardError:  # code that is not trusted: to be said as it is
+            raise
+        except _BROKEN as error:
+            wrong.append(f"{trajectory.task_id}: cannot be replayed: {error!r:.200}")
+            continue
         if name := _differs(rows[trajectory.task_id], row, ("judge",)):
             there, here = getattr(rows[trajectory.task_id], name), getattr(row, name)
             wrong.append(f"{trajectory.task_id}: {name} {there!r} is stated, replayed {here!r}")
@@ -148,36 +209,75 @@ def _replayed(
 
 def _environment(result: EvalResult, trust: bool) -> SearchEnv:
     """The environment of a result, from the keywords in its settings."""
-    unusual = [k for k in ("class", "curriculum", "time_limit", "reward_transforms")
-               if result.settings.get(k)]  # fmt: skip
-    if unusual:
-        raise EvaluationError(f"it has a {unusual[0]} of its own")
+    if result.settings.get("class"):
+        raise EvaluationError("it has a class of its own")
     keywords = dict(result.settings["environment"])
     keywords.pop("data_dir", None)
     reward = Reward.from_json(result.settings["rules"]["reward"], trust=trust)
     env = SearchEnv(**keywords, reward=reward)
     env.params.update(result.settings.get("params", {}))
+    env.time_limit = result.settings.get("time_limit")
     return env
+
+
+def _questions(env: SearchEnv, result: EvalResult, played: Sequence[Trajectory]) -> list[str]:
+    """Questions that are not the environment's, and those of which an episode tells otherwise: its
+    accepted answers or gold passages, which decide what a replay earns."""
+    known = {task.id: task for task in env.tasks}
+    strange = [row.task_id for row in result.rows if row.task_id not in known]
+    if strange:
+        return [f"{strange[0]!r} and {len(strange) - 1} more are no questions of the environment"]
+    wrong = []
+    for trajectory in played:
+        task = known.get(trajectory.task_id)
+        if task is None:
+            wrong.append(f"{trajectory.task_id!r} is no question of the environment")
+            continue
+        try:
+            replayed = task_from_dict(trajectory.snapshot["config"]["task"])
+        except _BROKEN as error:
+            wrong.append(f"{task.id}: its episode names no task: {error!r:.200}")
+            continue
+        stated: list[tuple[Any, str]] = [(replayed, name) for name in ("id", *_JUDGED)]
+        stated += [(trajectory, name) for name in ("question", "answers", "family")]
+        for record, name in stated:
+            if (there := getattr(record, name)) != (here := getattr(task, name)):
+                wrong.append(f"{task.id}: {name} {there!r} in its episode, the set has {here!r}")
+                break
+    digest = asked_digest([known[row.task_id] for row in result.rows])
+    if not wrong and result.settings["questions"]["digest"] != digest:
+        wrong.append("questions or accepted answers are not the environment's")
+    return wrong
+
+
+_JUDGED = ("question", "answers", "items", "evidence", "should_abstain", "family", "hops")
+"""Fields of a task that a row is computed from."""
+
+
+def _selection(env: SearchEnv, result: EvalResult) -> tuple[str, Asked]:
+    """How many questions were chosen of how many, if they were; else the options that ask them."""
+    known = [task.id for task in tasks_within(env)]
+    asked, n = {row.task_id for row in result.rows}, len(result.rows)
+    if asked == set(known):
+        return "", ()
+    if asked == {*spread(known, n)}:
+        return "", ("-n", str(n))
+    if asked == set(known[:n]):
+        return "", ("-s", f"max_tasks={n}")
+    return f"{n} chosen of {len(known)}", None
 
 
 def _played_again(env: SearchEnv, result: EvalResult, played: Sequence[Trajectory]) -> list[str]:
     """Differences of the environment, and of what the recorded actions earn in it."""
     known = {task.id: task for task in env.tasks}
-    strange = [row.task_id for row in result.rows if row.task_id not in known]
-    if strange:
-        return [f"{strange[0]!r} and {len(strange) - 1} more are no questions of the environment"]
     tasks: list[Task] = [known[row.task_id] for row in result.rows]
     agent = _Recorded(played)
     enabled = bool(result.settings["search_enabled"])
     here = settings_of(agent, env, tasks, search_enabled=enabled, batch=1)
-    wrong = []
     if differs := differing(result.settings, here, _OWN):
-        wrong.append(f"the environment built here differs: {told(differs)}")
-    if result.settings["questions"]["digest"] != here["questions"]["digest"]:
-        wrong.append("questions or accepted answers are not the environment's")
-    if wrong:
-        return wrong
+        return [f"the environment built here differs: {told(differs)}"]
     again = evaluate(agent, env, tasks=tasks, seed=result.seed, search_enabled=enabled)
+    wrong = []
     for row, now in zip(result.rows, again.rows, strict=True):
         if not row.infra_error and (name := _differs(row, now, _TOOK)):
             wrong.append(

@@ -78,7 +78,7 @@ def audit(
     """
     from ..answerability import measure_answerability
     from ..engines.registry import build_engine
-    from .evaluate import spread
+    from ..evaluation.play import spread
     from .transfer import json_or_text
 
     given = {option: flag for option, flag in _NOT_PROVED.items() if _is_given(context, option)}

@@ -126,7 +126,7 @@ def evaluate(
     ]
     if out is not None and len({file_stem(entry.name) for entry in entries}) < len(entries):
         raise EvaluationError(f"two of the agents {', '.join(agent)} would share one file")
-    from ..evaluation.play import tasks_within
+    from ..evaluation.play import spread, tasks_within
 
     with working(f"building {env} …"):
         shared = make_search_env(env, settings)
@@ -179,7 +179,7 @@ class Entrant:
     questions: int | None
 
     def __call__(self) -> tuple[Agent, SearchEnv]:
-        from ..evaluation.play import tasks_within
+        from ..evaluation.play import spread, tasks_within
 
         shared = make_search_env(self.env, self.settings)
         tasks = spread(tasks_within(shared), self.questions)
@@ -271,19 +271,11 @@ def _judge(given: Sequence[str] | None, out: Path | None) -> LLMJudge | None:
     return LLMJudge(**options)
 
 
-def spread(tasks: Sequence[Task], number: int | None) -> list[Task]:
-    """``number`` tasks at even distances: sets are sorted by family, and each has its share."""
-    n = len(tasks)
-    if number is None or number >= n:
-        return list(tasks)
-    return [tasks[i * n // number] for i in range(number)]
-
-
 def _baselines(
     env: str, questions: int | None, seed: int, settings: list[str] | None, as_json: bool
 ) -> None:
     from ..evaluation.baselines import baselines
-    from ..evaluation.play import tasks_within
+    from ..evaluation.play import spread, tasks_within
 
     with working(f"building {env} …"):
         shared = make_search_env(env, settings)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import EvaluationError
-from .output import JsonFlag, console, examples, plus_minus, print_json, print_table, say, working
+from ..text import printable
+from .measured import spoken
+from .output import JsonFlag, console, examples, print_json, print_table, say, working
 from .targets import Trust
 
 if TYPE_CHECKING:
@@ -43,59 +46,96 @@ def leaderboard(
 ) -> None:
     """Show stored scores: the best method of each set, or all methods of one.
 
-    Rows come from agents/*/expected.json, envs/*/expected.json and agents/*/results/*.json. To
-    submit a method, evaluate it with --out, check the file with 'searchgym verify FILE', and add it
-    with its trajectories as agents/NAME/results/SET.json.
+    Rows come from agents/*/expected.json, envs/*/expected.json and agents/*/results/*.json. Result
+    files are checked first, as 'searchgym verify FILE' does; an episode that was lost counts as 0.
+    The oracle, which is told what to search for, is a set's ceiling and no method. To submit a
+    method, evaluate it with --out and add the file, with its trajectories, as
+    agents/NAME/results/SET.json.
     """
     from ..benchmark.leaderboard import FEWEST, entries, markdown, ordered
 
-    all_rows = entries(results or (), fewest=1 if every else FEWEST)
+    with working("checking results …") if results else nullcontext():
+        all_rows = entries(results or (), fewest=1 if every else FEWEST)
     rows = ordered(all_rows, sort or "set", of=of)
     if as_json:
         print_json([{**row._asdict(), "scores": _scores(row)} for row in rows])
     elif as_markdown:
         print(markdown(rows))
     elif commands:
-        out = console()
         for run, command in sorted({row.run: row.command for row in rows}.items()):
-            out.print(f"[bold]{run}[/bold]")
-            print(f"  {command}")  # one line each, to be pasted
+            console().print(printable(run), style="bold", markup=False)
+            print(f"  {command or '(no command asks these questions)'}")  # one line, to be pasted
+    elif of is None and sort is None:
+        _print_best(rows)
     else:
-        _print_rows(rows, best=of is None and sort is None)
+        _print_rows(rows)
 
 
 def _scores(row: Entry) -> dict[str, Any]:
     return {metric: interval._asdict() for metric, interval in row.scores.items()}
 
 
-def _print_rows(rows: list[Entry], best: bool) -> None:
-    if not rows:
-        raise EvaluationError("no stored score has so many questions; --all shows the others")
-    sets = [row.set for row in rows]
-    one = len(set(sets)) == 1
+def _score(row: Entry | None, metric: str = "") -> str:
+    """A row's mean and interval in a metric, its own unless named; a dash where there is none."""
+    interval = row and row.scores.get(metric or row.metric)
+    return "–" if interval is None else format(interval, ".2f")
+
+
+def _print_best(rows: list[Entry]) -> None:
+    """A line a set: the best mean, whether it is told apart from the others', and the ceiling."""
+    _refuse_none(rows)
     shown = []
-    for place, row in enumerate(rows):
-        if best and sets.index(row.set) != place:
-            continue
-        line: dict[str, Any] = {} if one else {"set": row.set}
-        line |= {"method": row.method, "F1": plus_minus(row.scores["f1"])}
-        if one:
-            line["EM"] = plus_minus(row.scores["em"])
-        line["searches"] = format(row.scores["searches"].mean, ".1f")
-        line["n"] = row.questions
-        if best:
-            line["rows"] = sets.count(row.set)
-        elif one:
-            line["run"] = row.run
-        shown.append(line)
-    about = f"{sets[0]}: " if one else "Best method of each set: " if best else "All rows: "
-    print_table(f"{about}mean ± half of the 95 % interval", shown)
+    for name in dict.fromkeys(row.set for row in rows):
+        here = [row for row in rows if row.set == name]
+        methods = [r for r in here if not r.ceiling and r.verified and r.metric in r.scores]
+        best, ceiling = next(iter(methods), None), next((r for r in here if r.ceiling), None)
+        others = [r.scores[r.metric].high for r in methods[1:] if r.method != methods[0].method]
+        shown.append({
+            "set": name,
+            "method": best.method if best else "–",
+            "metric": spoken(here[0].metric),
+            "mean": _score(best),
+            "clear": max(others) < best.scores[best.metric].low if best and others else None,
+            "ceiling": _score(ceiling).partition(" ")[0],
+            "n": best.questions if best else None,
+            **({"note": best.note if best else ""} if any(r.note for r in rows) else {}),
+            "rows": len(here),
+        })  # fmt: skip
+    print_table("Best mean of each set [95 % interval]; clear: the others' intervals end below it",
+                shown)  # fmt: skip
     console().print(
-        "All methods of a set: searchgym leaderboard --set hotpotqa"
-        if best
-        else "Rows of one run were measured alike; others may differ in k, turns or questions. "
+        "ceiling: the oracle, which is told what to search for. All methods of a set: searchgym "
+        "leaderboard --set hotpotqa"
+    )
+
+
+def _print_rows(rows: list[Entry]) -> None:
+    _refuse_none(rows)
+    sets = {row.set for row in rows}
+    shown = []
+    for row in rows:
+        line: dict[str, Any] = {"set": row.set} if len(sets) > 1 else {}
+        line["method"] = row.method + (" (ceiling)" if row.ceiling else "")
+        if any(r.metric == "reward" for r in rows):
+            line["reward"] = _score(row, "reward")
+        line["F1"] = _score(row, "f1")
+        if len(sets) == 1:
+            line["EM"] = _score(row, "em")
+        line |= {"searches": format(row.scores["searches"].mean, ".1f"), "n": row.questions}
+        if any(r.note for r in rows):
+            line["note"] = row.note
+        shown.append(line | ({"run": row.run} if len(sets) == 1 else {}))
+    about = sets.pop() if len(sets) == 1 else "All rows"
+    print_table(f"{about}: mean [95 % interval]", shown)
+    console().print(
+        "Rows of one run were measured alike; others may differ in k, turns or questions. "
         "--commands repeats them; --markdown shows seeds, dates and versions."
     )
+
+
+def _refuse_none(rows: list[Entry]) -> None:
+    if not rows:
+        raise EvaluationError("no stored score has so many questions; --all shows the others")
 
 
 def verify(
@@ -119,37 +159,43 @@ def verify(
 ) -> None:
     """Check result files, or every marked figure that README and the pages state.
 
-    A file is checked against its own episodes, and by playing their actions again. A page marks its
-    figures by comments (see searchgym/benchmark/figures.py). Exit code 1 if anything differs.
+    A file is checked against its own episodes, against the questions and accepted answers of its
+    environment, and by playing its actions again there. It is ok (exit code 0) if all of that was
+    done and right; WRONG (1) if anything differs; NOT VERIFIED (3) if something was not tried: an
+    environment that cannot be built here, lost episodes, questions chosen from a set. Who wrote the
+    actions no check can tell. A page marks its figures by comments (see
+    searchgym/benchmark/figures.py); exit code 1 if any differs.
     """
     if files and (write or unmarked):
         raise EvaluationError("--write and --unmarked are for pages: leave out the files")
     if trust and not files:
         raise EvaluationError("--trust is for result files: name some")
-    good = _files(files, rebuild, trust) if files else _pages(write, unmarked)
-    if not good:
-        raise typer.Exit(1)
+    code = _files(files, rebuild, trust) if files else int(not _pages(write, unmarked))
+    if code:
+        raise typer.Exit(code)
 
 
-def _files(files: list[Path], rebuild: bool, trust: bool) -> bool:
+def _files(files: list[Path], rebuild: bool, trust: bool) -> int:
+    """Check files; the exit code of the worst."""
     from ..benchmark.submitted import check_result
 
-    good = True
+    verdicts = set()
     for path in files:
         with working(f"checking {path} …"):
             checked = check_result(path, rebuild=rebuild, trust=trust)
-        good &= not checked.wrong
-        print(f"{path}: {'WRONG' if checked.wrong else 'ok'}")
-        for mark, lines in (("ok", checked.right), ("not tried", checked.untried)):
-            for line in lines:
-                print(f"  {mark}: {line}")
-        for line in checked.wrong[:_SHOWN]:
-            print(f"  wrong: {line}")
+        verdicts.add(checked.verdict)
+        print(f"{path}: {checked.verdict}")
+        shown = [("ok", line) for line in checked.right]
+        shown += [("not tried", line) for line in checked.untried]
+        shown += [("wrong", line) for line in checked.wrong[:_SHOWN]]
+        for mark, line in shown:
+            print(f"  {mark}: {printable(line)}")
         if len(checked.wrong) > _SHOWN:
             print(f"  and {len(checked.wrong) - _SHOWN} more")
-    return good
+    return next((code for verdict, code in _CODES.items() if verdict in verdicts), 0)
 
 
+_CODES = {"WRONG": 1, "NOT VERIFIED": 3}
 _SHOWN = 10
 
 

@@ -15,6 +15,7 @@ import typer
 from .. import __version__
 from ..errors import SearchGymError
 from ..objects import also_look_in
+from ..text import printable
 from ..utils.files import out_of_space
 from . import (
     audit,
@@ -134,7 +135,8 @@ def command() -> Callable[..., Any]:
 
 
 def run(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 a check failed, 2 an error in what was asked."""
+    """Run the command line and exit: 0 done, 1 a check failed, 2 an error in what was asked,
+    3 not all could be checked (``verify``)."""
     with suppress(FileNotFoundError):  # somebody deleted the folder
         also_look_in(os.getcwd())  # mine:agent is mine.py of this folder; last, it shadows nothing
     plain_warnings()
@@ -176,6 +178,6 @@ def _say_of(error: Exception) -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    line = " ".join(message.split())
+    line = " ".join(printable(message).split())
     print(f"searchgym: {line}", file=sys.stderr)
     sys.exit(code)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..text import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -62,7 +64,7 @@ def say(text: str) -> None:
             textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
             for line in text.split("\n")
         )
-    print(text, file=sys.stderr)
+    print("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
 
 
 def print_anything() -> None:
@@ -117,7 +119,7 @@ def print_table(title: str, rows: Sequence[Row], columns: Sequence[str] | None =
 
     names = list(columns or (rows[0] if rows else ()))
     out = console()
-    out.print(f"[bold]{escape(title)}[/bold]")  # a table's own title is folded to its width
+    out.print(f"[bold]{escape(printable(title))}[/bold]")  # its own title is folded
     cells = [[cell(row.get(name)) for name in names] for row in rows]
     widths = _widths([names, *cells], out.width)
     if widths is None:
@@ -130,7 +132,7 @@ def print_table(title: str, rows: Sequence[Row], columns: Sequence[str] | None =
         number = bool(rows) and all(isinstance(r.get(name), (int, float)) for r in rows)
         ends = bool(rows) and all(c[place][-1:].isdigit() and "±" in c[place] for c in cells)
         justify: Literal["left", "right"] = "right" if number or ends else "left"
-        table.add_column(escape(name), justify=justify, width=width)
+        table.add_column(escape(printable(name)), justify=justify, width=width)
     for row in cells:
         table.add_row(*map(escape, row))
     out.print(table)
@@ -187,7 +189,7 @@ def print_facts(title: str, facts: Row) -> None:
 
     out = console()
     if title:
-        out.print(f"[bold]{escape(title)}[/bold]")
+        out.print(f"[bold]{escape(printable(title))}[/bold]")
     _print_pairs(out, facts)
 
 
@@ -207,7 +209,7 @@ def _print_pairs(out: Console, facts: Row, indent: int = 0) -> None:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in facts.items():
-        grid.add_row(" " * indent + escape(name), escape(cell(value)))
+        grid.add_row(" " * indent + escape(printable(name)), escape(cell(value)))
     out.print(grid)
 
 
@@ -219,7 +221,11 @@ def print_markdown(text: str) -> None:
 
 
 def cell(value: Any) -> str:
-    """A value as a table shows it."""
+    """A value as a table shows it, on lines of its own; nothing in it commands the terminal."""
+    return "\n".join(map(printable, _cell(value).split("\n")))
+
+
+def _cell(value: Any) -> str:
     if value is None or value == "":
         return "–"
     if isinstance(value, bool):

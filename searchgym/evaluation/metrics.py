@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,12 @@ METRICS: Mapping[str, bool] = {
 }  # fmt: skip
 """Every measure with a mean, and whether it lies in [0, 1] by definition. A reward's own parts
 come in addition (:func:`own_metrics`)."""
+
+
+def own_metric(rules: Mapping[str, Any]) -> str:
+    """Return the metric by which an environment's agents are ranked: "reward" where the first
+    search ends the episode (``one_search``), so that no answer is given, else "f1"."""
+    return "reward" if rules.get("one_search") else "f1"
 
 
 def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ..core.episode import Episode
 from ..core.rollout import run_episodes
@@ -20,6 +20,7 @@ from ..utils.processes import Channel, Crew
 from .meter import Meter
 from .metrics import Row, row_of
 
+T = TypeVar("T")
 Build = Callable[[], tuple[Agent, SearchEnv]]
 """Function that makes agent and environment where they are needed; for other processes it must
 pickle."""
@@ -63,6 +64,14 @@ def tasks_within(env: SearchEnv, tasks: Sequence[Task] | None = None) -> list[Ta
         CardError: they leave none, or a task does not say where it stands.
     """
     return list(TaskPool(env.tasks if tasks is None else tasks).within(difficulty_of(env.params)))
+
+
+def spread(tasks: Sequence[T], number: int | None) -> list[T]:
+    """``number`` tasks at even distances: sets are sorted by family, and each has its share."""
+    n = len(tasks)
+    if number is None or number >= n:
+        return list(tasks)
+    return [tasks[i * n // number] for i in range(number)]
 
 
 def questions_of(env: SearchEnv, tasks: Sequence[Task]) -> list[Question]:

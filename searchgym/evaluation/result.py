@@ -18,7 +18,7 @@ from ..utils.records import json_text
 from . import shown
 from .comparable import check_comparable
 from .intervals import RESAMPLES, Interval, paired_interval, sign_flip_p
-from .metrics import Means, Row, by_family, column, infra_by_searches
+from .metrics import Means, Row, by_family, column, infra_by_searches, own_metric
 
 if TYPE_CHECKING:
     import pandas
@@ -103,6 +103,17 @@ class EvalResult:
     def infra_errors(self) -> int:
         return sum(row.infra_error for row in self.rows)
 
+    @property
+    def metric(self) -> str:
+        """The metric that ranks agents in this environment, see ``metrics.own_metric``."""
+        return own_metric(self.settings.get("rules", {}))
+
+    @property
+    def ceiling(self) -> bool:
+        """True if the agent is told the gold queries: a bound to measure by, no method."""
+        made = str(self.settings.get("agent", {}).get("class", "")).rpartition(":")[2]
+        return "Oracle" in made if made else self.agent.startswith("oracle")
+
     def to_json(self) -> dict[str, Any]:
         """JSON values; NaN becomes null. ``means`` is there for readers and not read back."""
         return {
@@ -180,6 +191,8 @@ class Comparison(NamedTuple):
     difference: Interval
     p: float
     """Two-sided sign-flip p-value, not adjusted; see ``intervals.holm`` for families of tests."""
+    lost: int = 0
+    """Questions left out because the infrastructure ended an episode of either."""
 
     def __str__(self) -> str:
         return shown.said_of(self)
@@ -222,6 +235,7 @@ def compare(
         float(second.mean()) if len(second) else math.nan,
         difference,
         sign_flip_p(first - second, seed=seed, resamples=resamples),
+        len({row.task_id for result in (a, b) for row in result.rows if row.infra_error}),
     )
 
 

@@ -254,7 +254,6 @@ def settings_of(
     """
     first = episode_for(env, tasks[0], 0, search_enabled).requests()[0].segments
     told = [segment.text for segment in first if segment.kind == "instructions"]
-    asked = [[task.id, task.question, task.answers] for task in tasks]
     return {
         "environment": {  # the reward stands in the rules
             k: _plain(v) for k, v in sorted(env.setup.keywords.items()) if k != "reward"
@@ -268,7 +267,7 @@ def settings_of(
         "engine": env.engine.fingerprint,
         "rules": env.rules.to_json(),
         "instructions": _digest(told),
-        "questions": {"count": len(tasks), "digest": _digest(asked)},
+        "questions": {"count": len(tasks), "digest": asked_digest(tasks)},
         "search_enabled": search_enabled,
         "scoring": dict(SCORING),
         "tokens": own_counter(agent) or env.rules.token_counter,
@@ -316,6 +315,11 @@ def _own(agent: Agent) -> dict[str, Any]:
 
 def _described(curriculum: Any) -> list[Any]:
     return [type(curriculum).__name__, curriculum.state_dict(), dict(curriculum.params())]
+
+
+def asked_digest(tasks: Sequence[Task]) -> str:
+    """Return the digest of questions and their accepted answers, in order."""
+    return _digest([[task.id, task.question, task.answers] for task in tasks])
 
 
 def _digest(value: Any) -> str:

@@ -73,11 +73,26 @@ def family_rows(results: Sequence[EvalResult], metric: str) -> list[dict[str, An
     return rows
 
 
+def counted(result: EvalResult) -> str:
+    """Return the number of questions behind a result's means; of lost episodes, too, if any are."""
+    n, lost = len(result.rows), result.infra_errors
+    return (
+        f"{n - lost:,} of {n:,} questions measured, {lost:,} lost" if lost else f"{n:,} questions"
+    )
+
+
+def lost_note(results: Iterable[EvalResult]) -> str:
+    """Return a sentence, with a blank before it, on the episodes that are in no mean; "" if none
+    was lost."""
+    told = [f"{r.agent} {r.infra_errors:,} of {len(r.rows):,}" for r in results if r.infra_errors]
+    return f" Lost to the infrastructure and in no mean: {', '.join(told)}." if told else ""
+
+
 def line_of(result: EvalResult) -> str:
     """Return a result in one line: agent, set, questions, main means."""
     means = ", ".join(f"{label(m)} {result.means[m]:.2f}" for m in MAIN if result.means[m].n)
     odd = "" if result.complete else ", interrupted"
-    return f"{result.agent} on {result.set}: {len(result.rows):,} questions{odd}, {means}"
+    return f"{result.agent} on {result.set}: {counted(result)}{odd}, {means}"
 
 
 def frame(rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
@@ -109,6 +124,7 @@ def html_of(result: EvalResult) -> str:
     shown = [m for m in MAIN if result.means[m].n]
     names = np.array([row.family for row in result.rows])
     counts = Counter(names.tolist())
+    measured = np.array([not row.infra_error for row in result.rows], dtype=bool)
 
     def line(name: str, kept: Any) -> list[str]:
         cells = []
@@ -116,12 +132,12 @@ def html_of(result: EvalResult) -> str:
             values = column(result.rows, metric)[kept]
             interval = mean_interval(values, seed=result.seed, unit=METRICS[metric])
             cells.append(f"{interval:.2f}")
-        return [name, f"{int(np.sum(kept)):,}", *cells]
+        return [name, f"{int(np.sum(kept & measured)):,}", *cells]
 
     rows = [line("all", np.ones(len(names), dtype=bool))] if len(names) else []
     rows += [line(f, names == f) for f in sorted(counts)] if len(counts) > 1 else []
-    told = "" if result.complete else " (interrupted)"
-    caption = f"{result.agent} on {result.set}{told}: mean [95 % interval]"
+    told = "" if result.complete else ", interrupted"
+    caption = f"{result.agent} on {result.set}, {counted(result)}{told}: mean [95 % interval]"
     return html_table(["questions", "n", *map(label, shown)], rows, caption)
 
 
@@ -149,7 +165,8 @@ def plot_results(results: Sequence[EvalResult], metric: str = "f1", by: str = "f
         rows = [{"y": a, "by": a, **numbers(i, metric)} for a, i in means.items() if i.n]
     return Figure(
         metric, f"{label(metric)} on {results[0].set}: {told}",
-        "Mean and 95 % interval, bootstrap over questions (BCa); number of questions in brackets.",
+        "Mean and 95 % interval, bootstrap over questions (BCa); number of questions in brackets."
+        + lost_note(results),
         f"{label(metric)}: " + "; ".join(f"{r['by']}, {r['y']}: {r['mean']:.2f}" for r in rows),
         partial(forest, rows, by=agents, own_rows=by == "all", rate=rate,
                 x_title=f"{label(metric)}, 95 % interval"),
@@ -160,18 +177,27 @@ def plot_results(results: Sequence[EvalResult], metric: str = "f1", by: str = "f
 def said_of(comparison: Comparison) -> str:
     """Return a comparison in one line."""
     difference = f"{label(comparison.metric)} {comparison.difference:+.3f}"
-    return f"{comparison.a} − {comparison.b}: {difference}, p = {comparison.p:.4f}"
+    lost = f", {comparison.lost:,} lost" if comparison.lost else ""
+    return (
+        f"{comparison.a} − {comparison.b}: {difference}, p = {comparison.p:.4f}, "
+        f"{comparison.difference.n:,} questions{lost}"
+    )
 
 
 def html_of_comparisons(comparisons: Sequence[Comparison]) -> str:
     """Return comparisons as a table."""
     rows = [
         [f"{c.a} − {c.b}", f"{c.mean_a:.3f}", f"{c.mean_b:.3f}", f"{c.difference:+.3f}",
-         f"{c.p:.4f}", f"{c.difference.n:,}"]
+         f"{c.p:.4f}", f"{c.difference.n:,}", f"{c.lost:,}"]
         for c in comparisons
     ]  # fmt: skip
-    head = ["agents", "first", "second", "difference", "p", "questions"]
+    head = ["agents", "first", "second", "difference", "p", "questions", "lost"]
     return html_table(head, rows, f"{label(comparisons[0].metric)}, paired on the same questions")
+
+
+def _left_out(comparisons: Sequence[Comparison]) -> str:
+    told = [f"{c.a} − {c.b} {c.lost:,}" for c in comparisons if c.lost]
+    return f" Left out, because an episode was lost: {', '.join(told)}." if told else ""
 
 
 def plot_comparisons(comparisons: Sequence[Comparison]) -> Figure:
@@ -188,7 +214,8 @@ def plot_comparisons(comparisons: Sequence[Comparison]) -> Figure:
     ]
     title = f"Apart from 0: {', '.join(apart)}" if apart else "No difference is apart from 0"
     return Figure(
-        "differences", title, "Paired on the same questions, with 95 % intervals.",
+        "differences", title, "Paired on the same questions, with 95 % intervals."
+        + _left_out(comparisons),
         f"Differences in {name}: " + "; ".join(f"{r['y']} {r['mean']:+.3f}" for r in rows),
         partial(forest, rows, by=[str(r["y"]) for r in rows], own_rows=True, rate=False, zero=0.0,
                 x_title=f"difference in {name}, 95 % interval"),

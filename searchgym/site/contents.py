@@ -25,6 +25,7 @@ from ..dialects.base import DIALECTS
 from ..engines.registry import ENGINES
 from ..envs.setup import Options
 from ..envs.unwrap import search_env
+from ..evaluation.metrics import own_metric
 from ..objects import load_known
 from ..rewards import REWARDS, Reward
 from ..rl import recipe_files
@@ -70,6 +71,7 @@ def environment(card: Card) -> dict[str, Any]:
         "example": example(card) if generated(card) else None,
         "runs": runs(card.folder / FILE),
         "short": scores(card.folder / FILE),
+        "metric": own_metric(card.body["kwargs"]),
     }
 
 
@@ -93,7 +95,8 @@ def scores(file: Path) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for run in runs(file).values():
         for cell in run["table"]:
-            blank = dict.fromkeys(MEASURES)  # without gold passages there is no recall
+            # without gold passages there is no recall
+            blank = dict.fromkeys(("reward", *MEASURES))
             row = rows.setdefault(cell["agent"], {**blank, "agent": cell["agent"]})
             row[cell["metric"]] = cell
     return list(rows.values())

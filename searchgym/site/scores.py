@@ -21,6 +21,7 @@ from ..benchmark import expected
 from ..cards import Card, cards
 from ..corpora.data import data_directory
 from ..errors import CardError
+from ..evaluation.metrics import own_metric
 
 QUESTIONS = 150
 MEASURES = ("f1", "em", "evidence_recall", "searches")
@@ -46,6 +47,11 @@ def scripted(card: Card) -> list[str]:
     return ["random", "rules", *(["oracle"] if generated(card) else [])]
 
 
+def measures(card: Card) -> list[str]:
+    """Return the measures that are kept of an environment, the one that ranks agents first."""
+    return list(dict.fromkeys([own_metric(card.body["kwargs"]), *MEASURES]))
+
+
 def arguments(card: Card, agents: Sequence[str]) -> list[str]:
     """The arguments of ``searchgym eval`` that measure ``agents``."""
     split = ["-s", "split=test"] if generated(card) else []
@@ -65,7 +71,7 @@ def measure(card: Card, agents: Sequence[str], names: Sequence[str]) -> dict[str
          **{key: round(mean[key], 4) for key in ("mean", "low", "high")},
          "questions": result["questions"], "seeds": 1, "each_seed": f"{mean['mean']:.4f}"}
         for name, result in zip(names, json.loads(done.stdout), strict=True)
-        for measure in MEASURES
+        for measure in measures(card)
         if (mean := result["means"].get(measure)) and mean["n"]
     ]  # fmt: skip
     repeated = [a if a == name else WEIGHTS for a, name in zip(agents, names, strict=True)]

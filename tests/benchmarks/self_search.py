@@ -21,12 +21,11 @@ import numpy as np
 import searchgym  # noqa: F401 (registers)
 from searchgym.agents.sim_to_real import Prompt, SimToReal
 from searchgym.batching import run_batch
-from searchgym.cli.evaluate import spread
 from searchgym.core.episode import Episode
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.unwrap import search_env
 from searchgym.evaluation.intervals import mean_interval
-from searchgym.evaluation.play import episode_for
+from searchgym.evaluation.play import episode_for, spread
 from searchgym.evaluation.samples import pass_at_k
 from searchgym.llms.base import GenRequest, Sampling
 from searchgym.llms.transformers_generator import TransformersGenerator

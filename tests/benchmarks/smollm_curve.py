@@ -16,7 +16,7 @@ from typing import Any
 import searchgym as sg
 from searchgym.charts.figure import Figure
 from searchgym.charts.panels import multiples
-from searchgym.cli.evaluate import spread
+from searchgym.evaluation.play import spread
 from searchgym.finetune.recipe import FinetuneRecipe
 from searchgym.finetune.run import SFT, teach
 from searchgym.llms.sft import Progress

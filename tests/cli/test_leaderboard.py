@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import pytest
 
-from searchgym.benchmark import figures
+from searchgym.agents.scripted import RulesAgent
+from searchgym.benchmark import figures, leaderboard
 from searchgym.benchmark.leaderboard import (
     FEWEST,
     METRICS,
@@ -25,10 +27,14 @@ from searchgym.benchmark.leaderboard import (
 from searchgym.benchmark.submitted import check_result
 from searchgym.cards import catalog
 from searchgym.core.trajectory import Trajectory, read_jsonl, write_jsonl
+from searchgym.envs.unwrap import search_env
 from searchgym.errors import EvaluationError
 from searchgym.evaluation.journal import trajectories_of
 from searchgym.evaluation.metrics import row_of
-from searchgym.evaluation.result import EvalResult
+from searchgym.evaluation.play import spread
+from searchgym.evaluation.result import EvalResult, compare
+from searchgym.evaluation.run import evaluate
+from searchgym.types import Failure, TurnRequest
 from searchgym.utils import trust
 from tests.cli.conftest import SMALL, Cli
 
@@ -82,7 +88,7 @@ def submitted(cli: Cli, tmp_path: Path) -> Path:
 
 def test_an_honest_result_passes_and_joins_the_leaderboard(cli: Cli, submitted: Path) -> None:
     found = check_result(submitted)
-    assert (found.wrong, found.untried, len(found.right)) == ((), (), 3)
+    assert (found.wrong, found.untried, len(found.right)) == ((), (), 4)
     assert cli("verify", submitted).code == 0
     row = measured(submitted)
     assert (row.method, row.set, row.questions) == ("rules", "SearchQA-v0 (altered)", 8)
@@ -190,6 +196,162 @@ def test_an_invented_page_is_found_by_playing_again(submitted: Path) -> None:
     (line,) = check_result(submitted).wrong
     assert "evidence_" in line
     assert "played again" in line
+
+
+def forge_answers(path: Path, **settings: Any) -> None:
+    """Make every answer that was given an accepted one, in episodes and rows alike."""
+    result, forged, rows = EvalResult.load(path), [], []
+    for played in read_jsonl(trajectories_of(path)):
+        data = json.loads(json.dumps(played.to_json()))
+        data["answers"] = data["snapshot"]["config"]["task"]["answers"] = [played.answer or "x"]
+        episode = Trajectory.from_json(data).replay()
+        forged.append(Trajectory.of(episode, usage=played.usage))
+        rows.append(row_of(episode, played.usage))
+    replace(result, rows=tuple(rows), settings={**result.settings, **settings}).save(path)
+    write_jsonl(trajectories_of(path), forged)
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict", "code"),
+    [
+        ({}, "WRONG", 1),
+        ({"time_limit": 4}, "WRONG", 1),
+        ({"curriculum": ["Staged", {}, {}]}, "WRONG", 1),
+        ({"reward_transforms": ["f"]}, "WRONG", 1),
+        ({"class": "somebody:Env"}, "NOT VERIFIED", 3),
+        ({"environment": {"corpus": "nowhere"}}, "NOT VERIFIED", 3),
+        ({"environment": {"corpus": "encyclopedia", "split": "test"}}, "WRONG", 1),
+    ],
+    ids=str,
+)
+def test_forged_accepted_answers_are_never_ok(
+    cli: Cli, submitted: Path, settings: dict[str, Any], verdict: str, code: int
+) -> None:
+    forge_answers(submitted, **settings)
+    assert EvalResult.load(submitted).means["em"].mean == 1
+    done = cli("verify", submitted)
+    assert (done.code, done.out.splitlines()[0]) == (code, f"{submitted}: {verdict}")
+    shown = cli("leaderboard", submitted, "--all", "--json")
+    if code == 1:
+        assert (shown.code, "is wrong" in shown.err) == (2, True)
+    else:
+        (row,) = (row for row in shown.json if row["run"] == "r/rules")
+        assert (row["note"], row["verified"], row["command"]) == ("not verified", False, "")
+        assert (
+            "1.00" not in cli("leaderboard", submitted, "--all").out.partition(row["set"])[2][:40]
+        )
+
+
+class Losing(RulesAgent):
+    """Loses every episode but those of the questions it is given."""
+
+    def __init__(self, kept: set[str]) -> None:
+        super().__init__()
+        self.kept = kept
+
+    def act(self, requests: Sequence[TurnRequest]) -> list[Any]:
+        texts = super().act(requests)
+        asked = [" ".join(s.text for s in request.segments) for request in requests]
+        return [
+            text if any(question in known for question in self.kept)
+            else Failure("timeout", "busy", False)
+            for text, known in zip(texts, asked, strict=True)
+        ]  # fmt: skip
+
+
+def test_losing_or_leaving_out_wrong_answers_raises_no_score(cli: Cli, tmp_path: Path) -> None:
+    env = search_env(
+        gym.make("searchgym/SearchQA-v0", world={"entities": 400}, tasks={"simple": 20})
+    )
+    known = {task.id: task for task in env.tasks}
+    honest = evaluate(RulesAgent(), env, name="rules", label="SearchQA-v0")
+    right = [known[row.task_id] for row in honest.rows if row.em == 1]
+    assert 0 < len(right) < len(known) == 20
+
+    lost, picked = tmp_path / "lost.json", tmp_path / "picked.json"
+    agent = Losing({task.question for task in right})
+    result = evaluate(agent, env, name="rules", label="SearchQA-v0", out=lost)
+    told = f"{len(right)} of 20 questions measured, {20 - len(right)} lost"
+    assert result.means["em"].mean == 1
+    assert told in repr(result)
+    assert told in result._repr_html_()
+    assert f">{len(right)}<" in result._repr_html_()
+    left_out = compare(result, honest, "em", despite=("agent",))
+    assert (left_out.difference.n, left_out.lost) == (len(right), 20 - len(right))
+    assert f"{len(right)} questions, {20 - len(right)} lost" in str(left_out)
+    checked = check_result(lost)
+    assert (checked.verdict, checked.lost) == ("NOT VERIFIED", 20 - len(right))
+    row = measured(lost)
+    assert (row.questions, row.lost, row.note) == (20, 20 - len(right), f"{20 - len(right)} lost")
+    assert row.scores["em"].mean == honest.means["em"].mean
+
+    evaluate(RulesAgent(), env, name="rules", label="SearchQA-v0", tasks=right, out=picked)
+    checked = check_result(picked)
+    assert (checked.verdict, checked.chosen) == ("NOT VERIFIED", f"{len(right)} chosen of 20")
+    row = measured(picked)
+    assert (row.note, row.command) == (checked.chosen, "")
+    assert row.set.endswith("(altered)")
+    assert cli("verify", lost, picked).code == 3
+
+
+def test_the_command_of_a_row_asks_the_same_questions(tmp_path: Path) -> None:
+    env = search_env(gym.make("searchgym/SimpleQA-v0"))
+    for name, tasks, options in (
+        ("even", spread(env.tasks, 7), "-n 7"),
+        ("first", env.tasks[:7], "-s max_tasks=7"),
+    ):
+        path = tmp_path / f"{name}.json"
+        evaluate(RulesAgent(), env, name="rules", tasks=tasks, out=path)
+        row = measured(path)
+        assert row.set == "SimpleQA-v0", "found by its options, whatever it was called"
+        assert row.command == f"searchgym eval searchgym/SimpleQA-v0 -a rules {options}"
+
+
+def set_name(data: Any) -> None:
+    data["set"] = "hotpotqa"
+
+
+def fewer_options(data: Any) -> None:
+    data["settings"]["environment"].pop("may_abstain")
+
+
+@pytest.mark.parametrize("change", [set_name, fewer_options])
+def test_another_set_is_not_taken_for_a_shipped_one(
+    submitted: Path, change: Callable[[Any], object]
+) -> None:
+    edited(submitted, change)
+    result = EvalResult.load(submitted)
+    name, options = leaderboard._identity(result)
+    assert options != {}, name
+
+
+def test_names_in_results_are_neither_markup_nor_commands(cli: Cli, submitted: Path) -> None:
+    hostile = "a | b\n\n<script>alert(1)</script>\x1b[31m [x](http://evil) `c` \u202e"
+    edited(submitted, lambda data: data.update(agent=hostile))
+    for flags in (["--markdown"], ["--sort", "f1"], ["--commands"], []):
+        out = cli("leaderboard", submitted, "--all", *flags).out
+        assert "\x1b" not in out
+        assert "\u202e" not in out
+        if flags == ["--markdown"]:
+            (line,) = (x for x in out.splitlines() if "alert" in x)
+            assert line.startswith("| a \\| b  &lt;script&gt;")
+            assert "\\[x\\](http" in line
+    assert "\x1b" not in cli("verify", submitted).out
+    assert "\x1b" not in cli("compare", submitted, submitted).out
+
+
+def test_the_oracle_is_a_ceiling_and_sets_are_ranked_by_their_own_metric(cli: Cli) -> None:
+    rows = entries()
+    for name in {row.set for row in rows}:
+        here = ordered(rows, of=name)
+        assert [row.ceiling for row in here] == sorted(row.ceiling for row in here)
+    assert {row.method for row in rows if row.ceiling} == {"oracle"}
+    lines = {x.split()[0]: x.split() for x in cli("leaderboard").out.splitlines() if x.split()}
+    assert "oracle" not in {line[1] for line in lines.values() if len(line) > 2}
+    rewriting = ordered(rows, of="QueryRewriteQA-v0")
+    assert {row.metric for row in rewriting} == {"reward"}
+    assert lines["QueryRewriteQA-v0"][1:4] == ["rules", "reward", "1.58"]
+    assert rewriting[-1].scores["reward"].mean > 1.9
 
 
 # --- figures of pages -------------------------------------------------------------------------

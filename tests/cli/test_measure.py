@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.cli.evaluate import spread
+from searchgym.evaluation.play import spread
 from searchgym.evaluation.result import EvalResult
 from tests.cli.conftest import SMALL, Cli
 

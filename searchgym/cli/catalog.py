@@ -69,7 +69,7 @@ def list_all(
 
 def _print_kind(title: str, rows: list[dict[str, Any]], long: bool) -> None:
     rows = [{**row, "id": row["id"].removeprefix("searchgym/")} for row in rows]
-    if not long:
+    if not long and "summary" in rows[0]:
         console().print(f"[bold]{title} ({len(rows)})[/bold]")
         print_lines([(row["id"], row["summary"]) for row in rows])
     elif "turns" in rows[0]:  # environments: the summaries are what the short list is for

@@ -105,10 +105,13 @@ def rewards() -> Rows:
 
 
 def systems() -> Rows:
-    """Every published system that something here implements, and what does."""
+    """Every published system of which something is here: how much, by what, what is missing."""
     from ..rl.systems import implemented
 
-    return [{"id": system, "summary": ", ".join(by)} for system, by in implemented().items()]
+    return [
+        {"id": name, "covers": one.covers, "here": ", ".join(one.here), "missing": one.missing}
+        for name, one in implemented().items()
+    ]
 
 
 KINDS: Mapping[str, Callable[[], Rows]] = {

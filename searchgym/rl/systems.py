@@ -1,34 +1,77 @@
-"""Published systems that something here implements.
+"""Published systems, how much of each is here, and by what.
 
-Nothing is listed by hand: a recipe names its systems in ``[doc]``, a reward, dialect, curriculum or
-way of merging models in its attribute ``systems``.
+A recipe names its systems in ``[doc]``, a reward, dialect, curriculum or way of merging models in
+its attribute ``systems``; ``systems.toml`` adds engines, families of tasks and tools, and says of
+every system whether it is here as a whole.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from ..curricula import CURRICULA
 from ..dialects.base import DIALECTS
+from ..engines.registry import ENGINES
 from ..llms.merging import HOWS
 from ..objects import load_known
 from ..rewards import REWARDS
+from ..tasks.families import FAMILIES
+from ..tools import TOOLS
 from .recipe_files import document, shipped
 
-REGISTRIES: Mapping[str, Mapping[str, Any]] = {
+Covers = Literal["whole", "part", "name only"]
+NAMING: Mapping[str, Mapping[str, Any]] = {
     "reward": REWARDS, "dialect": DIALECTS, "curriculum": CURRICULA, "merge": HOWS,
+}  # fmt: skip
+"""Registries whose objects name their systems themselves."""
+REGISTRIES: Mapping[str, Mapping[str, Any]] = {
+    **NAMING, "engine": ENGINES, "task": FAMILIES, "tool": TOOLS,
 }  # fmt: skip
 
 
-def implemented() -> dict[str, list[str]]:
-    """System → what implements it or a part of it (``"reward ikea"``), in alphabetical order."""
+class System(NamedTuple):
+    """A published system."""
+
+    covers: Covers
+    """``"whole"``: what defines it is here; ``"part"``: the named component; ``"name only"``:
+    something of ours after its aim, or a piece that does not define it."""
+    missing: str
+    """Words for what is not here; "" of a whole one."""
+    here: tuple[str, ...]
+    """What implements it: ``"reward ikea"``."""
+
+
+@cache
+def marks() -> Mapping[str, Any]:
+    """Marks of all systems, as in ``systems.toml``."""
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+
+
+def implemented() -> dict[str, System]:
+    """System → how much of it is here, by what, and what is missing; in alphabetical order."""
     by_system: dict[str, list[str]] = {}
     for recipe in shipped():
         for system in doc.systems if (doc := document(recipe)) is not None else ():
             by_system.setdefault(system, []).append(f"recipe {recipe}")
-    for kind, registry in REGISTRIES.items():
+    for kind, registry in NAMING.items():
         for name, where in registry.items():
             for system in getattr(load_known(where), "__dict__", {}).get("systems", ()):
                 by_system.setdefault(system, []).append(f"{kind} {name}")
-    return dict(sorted(by_system.items(), key=lambda item: item[0].lower()))
+    for system, more in marks()["here"].items():
+        by_system.setdefault(system, []).extend(more)
+    names = sorted(by_system, key=str.lower)
+    return {name: System(*_mark(name), tuple(by_system[name])) for name in names}
+
+
+def _mark(name: str) -> tuple[Covers, str]:
+    """Mark of a system and what is missing; one that is not marked is here in name only."""
+    known = marks()
+    if name in known["whole"]:
+        return "whole", ""
+    if name in known["part"]:
+        return "part", str(known["part"][name])
+    return "name only", str(known["name"].get(name, ""))

@@ -29,7 +29,7 @@ from ..evaluation.metrics import own_metric
 from ..objects import load_known
 from ..rewards import REWARDS, Reward
 from ..rl import recipe_files
-from ..rl.systems import implemented
+from ..rl.systems import System, implemented
 from ..tools import TOOLS
 from ..types import Passage
 from . import laboratory
@@ -203,8 +203,8 @@ def rewards() -> list[dict[str, Any]]:
     return rows
 
 
-def systems() -> dict[str, list[str]]:
-    """Published systems, and what implements them."""
+def systems() -> dict[str, System]:
+    """Published systems: how much of each is here, by what, and what is missing."""
     return implemented()
 
 

@@ -17,8 +17,8 @@ class GraphRagPra:
     Repeated queries and those after the ``most``-th earn nothing (progressive retrieval
     attenuation, Yu et al., GraphRAG-R1, arXiv 2507.23581). Formula and constants of the
     paper were not read: a geometric series with the released re-implementation's decay of .8;
-    ``first`` and ``most`` are ours. Its phase comes after the format's and before ``graphrag_caf``'s: let a
-    curriculum set ``w_graphrag_pra`` and ``w_graphrag_caf``.
+    ``first`` and ``most`` are ours. Its phase comes after the format's and before
+    ``graphrag_caf``'s: let a curriculum set ``w_graphrag_pra`` and ``w_graphrag_caf``.
     """
 
     registered = "graphrag_pra"

@@ -14,9 +14,10 @@ class ReSeek:
     """Pay a judgement of the newest results that is right, and charge one that is wrong.
 
     Right is "good" exactly where the results showed a gold passage for the first time: ``match``,
-    else -``mismatch`` (ReSeek, arXiv 2510.00568, R_judge; both values are ours, the paper's were
-    not read). The paper thresholds a reranker's score of the results against the answer; with gold
-    passages the label is exact. A task without any pays nothing.
+    else -``mismatch`` (ReSeek, arXiv 2510.00568, R_judge). Label and values are ours: the released
+    code pays .1 for "good" before a right answer and charges .05 before a wrong one, half of it if
+    a reranker finds the results like the gold answer; "bad" earns .02 where it does not, and is
+    charged .05 where it does. A task without gold passages pays nothing.
     """
 
     registered = "reseek"

@@ -57,7 +57,7 @@ def load_corpus(
 
     A folder or a file that holds no records with ``text`` is read by ``load_documents``. A record
     has ``id`` (or ``_id``), ``text`` and optionally ``title`` and ``url``; or, as in
-    Search-R1's wiki-18, ``id`` and ``contents`` whose first line is the quoted title. TSV rows are
+    Search-R1's wiki-18, ``id`` and ``contents`` (:func:`split_contents`). TSV rows are
     ``id, text[, title]`` unless a header says otherwise. ``url``: pattern for passages without one,
     with ``{title}`` and ``{id}``; by default ``corpus://name/id``. Raises ``DataError``.
     """
@@ -188,14 +188,11 @@ def load_questions(
 def passage_of(record: dict[str, Any], where: Line, name: str, url: str | None = None) -> Passage:
     """A passage from one record; see ``load_corpus``."""
     key = id_of(record, where)
+    title = text_of(record, "title", where) if record.get("title") is not None else ""
     if "contents" in record and "text" not in record:
-        head, _, text = text_of(record, "contents", where).partition("\n")
-        title = head.strip()
-        if len(title) >= 2 and title[0] == title[-1] == '"':
-            title = title[1:-1]
+        title, text = split_contents(text_of(record, "contents", where), title)
     else:
         text = text_of(record, "text", where)
-        title = text_of(record, "title", where) if record.get("title") is not None else ""
     if record.get("url"):
         return Passage(key, title, text, text_of(record, "url", where))
     made = (url if url and title else None) or f"corpus://{quote(name)}/{{id}}"
@@ -207,6 +204,24 @@ def passage_of(record: dict[str, Any], where: Line, name: str, url: str | None =
             f"the pattern url={url!r} holds more than {{title}} and {{id}}: {error!r}"
         ) from None
     return Passage(key, title, text, made)
+
+
+def split_contents(contents: str, title: str = "", *, quoted: bool = False) -> tuple[str, str]:
+    """Part ``"\\"Title\\"\\ntext"``, with the quotes or without, into both. A single line is text.
+
+    Args:
+        contents: What is to be parted.
+        title: The title, if it is known: then only a first line that repeats it is none of the
+            text.
+        quoted: Whether only a line in quotes is a title.
+    """
+    first, line, rest = contents.partition("\n")
+    head = first.strip()
+    marked = len(head) > 1 and head[0] == head[-1] == '"'
+    named = head[1:-1] if marked else head
+    if not line or (named != title if title else quoted and not marked):
+        return title, contents
+    return named, rest
 
 
 def task_of(

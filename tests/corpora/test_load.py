@@ -12,6 +12,7 @@ import pytest
 from searchgym.corpora.beir import load_beir
 from searchgym.corpora.load import load_corpus, load_questions
 from searchgym.corpora.parquet import write_parquet
+from searchgym.engines.remote.wire import passage_of as served
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.types import ABSTAIN, Passage, Task
@@ -49,6 +50,27 @@ def test_search_r1_contents(tmp_path: Path) -> None:
     first, second = load_corpus(path)
     assert (first.title, first.text) == ('Aldor "the" city', "First.\nSecond.")
     assert (second.title, second.text) == ("Unquoted", "")
+
+
+@pytest.mark.parametrize(
+    ("record", "title", "text"),
+    [
+        ({"contents": "滑铁卢大学是加拿大的大学。"}, "", "滑铁卢大学是加拿大的大学。"),
+        ({"contents": "Oslo\nA city."}, "Oslo", "A city."),
+        ({"title": "Oslo", "contents": "A city."}, "Oslo", "A city."),
+        ({"title": "Oslo", "contents": "A city.\nOn a fjord."}, "Oslo", "A city.\nOn a fjord."),
+        ({"title": "Oslo", "contents": '"Oslo"\nA city.'}, "Oslo", "A city."),
+        ({"title": "Oslo", "contents": "Oslo\nA city."}, "Oslo", "A city."),
+        ({"title": "", "contents": '"Oslo"\nA city.'}, "Oslo", "A city."),
+        ({"title": "Oslo", "text": "A city.", "contents": "x\ny"}, "Oslo", "A city."),
+    ],
+)
+def test_contents_lose_nothing_and_are_read_alike_from_files_and_servers(
+    tmp_path: Path, record: dict[str, str], title: str, text: str
+) -> None:
+    (found,) = load_corpus(write(tmp_path / "c.jsonl", {"id": "1", **record}))
+    assert (found.title, found.text) == (title, text)
+    assert served({"id": "1", **record})[:3] == ("1", title, text)
 
 
 def test_tab_separated_passages_and_questions(tmp_path: Path) -> None:

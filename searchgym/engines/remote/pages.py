@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
+from ...corpora.load import split_contents
 from ...types import ChargedPage, Failure, Page, PageRequest
 from .http import Client
 from .mcp import McpSession
@@ -20,7 +21,6 @@ from .wire import (
     made_id,
     parse_json,
     safe,
-    split_contents,
     text_of,
 )
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from ...corpora.load import split_contents
 from ...errors import EngineError
 from ...types import Failure, Hit, Passage, Ranking
 
@@ -86,7 +87,7 @@ def score_of(value: Any) -> float | None:
 def passage_of(document: Any, id: Any = None, url: str = "") -> Passage:
     """A passage from a document in any of the conventions in use.
 
-    ``contents`` is a title line (in quotes, or not) and the text; ``title`` and ``text`` beside it
+    ``contents`` is read as ``corpora.load.split_contents`` does; ``title`` and ``text`` beside it
     win. Documents without an id get one made of their address or text.
     """
     if isinstance(document, str):
@@ -106,15 +107,6 @@ def passage_of(document: Any, id: Any = None, url: str = "") -> Passage:
         raise Malformed(f"an id must be a string or an integer, got {number!r:.40}")
     name = str(number) or made_id(url or f"{title}\0{text}")
     return Passage(name, title, text, url)
-
-
-def split_contents(contents: str, title: str = "", *, quoted: bool = False) -> tuple[str, str]:
-    """Title and text of ``"\\"Title\\"\\ntext"``. ``quoted``: only a title in quotes is one."""
-    first, line, rest = contents.partition("\n")
-    marked = len(first) > 1 and first[0] == first[-1] == '"'
-    if not line or (quoted and not marked):
-        return title, contents
-    return title or first.strip().strip('"'), rest
 
 
 def made_id(text: str) -> str:

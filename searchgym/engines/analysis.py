@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..dialects.escape import INVISIBLE
 from ..errors import EngineError, MissingExtraError, unknown
 
 
@@ -36,10 +37,21 @@ STOPWORDS: Mapping[str, frozenset[str]] = {
     "english": ENGLISH_STOPWORDS,
 }
 WORD = r"\w+"
+JOINER = "\u200c"
+"""Zero width non-joiner, which Persian writes between the parts of a word."""
+_UNSEEN = re.compile(rf"(?![\u200b{JOINER}])[{INVISIBLE}]")
+REVISION = 2
+"""Grows whenever terms of an unchanged text change: indexes and kept terms of before are stale."""
 LONGEST_TOKEN = 255
 """Largest length of a word (Lucene's limit); longer runs of word characters are not indexed."""
 _CACHED_TOKENS = 1 << 20
 _CACHED_LENGTH = 64
+
+
+def visible(text: str) -> str:
+    """Drop characters that show nothing and so part no words (soft hyphens, word joiners, variation
+    selectors, …). Two stay: the zero width space, which is a word's edge, and ``JOINER``."""
+    return text if text.isascii() else _UNSEEN.sub("", text)
 
 
 class Analyser:
@@ -81,12 +93,13 @@ class Analyser:
     def settings(self) -> str:
         """JSON of everything the terms depend on; equal settings mean equal terms."""
         return json.dumps(
-            [self.lowercase, self.pattern, self.stemmer, sorted(self.stopwords)],
+            [REVISION, self.lowercase, self.pattern, self.stemmer, sorted(self.stopwords)],
             ensure_ascii=True,
         )
 
     def split(self, text: str) -> list[str]:
         """Raw tokens in order, before stop words and stemming."""
+        text = visible(text).replace(JOINER, "")
         return self._find(text.lower() if self.lowercase else text)
 
     def term(self, token: str) -> str | None:

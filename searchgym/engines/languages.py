@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 from ..text import HANGUL, UNSPACED, normal_form
-from .analysis import Analyser, stem_function
+from .analysis import JOINER, REVISION, Analyser, stem_function, visible
 
 FUNCTION_WORDS = {
     "english": "the of and to in is was for that with on as by from",
@@ -44,8 +44,8 @@ BY_SCRIPT = {
     "hindi": "\u0900-\u097f", "russian": "\u0400-\u04ff", "tamil": "\u0b80-\u0bff",
 }  # fmt: skip
 """Stemmer → range of the script that it serves, whatever the corpus's language in Latin script."""
-SAMPLE, _CHARACTERS = 200, 1000
-"""Passages by which a corpus's language is told, and characters of each."""
+_CHARACTERS = 1000
+"""Characters of each text by which a corpus's language is told."""
 _MUCH = 0.02
 """Share of letters outside Latin script from which a corpus is not taken for English."""
 _TOLD = 0.04
@@ -56,7 +56,11 @@ _FOLDED = re.compile(  # vowel points and accents; the breve of й is part of a 
 )
 _LETTERS = str.maketrans(
     {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ł": "l", "ð": "d", "þ": "th", "ı": "i"}
-)
+) | str.maketrans(  # Persian and Urdu letters and digits that Arabic writes otherwise
+    "\u0671\u06a9\u06aa\u0649\u06cc\u06d2\u06be\u06c1\u06d5"
+    "٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹",
+    "\u0627\u0643\u0643\u064a\u064a\u064a\u0647\u0647\u0647" + "0123456789" * 2,
+)  # fmt: skip
 _PACKED = f"{UNSPACED}{HANGUL}"
 _RUNS = re.compile(f"[{_PACKED}]+|[^{_PACKED}]+")
 _is_packed = re.compile(f"[{_PACKED}]").match
@@ -64,19 +68,20 @@ _WHOLE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
 
 
 def fold(text: str) -> str:
-    """Lower case without accents, vowel points and compatibility forms: "Besançon" → "besancon",
-    "ﾄｳｷｮｳ" → "トウキョウ"."""
+    """Lower case without accents, vowel points, compatibility forms and what is not seen:
+    "Besançon" → "besancon", "ﾄｳｷｮｳ" → "トウキョウ"; Persian letters as Arabic has them."""
     if text.isascii():
         return text.lower()
-    text = normal_form("NFKD", text.lower().translate(_LETTERS))
+    text = normal_form("NFKD", visible(text).lower()).lower().translate(_LETTERS)
     return normal_form("NFC", _FOLDED.sub("", text)).lower()
 
 
 @cache
 def _words() -> Callable[[str], list[str]]:
-    """Finds runs of word characters and marks; ``\\w`` alone parts the words of Indic scripts."""
+    """Finds runs of word characters, marks and joiners; ``\\w`` alone parts the words of Indic
+    scripts."""
     marks = "".join(chr(c) for c in range(0x300, 0x10000) if unicodedata.category(chr(c))[0] == "M")
-    return re.compile(rf"[\w{re.escape(marks)}]+").findall
+    return re.compile(rf"[\w{JOINER}{re.escape(marks)}]+").findall
 
 
 class UnicodeAnalyser(Analyser):
@@ -98,7 +103,7 @@ class UnicodeAnalyser(Analyser):
 
     @property
     def settings(self) -> str:
-        return json.dumps(["unicode", self.stemmer, sorted(self.stopwords)])
+        return json.dumps([REVISION, "unicode", self.stemmer, sorted(self.stopwords)])
 
     def split(self, text: str) -> list[str]:
         if text.isascii():
@@ -117,6 +122,11 @@ def _parts(word: str) -> Iterator[str]:
     if word.isascii():
         yield word
         return
+    if JOINER in word:
+        parts = [part for part in word.split(JOINER) if part]
+        word = "".join(parts)
+        if len(parts) > 1 and "\u0600" <= word[0] <= "\u06ff":  # found by its parts, too
+            yield from parts
     for run in _RUNS.findall(word):
         if len(run) == 1 or not _is_packed(run):
             yield run

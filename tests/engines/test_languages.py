@@ -48,6 +48,40 @@ def test_questions_of_five_languages_find_their_passage(
     assert hits[0].passage.id == passage
 
 
+@pytest.mark.parametrize(
+    ("written", "typed"),
+    [
+        ("Das Ge\xadsamt\xadkon\xadzept liegt vor.", "Gesamtkonzept"),
+        ("The infor\xadma\xadtion desk", "information"),
+        ("The infor\u2060mation de\ufeffsk", "information desk"),
+        ("Auf\u200clage der Zeitung", "Auflage"),
+        ("यह क्\u200dषेत्र बड़ा है", "क्षेत्र"),
+        ("من به خانه می\u200cروم", "میروم"),
+        ("کتاب\u200cها را خواندم", "کتاب"),
+        ("كتاب علي", "کتاب علی"),
+        ("سال ۱۴۰۰ و ١٤٠١", "1400 1401"),
+        ("葛\U000e0100飾区", "葛飾"),
+        ("first\u200bsecond", "second"),  # a word's edge without width
+    ],
+)
+@pytest.mark.parametrize("unicode", [None, True])
+def test_what_is_not_seen_parts_no_words_in_passage_or_query(
+    written: str, typed: str, unicode: bool | None
+) -> None:
+    others = [Passage(f"o{i}", "", text, "u") for i, text in enumerate(TEXTS.values())]
+    for text, query in ((written, typed), (typed, written)):
+        corpus = Corpus("c", [Passage("it", "", text, "u"), *others])
+        (found,) = BM25Engine(corpus, unicode=unicode).search([query], 20)
+        assert "it" in [hit.passage.id for hit in found]
+    only = Corpus("c", [Passage("it", "", "Das Ge\xadsamt\xadkonzept", "u")])
+    assert BM25Engine(only, unicode=unicode).search(["samt"], 1) == [()]
+
+
+def test_the_language_of_titles_without_texts_is_seen() -> None:
+    titled = Corpus("c", [Passage("1", "Die Katzen schlafen in der Sonne und im Haus", "", "u")])
+    assert BM25Engine(titled).search(["Katze"], 1)[0]
+
+
 def test_what_is_chosen(engine: BM25Engine, tmp_path: object) -> None:
     assert isinstance(engine.analyser, UnicodeAnalyser)
     assert choose_stemmer([TEXTS["wall"], TEXTS["lake2"]]) == "german"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Sized
 from contextlib import nullcontext
 from inspect import signature
 from pathlib import Path
@@ -27,7 +27,6 @@ from .targets import DataDir, Overrides, Trust, overrides
 
 if TYPE_CHECKING:
     from ..corpora.corpus import Corpus
-    from ..types import Passage
 
 app = group("Index and inspect corpora.")
 
@@ -139,7 +138,7 @@ def _index_on_disk(
     passages = stream(name, split, data_dir)
     size = len(passages) if isinstance(passages, Sized) else None
     with progress(f"indexing {name}", size, "passages") as advance:
-        build(out, _counted(passages, advance), **options)
+        build(out, passages, progress=advance, **options)
     made = DiskBM25Engine(out)
     return {
         "corpus": name,
@@ -150,14 +149,6 @@ def _index_on_disk(
         "seconds": round(time.perf_counter() - start, 3),
         "fingerprint": made.fingerprint,
     }
-
-
-def _counted(passages: Iterable[Passage], advance: Callable[[int], None]) -> Iterator[Passage]:
-    """Pass passages on, and count them by the thousand."""
-    for number, passage in enumerate(passages, 1):
-        yield passage
-        if number % 1000 == 0:
-            advance(1000)
 
 
 def _index_dense(passages: Corpus, out: Path, kind: str, options: dict[str, Any]) -> dict[str, Any]:

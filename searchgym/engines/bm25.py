@@ -20,16 +20,27 @@ from ..batching import text_and_k
 from ..corpora.corpus import Corpus
 from ..errors import EngineError, unknown
 from ..objects import is_number
-from ..types import Hit, Query, Ranking
+from ..types import Hit, Passage, Query, Ranking
 from ..utils import collecting_later
 from ..worlds.world import World
-from .analysis import WORD, Analyser, TermIds
-from .bm25_index import FIELDS, METHODS, BM25Index, build_index, load_index, read_about, save_index
+from .analysis import REVISION, WORD, Analyser, TermIds
+from .bm25_index import (
+    ABOUT,
+    FIELDS,
+    METHODS,
+    BM25Index,
+    build_index,
+    load_index,
+    read_about,
+    save_index,
+)
 
 if TYPE_CHECKING:
     from ._kernel import Weighting
     from .kept import KeptTerms
 
+SAMPLE = 200
+"""Passages by which a corpus's language is told."""
 _LONG_QUERY = 256
 _make_hit = partial(tuple.__new__, Hit)
 _MANY = 10_000
@@ -152,7 +163,8 @@ class BM25Engine(Lexical):
         if unicode and not usual:
             raise EngineError("unicode=True has a pattern and a case of its own: leave those out")
         if unicode is None:
-            unicode, stemmer = _choose(corpus, stemmer) if usual else (False, stemmer)
+            told = corpus.unicode if usual else False
+            unicode, stemmer = choose_analysis(sample(corpus), stemmer, told)
         self.analyser = analyser_of(unicode, stemmer, stopwords, pattern, lowercase)
         self._settings: dict[str, Any] = {
             "k1": float(k1),
@@ -227,7 +239,8 @@ class BM25Engine(Lexical):
 
     # --- disk ---------------------------------------------------------------------------------
     def save(self, directory: str | Path) -> None:
-        """Write the index so that it appears whole or not at all, replacing an older one."""
+        """Write the index so that it appears whole or not at all, replacing an older one. Others
+        may save to the folder and load from it meanwhile."""
         meta = {"fingerprint": self.fingerprint, "settings": self._settings}
         save_index(Path(directory), self._index, meta)
 
@@ -241,7 +254,14 @@ class BM25Engine(Lexical):
         Raises:
             EngineError: it is absent or altered, or was built from another corpus.
         """
-        about = read_about(Path(directory))
+        from ..utils.files import settled
+
+        folder = Path(directory)
+        return settled(folder / ABOUT, lambda: cls._load(folder, corpus, threads), EngineError)
+
+    @classmethod
+    def _load(cls, directory: Path, corpus: Corpus, threads: int) -> Self:
+        about = read_about(directory)
         try:
             settings, built = dict(about["settings"]), about["fingerprint"]
             expected = _fingerprint(corpus.digest, settings)
@@ -250,7 +270,7 @@ class BM25Engine(Lexical):
                     f"the index in {directory} was not built from corpus {corpus.name!r} as it is "
                     f"now (index {built}, corpus {expected}): build it again and save it"
                 )
-            index = load_index(Path(directory), about["sha256"], len(corpus))
+            index = load_index(directory, about["sha256"], len(corpus))
             return cls(corpus, threads=threads, _index=index, **{"unicode": False, **settings})
         except (KeyError, TypeError, ValueError) as error:
             raise EngineError(
@@ -273,15 +293,23 @@ def analyser_of(
     return Analyser(lowercase=lowercase, pattern=pattern, stemmer=stemmer, stopwords=stopwords)
 
 
-def _choose(corpus: Corpus, stemmer: str | None) -> tuple[bool, str | None]:
-    """Return whether a corpus calls for the analyser of other languages, and the stemmer then."""
-    if corpus.unicode is False:
-        return False, stemmer
-    from .languages import SAMPLE, choose_stemmer
+def sample(passages: Sequence[Passage]) -> list[str]:
+    """Texts by which a corpus's language is told: of passages all over it."""
+    step = max(1, len(passages) // SAMPLE)
+    some = (passages[i] for i in range(0, len(passages), step))
+    return [passage.text or passage.title for passage in some]
 
-    step = max(1, len(corpus) // SAMPLE)
-    texts = [corpus[i].text for i in range(0, len(corpus), step)]
-    chosen = choose_stemmer(texts, always=bool(corpus.unicode))
+
+def choose_analysis(
+    texts: list[str], stemmer: str | None, unicode: bool | None
+) -> tuple[bool, str | None]:
+    """Return whether a corpus with these texts calls for the analyser of other languages, and the
+    stemmer. ``unicode``: whether it does, if that is known."""
+    if unicode is False:
+        return False, stemmer
+    from .languages import choose_stemmer
+
+    chosen = choose_stemmer(texts, always=bool(unicode))
     if chosen is None:
         return False, stemmer
     return True, chosen if stemmer == "porter" else stemmer
@@ -298,6 +326,8 @@ def _kernel() -> tuple[int, NDArray[np.float32], Weighting, Callable[..., None]]
 
 def _fingerprint(digest: str, settings: Mapping[str, Any]) -> str:
     shown = json.dumps(settings, sort_keys=True)
+    if settings.get("unicode"):
+        shown += str(REVISION)
     return f"bm25:{digest}:{hashlib.sha256(shown.encode()).hexdigest()[:16]}"
 
 

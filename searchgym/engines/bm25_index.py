@@ -6,9 +6,8 @@ import json
 import logging
 import math
 import os
-import shutil
+import re
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,11 +27,17 @@ if TYPE_CHECKING:
 
 FIELDS = ("title", "text")
 METHODS = ("lucene", "robertson", "atire", "bm25+", "okapi")
-_FORMAT = 3
+_FORMAT = 4
+ABOUT = "index.json"
 _ARRAYS = {"data": np.float32, "indices": np.int32, "indptr": np.int64,
            "largest": np.float32, "rows": np.int32, "marks": np.uint64}  # fmt: skip
 _VOCABULARY = "vocabulary.json"
 _FILES = (*(f"{name}.npy" for name in _ARRAYS), _VOCABULARY)
+"""Files of an index. Their names in a folder hold a part of their digests, so that those of another
+index can stand beside them (:func:`file_in`)."""
+_OWN = re.compile(
+    rf"(?:{'|'.join(_ARRAYS)}|vocabulary)(?:-[0-9a-f]{{16}}\.(?:npy|json)|\.(?:npy|json)\.part)"
+)
 _HEADER = 128
 """Bytes of an array's file before its numbers."""
 _BLOCK = 64
@@ -179,36 +184,59 @@ def _okapi(
 
 
 def save_index(directory: Path, index: BM25Index, meta: Mapping[str, Any]) -> None:
-    """Write arrays, vocabulary and ``meta`` into a fresh folder, then move it into place."""
-    from ..utils.files import file_digest
+    """Write arrays and vocabulary beside what the folder holds, then the description, which names
+    them, then remove what it does not name."""
+    from ..utils.files import LOCK, file_digest, waiting_lock, write_whole, writing
 
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        found = {path.name for path in directory.iterdir()} - {LOCK}
+    if ABOUT not in found and not all(map(_OWN.fullmatch, found)):
+        raise EngineError(f"{directory} holds other files; choose an empty folder")
+    with waiting_lock(directory / LOCK), writing(directory):
+        digests: dict[str, str] = {}
+        try:
+            for name in _FILES:
+                part = directory / f"{name}.part"
+                with part.open("wb") as file:
+                    if name == _VOCABULARY:
+                        terms = sorted(index.vocabulary, key=index.vocabulary.__getitem__)
+                        file.write(json.dumps(terms).encode("ascii"))
+                    else:
+                        np.save(file, getattr(index, name.removesuffix(".npy")), allow_pickle=False)
+                digests[name] = file_digest(part)
+                os.replace(part, file_in(directory, name, digests[name]))
+            about = {"format": _FORMAT, "sha256": digests, **meta}
+            write_whole(directory / ABOUT, json.dumps(about))
+        finally:
+            _tidy(directory)
+
+
+def file_in(directory: Path, name: str, digest: str) -> Path:
+    """Return the path of a file of an index by its digest; ``ValueError`` for what is none."""
+    if not re.fullmatch("[0-9a-f]{64}", digest):
+        raise ValueError(f"{name} has no digest")
+    stem, ending = name.split(".")
+    return directory / f"{stem}-{digest[:16]}.{ending}"
+
+
+def _tidy(directory: Path) -> None:
+    """Remove files of an index that the description does not name."""
     try:
-        for name in _ARRAYS:
-            np.save(staging / f"{name}.npy", getattr(index, name), allow_pickle=False)
-        terms = sorted(index.vocabulary, key=index.vocabulary.__getitem__)
-        (staging / _VOCABULARY).write_text(json.dumps(terms), encoding="ascii")
-        digests = {name: file_digest(staging / name) for name in _FILES}
-        about = {"format": _FORMAT, "sha256": digests, **meta}
-        (staging / "index.json").write_text(json.dumps(about), encoding="ascii")
-        if directory.exists():
-            if not (directory / "index.json").exists() and any(directory.iterdir()):
-                raise EngineError(f"{directory} holds other files; choose an empty folder")
-            old = staging.with_name(staging.name + ".old")
-            os.replace(directory, old)
-            os.replace(staging, directory)
-            shutil.rmtree(old)
-        else:
-            os.replace(staging, directory)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)  # gone already unless something failed
+        digests = read_about(directory)["sha256"]
+        named = {file_in(directory, name, digests[name]) for name in _FILES}
+    except (EngineError, KeyError, TypeError, ValueError):
+        named = set()
+    for path in list(directory.iterdir()):
+        old = path.name in _FILES and named  # of a format without digests in names
+        if (old or _OWN.fullmatch(path.name)) and path not in named:
+            path.unlink(missing_ok=True)
 
 
 def read_about(directory: Path) -> dict[str, Any]:
     """Read a saved index's description; ``EngineError`` if it is absent or of another format."""
     try:
-        about = json.loads((directory / "index.json").read_text(encoding="ascii"))
+        about = json.loads((directory / ABOUT).read_text(encoding="ascii"))
     except (OSError, ValueError, RecursionError) as error:
         raise EngineError(f"no readable BM25 index in {directory}: {error}") from error
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
@@ -228,11 +256,12 @@ def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> BM
     from ..utils.files import file_digest
 
     try:
-        for name in _FILES:
-            if file_digest(directory / name) != digests[name]:
-                raise ValueError(f"{name} is not what was saved")
-        terms = json.loads((directory / _VOCABULARY).read_text(encoding="ascii"))
-        arrays = {name: _mapped(directory / f"{name}.npy") for name in _ARRAYS}
+        files = {name: file_in(directory, name, digests[name]) for name in _FILES}
+        for name, file in files.items():
+            if file_digest(file) != digests[name]:
+                raise ValueError(f"{file.name} is not what was saved")
+        terms = json.loads(files[_VOCABULARY].read_text(encoding="ascii"))
+        arrays = {name: _mapped(files[f"{name}.npy"]) for name in _ARRAYS}
         vocabulary = {str(term): i for i, term in enumerate(terms)}
         _check_arrays(arrays, len(terms), passages)
         if len(vocabulary) != len(terms):

@@ -9,13 +9,14 @@ import json
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypeVar
 
 from ..errors import DataError
 
+T = TypeVar("T")
 LOCK = ".lock"
 """Name of a folder's lock file. It stays behind; only the operating system's lock on it counts."""
 
@@ -166,6 +167,26 @@ def _check_depth(value: Any) -> None:
         if not level:
             return
     raise ValueError(f"it is nested in more than {DEEPEST_JSON} levels")
+
+
+def settled(path: Path, read: Callable[[], T], failure: type[Exception]) -> T:
+    """Return what ``read`` returns. Where it raises ``failure`` and ``path``, which says what else
+    is to be read, was exchanged meanwhile, it is called again."""
+    while True:
+        before = _stamp(path)
+        try:
+            return read()
+        except failure:
+            if _stamp(path) == before:
+                raise
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def file_digest(path: Path) -> str:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -128,7 +130,8 @@ def test_saved_index_is_mapped_and_checked(tmp_path: Path) -> None:
         BM25Engine.load(tmp_path / "index", corpus_of(["a red fox", "a blue fox", "grey"]))
     with pytest.raises(EngineError, match="no readable BM25 index"):
         BM25Engine.load(tmp_path / "absent", corpus)
-    np.save(tmp_path / "index" / "data.npy", np.zeros(1, np.float32))
+    (data,) = (tmp_path / "index").glob("data-*.npy")
+    np.save(data, np.zeros(1, np.float32))
     with pytest.raises(EngineError, match="damaged"):
         BM25Engine.load(tmp_path / "index", corpus)
     (tmp_path / "mine").mkdir()
@@ -136,6 +139,30 @@ def test_saved_index_is_mapped_and_checked(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="other files"):
         engine.save(tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.txt").exists()
+
+
+def test_several_save_to_a_folder_while_others_load(tmp_path: Path) -> None:
+    corpus, folder = corpus_of(["a red fox", "a blue fox", "green"]), tmp_path / "index"
+    engines = [BM25Engine(corpus, k1=k1) for k1 in (0.5, 0.9, 1.3)]
+    engines[0].save(folder)
+    (folder / "data.npy.part").write_bytes(b"of a save that was killed")
+
+    def save(engine: BM25Engine) -> None:
+        for _ in range(15):
+            engine.save(folder)
+
+    with ThreadPoolExecutor(3) as pool:
+        saves = [pool.submit(save, engine) for engine in engines]
+        while not all(done.done() for done in saves):
+            found = BM25Engine.load(folder, corpus)
+            assert found.fingerprint in {engine.fingerprint for engine in engines}
+        for done in saves:
+            done.result()
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]
+    about = json.loads((folder / "index.json").read_text())
+    assert {path.name for path in folder.iterdir()} - {".lock", "index.json"} == {
+        name.replace(".", f"-{digest[:16]}.") for name, digest in about["sha256"].items()
+    }
 
 
 def test_fingerprint_and_key_follow_what_answers_depend_on() -> None:

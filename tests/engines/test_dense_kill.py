@@ -172,7 +172,7 @@ def test_a_shard_whose_bytes_changed_is_made_again(
 def test_death_between_a_new_index_and_its_manifest_leaves_no_mix(
     encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rebuilt with other numbers, the old manifest must not speak for the new file."""
+    """Rebuilt with other numbers, the old index is there, whole, until the new one is."""
     corpus, folder, replace = corpus_of(60), tmp_path / "i", os.replace
     build_dense(corpus, encoder, folder, kind="ivf", numbers={"nlist": 2})
 
@@ -186,11 +186,37 @@ def test_death_between_a_new_index_and_its_manifest_leaves_no_mix(
         build_dense(corpus, encoder, folder, kind="ivf", numbers={"nlist": 5})
     monkeypatch.setattr(os, "replace", replace)
     spec = {"name": "dense", "index": str(folder), "encoder": encoder}
-    with pytest.raises(EngineError, match="is not finished: run the build again"):
-        build_engine(spec, corpus)
-    build_dense(corpus, encoder, folder, kind="ivf", numbers={"nlist": 5})
-    opened = build_engine(spec, corpus)
-    assert opened.index.numbers["nlist"] == 5  # type: ignore[attr-defined]
+    assert build_engine(spec, corpus).index.numbers["nlist"] == 2  # type: ignore[attr-defined]
+    for nlist in (5, 2, 5):
+        build_dense(corpus, encoder, folder, kind="ivf", numbers={"nlist": nlist})
+        assert build_engine(spec, corpus).index.numbers["nlist"] == nlist  # type: ignore[attr-defined]
+        assert len(list(folder.glob("*.faiss"))) == 1
+
+
+def test_an_index_is_opened_while_others_rebuild_it(
+    encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    corpus, folder, done = corpus_of(60), tmp_path / "i", threading.Event()
+    build_dense(corpus, encoder, folder, kind="ivf", numbers={"nlist": 2})
+
+    def rebuild() -> None:
+        try:
+            for turn in range(12):
+                kind, numbers = (("hnsw", {}), ("ivf", {"nlist": 2 + turn}))[turn % 3 > 0]
+                build_dense(corpus, encoder, folder, kind=kind, numbers=numbers, wait=True)
+        finally:
+            done.set()
+
+    threads = [threading.Thread(target=rebuild) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    opened = 0
+    while not done.is_set():
+        build_engine({"name": "dense", "index": str(folder), "encoder": encoder}, corpus)
+        opened += 1
+    for thread in threads:
+        thread.join()
+    assert opened
 
 
 def test_processes_share_a_cache(encoder: SentenceEncoder, tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ vectors reuses the shards.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ import numpy as np
 
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
-from ...utils.files import file_digest
+from ...utils.files import file_digest, settled
 from ..forward import Progress
 from ..kept import KeptVectors
 from .encoder import SentenceEncoder
@@ -75,6 +77,7 @@ def build_dense(
     with locked(folder, wait=wait):
         plan = plan_of(corpus, encoder, shard)
         digests = encode_shards(corpus, encoder, folder, shard=shard, progress=progress)
+        old: dict[str, Any] = {}
         if (folder / MANIFEST).exists():
             old = read_json(folder / MANIFEST)
             same = (old["kind"], old["numbers"], old["threads"]) == (kind, full, threads)
@@ -87,8 +90,9 @@ def build_dense(
         file = f"{kind}.faiss" if built is not None else None
         if file:
             faiss = import_faiss()
-            if (folder / file).exists():  # of other numbers: killed between the two files, the
-                (folder / MANIFEST).unlink(missing_ok=True)  # manifest would tell of the old one
+            if old.get("file") == file:  # which others may be opening
+                told = json.dumps([full, threads], sort_keys=True)
+                file = f"{kind}-{hashlib.sha256(told.encode()).hexdigest()[:16]}.faiss"
             write_whole(folder / file, lambda path: faiss.write_index(built, str(path)))
         manifest = {
             **plan,
@@ -129,8 +133,11 @@ def open_dense(
     Raises:
         EngineError: the build is unfinished, altered, or was made from another corpus.
     """
+    path = Path(folder)
     try:
-        return _open_dense(Path(folder), corpus, numbers, gpu, verify)
+        return settled(
+            path / MANIFEST, lambda: _open_dense(path, corpus, numbers, gpu, verify), EngineError
+        )
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise EngineError(
             f"the index in {folder} is damaged ({type(error).__name__}: {error}): build it again"
@@ -163,8 +170,9 @@ def _open_dense(
         raise ValueError(f"longest is {longest}")
     if kind == "flat":
         return DenseIndex(kind, Vectors(blocks, longest=longest), None, full, gpu=gpu), manifest
-    file = folder / f"{kind}.faiss"
-    if manifest["file"] != file.name or not _whole(folder, manifest):
+    file = folder / manifest["file"]
+    named = re.fullmatch(rf"{kind}(?:-[0-9a-f]{{16}})?\.faiss", file.name)
+    if not named or str(manifest["file"]) != file.name or not _whole(folder, manifest):
         raise EngineError(f"{file} is not what the manifest describes: build the index again")
     made = read_faiss(str(file))
     check_index(kind, made, len(corpus), manifest["dim"], file, full.get("nlist"))

@@ -1,7 +1,8 @@
 """Building an index on disk from a stream of passages, none of which stays in memory.
 
 The stream is read once. Each shard of passages is written when it is full; what depends on all
-passages, such as how much a term can score at most, is written last.
+passages, such as how much a term can score at most, is written last. Where all of them tell another
+language than the first ones did, they are indexed again.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import os
 import shutil
 import tempfile
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +29,9 @@ from ...corpora.corpus import Corpus
 from ...errors import EngineError
 from ...objects import is_number
 from ...types import Passage
-from ...utils.files import file_digest
+from ...utils.files import file_digest, writing
 from ..analysis import Analyser, as_text
-from ..bm25 import analyser_of
+from ..bm25 import analyser_of, choose_analysis, sample
 from ..bm25_index import bitmaps
 from .files import (
     ABOUT,
@@ -41,10 +44,14 @@ from .files import (
     file_of,
     key_of,
     kind_of,
+    sum_of,
 )
+from .stored import StoredCorpus
 
 _LONGEST, _REMEMBERED = 64, 1 << 21
 """Length and number of words whose terms are remembered."""
+_FIRST = 10_000
+"""Passages of a stream by which its language is told until all of it has been read."""
 _TIMES = "times.tmp"
 """Term frequencies until the largest is known, and with it the type that holds them all."""
 
@@ -58,8 +65,9 @@ def build(
     stemmer: str | None = "porter",
     stopwords: str | Iterable[str] | None = "lucene",
     lowercase: bool = True,
-    unicode: bool = False,
+    unicode: bool | None = None,
     shard: int = SHARD,
+    progress: Callable[[int], object] | None = None,
 ) -> None:
     """Index a stream of passages into a folder, which appears whole or not at all.
 
@@ -72,8 +80,9 @@ def build(
         stemmer: Analysis, with the next three, as of ``BM25Engine``.
         stopwords: See above.
         lowercase: See above.
-        unicode: See above.
+        unicode: See above; by default, as there, where the passages are not in English.
         shard: Passages that are searched together, at most 65,536.
+        progress: Told, by the thousand, how many more have been read.
 
     Raises:
         EngineError: impossible options, the folder holds something, the stream is empty, or an id
@@ -85,29 +94,84 @@ def build(
             f"b={b!r}, shard={shard!r}"
         )
     words = stopwords if isinstance(stopwords, str) else sorted(stopwords or ())
-    settings = {
-        "k1": float(k1), "b": float(b), "stemmer": stemmer, "stopwords": words,
-        "lowercase": lowercase, "unicode": unicode,
-    }  # fmt: skip
-    analyser = analyser_of(unicode, stemmer, words, lowercase=lowercase)
+    settings: dict[str, Any] = {
+        "k1": float(k1),
+        "b": float(b),
+        "stopwords": words,
+        "lowercase": lowercase,
+    }
     folder = Path(folder)
+    _check_empty(folder)
+    with writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    read = iter(passages) if progress is None else _counted(passages, progress)
+    try:
+        if unicode is not None:
+            made = _write(staging / "1", read, settings, unicode, stemmer, shard)
+        else:
+            told = passages.unicode if isinstance(passages, Corpus) else None
+            choose = partial(choose_analysis, stemmer=stemmer, unicode=told if lowercase else False)
+            first = passages if isinstance(passages, Corpus) else list(islice(read, _FIRST))
+            chosen = choose(sample(first))
+            if first is not passages:
+                read = chain(first, read)
+            made = _write(staging / "1", read, settings, *chosen, shard)
+            if (better := choose(sample(made.corpus()))) != chosen:
+                made = _write(staging / "2", made.corpus(), settings, *better, shard)
+        if isinstance(passages, Corpus):
+            made.about["digest"] = passages.digest
+        (made.folder / ABOUT).write_text(json.dumps(made.about), encoding="ascii")
+        try:
+            os.replace(made.folder, folder)
+        except OSError:
+            _check_empty(folder)  # another build was faster
+            with writing(folder):
+                raise
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+class _Made(NamedTuple):
+    """An index without its description."""
+
+    folder: Path
+    about: dict[str, Any]
+
+    def corpus(self) -> StoredCorpus:
+        names = ("places", "keys", "owners", "sums")
+        arrays = {name: np.fromfile(self.folder / file_of(name), ARRAYS[name]) for name in names}
+        return StoredCorpus(self.folder, arrays, self.about["digest"])
+
+
+def _write(
+    folder: Path, passages: Iterable[Passage], settings: Mapping[str, Any], unicode: bool,
+    stemmer: str | None, shard: int,
+) -> _Made:  # fmt: skip
+    """Write all files but the description into a new folder."""
+    folder.mkdir()
+    analyser = analyser_of(unicode, stemmer, settings["stopwords"], lowercase=settings["lowercase"])
+    with ExitStack() as files:
+        written = _Writer(folder, files, analyser, shard)
+        for passage in passages:
+            written.add(passage)
+        written.flush()
+    about = written.finish(settings["k1"], settings["b"])
+    told = {**settings, "stemmer": stemmer, "unicode": unicode}
+    return _Made(folder, {**about, "format": FORMAT, "settings": told})
+
+
+def _counted(passages: Iterable[Passage], progress: Callable[[int], object]) -> Iterator[Passage]:
+    """Pass passages on, and tell of every thousand."""
+    for number, passage in enumerate(passages, 1):
+        yield passage
+        if number % 1000 == 0:
+            progress(1000)
+
+
+def _check_empty(folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         raise EngineError(f"{folder} holds files already; choose an empty folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        with ExitStack() as files:
-            written = _Writer(staging, files, analyser, shard)
-            for passage in passages:
-                written.add(passage)
-            written.flush()
-        about = written.finish(float(k1), float(b))
-        own = passages.digest if isinstance(passages, Corpus) else None
-        about |= {"format": FORMAT, "settings": settings, "digest": own or about["digest"]}
-        (staging / ABOUT).write_text(json.dumps(about), encoding="ascii")
-        os.replace(staging, folder)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)  # gone already unless something failed
 
 
 class _Numbers(dict[str, int]):
@@ -133,7 +197,7 @@ class _Writer:
         self.folder, self.analyser, self.shard = folder, analyser, shard
         self.numbers = _Numbers(analyser)
         self.hash = hashlib.sha256()
-        self.places, self.keys = array("q", [0]), array("Q")
+        self.places, self.keys, self.sums = array("q", [0]), array("Q"), array("Q")
         self.lengths, self.row = array("i"), array("i")
         self.columns = array("q", [0])
         """Columns written before each shard."""
@@ -153,6 +217,7 @@ class _Writer:
         line = json.dumps(passage).encode("ascii")
         self._passages.write(line)
         self.places.append(self.places[-1] + len(line))
+        self.sums.append(sum_of(line))
         for kind, text in (("id", passage.id), ("url", passage.url), ("title", passage.title)):
             self.keys.append(key_of(kind, text))
         for piece in passage:
@@ -207,6 +272,7 @@ class _Writer:
         if (words[1:] == words[:-1]).any():
             raise EngineError("two words have one digest of 64 bits")
         self._save("places", np.asarray(self.places, np.int64))
+        self._save("sums", np.asarray(self.sums, np.uint64))
         self._save("keys", keys[order])
         self._save("owners", (order // 3).astype(np.int32))
         self._save("words", words)

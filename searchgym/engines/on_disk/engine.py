@@ -16,7 +16,7 @@ from ...corpora.corpus import Corpus
 from ...errors import EngineError
 from ...types import Hit, Ranking
 from ...worlds.world import World
-from ..analysis import TermIds
+from ..analysis import REVISION, TermIds
 from ..bm25 import Lexical, analyser_of
 from .build import build
 from .files import is_index, key_of, open_arrays, read_about
@@ -28,7 +28,8 @@ class DiskBM25Engine(Lexical):
 
     Rankings hold at most k hits with positive scores, never increasing; ties are in the order in
     which passages were indexed, by id if they were a corpus. Opening reads the index once, two to
-    three seconds per gigabyte, to see that it is what was built.
+    three seconds per gigabyte, to see that it is what was built; each passage is compared with its
+    digest when it is read.
 
     Args:
         index: Folder that :func:`build` wrote.
@@ -74,7 +75,9 @@ class DiskBM25Engine(Lexical):
         self._arrays = *shards, weighting, *map(arrays.__getitem__, columns)
         self._backwards = False
         self._scratch: list[tuple[NDArray[np.float32], NDArray[np.int32]]] = []
-        shown = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
+        told = json.dumps(self.settings, sort_keys=True)
+        told += str(REVISION) if self.settings.get("unicode") else ""
+        shown = hashlib.sha256(told.encode()).hexdigest()
         self.fingerprint = f"bm25_disk:{about['digest']}:{shown[:16]}"
 
     def __len__(self) -> int:
@@ -158,10 +161,18 @@ def make(
         )
     signature(build).bind(index, corpus, **options)  # a TypeError names what build does not take
     if not is_index(index):
-        build(index, corpus, **options)
+        try:
+            build(index, corpus, **options)
+        except EngineError:
+            if not is_index(index):  # else another process has built it meanwhile
+                raise
     made = DiskBM25Engine(index, corpus, threads=threads)
     if isinstance(words := options.get("stopwords"), Iterable) and not isinstance(words, str):
         options["stopwords"] = sorted(words)
+    if options.get("unicode") is None:  # chosen by the language, as is a stemmer
+        options.pop("unicode", None)
+        if options.get("stemmer") == "porter":
+            del options["stemmer"]
     wrong = {k: v for k, v in options.items() if made.settings.get(k, v) != v}
     if wrong:
         raise EngineError(

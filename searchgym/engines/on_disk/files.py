@@ -16,13 +16,13 @@ from ...errors import EngineError
 from ...utils.files import file_digest
 
 ABOUT, PASSAGES = "searchgym.json", "passages.bin"
-FORMAT = 4
+FORMAT = 5
 ARRAYS: Mapping[str, Any] = {
     "data": np.uint8, "indices": np.uint16, "indptr": np.int32, "largest": np.float32,
     "rows": np.int32, "marks": np.uint64, "shards": np.int64, "postings": np.int64,
     "terms": np.int32, "idf": np.float32, "norms": np.float64, "most": np.float32,
     "words": np.uint64, "numbers": np.int32, "places": np.int64, "keys": np.uint64,
-    "owners": np.int32,
+    "owners": np.int32, "sums": np.uint64,
 }  # fmt: skip
 """Arrays and their types. The first six are one ``bm25_index.BM25Index`` a shard, one after the
 other; its columns are the terms of the shard, and ``data`` are term frequencies, so that a posting
@@ -32,7 +32,8 @@ a shard. ``idf`` (terms,) and ``norms`` (passages,): see ``_kernel.Weighting``. 
 the largest score of each term. ``words`` (terms,): digests of the terms, ascending, and ``numbers``
 their numbers. ``places`` (passages + 1,): where each passage begins in the file of passages.
 ``keys`` (3 × passages,): digests of ids, URLs and titles, ascending, and
-``owners`` their passages."""
+``owners`` their passages. ``sums`` (passages,): digests of the passages (:func:`sum_of`), by which
+each is checked when it is read."""
 SHARD = 1 << 16
 """Passages of a shard: as many as two bytes can tell apart."""
 WIDTHS = (1, 2, 4)
@@ -42,7 +43,8 @@ BLOCK = 64
 LONG = 16
 """A column of one posting for so many passages, or of more, has a bitmap. Those of terms half as
 frequent would take three times as much room and save an eighth of the time."""
-SCATTERED = ("indptr", "largest", "rows", "terms", "words", "numbers", "keys", "owners", "places")
+SCATTERED = ("indptr", "largest", "rows", "terms", "words", "numbers", "keys", "owners", "places",
+             "sums")  # fmt: skip
 """Arrays in which single numbers are looked up."""
 
 
@@ -61,6 +63,11 @@ def key_of(kind: str, text: str) -> int:
     "term"."""
     told = f"{kind}:{text}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "little")
+
+
+def sum_of(line: bytes) -> int:
+    """Return 64 bits of a stored passage's digest."""
+    return int.from_bytes(hashlib.blake2b(line, digest_size=8).digest(), "little")
 
 
 def is_index(folder: str | Path) -> bool:
@@ -94,7 +101,8 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def open_arrays(folder: Path, about: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Map the arrays of an index, and read each once.
+    """Map the arrays of an index, and read each once; the passages, most of an index, are checked
+    when they are read (``stored.StoredCorpus``).
 
     Their SHA-256 must be the recorded ones, and every number one that retrieval can rely on, so
     that no altered index can crash a process or give other rankings. That takes two to three
@@ -146,7 +154,7 @@ def _fault(arrays: Mapping[str, NDArray[Any]], passages: int, shard: int) -> str
         "shards": count + 1, "postings": count + 1, "indptr": columns + count, "largest": columns,
         "rows": columns, "indices": len(arrays["data"]), "idf": known, "norms": passages,
         "most": known, "numbers": known, "places": passages + 1, "keys": 3 * passages,
-        "owners": 3 * passages,
+        "owners": 3 * passages, "sums": passages,
     }  # fmt: skip
     for name, length in lengths.items():
         if len(arrays[name]) != length:

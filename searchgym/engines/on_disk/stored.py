@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
 from ...types import Page, Passage
-from .files import PASSAGES, key_of
+from .files import PASSAGES, key_of, sum_of
 
 _COLD = 20
 """MADV_COLD of Linux 5.4, which Python has no name for."""
 
 
 class StoredCorpus(Corpus):
-    """Passages that stay on disk, read one by one; in the order in which they were indexed.
+    """Passages that stay on disk, read one by one, in the order in which they were indexed; one
+    that is not what was indexed is an ``EngineError``.
 
     Args:
         folder: Folder of the index.
@@ -34,7 +35,7 @@ class StoredCorpus(Corpus):
     def __init__(self, folder: Path, arrays: Mapping[str, NDArray[Any]], digest: str) -> None:
         self.name, self.digest, self._folder = folder.resolve().name, digest, folder
         self._places, self._keys = arrays["places"], arrays["keys"]
-        self._owners = arrays["owners"]
+        self._owners, self._sums = arrays["owners"], arrays["sums"]
         with (folder / PASSAGES).open("rb") as file:
             self._file = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         if hasattr(mmap, "MADV_RANDOM"):  # else 128 kB are read for each passage, and the index
@@ -49,7 +50,10 @@ class StoredCorpus(Corpus):
             raise IndexError(f"passage {index} of {len(self)}")
         first, last = self._places[place : place + 2].tolist()
         try:
-            read = json.loads(self._file[first:last])
+            line = self._file[first:last]
+            if sum_of(line) != self._sums[place]:
+                raise ValueError(f"passage {place} is not what was saved")
+            read = json.loads(line)
             if type(read) is not list or [*map(type, read)] != [str] * 4:
                 raise ValueError("no passage")
         except (ValueError, RecursionError) as error:

@@ -23,11 +23,9 @@ from .lines import (
     NotUTF8Error,
     Unique,
     id_of,
-    is_array,
     is_tsv,
     missing,
     open_regular,
-    read_array,
     read_csv,
     read_json,
     read_lines,
@@ -38,9 +36,6 @@ from .parquet import is_parquet, plain_record, read_parquet
 
 _PASSAGE_COLUMNS = {2: ("id", "text"), 3: ("id", "text", "title")}  # MS MARCO; DPR
 _QUESTION_COLUMNS = {2: ("question", "answers"), 3: ("id", "question", "answers")}
-_NAMES = frozenset(
-    {"id", "_id", "title", "text", "url", "question", "answers", "answer", "hops", "type"}
-)
 _ANSWERS = ("golden_answers", "answers", "answer")
 _FAULTS = 5
 """Broken questions that are named at once."""
@@ -123,7 +118,7 @@ def holds_documents(path: Path) -> bool:
 
 def _holds_no_records(path: Path, ending: str) -> bool:
     if ending in (".csv", ".json"):
-        records = read_csv(path) if ending == ".csv" else read_array(path)
+        records = read_csv(path) if ending == ".csv" else read_json(path)
         first = next(iter(records), (None, {"id": "", "text": ""}))[1]
         return not ({"id", "_id"} & first.keys() and {"text", "contents"} & first.keys())
     if ending == ".txt":  # passages a line each have tabs
@@ -287,9 +282,7 @@ def _records(
         return read_parquet(path)
     if path.name.removesuffix(".gz").endswith(".csv"):
         return read_csv(path)
-    if is_array(path):
-        return read_array(path)
-    return read_tsv(path, columns, _NAMES) if is_tsv(path) else read_json(path)
+    return read_tsv(path, columns) if is_tsv(path) else read_json(path)
 
 
 def _items(record: dict[str, Any], where: Line) -> tuple[tuple[str, ...], ...]:

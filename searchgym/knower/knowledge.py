@@ -119,7 +119,7 @@ class Knowledge:
         try:
             about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
             text = (folder / FACTS).read_text(encoding="utf-8")
-            rows = [json.loads(line) for line in text.splitlines()]
+            rows = [json.loads(line) for line in text.split("\n") if line]
             world = about.pop("world")
             taught = frozenset(int(row["fact"]) for row in rows if row["taught"])
             shown = frozenset(int(row["fact"]) for row in rows if row["shown"])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..lines import distinct, read_table, table_of
 from .blocks import TextBlock
 from .encoding import Unreadable
 
@@ -17,24 +17,17 @@ _DEPTH = 20
 
 def csv_blocks(text: str, delimiter: str | None = None) -> Iterator[TextBlock]:
     """One block per row, ``column: value`` lines; the first row names the columns."""
-    if delimiter is None:
-        try:
-            delimiter = csv.Sniffer().sniff(text[:8192], ",;\t|").delimiter
-        except csv.Error:
-            delimiter = ","
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+        rows = [row for _, row in read_table(text, delimiter)]
     except csv.Error as error:
         raise Unreadable(f"not a table of values: {error}") from None
-    rows = [row for row in rows if any(cell.strip() for cell in row)]
     if len(rows) < 2:
         raise Unreadable("a table without rows below its header")
-    header = [name.strip() or f"column {i}" for i, name in enumerate(rows[0], 1)]
-    records = (
-        dict(zip([*header, *(f"column {i + 1}" for i in range(len(header), len(row)))], row))  # noqa: B905
-        for row in rows[1:]
-    )
-    return record_blocks(records)
+    width = max(map(len, rows))
+    named = [*rows[0], *[""] * (width - len(rows[0]))]
+    header = distinct([name.strip() or f"column {i}" for i, name in enumerate(named, 1)])
+    return record_blocks(dict(zip(header, row, strict=False)) for row in rows[1:])
 
 
 def json_blocks(text: str) -> Iterator[TextBlock]:
@@ -45,10 +38,12 @@ def json_blocks(text: str) -> Iterator[TextBlock]:
         raise Unreadable("JSON nested too deeply") from None
     except ValueError as error:
         return record_blocks(_lines_of(text, error))
-    if isinstance(value, Mapping):  # {"documents": [{…}, …]}
-        lists = [v for v in value.values() if _is_table(v)]
-        value = lists[0] if len(lists) == 1 else [value]
-    return record_blocks(value if isinstance(value, list) else [value])
+    records = table_of(value)  # also {"documents": [{…}, …]}
+    if isinstance(value, Mapping) and records != [value]:
+        around = {key: inner for key, inner in value.items() if inner is not records}
+        if any(isinstance(inner, str) and " " in inner.strip() for inner in around.values()):
+            records = [around, *records]
+    return record_blocks(records)
 
 
 def record_blocks(records: Iterable[Any]) -> Iterator[TextBlock]:
@@ -73,7 +68,7 @@ def record_blocks(records: Iterable[Any]) -> Iterator[TextBlock]:
 
 
 def _lines_of(text: str, error: ValueError) -> Iterator[Any]:
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.split("\n") if line.strip()]
     for number, line in enumerate(lines, 1):
         try:
             yield json.loads(line)
@@ -99,10 +94,6 @@ def _flat(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str
 
 def _shown(value: Any) -> str:
     return value.strip() if isinstance(value, str) else json.dumps(value)
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(v, Mapping) for v in value)
 
 
 def _is_number(text: str) -> bool:

@@ -14,11 +14,8 @@ from .blocks import TextBlock, outlined
 from .encoding import Unreadable
 from .formulas import formula, local
 
-_SYMBOLS = dict(
-    zip(
-        range(0x41, 0x7B), "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_ αβχδεφγηιϕκλμνοπθρστυϖωξψζ", strict=True
-    )
-)
+_GREEK = "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_ αβχδεφγηιϕκλμνοπθρστυϖωξψζ"
+_SYMBOLS = dict(zip(range(0x41, 0x7B), _GREEK, strict=True))
 """Letters of the font Symbol."""
 _UNREAD = frozenset("del moveFrom pPr rPr sdtPr sdtEndPr tblPr tblGrid trPr tcPr instrText".split())
 _HEADING = re.compile(r"heading ([1-9])")
@@ -261,8 +258,7 @@ class _Document:
             return ""
         depth = _of(chosen, "pPr", "numPr", "ilvl")
         level = int(depth) if depth in tuple("12345678") else 0
-        bullet, first = self._bulleted.get((number, level), (True, 1))
-        if bullet:
+        if self._bulleted.get((number, level), (True, 1))[0]:
             return "  " * level + "- "
         counts = self._numbers.setdefault(number, [])
         del counts[level + 1 :]

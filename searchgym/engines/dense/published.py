@@ -149,7 +149,7 @@ def _positions(corpus: Corpus, ids: str | Path | None) -> Rows:
     names: Iterable[str] = map(str, range(len(corpus)))
     if ids is not None:
         try:
-            names = Path(ids).read_text(encoding="utf-8").splitlines()
+            names = Path(ids).read_text(encoding="utf-8").removesuffix("\n").split("\n")
         except OSError as error:
             raise EngineError(f"cannot read the ids: {error}") from error
     try:
